@@ -1,0 +1,250 @@
+//! What a report holds once it is read: launches, their metrics, and the interned strings that both point into.
+
+use std::fmt;
+use std::ops::Deref;
+
+use rustc_hash::FxHashMap;
+
+/// An interned string of one report: compare and hash it instead of the text, resolve it with [`Strings::get`].
+///
+/// A symbol only has a meaning together with the [`Strings`] that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol(u32);
+
+impl Symbol {
+    /// The empty string, the same symbol in every [`Strings`].
+    pub const EMPTY: Symbol = Symbol(0);
+
+    /// The position of the string in its table, for callers that keep data in arrays beside it.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The strings of one report, each kept once.
+///
+/// ncu repeats a kernel's demangled name (often more than 2 kB) in every row of it; here a launch holds four bytes.
+#[derive(Clone, Debug)]
+pub struct Strings {
+    texts: Vec<Box<str>>,
+    ids: FxHashMap<Box<str>, Symbol>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        let mut strings = Strings { texts: Vec::new(), ids: FxHashMap::default() };
+        strings.intern("");
+        strings
+    }
+}
+
+impl Strings {
+    /// The symbol of `text`, which is added when it is new.
+    ///
+    /// # Panics
+    /// When more than 2³² different strings are added.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        if let Some(&symbol) = self.ids.get(text) {
+            return symbol;
+        }
+        let symbol = Symbol(u32::try_from(self.texts.len()).expect("fewer than 2^32 different strings"));
+        self.texts.push(text.into());
+        self.ids.insert(text.into(), symbol);
+        symbol
+    }
+
+    /// The text of a symbol that this table made.
+    ///
+    /// # Panics
+    /// When the symbol belongs to another, larger table.
+    pub fn get(&self, symbol: Symbol) -> &str {
+        &self.texts[symbol.index()]
+    }
+
+    /// The symbol of `text` if it occurs in the report.
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        self.ids.get(text).copied()
+    }
+
+    /// How many different strings there are, the empty one included.
+    #[allow(clippy::len_without_is_empty)] // never empty: "" is always there
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+}
+
+/// A metric's value as it stands in the report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number: every hardware counter that was printed in full.
+    U64(u64),
+    /// A number with decimals, or one that was scaled (`10.53 Mbyte`).
+    F64(f64),
+    /// Text, such as a device name or a cache policy.
+    Text(Symbol),
+}
+
+impl Value {
+    /// The value as a float; `None` for text.
+    pub fn as_f64(self) -> Option<f64> {
+        match self {
+            Value::U64(count) => Some(count as f64),
+            Value::F64(value) => Some(value),
+            Value::Text(_) => None,
+        }
+    }
+}
+
+/// One metric of one launch. A metric that ncu could not measure (`n/a`, nan, an empty cell) is not in the list at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such as `Duration`.
+    pub name: Symbol,
+    /// The section of the details page that printed it, empty elsewhere.
+    pub section: Symbol,
+    /// The unit as printed (`inst`, `Mbyte`, `%`), possibly empty.
+    pub unit: Symbol,
+    /// The value; in a summary row the average over the row's invocations.
+    pub value: Value,
+    /// Smallest and largest value over the invocations, in a `--print-summary` row.
+    pub spread: Option<(f64, f64)>,
+}
+
+/// The kind of an NVTX range around a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NvtxKind {
+    /// Opened and closed on one thread, nested.
+    PushPop,
+    /// Opened and closed anywhere in the process.
+    StartEnd,
+}
+
+/// One NVTX range that was open when the kernel was launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NvtxRange {
+    /// Push/pop or start/end.
+    pub kind: NvtxKind,
+    /// The domain's name; empty for the default domain.
+    pub domain: Symbol,
+    /// The range's name.
+    pub name: Symbol,
+    /// The thread that pushed it, where the report tells.
+    pub thread: Option<u64>,
+}
+
+/// Three launch dimensions, x first.
+pub type Dim3 = [u64; 3];
+
+/// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several launches alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Which header (CSV) or block sequence (`.ncu-rep`) of the file it came under; a file of concatenated runs has several.
+    pub segment: u32,
+    /// ncu's launch id; absent in a summary.
+    pub id: Option<u64>,
+    /// The process that launched it.
+    pub process_id: Option<u64>,
+    /// That process's executable.
+    pub process_name: Symbol,
+    /// The host it ran on.
+    pub host: Symbol,
+    /// The CUDA device index.
+    pub device: Option<u64>,
+    /// The device's compute capability, major and minor.
+    pub compute_capability: Option<(u32, u32)>,
+    /// The CUDA context id.
+    pub context: Option<u64>,
+    /// The CUDA stream id.
+    pub stream: Option<u64>,
+    /// Blocks in the grid.
+    pub grid: Option<Dim3>,
+    /// Threads in a block.
+    pub block: Option<Dim3>,
+    /// The kernel's name exactly as the report has it (demangled unless ncu was asked otherwise).
+    pub name: Symbol,
+    /// The ranges open at launch: push/pop ranges outermost first, then start/end ranges.
+    pub nvtx: Vec<NvtxRange>,
+    /// How many launches this stands for: 1, or a summary row's `Invocations`.
+    pub invocations: u64,
+    /// The metrics, in the report's order.
+    pub metrics: Vec<Metric>,
+    /// Where it begins: the line of the file (CSV, from 1) or the result's index (`.ncu-rep`, from 0).
+    pub position: u64,
+}
+
+impl Default for Launch {
+    fn default() -> Self {
+        Launch {
+            segment: 0,
+            id: None,
+            process_id: None,
+            process_name: Symbol::EMPTY,
+            host: Symbol::EMPTY,
+            device: None,
+            compute_capability: None,
+            context: None,
+            stream: None,
+            grid: None,
+            block: None,
+            name: Symbol::EMPTY,
+            nvtx: Vec::new(),
+            invocations: 1,
+            metrics: Vec::new(),
+            position: 0,
+        }
+    }
+}
+
+impl Launch {
+    /// The first metric with this name.
+    pub fn metric(&self, name: Symbol) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// A launch together with the strings that its symbols point into; dereferences to the [`Launch`].
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchView<'a> {
+    /// The launch.
+    pub launch: &'a Launch,
+    /// The report's strings so far.
+    pub strings: &'a Strings,
+}
+
+impl<'a> LaunchView<'a> {
+    /// The kernel's name as the report has it.
+    pub fn kernel_name(&self) -> &'a str {
+        self.strings.get(self.launch.name)
+    }
+
+    /// The first metric with this name.
+    pub fn metric_named(&self, name: &str) -> Option<&'a Metric> {
+        self.launch.metric(self.strings.find(name)?)
+    }
+}
+
+impl Deref for LaunchView<'_> {
+    type Target = Launch;
+
+    fn deref(&self) -> &Launch {
+        self.launch
+    }
+}
+
+/// Something that was strange but did not stop the reader: what, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The line of the file (CSV, from 1) or the byte offset (`.ncu-rep`); 0 where it concerns the whole file.
+    pub position: u64,
+    /// What was strange, and what the reader did about it.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            0 => f.write_str(&self.message),
+            position => write!(f, "{position}: {}", self.message),
+        }
+    }
+}

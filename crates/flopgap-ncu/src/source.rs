@@ -1,0 +1,19 @@
+//! The seam between the facade and the two formats.
+
+use crate::error::Error;
+use crate::model::{Launch, Strings, Warning};
+
+/// Where a format puts what it finds while it reads.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) strings: Strings,
+    pub(crate) warnings: Vec<Warning>,
+    /// Lines before the table and between tables: `==PROF==` messages and the program's own output, with their line.
+    pub(crate) notes: Vec<Warning>,
+}
+
+/// A format that yields launches one by one.
+pub(crate) trait Source {
+    /// Fills `launch` with the next launch (its vectors are cleared and reused); `false` at the end of the report.
+    fn next_launch(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Error>;
+}
