@@ -1,1 +1,9 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+
+mod exit;
+mod failure;
+mod output;
+
+pub use exit::Exit;
+pub use failure::{Failure, run};
+pub use output::{FormatArg, print, warn};

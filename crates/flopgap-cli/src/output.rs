@@ -1,0 +1,61 @@
+//! Standard output and standard error.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+use clap::ValueEnum;
+use flopgap_report::table::Format;
+
+use crate::Failure;
+
+/// The `--format` option of every command that prints a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Aligned columns for reading in a terminal.
+    #[default]
+    Table,
+    /// One JSON document, numbers unformatted.
+    Json,
+    /// Comma-separated values with a header, numbers unformatted.
+    Csv,
+    /// Tables for a Markdown document.
+    Markdown,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Table => Format::Table,
+            FormatArg::Json => Format::Json,
+            FormatArg::Csv => Format::Csv,
+            FormatArg::Markdown => Format::Markdown,
+        }
+    }
+}
+
+impl fmt::Display for FormatArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Format::from(*self).fmt(f)
+    }
+}
+
+/// Writes a result to standard output, with a line end if it has none.
+///
+/// # Errors
+/// When standard output is closed or full.
+pub fn print(result: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(result.as_bytes())?;
+    if !result.ends_with('\n') {
+        stdout.write_all(b"\n")?;
+    }
+    Ok(stdout.flush()?)
+}
+
+/// Writes a warning to standard error.
+pub fn warn(program: &str, warning: impl fmt::Display) {
+    #[expect(clippy::print_stderr, reason = "the one place where warnings are shown")]
+    {
+        eprintln!("{program}: warning: {warning}");
+    }
+}
