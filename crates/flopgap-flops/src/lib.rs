@@ -1,1 +1,25 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+
+mod activation;
+mod checked;
+mod class;
+mod error;
+mod mlp;
+mod overhead;
+mod pass;
+mod plausibility;
+mod ratio;
+mod square;
+pub mod transformer;
+mod work;
+
+pub use activation::{Activation, ActivationCost, ActivationCosts, Convention, LossGradient};
+pub use class::ClassFlops;
+pub use error::FlopError;
+pub use mlp::{LayerFlops, LayerWork, Mlp, MlpWork};
+pub use overhead::{Decomposition, EXACT_F64_TOTAL, OverheadFactors, Overheads, sum_totals};
+pub use pass::Pass;
+pub use plausibility::{LikelyCause, Plausibility, QUESTIONABLE_GEMM_FACTOR};
+pub use ratio::Ratio;
+pub use square::SquareMlp;
+pub use work::{ElementType, Work};

@@ -1,0 +1,128 @@
+//! FLOPs by class of kernel.
+
+use serde::ser::{Error as _, SerializeStruct as _};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{FlopError, checked};
+
+/// FLOPs of one pass, split by what the kernel that executed them was for.
+///
+/// Serialises as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`; reading it
+/// back refuses a `total` that is not the sum of the classes.
+///
+/// ```
+/// use flopgap_flops::ClassFlops;
+///
+/// let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786, other: 0 };
+/// assert_eq!(counted.total()?, 2_727_606_586);
+/// assert_eq!(
+///     serde_json::to_string(&counted).unwrap(),
+///     r#"{"gemm":2702704640,"split_k":3932160,"activation":20969786,"other":0,"total":2727606586}"#,
+/// );
+/// # Ok::<(), flopgap_flops::FlopError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "Record")]
+pub struct ClassFlops {
+    /// Matrix products.
+    pub gemm: u64,
+    /// Reductions of partial sums: split-K (`splitKreduce_kernel`) and the loss or bias reduction of a
+    /// backward pass (`reduce_kernel`).
+    pub split_k: u64,
+    /// Element-wise kernels: activations and their derivatives.
+    pub activation: u64,
+    /// Everything that belongs to none of the above. Never dropped: it is part of the total.
+    pub other: u64,
+}
+
+impl ClassFlops {
+    /// Sum of the four classes, in FLOPs.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when the sum exceeds `u64`.
+    pub fn total(&self) -> Result<u64, FlopError> {
+        checked::sum("total FLOPs", &[self.gemm, self.split_k, self.activation, self.other])
+    }
+
+    /// Class-wise sum, for adding launches or passes.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when a class exceeds `u64`.
+    pub fn checked_add(&self, more: &Self) -> Result<Self, FlopError> {
+        Ok(Self {
+            gemm: checked::sum("GEMM FLOPs", &[self.gemm, more.gemm])?,
+            split_k: checked::sum("split-K FLOPs", &[self.split_k, more.split_k])?,
+            activation: checked::sum("activation FLOPs", &[self.activation, more.activation])?,
+            other: checked::sum("other FLOPs", &[self.other, more.other])?,
+        })
+    }
+}
+
+impl Serialize for ClassFlops {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let total = self.total().map_err(S::Error::custom)?;
+        let mut object = serializer.serialize_struct("ClassFlops", 5)?;
+        object.serialize_field("gemm", &self.gemm)?;
+        object.serialize_field("split_k", &self.split_k)?;
+        object.serialize_field("activation", &self.activation)?;
+        object.serialize_field("other", &self.other)?;
+        object.serialize_field("total", &total)?;
+        object.end()
+    }
+}
+
+/// What is on disk, before the total is checked.
+#[derive(Deserialize)]
+#[serde(rename = "ClassFlops")]
+struct Record {
+    gemm: u64,
+    split_k: u64,
+    activation: u64,
+    other: u64,
+    total: u64,
+}
+
+impl TryFrom<Record> for ClassFlops {
+    type Error = FlopError;
+
+    fn try_from(record: Record) -> Result<Self, FlopError> {
+        let Record { gemm, split_k, activation, other, total: stated } = record;
+        let flops = Self { gemm, split_k, activation, other };
+        let sum = flops.total()?;
+        if sum == stated { Ok(flops) } else { Err(FlopError::TotalMismatch { stated, sum }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOPS: ClassFlops = ClassFlops { gemm: 40, split_k: 3, activation: 2, other: 1 };
+
+    #[test]
+    fn json_round_trip() {
+        let json = serde_json::to_string(&FLOPS).unwrap();
+        assert_eq!(json, r#"{"gemm":40,"split_k":3,"activation":2,"other":1,"total":46}"#);
+        assert_eq!(serde_json::from_str::<ClassFlops>(&json).unwrap(), FLOPS);
+    }
+
+    #[test]
+    fn a_wrong_or_missing_total_is_refused() {
+        let wrong = r#"{"gemm":40,"split_k":3,"activation":2,"other":1,"total":45}"#;
+        let error = serde_json::from_str::<ClassFlops>(wrong).unwrap_err().to_string();
+        assert!(error.starts_with("total is 45, but gemm + split_k + activation + other is 46"), "{error}");
+        let missing = r#"{"gemm":40,"split_k":3,"activation":2,"other":1}"#;
+        let error = serde_json::from_str::<ClassFlops>(missing).unwrap_err().to_string();
+        assert!(error.starts_with("missing field `total`"), "{error}");
+    }
+
+    #[test]
+    fn overflow_is_an_error_in_every_direction() {
+        let huge = ClassFlops { gemm: u64::MAX, other: 1, ..ClassFlops::default() };
+        assert_eq!(huge.total(), Err(FlopError::overflow("total FLOPs")));
+        assert!(serde_json::to_string(&huge).unwrap_err().to_string().starts_with("total FLOPs overflows"));
+        assert_eq!(huge.checked_add(&huge), Err(FlopError::overflow("GEMM FLOPs")));
+        let doubled = FLOPS.checked_add(&FLOPS).unwrap();
+        assert_eq!(doubled, ClassFlops { gemm: 80, split_k: 6, activation: 4, other: 2 });
+    }
+}

@@ -1,0 +1,92 @@
+//! The one error type of the crate.
+
+use std::borrow::Cow;
+
+/// Why a count could not be computed.
+///
+/// Sizes and counts are checked integers: a result that does not fit is an [`Overflow`](Self::Overflow) that
+/// names the quantity, never a wrapped, saturated or rounded number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlopError {
+    /// A count does not fit the integer that holds it (`u64` for counts, `i128`/`u128` inside a
+    /// [`Ratio`](crate::Ratio)).
+    #[error("{quantity} overflows its integer: the sizes are too large to be counted exactly")]
+    Overflow {
+        /// What was being computed, for example `forward GEMM FLOPs` or `layer 3: parameters`.
+        quantity: Cow<'static, str>,
+    },
+    /// A size that must be at least 1 is 0.
+    #[error("{name} is 0; it must be at least 1")]
+    ZeroSize {
+        /// The size at fault.
+        name: Cow<'static, str>,
+    },
+    /// An MLP was given fewer than two sizes.
+    #[error("an MLP needs an input size and at least one output size, but {found} size(s) were given")]
+    TooFewSizes {
+        /// How many sizes were given.
+        found: usize,
+    },
+    /// A recorded total disagrees with the classes beside it.
+    #[error(
+        "total is {stated}, but gemm + split_k + activation + other is {sum}; the record is damaged or edited"
+    )]
+    TotalMismatch {
+        /// The recorded total.
+        stated: u64,
+        /// The sum of the recorded classes.
+        sum: u64,
+    },
+    /// A name that is none of the accepted ones.
+    #[error("unknown {what} `{found}`; expected one of: {expected}")]
+    UnknownName {
+        /// What kind of name was read: `pass`, `activation`, `element type`.
+        what: &'static str,
+        /// The text that was read.
+        found: String,
+        /// The accepted names, separated by commas.
+        expected: String,
+    },
+    /// Grouped-query attention needs the query heads to be a multiple of the key/value heads.
+    #[error("{heads} query heads cannot share {kv_heads} key/value heads evenly; use a divisor of {heads}")]
+    UnevenHeads {
+        /// Query heads.
+        heads: u64,
+        /// Key/value heads.
+        kv_heads: u64,
+    },
+    /// Causal attention with fewer keys than queries leaves queries that may attend to nothing.
+    #[error("causal attention with {queries} queries needs at least as many keys, but there are {keys}")]
+    CausalNeedsKeys {
+        /// Query positions.
+        queries: u64,
+        /// Key positions.
+        keys: u64,
+    },
+    /// A sequence is longer than the table of learned positions.
+    #[error("sequence length {length} exceeds the {max} learned positions of the model")]
+    SequenceTooLong {
+        /// Requested length.
+        length: u64,
+        /// Rows of the position table.
+        max: u64,
+    },
+    /// A fraction with denominator 0.
+    #[error("a ratio needs a denominator other than 0")]
+    ZeroDenominator,
+}
+
+impl FlopError {
+    pub(crate) fn overflow(quantity: impl Into<Cow<'static, str>>) -> Self {
+        Self::Overflow { quantity: quantity.into() }
+    }
+
+    /// Says in which place of a larger model an overflow happened.
+    pub(crate) fn within(self, place: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Overflow { quantity } => Self::overflow(format!("{place}: {quantity}")),
+            other => other,
+        }
+    }
+}
