@@ -1,1 +1,22 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+// Half the documentation is product names (FlashInfer, CuPy, TensorFlow), which are not code.
+#![allow(clippy::doc_markdown)]
+
+mod classifier;
+mod info;
+mod library;
+mod normalize;
+mod operation;
+mod path;
+mod precision;
+pub mod rules;
+mod short;
+mod simple;
+mod taxonomy;
+mod tile;
+
+pub use classifier::Classifier;
+pub use info::{KernelInfo, classify};
+pub use path::base_name;
+pub use simple::simple_kernel;
+pub use taxonomy::{KernelClass, Library, Precision, Tile, UnknownName};

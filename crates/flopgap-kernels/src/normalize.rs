@@ -1,0 +1,138 @@
+//! One spelling for the many in which tools print the same kernel name.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+
+/// Longest mangled name that is demangled, and longest result kept. Substitutions let a short malicious name expand
+/// without bound; the longest real names seen have a few kilobytes.
+const DEMANGLE_LIMIT: usize = 64 * 1024;
+
+/// How tools spell an anonymous namespace. `unnamed>::` is what ncu's shortening leaves of `<unnamed>::`, so it must
+/// come after it.
+const ANONYMOUS: [&str; 6] = [
+    "<unnamed>::",
+    "(anonymous namespace)::",
+    "unnamed>::",
+    "{anonymous}::",
+    "(anonymous)::",
+    "`anonymous namespace'::",
+];
+
+/// Prefix of the name that nvcc gives to a file's anonymous namespace, for demanglers that print it raw.
+const GLOBAL_NAMESPACE: &str = "_GLOBAL__N_";
+
+/// The demangled name without surrounding space, leading `void`, and anonymous namespaces.
+pub(crate) fn normalize(raw: &str) -> Cow<'_, str> {
+    let name = strip_void(raw);
+    let name = match demangle(name) {
+        Some(text) => Cow::Owned(strip_void(&text).to_owned()),
+        None => Cow::Borrowed(name),
+    };
+    match strip_anonymous(&name) {
+        Some(text) => Cow::Owned(strip_void(&text).to_owned()),
+        None => name,
+    }
+}
+
+/// The demangled form of an Itanium-mangled name; `None` where it is not mangled, malformed, or absurdly long.
+fn demangle(name: &str) -> Option<String> {
+    if !name.starts_with("_Z") || name.len() > DEMANGLE_LIMIT {
+        return None;
+    }
+    let symbol = BorrowedSymbol::new(name.as_bytes()).ok()?;
+    let mut out = Bounded(String::with_capacity(2 * name.len()));
+    symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
+    Some(out.0)
+}
+
+/// A string that refuses to grow past [`DEMANGLE_LIMIT`].
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        if self.0.len() + piece.len() > DEMANGLE_LIMIT {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(piece);
+        Ok(())
+    }
+}
+
+fn strip_void(name: &str) -> &str {
+    let mut name = name.trim();
+    while let Some(rest) = name.strip_prefix("void ") {
+        name = rest.trim_start();
+    }
+    // What is left of `void ` and nothing behind it.
+    if name == "void" { "" } else { name }
+}
+
+/// The name without anonymous namespaces; `None` where it has none.
+fn strip_anonymous(name: &str) -> Option<String> {
+    let mut text: Option<String> = None;
+    loop {
+        let current = text.as_deref().unwrap_or(name);
+        // Removing one can join the halves of another, so look again until none is left.
+        let shorter = ANONYMOUS
+            .iter()
+            .find(|spelling| current.contains(**spelling))
+            .map(|spelling| current.replace(spelling, ""))
+            .or_else(|| strip_global(current));
+        match shorter {
+            Some(shorter) => text = Some(shorter),
+            None => return text,
+        }
+    }
+}
+
+fn strip_global(name: &str) -> Option<String> {
+    let mut from = 0;
+    while let Some(found) = name[from..].find(GLOBAL_NAMESPACE) {
+        let start = from + found;
+        let rest = &name[start..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        if rest[end..].starts_with("::") {
+            return Some([&name[..start], &rest[end + 2..]].concat());
+        }
+        from = start + end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_an_anonymous_namespace_vanishes() {
+        for name in [
+            "void at::<unnamed>::f<int>(int)",
+            "at::(anonymous namespace)::f<int>(int)",
+            "  void  at::unnamed>::f<int>(int) ",
+            "at::_GLOBAL__N__7d4ed096_23_ActivationSiluKernel_cu_751192d7_15595::f<int>(int)",
+            "void void at::f<int>(int)",
+            "at::<unn<unnamed>::amed>::f<int>(int)",
+        ] {
+            assert_eq!(normalize(name), "at::f<int>(int)", "{name}");
+        }
+    }
+
+    #[test]
+    fn mangled_names_are_demangled_and_others_left() {
+        assert_eq!(normalize("_Z5saxpyPdS_S_di"), "saxpy(double*, double*, double*, double, int)");
+        assert_eq!(normalize("_Z4spinILi3EEvPfi"), "spin<3>(float*, int)");
+        assert_eq!(normalize("_Zebra"), "_Zebra");
+    }
+
+    #[test]
+    fn an_exploding_name_is_left_mangled() {
+        // Each parameter is a pair of the one before it: 2^30 characters if printed.
+        let mut name = "_Z1f1pIiiE".to_owned();
+        for id in "0123456789ABCDEFGHIJKLMNOPQRST".chars() {
+            write!(name, "S_IS{id}_S{id}_E").unwrap();
+        }
+        assert_eq!(normalize(&name), name);
+    }
+}

@@ -1,0 +1,80 @@
+//! Real kernel names with what each must be read as, written by hand: `fixtures/kernels/names.tsv`.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use flopgap_kernels::{KernelClass, base_name, classify, simple_kernel};
+
+/// One line of the table; `-` stands for "the name does not tell".
+pub(crate) struct Row {
+    pub(crate) source: String,
+    pub(crate) name: String,
+    pub(crate) class: String,
+    library: String,
+    precision: String,
+    tile: String,
+    base: String,
+    short: String,
+    simple: String,
+}
+
+pub(crate) fn rows() -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/kernels/names.tsv");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [source, name, class, library, precision, tile, base, short, simple] = fields[..] else {
+                panic!("nine fields: {line}");
+            };
+            let [source, name, class] = [source, name, class].map(str::to_owned);
+            let [library, precision, tile] = [library, precision, tile].map(str::to_owned);
+            let [base, short, simple] = [base, short, simple].map(str::to_owned);
+            Row { source, name, class, library, precision, tile, base, short, simple }
+        })
+        .collect()
+}
+
+#[test]
+fn every_name_is_read_as_written_down() {
+    let rows = rows();
+    assert!(rows.len() >= 490, "{} rows", rows.len());
+    let mut wrong = String::new();
+    for row in &rows {
+        let info = classify(&row.name);
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        for (what, found, expected) in [
+            ("class", info.class.to_string(), &row.class),
+            ("library", info.library.to_string(), &row.library),
+            ("precision", or_dash(info.precision.map(|p| p.to_string())), &row.precision),
+            ("tile", or_dash(info.tile.map(|t| t.to_string())), &row.tile),
+            ("base", info.base, &row.base),
+            ("base_name", base_name(&row.name).into_owned(), &row.base),
+            ("short", info.short, &row.short),
+            ("simple", or_dash(simple_kernel(&row.name).map(str::to_owned)), &row.simple),
+        ] {
+            if found != *expected {
+                writeln!(wrong, "{what}: `{found}`, expected `{expected}`: {}", row.name).unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} mistakes:\n{wrong}", wrong.lines().count());
+}
+
+#[test]
+fn every_class_is_covered() {
+    let rows = rows();
+    for class in KernelClass::ALL {
+        assert!(rows.iter().any(|row| row.class == class.as_str()), "no name of class {class}");
+    }
+}
+
+#[test]
+fn no_recorded_name_of_a_library_is_unclassified() {
+    // What may be `other` in the recordings: kernels of users whose names say nothing, and bare launcher names.
+    for row in rows().iter().filter(|row| row.class == "other") {
+        let bare = ["Kernel2", "_kernel_agent"].contains(&row.name.as_str());
+        assert!(row.library == "unknown" || bare || row.name.ends_with("vectorized_elem"), "{}", row.name);
+    }
+}
