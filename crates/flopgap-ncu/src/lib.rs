@@ -1,9 +1,14 @@
 //! Nsight Compute reports as typed launches and metrics.
 
+mod csv;
+mod decode;
 mod error;
 mod model;
+mod reader;
 mod rep;
 mod source;
 
+pub use csv::number::NumberFormat;
 pub use error::Error;
 pub use model::{Dim3, Launch, LaunchView, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning};
+pub use reader::{Layout, Options, Reader, Report, read};

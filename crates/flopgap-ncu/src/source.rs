@@ -10,6 +10,8 @@ pub(crate) struct Context {
     pub(crate) warnings: Vec<Warning>,
     /// Lines before the table and between tables: `==PROF==` messages and the program's own output, with their line.
     pub(crate) notes: Vec<Warning>,
+    /// Rows that hold a rule's advice instead of a metric.
+    pub(crate) rule_rows: u64,
 }
 
 /// A format that yields launches one by one.

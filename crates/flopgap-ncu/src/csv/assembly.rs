@@ -1,0 +1,219 @@
+//! Rows to launches: the launch under construction, the launches that wait for the number format, and the warnings on the way.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use crate::error::Error;
+use crate::model::{Launch, Metric, Symbol, Value};
+use crate::source::Context;
+
+use super::header::Columns;
+use super::launch::{Identity, Key, Seen};
+use super::noise::Noise;
+use super::number::Decimal;
+use super::pending::{MAX_WAITING, Numbers, Place, Reading, Slot};
+use super::record::Record;
+
+/// What is known about a metric before its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetricKind {
+    pub(super) section: Symbol,
+    pub(super) name: Symbol,
+    pub(super) unit: Symbol,
+    /// See [`super::number::is_whole`].
+    pub(super) whole: bool,
+}
+
+/// Launches under construction.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub(super) path: PathBuf,
+    pub(super) identity: Identity,
+    pub(super) numbers: Numbers,
+    pub(super) noise: Noise,
+    pub(super) segment: u32,
+    seen: Seen,
+    open: Launch,
+    open_key: Option<Key>,
+    /// How many launches came before the open one.
+    sequence: u64,
+    queue: VecDeque<Launch>,
+    queued: usize,
+    spare: Vec<Launch>,
+    pub(super) has_launch: bool,
+}
+
+impl Assembly {
+    pub(super) fn new(path: PathBuf, decimal: Option<Decimal>) -> Self {
+        Assembly {
+            path,
+            identity: Identity::default(),
+            numbers: Numbers::chosen(decimal),
+            noise: Noise::default(),
+            segment: 0,
+            seen: Seen::default(),
+            open: Launch::default(),
+            open_key: None,
+            sequence: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            spare: Vec::new(),
+            has_launch: false,
+        }
+    }
+
+    /// The key of the launch under construction.
+    pub(super) fn open_key(&self) -> Option<Key> {
+        self.open_key
+    }
+
+    /// Adds a whole number to the open launch.
+    #[inline]
+    pub(super) fn push_whole(&mut self, kind: MetricKind, value: u64) {
+        let MetricKind { section, name, unit, .. } = kind;
+        self.open.metrics.push(Metric { name, section, unit, value: Value::U64(value), spread: None });
+    }
+
+    /// Begins the launch of the row in `record`.
+    pub(super) fn begin(
+        &mut self,
+        columns: &Columns,
+        record: &Record,
+        bytes: &[u8],
+        key: Key,
+        line: u64,
+        context: &mut Context,
+    ) {
+        self.identity.fill(columns, record, bytes, &mut context.strings, &mut self.open);
+        self.open.segment = self.segment;
+        self.open.position = line;
+        self.open_key = Some(key);
+        self.has_launch = true;
+        if !self.seen.insert(key) {
+            let process = key.process_id.map(|id| format!(" of process {id}")).unwrap_or_default();
+            let id = key.id.unwrap_or_default();
+            self.noise.warn(
+                context,
+                line,
+                format!(
+                    "launch {id}{process} comes a second time: its rows stand apart, so streaming gives it in \
+                     parts (`read` joins them)"
+                ),
+            );
+        }
+    }
+
+    /// Reads the cells of one metric into the open launch: its value and, in a summary, minimum and maximum.
+    pub(super) fn push(
+        &mut self,
+        kind: MetricKind,
+        value: &[u8],
+        spread: Option<(&[u8], &[u8])>,
+        line: u64,
+        context: &mut Context,
+    ) -> Result<(), Error> {
+        let place = Place { launch: self.sequence, metric: self.open.metrics.len(), slot: Slot::Value, line };
+        let value = match self.numbers.read(value, kind.whole, place, &self.path)? {
+            Reading::Value(number) => {
+                if kind.whole && matches!(number, Value::F64(number) if number >= 2_f64.powi(64)) {
+                    let message = "a count beyond 64 bits was kept as a rounded float".to_owned();
+                    self.noise.warn(context, line, message);
+                }
+                number
+            }
+            Reading::Later => Value::U64(0),
+            Reading::Absent => return Ok(()),
+            Reading::Text => Value::Text(self.identity.interner.intern(&mut context.strings, value)),
+            Reading::Malformed => {
+                let text = super::noise::excerpt(value);
+                self.noise.warn(context, line, format!("{text:?} looks like a number but is none: left out"));
+                return Ok(());
+            }
+        };
+        let spread = match spread {
+            None => None,
+            Some((minimum, maximum)) => {
+                let low = self.read_float(minimum, kind.whole, Place { slot: Slot::Minimum, ..place })?;
+                let high = self.read_float(maximum, kind.whole, Place { slot: Slot::Maximum, ..place })?;
+                low.zip(high)
+            }
+        };
+        let MetricKind { section, name, unit, .. } = kind;
+        self.open.metrics.push(Metric { name, section, unit, value, spread });
+        Ok(())
+    }
+
+    fn read_float(&mut self, text: &[u8], whole: bool, place: Place) -> Result<Option<f64>, Error> {
+        Ok(match self.numbers.read(text, whole, place, &self.path)? {
+            Reading::Value(value) => value.as_f64(),
+            Reading::Later => Some(0.0),
+            _ => None,
+        })
+    }
+
+    /// Ends the open launch. `true`: it is in `launch`; otherwise there was none, or it waits.
+    pub(super) fn close(&mut self, launch: &mut Launch) -> bool {
+        if self.open_key.take().is_none() {
+            return false;
+        }
+        self.sequence += 1;
+        let direct = self.queue.is_empty() && !self.numbers.waiting();
+        if direct {
+            std::mem::swap(&mut self.open, launch);
+        } else {
+            let spare = self.spare.pop().unwrap_or_default();
+            self.queued += self.open.metrics.len() + 4;
+            self.queue.push_back(std::mem::replace(&mut self.open, spare));
+        }
+        self.open.metrics.clear();
+        self.open.nvtx.clear();
+        direct
+    }
+
+    /// The next launch that waited, once nothing of it is undecided. `at_end`: no further row will decide.
+    pub(super) fn pop(&mut self, launch: &mut Launch, at_end: bool) -> Result<bool, Error> {
+        if self.numbers.ready() {
+            self.settle()?;
+        } else if self.numbers.waiting()
+            && (at_end || self.queued > MAX_WAITING || self.open.metrics.len() > MAX_WAITING)
+        {
+            self.numbers.decide(&self.path)?;
+            self.settle()?;
+        }
+        if self.numbers.waiting() {
+            return Ok(false);
+        }
+        let Some(mut next) = self.queue.pop_front() else { return Ok(false) };
+        self.queued -= next.metrics.len() + 4;
+        std::mem::swap(&mut next, launch);
+        if self.queue.is_empty() {
+            // Waiting is over for this file: the memory goes back.
+            self.spare = Vec::new();
+            self.queue = VecDeque::new();
+        } else if self.spare.len() < 16 {
+            self.spare.push(next);
+        }
+        Ok(true)
+    }
+
+    /// A new header: ids start over, and the numbers may be printed differently.
+    pub(super) fn next_table(&mut self, first: bool) -> Result<(), Error> {
+        if !first {
+            self.segment += 1;
+        }
+        if self.numbers.waiting() {
+            if !self.numbers.ready() {
+                self.numbers.decide(&self.path)?;
+            }
+            self.settle()?;
+        }
+        self.numbers.next_table();
+        self.seen.clear();
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        let front = self.sequence - self.queue.len() as u64;
+        self.numbers.settle(&mut self.queue, front, &mut self.open, &self.path)
+    }
+}

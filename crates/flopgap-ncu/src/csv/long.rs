@@ -1,0 +1,208 @@
+//! Tables with one metric a row: the details page and the summaries.
+//!
+//! A row repeats its launch's columns, kernel name included, and consecutive launches repeat the same metrics in the same
+//! order. So a row is read by comparing: its front with the front of the row before, then its middle with the middle that
+//! followed last time, and only the digits are parsed. Whatever does not compare equal is parsed field by field.
+
+use std::io::{self, Read};
+
+use rustc_hash::FxHashMap;
+
+use crate::error::Error;
+use crate::model::{Strings, Symbol};
+use crate::source::Context;
+
+use super::assembly::{Assembly, MetricKind};
+use super::header::Header;
+use super::number;
+use super::record::Record;
+use super::scan::Scanner;
+use super::text::{Interner, lossy};
+
+/// The bytes between a row's launch columns and its value, opening quote included, and what they mean.
+#[derive(Debug)]
+struct Template {
+    bytes: Box<[u8]>,
+    kind: MetricKind,
+    /// The template that followed it last time.
+    next: usize,
+}
+
+/// Files have some hundred kinds of rows; one that makes up new ones in every row gets no templates for them.
+const MAX_TEMPLATES: usize = 8192;
+const NONE: usize = usize::MAX;
+
+/// What is known about the rows of a long table.
+#[derive(Debug)]
+pub(super) struct Long {
+    /// Where the metric's columns begin, if they stand together and last.
+    tail: Option<usize>,
+    /// The front of the last row, up to the metric's columns.
+    prefix: Vec<u8>,
+    templates: Vec<Template>,
+    by_bytes: FxHashMap<Box<[u8]>, usize>,
+    last: usize,
+}
+
+impl Long {
+    pub(super) fn new(header: &Header) -> Self {
+        // In a summary three values follow: those are read field by field.
+        let simple = header.columns.minimum.is_none() && header.quoted;
+        let tail = header.tail().filter(|tail| {
+            let c = &header.columns;
+            let expected = [c.section, c.metric, c.unit, c.value].into_iter().flatten();
+            simple && expected.enumerate().all(|(offset, column)| column == tail + offset)
+        });
+        Long { tail, prefix: Vec::new(), templates: Vec::new(), by_bytes: FxHashMap::default(), last: NONE }
+    }
+
+    /// Reads rows for as long as they compare equal to what is known.
+    pub(super) fn run<R: Read>(
+        &mut self,
+        scanner: &mut Scanner<R>,
+        assembly: &mut Assembly,
+        context: &mut Context,
+    ) -> Result<(), Error> {
+        if self.last == NONE || assembly.open_key().is_none() {
+            return Ok(());
+        }
+        let group = assembly.numbers.group();
+        let bytes = scanner.bytes();
+        let (mut at, mut rows) = (0, 0);
+        loop {
+            let next = self.templates[self.last].next;
+            let Some(template) = self.templates.get(next) else { break };
+            let Some(rest) = bytes[at..].strip_prefix(self.prefix.as_slice()) else { break };
+            let Some(rest) = rest.strip_prefix(&*template.bytes) else { break };
+            let used = match number::read_whole(rest, group) {
+                Some((value, used)) => {
+                    let Some(ending) = ending(&rest[used..]) else { break };
+                    assembly.push_whole(template.kind, value);
+                    used + ending
+                }
+                None => {
+                    let Some(quote) = memchr::memchr2(b'"', b'\n', rest) else { break };
+                    if rest[quote] == b'\n' {
+                        break;
+                    }
+                    let Some(ending) = ending(&rest[quote + 1..]) else { break };
+                    assembly.push(template.kind, &rest[..quote], None, scanner.line() + rows, context)?;
+                    quote + 1 + ending
+                }
+            };
+            at += self.prefix.len() + template.bytes.len() + used;
+            rows += 1;
+            self.last = next;
+        }
+        scanner.consume(at, rows);
+        Ok(())
+    }
+
+    /// Reads the metric of the row in `record`, whose launch is open. `false`: it is a rule's row, which has none.
+    pub(super) fn row(
+        &mut self,
+        header: &Header,
+        record: &Record,
+        bytes: &[u8],
+        line: u64,
+        assembly: &mut Assembly,
+        context: &mut Context,
+    ) -> Result<(), Error> {
+        let columns = &header.columns;
+        let field = |column: Option<usize>| column.and_then(|at| record.get(bytes, at)).unwrap_or_default();
+        let kind = kind(
+            &mut assembly.identity.interner,
+            &mut context.strings,
+            &field(columns.section),
+            &field(columns.metric),
+            &field(columns.unit),
+        );
+        self.learn(header, record, bytes, kind);
+        let spread =
+            columns.minimum.zip(columns.maximum).map(|(low, high)| (field(Some(low)), field(Some(high))));
+        let spread = spread.as_ref().map(|(low, high)| (&**low, &**high));
+        assembly.push(kind, &field(columns.value), spread, line, context)
+    }
+
+    /// Whether all of the row's launch columns equal those of the row before.
+    pub(super) fn same_launch(&self, header: &Header, record: &Record, bytes: &[u8]) -> bool {
+        let front = header.tail().and_then(|tail| record.span(tail)).map(|span| &bytes[..span.raw_start()]);
+        front.is_some_and(|front| front == self.prefix)
+    }
+
+    /// Keeps the row's front and middle for the rows to come.
+    fn learn(&mut self, header: &Header, record: &Record, bytes: &[u8], kind: MetricKind) {
+        if let Some(span) = header.tail().and_then(|tail| record.span(tail)) {
+            self.prefix.clear();
+            self.prefix.extend_from_slice(&bytes[..span.raw_start()]);
+        }
+        let spans = self.tail.zip(header.columns.value).and_then(|(tail, value)| {
+            let value = record.span(value)?;
+            value.quoted.then_some((record.span(tail)?.raw_start(), value.start as usize))
+        });
+        let Some((tail, value)) = spans else {
+            self.last = NONE;
+            return;
+        };
+        let middle = &bytes[tail..value];
+        let index = match self.by_bytes.get(middle) {
+            Some(&index) => index,
+            None if self.templates.len() < MAX_TEMPLATES => {
+                let index = self.templates.len();
+                self.templates.push(Template { bytes: middle.into(), kind, next: NONE });
+                self.by_bytes.insert(middle.into(), index);
+                index
+            }
+            None => {
+                self.last = NONE;
+                return;
+            }
+        };
+        if let Some(last) = self.templates.get_mut(self.last) {
+            last.next = index;
+        }
+        self.last = index;
+    }
+}
+
+/// Line ends, with the empty field that metric rows have in a table with rules.
+fn ending(rest: &[u8]) -> Option<usize> {
+    match rest {
+        [b'\n', ..] => Some(1),
+        [b',', b'\n', ..] | [b'\r', b'\n', ..] => Some(2),
+        [b',', b'\r', b'\n', ..] => Some(3),
+        _ => None,
+    }
+}
+
+/// Interns what a metric is. `Duration (gpu__time_duration.sum)`, from `--print-metric-name label-name`, goes by its name.
+fn kind(
+    interner: &mut Interner,
+    strings: &mut Strings,
+    section: &[u8],
+    metric: &[u8],
+    unit: &[u8],
+) -> MetricKind {
+    let name = plain_name(metric);
+    let symbol = interner.intern(strings, name);
+    MetricKind {
+        section: if section.is_empty() { Symbol::EMPTY } else { interner.intern(strings, section) },
+        name: symbol,
+        unit: interner.intern(strings, unit),
+        whole: number::is_whole(&lossy(name), &lossy(unit)),
+    }
+}
+
+fn plain_name(metric: &[u8]) -> &[u8] {
+    let named = metric.strip_suffix(b")").and_then(|rest| {
+        let at = memchr::memmem::rfind(rest, b" (")?;
+        let name = &rest[at + 2..];
+        (memchr::memmem::find(name, b"__").is_some() && !name.contains(&b' ')).then_some(name)
+    });
+    named.unwrap_or(metric)
+}
+
+/// An input error with the file's name.
+pub(super) fn io_error(assembly: &Assembly, source: io::Error) -> Error {
+    Error::Io { path: assembly.path.clone(), source }
+}

@@ -1,0 +1,315 @@
+//! ncu's CSV in all its layouts.
+
+mod assembly;
+mod header;
+mod launch;
+mod long;
+mod noise;
+pub(crate) mod number;
+mod nvtx;
+mod pending;
+mod record;
+mod scan;
+mod text;
+mod wide;
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use memchr::memmem;
+
+use crate::error::Error;
+use crate::model::Launch;
+use crate::reader::Layout;
+use crate::source::{Context, Source};
+
+use assembly::Assembly;
+use header::Header;
+use launch::Identity;
+use long::{Long, io_error};
+pub(crate) use number::Decimal;
+use record::{Outcome, Record};
+use scan::Scanner;
+use wide::Wide;
+
+/// Reads CSV, whatever lies around it.
+pub(crate) struct CsvSource<R> {
+    scanner: Scanner<R>,
+    record: Record,
+    table: Option<Table>,
+    assembly: Assembly,
+    tables: u64,
+    ended: bool,
+}
+
+struct Table {
+    header: Header,
+    rows: Rows,
+}
+
+enum Rows {
+    Long(Long),
+    Wide(Wide),
+}
+
+/// What a step came to.
+enum Step {
+    /// A launch was handed out.
+    Launch,
+    Continue,
+    End,
+}
+
+impl<R: Read> CsvSource<R> {
+    /// `input` is decoded text; `decimal` is the decimal separator where the caller knows it.
+    pub(crate) fn new(input: R, path: PathBuf, decimal: Option<Decimal>) -> Self {
+        CsvSource {
+            scanner: Scanner::new(input),
+            record: Record::default(),
+            table: None,
+            assembly: Assembly::new(path, decimal),
+            tables: 0,
+            ended: false,
+        }
+    }
+
+    /// The layout of the table that is being read.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        self.table.as_ref().map(|table| table.header.layout)
+    }
+
+    /// Reads up to a table's first header, so that the layout is known and a file without one is refused at once.
+    pub(crate) fn find_table(&mut self, context: &mut Context) -> Result<(), Error> {
+        let mut unused = Launch::default();
+        while self.table.is_none() {
+            if let Step::End = self.line(context, &mut unused)? {
+                return Err(self.assembly.noise.no_table(&self.assembly.path));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, context: &mut Context, launch: &mut Launch) -> Result<Step, Error> {
+        let Some(table) = &mut self.table else { return self.line(context, launch) };
+        if let Rows::Long(long) = &mut table.rows {
+            long.run(&mut self.scanner, &mut self.assembly, context)?;
+        }
+        if self.scanner.bytes().is_empty() && !self.fill(1)? {
+            return Ok(Step::End);
+        }
+        let first = self.scanner.bytes()[0];
+        let may_be_row = first == b'"' || (!table_quoted(self.table.as_ref()) && first.is_ascii_digit());
+        if !may_be_row {
+            return self.line(context, launch);
+        }
+        let mut outcome = self.record.parse(self.scanner.bytes(), self.scanner.ended());
+        while outcome == Outcome::NeedsMore {
+            let have = self.scanner.bytes().len();
+            if !self.fill(2 * have.max(1024))? && !self.scanner.ended() {
+                return self.line(context, launch);
+            }
+            outcome = self.record.parse(self.scanner.bytes(), self.scanner.ended());
+        }
+        self.row(outcome, context, launch)
+    }
+
+    fn fill(&mut self, target: usize) -> Result<bool, Error> {
+        self.scanner.fill_to(target).map_err(|source| io_error(&self.assembly, source))
+    }
+
+    /// Takes the record at the front of the window as a row of the table.
+    fn row(&mut self, outcome: Outcome, context: &mut Context, launch: &mut Launch) -> Result<Step, Error> {
+        let Some(table) = &mut self.table else { return Ok(Step::Continue) };
+        let header = &table.header;
+        let (len, lines, line) = (self.record.len, self.record.lines, self.scanner.line());
+        let bytes = &self.scanner.bytes()[..len];
+        let at_end = self.scanner.ended() && len == self.scanner.bytes().len();
+        let names_itself = self.record.raw(bytes, header.columns.kernel.unwrap_or(0)) == Some(b"Kernel Name");
+        if names_itself
+            || self.record.raw(bytes, 0).is_some_and(|first| first == b"ID" || first == b"Process ID")
+        {
+            return self.line(context, launch);
+        }
+        if let Rows::Wide(wide) = &mut table.rows
+            && wide.take_units(header, &self.record, bytes, &mut context.strings)
+        {
+            self.scanner.consume(len, lines);
+            return Ok(Step::Continue);
+        }
+        let fields = whole_fields(&self.record, bytes, outcome, at_end, header);
+        let key = Identity::key(&header.columns, &self.record, bytes);
+        let (Some(key), true) =
+            (key, fields >= header.needed && fields <= header.width.max(header.needed + 1))
+        else {
+            return self.strange_row(fields, at_end, context, launch);
+        };
+        let metric = header.columns.metric.and_then(|at| self.record.raw(bytes, at));
+        if metric.is_some_and(<[u8]>::is_empty) {
+            context.rule_rows += 1;
+            self.scanner.consume(len, lines);
+            return Ok(Step::Continue);
+        }
+        let assembly = &mut self.assembly;
+        // A summary has no ids: there, a row belongs to the launch above it if all of its launch columns are the same.
+        let same = match &table.rows {
+            Rows::Wide(_) => false,
+            Rows::Long(_) if header.columns.id.is_some() => assembly.open_key() == Some(key),
+            Rows::Long(long) => {
+                long.same_launch(header, &self.record, bytes) && assembly.open_key().is_some()
+            }
+        };
+        let emitted = !same && assembly.close(launch);
+        if !same {
+            assembly.begin(&header.columns, &self.record, bytes, key, line, context);
+        }
+        match &mut table.rows {
+            Rows::Long(long) => long.row(header, &self.record, bytes, line, assembly, context)?,
+            Rows::Wide(wide) => {
+                if fields < header.width {
+                    let width = header.width;
+                    let what =
+                        if at_end { "the file ends in the middle of this row" } else { "this row is short" };
+                    assembly.noise.warn(
+                        context,
+                        line,
+                        format!("{what}: {fields} of {width} fields were read"),
+                    );
+                }
+                wide.row(&self.record, fields, bytes, line, assembly, context)?;
+            }
+        }
+        self.scanner.consume(len, lines);
+        Ok(if emitted { Step::Launch } else { Step::Continue })
+    }
+
+    /// A line that begins like a row and is none.
+    fn strange_row(
+        &mut self,
+        fields: usize,
+        at_end: bool,
+        context: &mut Context,
+        launch: &mut Launch,
+    ) -> Result<Step, Error> {
+        let line = self.scanner.line();
+        let bytes = &self.scanner.bytes()[..self.record.len];
+        // `--print-details all` puts small tables of its own (`"0","NVIDIA H200",...`) between the rows.
+        let process = self.table.as_ref().and_then(|table| table.header.columns.process_id);
+        let of_process =
+            process.is_none_or(|at| self.record.raw(bytes, at).and_then(number::read_id).is_some());
+        if !at_end && !(of_process && (record::starts_row(bytes) || bytes[0].is_ascii_digit())) {
+            return self.line(context, launch);
+        }
+        let needed = self.table.as_ref().map_or(0, |table| table.header.needed);
+        let message = if at_end {
+            "the file ends in the middle of this row, which is left out; its launch may lack metrics"
+                .to_owned()
+        } else if fields < needed {
+            format!("this row breaks off after {fields} fields where {needed} are needed: left out")
+        } else {
+            format!("this row has {fields} fields, more than its header: left out")
+        };
+        self.assembly.noise.warn(context, line, message);
+        self.scanner.consume(self.record.len, self.record.lines);
+        Ok(Step::Continue)
+    }
+
+    /// Takes the next line as a header, or as a row behind other text, or as text.
+    fn line(&mut self, context: &mut Context, launch: &mut Launch) -> Result<Step, Error> {
+        let found = self.scanner.find_line().map_err(|source| io_error(&self.assembly, source))?;
+        let Some((len, has_end)) = found else { return Ok(Step::End) };
+        let number = self.scanner.line();
+        let text = &self.scanner.bytes()[..len];
+        if let Some(start) = header_start(text)
+            && self.record.parse(&text[start..], true) == Outcome::Whole
+            && let Some(header) = Header::read(&text[start..], &self.record)
+        {
+            self.assembly.noise.line(&text[..start], number, context);
+            self.scanner.consume(len + usize::from(has_end), u64::from(has_end));
+            let emitted = self.assembly.close(launch);
+            self.begin_table(header, context)?;
+            return Ok(if emitted { Step::Launch } else { Step::Continue });
+        }
+        // Output of the program without a line feed before a row of ncu.
+        let behind = memchr::memchr_iter(b'"', text).find(|&at| at > 0 && record::starts_row(&text[at..]));
+        if let (Some(start), Some(_)) = (behind, &self.table) {
+            self.assembly.noise.line(&text[..start], number, context);
+            self.scanner.consume(start, 0);
+            return Ok(Step::Continue);
+        }
+        self.assembly.noise.line(text, number, context);
+        self.scanner.consume(len + usize::from(has_end), u64::from(has_end));
+        Ok(Step::Continue)
+    }
+
+    fn begin_table(&mut self, header: Header, context: &mut Context) -> Result<(), Error> {
+        self.assembly.next_table(self.tables == 0)?;
+        self.tables += 1;
+        if header.layout == Layout::NvtxSummary {
+            let message = "a summary by NVTX range lists a launch once for every domain it has ranges in: rows of different \
+                           domains must not be added";
+            self.assembly.noise.warn(context, self.scanner.line(), message.to_owned());
+        }
+        self.record.nvtx = [header.columns.push_pop.or(header.columns.ranges), header.columns.start_end];
+        let rows = match header.layout {
+            Layout::Wide => Rows::Wide(Wide::new(&header, &mut context.strings)),
+            _ => Rows::Long(Long::new(&header)),
+        };
+        self.table = Some(Table { header, rows });
+        Ok(())
+    }
+
+    fn finish(&mut self, context: &mut Context) {
+        if let Some(broken) = self.scanner.take_broken() {
+            let message = format!("the file breaks off here ({broken}): what came before was read");
+            self.assembly.noise.warn(context, self.scanner.line(), message);
+        }
+        self.assembly.noise.finish(context, self.table.is_some(), self.assembly.has_launch);
+    }
+}
+
+impl<R: Read> Source for CsvSource<R> {
+    fn next_launch(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Error> {
+        loop {
+            if self.assembly.pop(launch, self.ended)? {
+                return Ok(true);
+            }
+            if self.ended {
+                return Ok(false);
+            }
+            match self.step(context, launch)? {
+                Step::Launch => return Ok(true),
+                Step::Continue => {}
+                Step::End => {
+                    self.ended = true;
+                    self.finish(context);
+                    if self.assembly.close(launch) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table_quoted(table: Option<&Table>) -> bool {
+    table.is_none_or(|table| table.header.quoted)
+}
+
+/// Where a header may begin in a line: at its front, or behind text that lacks a line feed.
+fn header_start(line: &[u8]) -> Option<usize> {
+    memmem::find(line, b"Kernel Name")?;
+    let starts: [&[u8]; 3] = [b"\"ID\",\"", b"\"Process ID\",\"", b"\"Domain\",\"Range:"];
+    Some(starts.iter().find_map(|start| memmem::find(line, start)).unwrap_or(0))
+}
+
+/// How many fields of a record can be trusted: at the end of a file without a line feed, an unquoted last field may be cut.
+fn whole_fields(record: &Record, bytes: &[u8], outcome: Outcome, at_end: bool, header: &Header) -> usize {
+    let fields = record.fields();
+    let last_is_open = record.span(fields.wrapping_sub(1)).is_some_and(|span| !span.quoted);
+    let may_be_cut = outcome == Outcome::Whole && at_end && bytes.last() != Some(&b'\n') && last_is_open;
+    if may_be_cut && (!header.quoted || fields <= header.needed || header.layout == Layout::Wide) {
+        fields - 1
+    } else {
+        fields
+    }
+}

@@ -1,0 +1,188 @@
+//! Launches that wait until it is known which separator of the file marks decimals.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::model::{Launch, Value};
+
+use super::number::{self, Cell, Decimal};
+
+/// Metrics that wait at most: about 8 MB. By then the metric's kind has to decide.
+pub(super) const MAX_WAITING: usize = 64 * 1024;
+
+/// Which number of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Value,
+    Minimum,
+    Maximum,
+}
+
+/// An ambiguous cell.
+#[derive(Clone, Debug)]
+struct Cellref {
+    launch: u64,
+    metric: usize,
+    slot: Slot,
+    text: Range<usize>,
+    line: u64,
+    whole: bool,
+}
+
+/// The decimal separator of a file, and what waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    decimal: Option<Decimal>,
+    /// Where it was decided; 0: by the caller.
+    decided_at: u64,
+    /// What an earlier table of the same file used.
+    earlier: Option<Decimal>,
+    chosen: bool,
+    cells: Vec<Cellref>,
+    text: Vec<u8>,
+}
+
+/// A cell that was read, or that will be filled in later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reading {
+    Value(Value),
+    Absent,
+    Text,
+    Malformed,
+    /// The value is a placeholder until [`Numbers::settle`].
+    Later,
+}
+
+/// Where a cell stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) launch: u64,
+    pub(super) metric: usize,
+    pub(super) slot: Slot,
+    pub(super) line: u64,
+}
+
+impl Numbers {
+    pub(super) fn chosen(decimal: Option<Decimal>) -> Self {
+        Numbers { decimal, chosen: decimal.is_some(), ..Numbers::default() }
+    }
+
+    /// The byte that groups thousands, 0 while that is unknown.
+    #[inline]
+    pub(super) fn group(&self) -> u8 {
+        self.decimal.map_or(0, Decimal::group)
+    }
+
+    /// Whether values wait.
+    #[inline]
+    pub(super) fn waiting(&self) -> bool {
+        !self.cells.is_empty()
+    }
+
+    /// Whether values wait although the separator is known by now.
+    pub(super) fn ready(&self) -> bool {
+        self.waiting() && self.decimal.is_some()
+    }
+
+    /// A new table may come from another machine: what the last one proved is only a last resort now.
+    pub(super) fn next_table(&mut self) {
+        if !self.chosen {
+            self.earlier = self.decimal.or(self.earlier);
+            self.decimal = None;
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        text: &[u8],
+        whole: bool,
+        place: Place,
+        path: &Path,
+    ) -> Result<Reading, Error> {
+        Ok(match number::read(text, self.decimal, whole) {
+            Cell::Number(value, proven) => {
+                if let (None, Some(decimal)) = (self.decimal, proven) {
+                    self.decimal = Some(decimal);
+                    self.decided_at = place.line;
+                }
+                Reading::Value(value)
+            }
+            Cell::Absent => Reading::Absent,
+            Cell::Text => Reading::Text,
+            Cell::Malformed => Reading::Malformed,
+            Cell::Contradicts => return Err(self.contradiction(text, place.line, path)),
+            Cell::Ambiguous => {
+                let start = self.text.len();
+                self.text.extend_from_slice(text);
+                let Place { launch, metric, slot, line } = place;
+                self.cells.push(Cellref { launch, metric, slot, text: start..self.text.len(), line, whole });
+                Reading::Later
+            }
+        })
+    }
+
+    /// Decides by the metrics' kinds: a separator inside a count groups thousands.
+    pub(super) fn decide(&mut self, path: &Path) -> Result<(), Error> {
+        let Some(first) = self.cells.first() else { return Ok(()) };
+        let counted = self.cells.iter().find(|cell| cell.whole);
+        self.decimal = match counted {
+            Some(cell) => {
+                self.decided_at = cell.line;
+                let text = &self.text[cell.text.clone()];
+                Some(if text.contains(&b',') { Decimal::Point } else { Decimal::Comma })
+            }
+            None => self.earlier,
+        };
+        if self.decimal.is_some() {
+            return Ok(());
+        }
+        Err(Error::UndecidableNumber {
+            path: path.to_path_buf(),
+            line: first.line,
+            value: String::from_utf8_lossy(&self.text[first.text.clone()]).into_owned(),
+            reason:
+                "no value of the file proves the decimal separator and no metric with such a value is a count"
+                    .to_owned(),
+        })
+    }
+
+    /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind it.
+    pub(super) fn settle(
+        &mut self,
+        queue: &mut VecDeque<Launch>,
+        front: u64,
+        open: &mut Launch,
+        path: &Path,
+    ) -> Result<(), Error> {
+        for cell in std::mem::take(&mut self.cells) {
+            let text = &self.text[cell.text.clone()];
+            let index = usize::try_from(cell.launch - front).unwrap_or(usize::MAX);
+            let launch = if index < queue.len() { &mut queue[index] } else { &mut *open };
+            let Some(metric) = launch.metrics.get_mut(cell.metric) else { continue };
+            let value = match number::read(text, self.decimal, cell.whole) {
+                Cell::Number(value, _) => value,
+                _ => return Err(self.contradiction(text, cell.line, path)),
+            };
+            let float = value.as_f64().unwrap_or(f64::NAN);
+            match (cell.slot, &mut metric.spread) {
+                (Slot::Minimum, Some((minimum, _))) => *minimum = float,
+                (Slot::Maximum, Some((_, maximum))) => *maximum = float,
+                _ => metric.value = value,
+            }
+        }
+        self.text.clear();
+        Ok(())
+    }
+
+    fn contradiction(&self, text: &[u8], line: u64, path: &Path) -> Error {
+        Error::ContradictoryNumber {
+            path: path.to_path_buf(),
+            line,
+            value: String::from_utf8_lossy(text).into_owned(),
+            decided_at: self.decided_at,
+            format: self.decimal.map_or("", Decimal::describe).to_owned(),
+        }
+    }
+}
