@@ -1,1 +1,8 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+
+mod error;
+pub mod numbers;
+pub mod surface;
+pub mod table;
+
+pub use error::ReportError;

@@ -1,0 +1,172 @@
+use std::sync::OnceLock;
+
+use plotters::{
+    coord::Shift,
+    drawing::{DrawingArea, DrawingAreaErrorKind},
+    element::{Circle, PathElement, Polygon, Rectangle},
+    prelude::DrawingBackend,
+    style::{
+        Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
+        register_font,
+        text_anchor::{HPos, Pos, VPos},
+    },
+};
+
+use super::colour::Rgb;
+
+/// The bundled font. The list is what an SVG viewer without it falls back to; Verdana has nearly the same widths.
+const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
+static FONT_FILE: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans.ttf");
+
+/// What a drawing call returns: nothing, or what the backend said.
+pub(crate) type Drawn = Result<(), String>;
+
+/// A point in logical pixels, x to the right and y down.
+pub(crate) type Point = (f64, f64);
+
+/// A drawing area in logical pixels, independent of the resolution that the backend draws at.
+///
+/// Plotters places everything at whole backend pixels; a `scale` above 1 gives fractions of a logical pixel.
+pub(crate) struct Canvas<'a, DB: DrawingBackend> {
+    area: &'a DrawingArea<DB, Shift>,
+    scale: f64,
+    /// Width in logical pixels.
+    pub(crate) width: f64,
+    /// Height in logical pixels.
+    pub(crate) height: f64,
+}
+
+/// Where a text stands relative to its point, horizontally. Vertically it is always centred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Left,
+    Centre,
+    Right,
+}
+
+impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
+    pub(crate) fn new(area: &'a DrawingArea<DB, Shift>, scale: f64) -> Result<Self, String> {
+        static REGISTERED: OnceLock<bool> = OnceLock::new();
+        let registered =
+            *REGISTERED.get_or_init(|| register_font(FONT, FontStyle::Normal, FONT_FILE).is_ok());
+        if !registered {
+            return Err("the bundled font could not be read".to_owned());
+        }
+        let (width, height) = area.dim_in_pixel();
+        Ok(Self { area, scale, width: f64::from(width) / scale, height: f64::from(height) / scale })
+    }
+
+    pub(crate) fn clear(&self, colour: Rgb) -> Drawn {
+        self.area.fill(&rgb(colour)).map_err(said)
+    }
+
+    pub(crate) fn polygon(&self, points: &[Point], colour: Rgb) -> Drawn {
+        let points: Vec<_> = points.iter().map(|point| self.pixel(*point)).collect();
+        self.area.draw(&Polygon::new(points, rgb(colour).filled())).map_err(said)
+    }
+
+    pub(crate) fn line(&self, points: &[Point], colour: Rgb, width: f64) -> Drawn {
+        let points: Vec<_> = points.iter().map(|point| self.pixel(*point)).collect();
+        self.area.draw(&PathElement::new(points, self.stroke(colour, width))).map_err(said)
+    }
+
+    pub(crate) fn rectangle(&self, corner: Point, opposite: Point, colour: Rgb) -> Drawn {
+        let corners = [self.pixel(corner), self.pixel(opposite)];
+        self.area.draw(&Rectangle::new(corners, rgb(colour).filled())).map_err(said)
+    }
+
+    /// A dot with a white rim, so that it shows on every colour.
+    pub(crate) fn dot(&self, centre: Point, radius: f64, colour: Rgb) -> Drawn {
+        for (radius, colour) in [(radius + 1.0, (255, 255, 255)), (radius, colour)] {
+            let circle = Circle::new(self.pixel(centre), self.length(radius), rgb(colour).filled());
+            self.area.draw(&circle).map_err(said)?;
+        }
+        Ok(())
+    }
+
+    /// One line of text, centred vertically on `at`.
+    pub(crate) fn text(&self, text: &str, at: Point, size: f64, colour: Rgb, anchor: Anchor) -> Drawn {
+        let horizontal = match anchor {
+            Anchor::Left => HPos::Left,
+            Anchor::Centre => HPos::Center,
+            Anchor::Right => HPos::Right,
+        };
+        let style = self.style(size, colour).pos(Pos::new(horizontal, VPos::Center));
+        self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
+    }
+
+    /// One line of text that reads upwards, centred on `at`.
+    pub(crate) fn text_upwards(&self, text: &str, at: Point, size: f64, colour: Rgb) -> Drawn {
+        let style = self
+            .style(size, colour)
+            .transform(FontTransform::Rotate270)
+            .pos(Pos::new(HPos::Center, VPos::Center));
+        self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
+    }
+
+    /// Width of a text in logical pixels.
+    pub(crate) fn text_width(&self, text: &str, size: f64) -> Result<f64, String> {
+        let (width, _) =
+            self.area.estimate_text_size(&printable(text), &self.style(size, (0, 0, 0))).map_err(said)?;
+        Ok(f64::from(width) / self.scale)
+    }
+
+    /// The largest of the sizes from `size` down to `least` at which the text fits into `width`, and the text, which
+    /// ends in an ellipsis if even the least size is too large.
+    pub(crate) fn fit(&self, text: &str, size: f64, least: f64, width: f64) -> Result<(String, f64), String> {
+        let mut fitted = size;
+        while fitted > least && self.text_width(text, fitted)? > width {
+            fitted -= 0.5;
+        }
+        let mut shown = text.to_owned();
+        if self.text_width(&shown, fitted)? <= width {
+            return Ok((shown, fitted));
+        }
+        while self.text_width(&format!("{shown}…"), fitted)? > width && shown.pop().is_some() {}
+        Ok((format!("{}…", shown.trim_end()), fitted))
+    }
+
+    fn style(&self, size: f64, colour: Rgb) -> TextStyle<'static> {
+        // Plotters takes the line height, 1.164 times the em of this font; callers give the em.
+        let font = FontDesc::new(FontFamily::Name(FONT), size * self.scale * 1.164, FontStyle::Normal);
+        TextStyle { color: rgb(colour).to_backend_color(), ..TextStyle::from(font) }
+    }
+
+    fn stroke(&self, colour: Rgb, width: f64) -> ShapeStyle {
+        rgb(colour).stroke_width(self.length(width))
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "lengths are a few pixels and at least one"
+    )]
+    fn length(&self, logical: f64) -> u32 {
+        (logical * self.scale).round().max(1.0) as u32
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a float cast saturates; nothing is drawn out there")]
+    fn pixel(&self, (x, y): Point) -> (i32, i32) {
+        ((x * self.scale).round() as i32, (y * self.scale).round() as i32)
+    }
+}
+
+fn rgb((r, g, b): Rgb) -> RGBColor {
+    RGBColor(r, g, b)
+}
+
+fn said<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> String {
+    error.to_string()
+}
+
+/// Replaces what XML 1.0 cannot hold even escaped; a title may come from a file name.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\t' | '\n' | '\r' => ' ',
+            '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',
+            c if c.is_control() => '\u{FFFD}',
+            c => c,
+        })
+        .collect()
+}

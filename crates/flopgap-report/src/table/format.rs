@@ -1,0 +1,83 @@
+use std::{fmt, str::FromStr};
+
+/// How a table is written.
+///
+/// ```
+/// use flopgap_report::table::Format;
+/// assert_eq!("md".parse::<Format>()?, Format::Markdown);
+/// assert_eq!(Format::Json.to_string(), "json");
+/// let error = "yaml".parse::<Format>().unwrap_err();
+/// assert_eq!(error.to_string(), "`yaml` is not an output format: use table, json, csv or markdown");
+/// # Ok::<(), flopgap_report::table::ParseFormatError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Lined-up text for a terminal.
+    #[default]
+    Table,
+    /// An array with one object for each row.
+    Json,
+    /// RFC 4180 with a header line.
+    Csv,
+    /// A GitHub Markdown table.
+    Markdown,
+}
+
+impl Format {
+    /// Every format, in the order in which help texts list them.
+    pub const ALL: [Self; 4] = [Self::Table, Self::Json, Self::Csv, Self::Markdown];
+
+    /// The word that selects the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The word is not the name of a [`Format`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not an output format: use table, json, csv or markdown")]
+pub struct ParseFormatError {
+    /// The word that was given.
+    pub found: String,
+}
+
+impl FromStr for Format {
+    type Err = ParseFormatError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let lower = word.to_ascii_lowercase();
+        match lower.as_str() {
+            "md" => Ok(Self::Markdown),
+            _ => Self::ALL
+                .into_iter()
+                .find(|format| format.name() == lower)
+                .ok_or_else(|| ParseFormatError { found: word.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+            assert_eq!(format.name().to_uppercase().parse(), Ok(format));
+        }
+        assert_eq!(format!("{:<6}|", Format::Csv), "csv   |");
+        assert!("".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! GitHub Markdown.
+
+use std::fmt::Write as _;
+
+use super::{Align, Cell, Table};
+
+impl Table {
+    /// A GitHub Markdown table, its title in bold above it. Text is escaped so that it shows exactly as it is.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "**{}**\n", escape(&self.title));
+        }
+        push_line(&mut out, self.columns.iter().map(|column| escape(&column.heading())));
+        push_line(
+            &mut out,
+            self.columns.iter().map(|column| match column.align() {
+                Align::Left => "---".to_owned(),
+                Align::Right => "---:".to_owned(),
+            }),
+        );
+        for row in &self.rows {
+            push_line(&mut out, row.iter().map(cell_text));
+        }
+        out
+    }
+}
+
+fn cell_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => escape(text),
+        other => other.display(),
+    }
+}
+
+fn push_line(out: &mut String, fields: impl Iterator<Item = String>) {
+    for field in fields {
+        let _ = write!(out, "| {field} ");
+    }
+    out.push_str("|\n");
+}
+
+/// Backslashes before what GitHub would read as markup. An underscore inside a word is left alone (it never starts
+/// emphasis there), so that kernel names stay readable in the source.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut previous = ' ';
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' | '`' | '*' | '|' | '<' | '>' | '[' | ']' | '~' | '$' | '&' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '_' => {
+                let inside_word =
+                    previous.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
+                out.push_str(if inside_word { "_" } else { "\\_" });
+            }
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\n' | '\r' => out.push_str("<br>"),
+            _ => out.push(c),
+        }
+        previous = c;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Column;
+    use super::*;
+
+    #[test]
+    fn renders_with_alignment_and_units() {
+        let columns =
+            [Column::text("k", "kernel"), Column::number("t", "time").unit("µs"), Column::number("e", "ε")];
+        let mut table = Table::new("Slowest kernels", columns).unwrap();
+        table
+            .push([
+                Cell::from("void gemm<float*, 3>(int)|x"),
+                Cell::float(1234.5, 1),
+                Cell::signed_percent(0.05, 1),
+            ])
+            .unwrap();
+        table.push([Cell::from("__half_add_"), Cell::Absent, Cell::Absent]).unwrap();
+        assert_eq!(
+            table.to_markdown(),
+            "\
+**Slowest kernels**
+
+| kernel | time (µs) | ε |
+| --- | ---: | ---: |
+| void gemm\\<float\\*, 3\\>(int)\\|x | 1,234.5 | +5.0% |
+| \\_\\_half_add\\_ | - | - |
+"
+        );
+    }
+
+    #[test]
+    fn a_cell_never_breaks_its_row() {
+        assert_eq!(escape("a\r\nb\nc\rd"), "a<br>b<br>c<br>d");
+        assert_eq!(escape("&lt;"), "\\&lt;");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_line_has_one_bar_more_than_columns(words in proptest::collection::vec(".*", 1..5)) {
+            let mut table = Table::new("", [Column::text("a", "a"), Column::text("b", "b")]).unwrap();
+            for word in &words {
+                table.push([Cell::text(word), Cell::text(word)]).unwrap();
+            }
+            for line in table.to_markdown().split('\n').filter(|line| !line.is_empty()) {
+                let mut bars = 0;
+                let mut escaped = false;
+                for c in line.chars() {
+                    match c {
+                        '\\' if !escaped => escaped = true,
+                        '|' if !escaped => bars += 1,
+                        _ => escaped = false,
+                    }
+                    if c != '\\' { escaped = false; }
+                }
+                proptest::prop_assert_eq!(bars, 3, "{}", line);
+            }
+        }
+    }
+}
