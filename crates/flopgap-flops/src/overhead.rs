@@ -103,8 +103,8 @@ impl Overheads {
     /// ```
     ///
     /// The result is the measured total exactly. No intermediate can overflow for overheads that
-    /// [`of`](Self::of) accepted: every partial product divides the denominator of its factor, so its
-    /// numerator stays below 2^127.
+    /// [`of`](Self::of) accepted: every product divides the denominator of its factor, so in lowest terms no
+    /// numerator reaches 2^127.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] is reserved for a bug: the arithmetic is checked all the same.

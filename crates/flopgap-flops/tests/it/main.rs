@@ -1,5 +1,6 @@
 //! Golden numbers, published parameter counts, and invariants over the whole range of sizes and counts.
 
+mod by_hand;
 mod decomposition;
 mod general_mlp;
 mod golden;
