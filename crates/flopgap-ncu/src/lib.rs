@@ -3,12 +3,16 @@
 mod csv;
 mod decode;
 mod error;
+mod flops;
 mod model;
 mod reader;
 mod rep;
 mod source;
+mod units;
 
 pub use csv::number::NumberFormat;
 pub use error::Error;
+pub use flops::{Count, Counters, FlopCounter, Flops, Measurement, Precision};
 pub use model::{Dim3, Launch, LaunchView, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning};
 pub use reader::{Layout, Options, Reader, Report, read};
+pub use units::BaseValue;

@@ -66,6 +66,11 @@ impl Strings {
         self.ids.get(text).copied()
     }
 
+    /// All strings in the order of their symbols' [`Symbol::index`], the empty one first.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(AsRef::as_ref)
+    }
+
     /// How many different strings there are, the empty one included.
     #[allow(clippy::len_without_is_empty)] // never empty: "" is always there
     pub fn len(&self) -> usize {
@@ -98,7 +103,8 @@ impl Value {
 /// One metric of one launch. A metric that ncu could not measure (`n/a`, nan, an empty cell) is not in the list at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such as `Duration`.
+    /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such as `Duration`. Of both, as
+    /// `--print-metric-name label-name` prints them, the name.
     pub name: Symbol,
     /// The section of the details page that printed it, empty elsewhere.
     pub section: Symbol,

@@ -86,9 +86,9 @@ impl Options {
         name: impl Into<PathBuf>,
     ) -> Result<Reader, Error> {
         let path = name.into();
-        let (content, input) = decode::open(Box::new(input), &path)?;
+        let (format, input) = decode::open(Box::new(input), &path)?;
         let mut context = Context::default();
-        let source = match content {
+        let source = match format {
             Content::Report => Format::Report(Box::new(RepSource::new(input, path)?)),
             Content::Text => {
                 let decimal = match self.number_format {

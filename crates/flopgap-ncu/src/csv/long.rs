@@ -74,21 +74,18 @@ impl Long {
             let Some(template) = self.templates.get(next) else { break };
             let Some(rest) = bytes[at..].strip_prefix(self.prefix.as_slice()) else { break };
             let Some(rest) = rest.strip_prefix(&*template.bytes) else { break };
-            let used = match number::read_whole(rest, group) {
-                Some((value, used)) => {
-                    let Some(ending) = ending(&rest[used..]) else { break };
-                    assembly.push_whole(template.kind, value);
-                    used + ending
+            let used = if let Some((value, used)) = number::read_whole(rest, group) {
+                let Some(ending) = ending(&rest[used..]) else { break };
+                assembly.push_whole(template.kind, value);
+                used + ending
+            } else {
+                let Some(quote) = memchr::memchr2(b'"', b'\n', rest) else { break };
+                if rest[quote] == b'\n' {
+                    break;
                 }
-                None => {
-                    let Some(quote) = memchr::memchr2(b'"', b'\n', rest) else { break };
-                    if rest[quote] == b'\n' {
-                        break;
-                    }
-                    let Some(ending) = ending(&rest[quote + 1..]) else { break };
-                    assembly.push(template.kind, &rest[..quote], None, scanner.line() + rows, context)?;
-                    quote + 1 + ending
-                }
+                let Some(ending) = ending(&rest[quote + 1..]) else { break };
+                assembly.push(template.kind, &rest[..quote], None, scanner.line() + rows, context)?;
+                quote + 1 + ending
             };
             at += self.prefix.len() + template.bytes.len() + used;
             rows += 1;
@@ -169,7 +166,7 @@ impl Long {
 fn ending(rest: &[u8]) -> Option<usize> {
     match rest {
         [b'\n', ..] => Some(1),
-        [b',', b'\n', ..] | [b'\r', b'\n', ..] => Some(2),
+        [b',' | b'\r', b'\n', ..] => Some(2),
         [b',', b'\r', b'\n', ..] => Some(3),
         _ => None,
     }

@@ -260,8 +260,7 @@ impl<'a> Shape<'a> {
                 digits().take(total - decimals).map(|digit| char::from(b'0' + digit)).collect();
             plain.push('.');
             plain.extend(digits().skip(total - decimals).map(|digit| char::from(b'0' + digit)));
-            plain.push_str(&format!("e{}", self.exponent));
-            plain.parse().unwrap_or(f64::INFINITY)
+            (plain + "e" + &self.exponent.to_string()).parse().unwrap_or(f64::INFINITY)
         });
         Cell::Number(Value::F64(if self.negative { -magnitude } else { magnitude }), proven)
     }

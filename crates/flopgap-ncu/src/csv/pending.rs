@@ -161,9 +161,8 @@ impl Numbers {
             let index = usize::try_from(cell.launch - front).unwrap_or(usize::MAX);
             let launch = if index < queue.len() { &mut queue[index] } else { &mut *open };
             let Some(metric) = launch.metrics.get_mut(cell.metric) else { continue };
-            let value = match number::read(text, self.decimal, cell.whole) {
-                Cell::Number(value, _) => value,
-                _ => return Err(self.contradiction(text, cell.line, path)),
+            let Cell::Number(value, _) = number::read(text, self.decimal, cell.whole) else {
+                return Err(self.contradiction(text, cell.line, path));
             };
             let float = value.as_f64().unwrap_or(f64::NAN);
             match (cell.slot, &mut metric.spread) {

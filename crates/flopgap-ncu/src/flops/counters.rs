@@ -1,0 +1,191 @@
+//! The hardware counters that FLOPs are computed from, and their names.
+
+use std::fmt;
+
+use super::Precision;
+
+/// The counters of instructions that the shader cores execute, in the order of their bits.
+pub(super) const INSTRUCTIONS: [&str; 12] =
+    ["fadd", "fmul", "ffma", "fadd2", "fmul2", "ffma2", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma"];
+
+/// The source types of tensor operations, in the order of their bits.
+pub(super) const TENSOR: [(&str, Precision); 11] = [
+    ("fp64", Precision::TensorFp64),
+    ("tf32", Precision::TensorTf32),
+    ("bf16", Precision::TensorBf16),
+    ("fp16", Precision::TensorFp16),
+    ("fp8", Precision::TensorFp8),
+    ("fp6", Precision::TensorFp6),
+    ("fp4", Precision::TensorFp4),
+    ("int8", Precision::TensorInt8),
+    ("int4", Precision::TensorInt4),
+    ("int1", Precision::TensorInt1),
+    ("mx", Precision::TensorMx),
+];
+
+/// The forms of one source type's counter: over all destination types, or for one; over all sparsities, or for one.
+const DESTINATIONS: [&str; 3] = ["", "_dst_fp16", "_dst_fp32"];
+const SPARSITIES: [&str; 3] = ["", "_sparsity_on", "_sparsity_off"];
+const FORMS: usize = DESTINATIONS.len() * SPARSITIES.len();
+
+/// How many counters there are.
+pub(super) const COUNTERS: usize = INSTRUCTIONS.len() + TENSOR.len() * FORMS;
+
+/// A set of hardware counters, such as those that a report lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters(pub(super) u128);
+
+impl Counters {
+    /// The counters' full names.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        (0..COUNTERS).filter(move |index| self.0 >> index & 1 == 1).map(name)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, name) in self.names().enumerate() {
+            if position > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(&name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The counter of a source type's form.
+pub(super) fn tensor_index(source: usize, destination: usize, sparsity: usize) -> usize {
+    INSTRUCTIONS.len() + source * FORMS + destination * SPARSITIES.len() + sparsity
+}
+
+fn name(index: usize) -> String {
+    if let Some(op) = INSTRUCTIONS.get(index) {
+        return format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum");
+    }
+    let (source, form) = ((index - INSTRUCTIONS.len()) / FORMS, (index - INSTRUCTIONS.len()) % FORMS);
+    let destination = DESTINATIONS[form / SPARSITIES.len()];
+    let sparsity = SPARSITIES[form % SPARSITIES.len()];
+    format!("sm__ops_path_tensor_src_{}{destination}{sparsity}.sum", TENSOR[source].0)
+}
+
+/// What a metric is good for here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    None,
+    /// One of the [`COUNTERS`].
+    Counter(u8),
+    /// A part of a source type's operations (`op_hgmma`): it tells that the type matters, not how much.
+    TensorPart(u8),
+    Traffic(Traffic),
+    /// `gpu__time_duration.sum`.
+    Duration,
+    /// The details page's `Duration`, which may be another metric's label too.
+    DurationLabel,
+}
+
+/// Memory traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    Dram,
+    DramRead,
+    DramWrite,
+    L2,
+    L1,
+}
+
+/// How many kinds of traffic there are.
+pub(super) const TRAFFIC: usize = 5;
+
+/// The role of the metric `name`.
+pub(super) fn role(name: &str) -> Role {
+    if name == "Duration" {
+        return Role::DurationLabel;
+    }
+    let Some(metric) = name.strip_suffix(".sum") else { return Role::None };
+    // The same counter rolled up to the SM: equal sums, so one stands for both.
+    let sass = ["smsp__sass_thread_inst_executed_op_", "sm__sass_thread_inst_executed_op_"];
+    if let Some(op) = sass.iter().find_map(|prefix| metric.strip_prefix(prefix)) {
+        let op =
+            op.strip_suffix("_pred_on").and_then(|op| INSTRUCTIONS.iter().position(|&known| known == op));
+        return op.map_or(Role::None, counter);
+    }
+    if let Some(path) = metric.strip_prefix("sm__ops_path_tensor_") {
+        return tensor_role(path);
+    }
+    match metric {
+        "gpu__time_duration" => Role::Duration,
+        "dram__bytes" => Role::Traffic(Traffic::Dram),
+        "dram__bytes_read" | "dram__bytes_op_read" => Role::Traffic(Traffic::DramRead),
+        "dram__bytes_write" | "dram__bytes_op_write" => Role::Traffic(Traffic::DramWrite),
+        "lts__t_bytes" => Role::Traffic(Traffic::L2),
+        "l1tex__t_bytes" => Role::Traffic(Traffic::L1),
+        _ => Role::None,
+    }
+}
+
+/// `src_bf16_dst_fp32`, `src_fp8_sparsity_on`, `op_hgmma_src_fp16_sparsity_off`.
+fn tensor_role(path: &str) -> Role {
+    let (is_part, form) = match path.strip_prefix("src_") {
+        Some(form) => (false, form),
+        None => match path.split_once("_src_") {
+            Some((_, form)) => (true, form),
+            None => return Role::None,
+        },
+    };
+    let found = TENSOR.iter().enumerate().find_map(|(index, (name, _))| {
+        let rest = form.strip_prefix(name)?;
+        (rest.is_empty() || rest.starts_with('_')).then_some((index, rest))
+    });
+    let Some((source, rest)) = found else { return Role::None };
+    if is_part {
+        return u8::try_from(source).map_or(Role::None, Role::TensorPart);
+    }
+    let sparsity = SPARSITIES.iter().rposition(|suffix| rest.ends_with(suffix)).unwrap_or(0);
+    let destination = rest.strip_suffix(SPARSITIES[sparsity]).unwrap_or(rest);
+    // Integer types have one destination, which counts like a floating-point type's only one.
+    let destination = if destination == "_dst_int32" { "_dst_fp32" } else { destination };
+    match DESTINATIONS.iter().position(|&known| known == destination) {
+        Some(destination) => counter(tensor_index(source, destination, sparsity)),
+        None => Role::None,
+    }
+}
+
+fn counter(index: usize) -> Role {
+    u8::try_from(index).map_or(Role::None, Role::Counter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_is_found_by_its_own_name() {
+        for index in 0..COUNTERS {
+            assert_eq!(role(&name(index)), Role::Counter(u8::try_from(index).unwrap()), "{}", name(index));
+        }
+    }
+
+    #[test]
+    fn a_sum_over_all_units_is_needed() {
+        assert_eq!(role("smsp__sass_thread_inst_executed_op_ffma_pred_on.avg"), Role::None);
+        assert_eq!(role("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"), Role::None);
+        assert_eq!(role("derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2"), Role::None);
+        assert_eq!(role("smsp__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum"), Role::None);
+    }
+
+    #[test]
+    fn parts_of_a_tensor_path_are_told_from_its_total() {
+        assert_eq!(
+            role("sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum"),
+            Role::TensorPart(2)
+        );
+        assert!(matches!(role("sm__ops_path_tensor_src_int8.sum"), Role::Counter(_)));
+        assert_eq!(role("sm__ops_path_tensor_src_fp16x.sum"), Role::None);
+    }
+}
