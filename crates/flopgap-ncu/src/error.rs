@@ -101,17 +101,19 @@ impl Error {
                 "check that the program launches kernels in this process (--target-processes all follows \
                  children) and that no -k/--nvtx-include filter excludes them",
             ),
-            Error::ProfilerFailed { .. } => {
-                Some("run the program without ncu first, then profile again and keep ncu's output with --log-file")
-            }
-            Error::NotAReport { .. } => {
-                Some("export with `LC_ALL=C ncu --csv --log-file FILE ...` or `LC_ALL=C ncu -i REPORT.ncu-rep --csv --page raw`")
-            }
+            Error::ProfilerFailed { .. } => Some(
+                "run the program without ncu first, then profile again and keep ncu's output with --log-file",
+            ),
+            Error::NotAReport { .. } => Some(
+                "export with `LC_ALL=C ncu --csv --log-file FILE ...` or `LC_ALL=C ncu -i REPORT.ncu-rep --csv --page raw`",
+            ),
             Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. } => Some(
                 "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`, or name the decimal \
                  separator yourself",
             ),
-            Error::DamagedReport { .. } => Some("profile or copy the report again; the file is incomplete or altered"),
+            Error::DamagedReport { .. } => {
+                Some("profile or copy the report again; the file is incomplete or altered")
+            }
             Error::Io { .. } => None,
         }
     }

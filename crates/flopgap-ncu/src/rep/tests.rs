@@ -105,7 +105,7 @@ fn agrees_with_nvidia(report: &[u8], expected: &str) -> usize {
             .nvtx(index)
             .into_iter()
             .map(|(kind, domain, name, _)| serde_json::json!([format!("{kind:?}"), domain, name]));
-        assert_eq!(Json::from_iter(nvtx), expected_launch["nvtx"], "ranges of launch {index}");
+        assert_eq!(nvtx.collect::<Json>(), expected_launch["nvtx"], "ranges of launch {index}");
         let metrics = expected_launch["metrics"].as_array().unwrap();
         assert_eq!(launch.metrics.len(), metrics.len(), "metrics of launch {index}");
         for entry in metrics {
