@@ -1,30 +1,199 @@
 //! The binary report, `.ncu-rep`, and its zstd form, `.ncu-repz`.
+//!
+//! A report is read block by block and result by result: kernels' code is skipped, and of a metric with instances (a
+//! value per SM or per instruction) the metric's own value is kept. Range, command list and graph results are launches
+//! too, named as in ncu's tables (`range`, the list's own name, `graph`); they have no grid. The launch id is the
+//! result's index, which is what `ncu -i` prints. Metrics without a value, NaN or an empty text are left out, as they
+//! are where the CSV pages print `n/a` or nothing.
+
+mod blocks;
+mod launch;
+mod nvtx;
+mod proto;
+#[cfg(test)]
+mod tests;
+mod units;
+mod wire;
+#[cfg(test)]
+mod writer;
 
 use std::io::Read;
 use std::path::PathBuf;
 
+use self::blocks::{Blocks, Item, Stop};
+use self::launch::Name;
+use self::proto::{KNOWN_VERSION, ProcessInfo};
+use self::wire::{Damage, Message};
 use crate::error::Error;
-use crate::model::Launch;
+use crate::model::{Launch, Strings, Symbol, Warning};
 use crate::source::{Context, Source};
 
 /// The bytes that every `.ncu-rep` begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"NVR\0";
 
-/// Reads a `.ncu-rep` block by block.
+/// How many damaged results are left out before the report as a whole counts as damaged.
+const MOST_DAMAGED: usize = 16;
+
+/// Reads a `.ncu-rep` block by block. All calls must get the same [`Context`]: the report's names become its symbols.
 pub(crate) struct RepSource<R> {
-    _input: R,
-    _path: PathBuf,
+    blocks: Blocks<R>,
+    path: PathBuf,
+    /// The string table so far; a metric's name is an index into it.
+    names: Vec<Name>,
+    process: Process,
+    /// The index of the next result.
+    next: u64,
+    /// Launches that were handed out.
+    read: u64,
+    /// Results that were left out, as damaged as the first of them.
+    damaged: Vec<Damage>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing but the file header was read.
+    Opened,
+    Reading,
+    Ended,
+}
+
+/// The process of the current block.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    id: Option<u64>,
+    name: Symbol,
+    host: Symbol,
+}
+
+impl Process {
+    const UNKNOWN: Process = Process { id: None, name: Symbol::EMPTY, host: Symbol::EMPTY };
+
+    fn new(info: ProcessInfo<'_>, strings: &mut Strings) -> Self {
+        let mut intern =
+            |text: Option<Message<'_>>| text.map_or(Symbol::EMPTY, |text| strings.intern(&text.text()));
+        let name =
+            info.name.map(|path| match path.bytes.iter().rposition(|byte| matches!(byte, b'/' | b'\\')) {
+                // ncu's tables show the executable without its folder.
+                Some(separator) => Message { at: path.at, bytes: &path.bytes[separator + 1..] },
+                None => path,
+            });
+        Process { id: info.id, name: intern(name), host: intern(info.host) }
+    }
 }
 
 impl<R: Read> RepSource<R> {
-    /// `input` stands at the first byte of the file, the magic included, already decompressed.
+    /// `input` stands at the first byte of the file, the magic included, already decompressed. It is buffered here.
     pub(crate) fn new(input: R, path: PathBuf) -> Result<Self, Error> {
-        Ok(RepSource { _input: input, _path: path })
+        match Blocks::new(input) {
+            Ok(blocks) => Ok(RepSource {
+                blocks,
+                path,
+                names: Vec::new(),
+                process: Process::UNKNOWN,
+                next: 0,
+                read: 0,
+                damaged: Vec::new(),
+                state: State::Opened,
+            }),
+            Err(stop) => Err(failed(path, stop)),
+        }
+    }
+
+    /// Reads on up to the next launch.
+    fn advance(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Stop> {
+        loop {
+            match self.blocks.next_item()? {
+                Item::Block(header) => {
+                    for text in header.strings.into_iter().flat_map(proto::strings) {
+                        self.names.push(Name::new(&text?.text(), &mut context.strings));
+                    }
+                    self.process = match header.process {
+                        Some(process) => Process::new(ProcessInfo::parse(process)?, &mut context.strings),
+                        None => Process::UNKNOWN,
+                    };
+                }
+                Item::Result(kind, message) => {
+                    clear(launch);
+                    launch.id = Some(self.next);
+                    launch.position = self.next;
+                    launch.process_id = self.process.id;
+                    launch.process_name = self.process.name;
+                    launch.host = self.process.host;
+                    self.next += 1;
+                    match launch::fill(launch, kind, message, &self.names, &mut context.strings) {
+                        Ok(()) => return Ok(true),
+                        // The frame around it is intact, so the results after it can be read.
+                        Err(damage) if self.damaged.len() < MOST_DAMAGED => {
+                            let message =
+                                format!("launch {} is damaged and left out: {}", self.next - 1, damage.what);
+                            context.warnings.push(Warning { position: damage.at, message });
+                            self.damaged.push(damage);
+                        }
+                        Err(damage) => return Err(damage.into()),
+                    }
+                }
+                Item::Unknown { at, bytes } => {
+                    let message = format!(
+                        "a block holds {bytes} bytes of a kind of result that is not known; left out"
+                    );
+                    context.warnings.push(Warning { position: at, message });
+                }
+                Item::End => return Ok(false),
+            }
+        }
     }
 }
 
 impl<R: Read> Source for RepSource<R> {
-    fn next_launch(&mut self, _context: &mut Context, _launch: &mut Launch) -> Result<bool, Error> {
-        Ok(false)
+    fn next_launch(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Error> {
+        if self.state == State::Opened {
+            self.state = State::Reading;
+            let version = self.blocks.version();
+            if version > KNOWN_VERSION {
+                let message = format!(
+                    "the file's format has version {version}, newer than {KNOWN_VERSION}, the newest that is known; \
+                     what it added is not read"
+                );
+                context.warnings.push(Warning { position: 0, message });
+            }
+        }
+        if self.state == State::Ended {
+            return Ok(false);
+        }
+        let stop = match self.advance(context, launch) {
+            Ok(true) => {
+                self.read += 1;
+                return Ok(true);
+            }
+            Ok(false) => self.damaged.first().filter(|_| self.read == 0).cloned().map(Stop::Damaged),
+            Err(Stop::Damaged(damage)) if self.read > 0 => {
+                let message = format!("{}; the launches before it were read, the rest is lost", damage.what);
+                context.warnings.push(Warning { position: damage.at, message });
+                None
+            }
+            Err(stop) => Some(stop),
+        };
+        self.state = State::Ended;
+        clear(launch);
+        match stop {
+            None => Ok(false),
+            Some(stop) => Err(failed(self.path.clone(), stop)),
+        }
+    }
+}
+
+/// Back to the default, with the room of the vectors kept.
+fn clear(launch: &mut Launch) {
+    let (mut nvtx, mut metrics) = (std::mem::take(&mut launch.nvtx), std::mem::take(&mut launch.metrics));
+    nvtx.clear();
+    metrics.clear();
+    *launch = Launch { nvtx, metrics, ..Launch::default() };
+}
+
+fn failed(path: PathBuf, stop: Stop) -> Error {
+    match stop {
+        Stop::Io(source) => Error::Io { path, source },
+        Stop::Damaged(Damage { at, what }) => Error::DamagedReport { path, offset: at, what },
     }
 }
