@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod error;
+pub mod html;
 pub mod numbers;
 pub mod surface;
 pub mod table;

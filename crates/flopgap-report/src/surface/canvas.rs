@@ -18,6 +18,10 @@ use super::colour::Rgb;
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 static FONT_FILE: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans.ttf");
 
+/// Plotters centres text on its line or on its lower-case letters; figures and capitals are centred this share of the em
+/// farther down.
+const BELOW_CENTRE: f64 = 0.1;
+
 /// What a drawing call returns: nothing, or what the backend said.
 pub(crate) type Drawn = Result<(), String>;
 
@@ -30,6 +34,8 @@ pub(crate) type Point = (f64, f64);
 pub(crate) struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
     scale: f64,
+    /// Pieces of surface that the picture affords: more make smoother colours, and in vector formats a larger file.
+    pub(crate) pieces: usize,
     /// Width in logical pixels.
     pub(crate) width: f64,
     /// Height in logical pixels.
@@ -45,7 +51,7 @@ pub(crate) enum Anchor {
 }
 
 impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
-    pub(crate) fn new(area: &'a DrawingArea<DB, Shift>, scale: f64) -> Result<Self, String> {
+    pub(crate) fn new(area: &'a DrawingArea<DB, Shift>, scale: f64, pieces: usize) -> Result<Self, String> {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
         let registered =
             *REGISTERED.get_or_init(|| register_font(FONT, FontStyle::Normal, FONT_FILE).is_ok());
@@ -53,7 +59,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             return Err("the bundled font could not be read".to_owned());
         }
         let (width, height) = area.dim_in_pixel();
-        Ok(Self { area, scale, width: f64::from(width) / scale, height: f64::from(height) / scale })
+        Ok(Self { area, scale, pieces, width: f64::from(width) / scale, height: f64::from(height) / scale })
     }
 
     pub(crate) fn clear(&self, colour: Rgb) -> Drawn {
@@ -92,6 +98,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             Anchor::Right => HPos::Right,
         };
         let style = self.style(size, colour).pos(Pos::new(horizontal, VPos::Center));
+        let at = (at.0, at.1 + size * BELOW_CENTRE);
         self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
     }
 
@@ -101,6 +108,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             .style(size, colour)
             .transform(FontTransform::Rotate270)
             .pos(Pos::new(HPos::Center, VPos::Center));
+        let at = (at.0 + size * BELOW_CENTRE, at.1);
         self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
     }
 

@@ -39,6 +39,11 @@ const VIRIDIS: [Rgb; 33] = [
     (253, 231, 37),
 ];
 
+/// Evenly spaced stops of the map, for code outside this crate's drawing.
+pub(crate) fn stops() -> &'static [Rgb] {
+    &VIRIDIS
+}
+
 /// The viridis colour at `t` from 0 (dark violet) to 1 (yellow); values outside are clamped.
 #[expect(
     clippy::cast_possible_truncation,

@@ -31,7 +31,7 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     let (left, top) = (MARGIN + LABEL_SIZE + 14.0 + value_labels + 14.0, HEADING + 24.0);
     let (right, bottom) = (canvas.width - 2.0 * MARGIN, canvas.height - 92.0);
     // The outer points keep clear of the frame.
-    let inset = (right - left) * 0.04;
+    let inset = (right - left) * 0.06;
     let x_of = |position: f64| left + inset + position * (right - left - 2.0 * inset);
     let y_of = |value: f64| bottom - scale.position(value) * (bottom - top);
 
@@ -59,14 +59,33 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
         }
     }
     let label = points.len() <= LABELLED_POINTS;
-    for (point, value) in points.into_iter().flatten() {
-        canvas.dot(point, 4.5, LINE)?;
+    for (index, point) in points.iter().enumerate() {
+        let Some((place, value)) = *point else { continue };
+        canvas.dot(place, 4.5, LINE)?;
         if label {
-            let above = (point.0, point.1 - 18.0);
-            canvas.text(&value_label(value, plot.format), above, TICK_SIZE, INK, Anchor::Centre)?;
+            let before = index.checked_sub(1).and_then(|i| points[i]).map(|(point, _)| point);
+            let after = points.get(index + 1).copied().flatten().map(|(point, _)| point);
+            let text = value_label(value, plot.format);
+            let half = canvas.text_width(&text, TICK_SIZE)? / 2.0;
+            let (x, y) = clear_of_line(place, before, after, half);
+            let x = x.clamp(left + half + 6.0, canvas.width - half - 6.0);
+            canvas.text(&text, (x, y), TICK_SIZE, INK, Anchor::Centre)?;
         }
     }
     Ok(())
+}
+
+/// Where the label of a point is not crossed by the line: above it, to the side on which the line falls away, and
+/// below it only in a valley.
+fn clear_of_line(point: Point, before: Option<Point>, after: Option<Point>, half_width: f64) -> Point {
+    // Pixels grow downwards: a neighbour with a smaller y is higher.
+    let higher = |neighbour: Option<Point>| neighbour.is_some_and(|neighbour| neighbour.1 < point.1 - 2.0);
+    match (higher(before), higher(after)) {
+        (false, false) => (point.0, point.1 - 18.0),
+        (true, false) => (point.0 + half_width + 5.0, point.1 - 14.0),
+        (false, true) => (point.0 - half_width - 5.0, point.1 - 14.0),
+        (true, true) => (point.0, point.1 + 18.0),
+    }
 }
 
 fn value_title<DB: DrawingBackend>(

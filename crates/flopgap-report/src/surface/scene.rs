@@ -20,10 +20,10 @@ use super::{
 
 /// Width of the colour bar.
 const BAR_WIDTH: f64 = 22.0;
+/// Splits of a cell's side beyond which a difference of colour is no longer seen.
+const MOST_PARTS: u32 = 24;
 /// Length of a tick mark.
 const TICK: f64 = 6.0;
-/// Pieces of surface that are enough for smooth colours; a picture of many more only grows.
-const PIECES: usize = 1_000;
 /// Cells up to which grid lines help; beyond, they would cover the colours.
 const LINED_CELLS: usize = 2_500;
 /// Points up to which each measured point is marked.
@@ -43,7 +43,7 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     let bar_left = canvas.width - MARGIN - value_labels - 12.0 - BAR_WIDTH;
     // Left of the box stand the value axis's labels and title; below it two axes' labels and titles.
     let top_left = (MARGIN + LABEL_SIZE + 14.0 + value_labels + 16.0, HEADING + 26.0);
-    let bottom_right = (bar_left - 64.0, canvas.height - 92.0);
+    let bottom_right = (bar_left - 64.0, canvas.height - 78.0);
     let view = View::fitted(best_corner(&grid), top_left, bottom_right);
 
     colour_bar(canvas, plot, scale, bar_left)?;
@@ -173,7 +173,7 @@ fn base_axis<DB: DrawingBackend>(
     };
     let outward = direction(at(0.5, near), at(0.5, outside));
     // Labels hang more below than beside their tick: beside the left end they would meet the value axis's labels.
-    let hang = direction((0.0, 0.0), (outward.0.signum() * 0.5, 1.0));
+    let hang = direction((0.0, 0.0), (outward.0.signum() * 0.75, 1.0));
 
     let mut boxes = Vec::new();
     let mut labels = Vec::new();
@@ -182,7 +182,7 @@ fn base_axis<DB: DrawingBackend>(
         let to = (from.0 + outward.0 * TICK, from.1 + outward.1 * TICK);
         canvas.line(&[from, to], EDGE, 1.0)?;
         let label = exact(*value);
-        boxes.push(TextBox::beside(to, hang, 3.0, canvas.text_width(&label, TICK_SIZE)?, TICK_SIZE));
+        boxes.push(TextBox::beside(to, hang, 9.0, canvas.text_width(&label, TICK_SIZE)?, TICK_SIZE));
         labels.push(label);
     }
     let shown: Vec<usize> = without_overlap(&boxes, 3.0);
@@ -213,7 +213,7 @@ fn direction(from: Point, to: Point) -> Point {
 
 fn surface<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid) -> Drawn {
     let cells = grid.cells(view.corner());
-    let parts = parts_per_cell(cells.len());
+    let parts = parts_per_cell(cells.len(), canvas.pieces);
     let mark = grid.heights.iter().flatten().count() <= MARKED_POINTS;
     // A point's mark is painted with the last cell that meets it, so that nearer cells cover it and its own do not.
     let mut last_cell = HashMap::new();
@@ -226,7 +226,7 @@ fn surface<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid
         for piece in cell.pieces(parts, view.corner()) {
             let height = piece.iter().map(|point| point.z).sum::<f64>() / piece.len() as f64;
             let outline: Vec<Point> = piece.iter().map(|point| view.project(*point)).collect();
-            canvas.polygon(&grown(&outline, 0.4), viridis(height))?;
+            canvas.polygon(&grown(&outline, 0.6), viridis(height))?;
         }
         if cells.len() <= LINED_CELLS {
             let next = cell.corners.iter().cycle().skip(1);
@@ -255,8 +255,8 @@ fn place(point: Vec3) -> (u64, u64) {
     (point.x.to_bits(), point.y.to_bits())
 }
 
-fn parts_per_cell(cells: usize) -> u32 {
-    (1..=12_u32).rev().find(|parts| cells * (parts * parts) as usize <= PIECES).unwrap_or(1)
+fn parts_per_cell(cells: usize, pieces: usize) -> u32 {
+    (1..=MOST_PARTS).rev().find(|parts| cells * (parts * parts) as usize <= pieces).unwrap_or(1)
 }
 
 /// The outline with each corner moved away from the middle: neighbours overlap a little and leave no bright seam.

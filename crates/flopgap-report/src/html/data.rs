@@ -1,0 +1,242 @@
+//! The explorer's data as JSON that can stand inside a script element.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Explorer, Point};
+use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel, surface::viridis_stops};
+
+#[derive(Serialize)]
+struct Label<'a> {
+    label: &'a str,
+    unit: &'a str,
+}
+
+impl<'a> From<&'a AxisLabel> for Label<'a> {
+    fn from(label: &'a AxisLabel) -> Self {
+        Self { label: &label.label, unit: label.unit.as_deref().unwrap_or_default() }
+    }
+}
+
+/// The JSON for the page's script: `null` without an explorer.
+pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportError> {
+    let Some(explorer) = explorer else { return Ok("null".to_owned()) };
+    let mut options: Vec<Options<'_>> = explorer.selectors.iter().map(|_| Options::default()).collect();
+    let mut places = HashSet::new();
+    let mut rows = Vec::with_capacity(explorer.points.len());
+    for point in &explorer.points {
+        check(explorer, point)?;
+        let chosen: Vec<usize> =
+            options.iter_mut().zip(&point.selection).map(|(options, choice)| options.index(choice)).collect();
+        // Adding zero makes both zeros one place.
+        if !places.insert((chosen.clone(), (point.x + 0.0).to_bits(), (point.y + 0.0).to_bits())) {
+            return Err(invalid(format!("there are two points at {}", place(explorer, point))));
+        }
+        let mut row: Vec<Value> = chosen.into_iter().map(Value::from).collect();
+        row.extend([number(point.x), number(point.y)]);
+        row.extend(point.values.iter().map(|value| value.map_or(Value::Null, number)));
+        rows.push(row);
+    }
+    let selectors: Vec<Value> = explorer
+        .selectors
+        .iter()
+        .zip(&options)
+        .map(|(label, options)| json!({ "label": label, "options": options.names }))
+        .collect();
+    let metrics: Vec<Value> = explorer
+        .metrics
+        .iter()
+        .map(|metric| {
+            json!({
+                "label": metric.label.label,
+                "unit": metric.label.unit.as_deref().unwrap_or_default(),
+                "explanation": metric.explanation,
+                "percent": metric.format == ValueFormat::Percent,
+            })
+        })
+        .collect();
+    let json = serde_json::to_string(&json!({
+        "x": Label::from(&explorer.x),
+        "y": Label::from(&explorer.y),
+        "selectors": selectors,
+        "metrics": metrics,
+        "viridis": viridis_stops(),
+        "points": rows,
+    }))?;
+    Ok(inside_script(&json))
+}
+
+/// The choices of a selector in order of first occurrence.
+#[derive(Default)]
+struct Options<'a> {
+    names: Vec<&'a str>,
+    indices: HashMap<&'a str, usize>,
+}
+
+impl<'a> Options<'a> {
+    fn index(&mut self, name: &'a str) -> usize {
+        *self.indices.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
+}
+
+/// Whole numbers without a trailing `.0`: a thousand points have several thousand of them.
+fn number(value: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "only taken when nothing is lost")]
+    let whole = value as i64;
+    #[expect(clippy::float_cmp, reason = "exact equality is the question")]
+    let exact = whole as f64 == value && whole.unsigned_abs() < 1 << 53;
+    if exact { Value::from(whole) } else { Value::from(value) }
+}
+
+fn check(explorer: &Explorer, point: &Point) -> Result<(), ReportError> {
+    let fits =
+        point.selection.len() == explorer.selectors.len() && point.values.len() == explorer.metrics.len();
+    if !fits {
+        return Err(invalid(format!(
+            "a point has {} choices and {} values, the explorer has {} selectors and {} metrics",
+            point.selection.len(),
+            point.values.len(),
+            explorer.selectors.len(),
+            explorer.metrics.len()
+        )));
+    }
+    let mut numbers = [point.x, point.y].into_iter().chain(point.values.iter().copied().flatten());
+    match numbers.find(|number| !number.is_finite()) {
+        Some(number) => {
+            let place = place(explorer, point);
+            Err(invalid(format!("{number} at {place}; leave out what was not measured")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn place(explorer: &Explorer, point: &Point) -> String {
+    let mut parts: Vec<String> = explorer
+        .selectors
+        .iter()
+        .zip(&point.selection)
+        .map(|(name, choice)| format!("{name} = {choice}"))
+        .collect();
+    parts.push(format!("{} = {}", explorer.x.label, point.x));
+    parts.push(format!("{} = {}", explorer.y.label, point.y));
+    parts.join(", ")
+}
+
+fn invalid(reason: String) -> ReportError {
+    ReportError::InvalidPage { reason }
+}
+
+/// Escapes what could end or reinterpret a script element, or the line in old JavaScript. All of these occur inside JSON
+/// strings alone, where `\u` escapes mean the same.
+fn inside_script(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metric;
+    use super::*;
+
+    fn explorer(points: Vec<Point>) -> Explorer {
+        let metric = |label| Metric {
+            label: AxisLabel::new(label),
+            explanation: String::new(),
+            format: ValueFormat::Percent,
+        };
+        Explorer {
+            x: AxisLabel::new("d"),
+            y: AxisLabel::new("m").unit("rows"),
+            selectors: vec!["pass".to_owned()],
+            metrics: vec![metric("ε"), metric("ρ")],
+            points,
+        }
+    }
+
+    fn point(pass: &str, x: f64, values: [Option<f64>; 2]) -> Point {
+        Point { selection: vec![pass.to_owned()], x, y: 16.0, values: values.to_vec() }
+    }
+
+    #[test]
+    fn points_become_rows_of_indices_and_numbers() {
+        let json = script_json(Some(&explorer(vec![
+            point("forward", 256.0, [Some(0.5), None]),
+            point("backward", 256.0, [Some(3.0), Some(-0.25)]),
+            point("forward", 512.5, [None, Some(0.0)]),
+        ])))
+        .unwrap();
+        let value: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["selectors"], json!([{ "label": "pass", "options": ["forward", "backward"] }]));
+        assert_eq!(
+            value["points"],
+            json!([[0, 256, 16, 0.5, null], [1, 256, 16, 3, -0.25], [0, 512.5, 16, null, 0]])
+        );
+        assert_eq!(value["y"], json!({ "label": "m", "unit": "rows" }));
+    }
+
+    #[test]
+    fn points_that_do_not_fit_are_refused() {
+        let message = |points| script_json(Some(&explorer(points))).unwrap_err().to_string();
+        let good = point("forward", 256.0, [Some(0.5), None]);
+        assert_eq!(
+            message(vec![good.clone(), good.clone()]),
+            "report page: there are two points at pass = forward, d = 256, m = 16"
+        );
+        assert_eq!(
+            message(vec![Point { values: vec![None], ..good.clone() }]),
+            "report page: a point has 1 choices and 1 values, the explorer has 1 selectors and 2 metrics"
+        );
+        assert_eq!(
+            message(vec![Point { values: vec![Some(f64::NAN), None], ..good }]),
+            "report page: NaN at pass = forward, d = 256, m = 16; leave out what was not measured"
+        );
+    }
+
+    #[test]
+    fn no_explorer_is_null() {
+        assert_eq!(script_json(None).unwrap(), "null");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_strings_stay_inside_their_script(
+            prefix in ".*",
+            attack in proptest::sample::select(vec![
+                "</script>", "</SCRIPT >", "<!--<script>", "]]>", "\u{2028}", "&lt;/script&gt;", "\\u003c/script>", "\"};alert(1)//",
+            ]),
+            suffix in ".*",
+        ) {
+            let hostile = format!("{prefix}{attack}{suffix}");
+            let mut explorer = explorer(vec![point(&hostile, 1.0, [None, None])]);
+            explorer.metrics[0].explanation.clone_from(&hostile);
+            let json = script_json(Some(&explorer)).unwrap();
+            proptest::prop_assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{}", json);
+            let value: Value = serde_json::from_str(&json).unwrap();
+            proptest::prop_assert_eq!(value["metrics"][0]["explanation"].as_str(), Some(hostile.as_str()));
+            proptest::prop_assert_eq!(value["selectors"][0]["options"][0].as_str(), Some(hostile.as_str()));
+        }
+
+        #[test]
+        fn numbers_read_back_exactly(bits: u64) {
+            let value = f64::from_bits(bits);
+            proptest::prop_assume!(value.is_finite());
+            let text = number(value).to_string();
+            proptest::prop_assert!(text.parse::<f64>().unwrap() == value, "{} {}", value, text);
+        }
+    }
+}

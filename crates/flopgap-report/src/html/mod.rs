@@ -1,0 +1,10 @@
+//! One offline, interactive page: `report.html`.
+//!
+//! [`ReportPage::to_html`] writes a file that opens from a disk, an attachment or a web server alike, and loads nothing:
+//! script, style and data are inside, and a content security policy forbids the rest. Readers turn the surface with the
+//! mouse, choose metric and selection, sort tables by a click on a heading; tables and facts need no JavaScript.
+
+mod data;
+mod page;
+
+pub use page::{Explorer, Metric, Point, ReportPage};

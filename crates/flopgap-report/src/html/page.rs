@@ -1,0 +1,176 @@
+use minijinja::{Environment, context, value::Serde};
+use serde::Serialize;
+
+use super::data;
+use crate::{
+    ReportError,
+    numbers::ValueFormat,
+    surface::AxisLabel,
+    table::{Align, Column, Table},
+};
+
+const TEMPLATE: &str = include_str!("../../assets/page/report.html");
+const STYLE: &str = include_str!("../../assets/page/report.css");
+const SCRIPT: &str = include_str!("../../assets/page/report.js");
+const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
+const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
+
+/// Everything that a page shows. All text is plain text: markup in it is shown, not obeyed.
+///
+/// ```
+/// use flopgap_report::{
+///     html::{Explorer, Metric, Point, ReportPage},
+///     numbers::ValueFormat,
+///     surface::AxisLabel,
+/// };
+///
+/// let explorer = Explorer {
+///     x: AxisLabel::new("layer width d"),
+///     y: AxisLabel::new("batch m").unit("rows"),
+///     selectors: vec!["pass".to_owned()],
+///     metrics: vec![Metric {
+///         label: AxisLabel::new("overhead"),
+///         explanation: "FLOPs executed beyond the closed form, as a share of it.".to_owned(),
+///         format: ValueFormat::Percent,
+///     }],
+///     points: vec![
+///         Point { selection: vec!["forward".to_owned()], x: 256.0, y: 16.0, values: vec![Some(0.31)] },
+///         Point { selection: vec!["forward".to_owned()], x: 512.0, y: 16.0, values: vec![None] },
+///     ],
+/// };
+/// let page = ReportPage { title: "A <run>".to_owned(), explorer: Some(explorer), ..ReportPage::default() };
+/// let html = page.to_html()?;
+/// assert!(html.contains("<title>A &lt;run&gt;</title>"));
+/// # Ok::<(), flopgap_report::ReportError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReportPage {
+    /// Heading and window title.
+    pub title: String,
+    /// A line below the heading; may be empty.
+    pub subtitle: String,
+    /// What identifies the run, as name and value: machine, versions, time.
+    pub facts: Vec<(String, String)>,
+    /// The interactive surface. Without it the page has no plot and is small.
+    pub explorer: Option<Explorer>,
+    /// Tables, each below its title.
+    pub tables: Vec<Table>,
+    /// What is incomplete or damaged, one line each. Shown first, because it limits what the rest means.
+    pub problems: Vec<String>,
+}
+
+/// Metrics over a grid of two quantities, one surface for each selection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explorer {
+    /// The first quantity of the grid.
+    pub x: AxisLabel,
+    /// The second quantity of the grid.
+    pub y: AxisLabel,
+    /// What tells surfaces apart, such as `n` and `pass`. The choices are what occurs in the points, in that order.
+    pub selectors: Vec<String>,
+    /// What is drawn upwards; the reader chooses one.
+    pub metrics: Vec<Metric>,
+    /// The measured points, in any order.
+    pub points: Vec<Point>,
+}
+
+/// A metric of an [`Explorer`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    /// Name and unit.
+    pub label: AxisLabel,
+    /// What the metric means, in one sentence.
+    pub explanation: String,
+    /// How its values are written.
+    pub format: ValueFormat,
+}
+
+/// One measured configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// One choice for each selector.
+    pub selection: Vec<String>,
+    /// Value of the first quantity.
+    pub x: f64,
+    /// Value of the second quantity.
+    pub y: f64,
+    /// One value for each metric; `None` where it was not measured.
+    pub values: Vec<Option<f64>>,
+}
+
+#[derive(Serialize)]
+struct PageView<'a> {
+    title: &'a str,
+    subtitle: &'a str,
+    facts: &'a [(String, String)],
+    problems: &'a [String],
+    metrics: Vec<MetricView<'a>>,
+    tables: Vec<TableView<'a>>,
+}
+
+#[derive(Serialize)]
+struct MetricView<'a> {
+    label: &'a str,
+    explanation: &'a str,
+}
+
+#[derive(Serialize)]
+struct TableView<'a> {
+    title: &'a str,
+    columns: Vec<ColumnView>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct ColumnView {
+    heading: String,
+    right: bool,
+}
+
+impl ReportPage {
+    /// The page as one HTML document: about 1.8 MB with an explorer, nearly all of it the plotting code.
+    ///
+    /// # Errors
+    /// [`ReportError::InvalidPage`] when a point of the explorer does not fit its selectors or metrics, is not finite,
+    /// or stands twice at one place.
+    pub fn to_html(&self) -> Result<String, ReportError> {
+        let data = data::script_json(self.explorer.as_ref())?;
+        let mut environment = Environment::new();
+        // The name's suffix turns HTML escaping on.
+        environment.add_template("report.html", TEMPLATE)?;
+        let html = environment.get_template("report.html")?.render(context! {
+            page => Serde(self.view()),
+            version => env!("CARGO_PKG_VERSION"),
+            style => STYLE,
+            script => SCRIPT,
+            plotly => PLOTLY,
+            plotly_licence => PLOTLY_LICENCE,
+            data,
+        })?;
+        Ok(html)
+    }
+
+    fn view(&self) -> PageView<'_> {
+        let metrics = self.explorer.iter().flat_map(|explorer| &explorer.metrics);
+        PageView {
+            title: &self.title,
+            subtitle: &self.subtitle,
+            facts: &self.facts,
+            problems: &self.problems,
+            metrics: metrics
+                .map(|metric| MetricView { label: &metric.label.label, explanation: &metric.explanation })
+                .collect(),
+            tables: self.tables.iter().map(table_view).collect(),
+        }
+    }
+}
+
+fn table_view(table: &Table) -> TableView<'_> {
+    let column =
+        |column: &Column| ColumnView { heading: column.heading(), right: column.align() == Align::Right };
+    TableView {
+        title: table.title(),
+        columns: table.columns().iter().map(column).collect(),
+        rows: table.rows().iter().map(|row| row.iter().map(crate::table::Cell::display).collect()).collect(),
+    }
+}
