@@ -201,6 +201,12 @@ impl Reader {
         &self.context.notes
     }
 
+    /// Where launches or metrics were first lost so far: the line (CSV) or byte (`.ncu-rep`) at which the file breaks off or a row
+    /// or a result is damaged. A sum over a report with a loss may be too small. Complete at the end.
+    pub fn lost_at(&self) -> Option<u64> {
+        self.context.lost_at
+    }
+
     /// Rows so far that hold advice of ncu's rules instead of a metric; they are skipped.
     pub fn rule_rows(&self) -> u64 {
         self.context.rule_rows
@@ -230,8 +236,8 @@ impl Reader {
             }
             launches.push(launch.clone());
         }
-        let Context { strings, warnings, notes, rule_rows } = self.context;
-        Ok(Report { launches, strings, warnings, notes, rule_rows, layout })
+        let Context { strings, warnings, notes, rule_rows, lost_at } = self.context;
+        Ok(Report { launches, strings, warnings, notes, rule_rows, lost_at, layout })
     }
 }
 
@@ -248,6 +254,8 @@ pub struct Report {
     pub notes: Vec<Warning>,
     /// Rows that hold advice of ncu's rules; they are skipped.
     pub rule_rows: u64,
+    /// Where launches or metrics were first lost, as [`Reader::lost_at`].
+    pub lost_at: Option<u64>,
     /// The kind of the file's first table.
     pub layout: Layout,
 }

@@ -12,6 +12,16 @@ pub(crate) struct Context {
     pub(crate) notes: Vec<Warning>,
     /// Rows that hold a rule's advice instead of a metric.
     pub(crate) rule_rows: u64,
+    /// Where launches or metrics were first lost.
+    pub(crate) lost_at: Option<u64>,
+}
+
+impl Context {
+    /// Warns of something at `position` with which launches or metrics are lost.
+    pub(crate) fn warn_of_loss(&mut self, position: u64, message: String) {
+        self.lost_at.get_or_insert(position);
+        self.warnings.push(Warning { position, message });
+    }
 }
 
 /// A format that yields launches one by one.

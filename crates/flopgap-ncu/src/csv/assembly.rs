@@ -67,6 +67,11 @@ impl Assembly {
         self.open_key
     }
 
+    /// The launch under construction.
+    pub(super) fn open(&self) -> &Launch {
+        &self.open
+    }
+
     /// Adds a whole number to the open launch.
     #[inline]
     pub(super) fn push_whole(&mut self, kind: MetricKind, value: u64) {
@@ -85,6 +90,20 @@ impl Assembly {
         context: &mut Context,
     ) {
         self.identity.fill(columns, record, bytes, &mut context.strings, &mut self.open);
+        self.began(key, line, context);
+    }
+
+    /// Begins a launch that differs from a known one by its id.
+    #[inline]
+    pub(super) fn begin_known(&mut self, known: &Launch, id: u64, line: u64, context: &mut Context) {
+        let mut nvtx = std::mem::take(&mut self.open.nvtx);
+        nvtx.extend_from_slice(&known.nvtx);
+        let metrics = std::mem::take(&mut self.open.metrics);
+        self.open = Launch { id: Some(id), nvtx, metrics, ..*known };
+        self.began(Key { process_id: known.process_id, id: Some(id) }, line, context);
+    }
+
+    fn began(&mut self, key: Key, line: u64, context: &mut Context) {
         self.open.segment = self.segment;
         self.open.position = line;
         self.open_key = Some(key);

@@ -9,10 +9,11 @@ use std::io::{self, Read};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
-use crate::model::{Strings, Symbol};
+use crate::model::{Launch, Strings, Symbol};
 use crate::source::Context;
 
 use super::assembly::{Assembly, MetricKind};
+use super::front::Fronts;
 use super::header::Header;
 use super::number;
 use super::record::Record;
@@ -42,6 +43,10 @@ pub(super) struct Long {
     templates: Vec<Template>,
     by_bytes: FxHashMap<Box<[u8]>, usize>,
     last: usize,
+    /// Where the launch's columns end, if they all stand before the metric's.
+    head_end: Option<usize>,
+    /// Known fronts, if the id stands first.
+    fronts: Option<Fronts>,
 }
 
 impl Long {
@@ -53,26 +58,49 @@ impl Long {
             let expected = [c.section, c.metric, c.unit, c.value].into_iter().flatten();
             simple && expected.enumerate().all(|(offset, column)| column == tail + offset)
         });
-        Long { tail, prefix: Vec::new(), templates: Vec::new(), by_bytes: FxHashMap::default(), last: NONE }
+        let fronts = (tail.is_some() && header.columns.id == Some(0)).then(Fronts::new);
+        let head_end = header.tail();
+        Long {
+            head_end,
+            fronts,
+            tail,
+            prefix: Vec::new(),
+            templates: Vec::new(),
+            by_bytes: FxHashMap::default(),
+            last: NONE,
+        }
     }
 
-    /// Reads rows for as long as they compare equal to what is known.
+    /// Reads rows for as long as they compare equal to what is known. `true`: a launch was finished and is in `launch`.
     pub(super) fn run<R: Read>(
         &mut self,
         scanner: &mut Scanner<R>,
         assembly: &mut Assembly,
         context: &mut Context,
-    ) -> Result<(), Error> {
+        launch: &mut Launch,
+    ) -> Result<bool, Error> {
         if self.last == NONE || assembly.open_key().is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let group = assembly.numbers.group();
         let bytes = scanner.bytes();
         let (mut at, mut rows) = (0, 0);
+        let mut finished = false;
         loop {
             let next = self.templates[self.last].next;
             let Some(template) = self.templates.get(next) else { break };
-            let Some(rest) = bytes[at..].strip_prefix(self.prefix.as_slice()) else { break };
+            let Some(rest) = bytes[at..].strip_prefix(self.prefix.as_slice()) else {
+                let Some(fronts) = &mut self.fronts else { break };
+                let Some((id, known, len)) = fronts.predict(&bytes[at..]) else { break };
+                self.prefix.clear();
+                self.prefix.extend_from_slice(&bytes[at..at + len]);
+                finished = assembly.close(launch);
+                assembly.begin_known(known, id, scanner.line() + rows, context);
+                if finished {
+                    break;
+                }
+                continue;
+            };
             let Some(rest) = rest.strip_prefix(&*template.bytes) else { break };
             let used = if let Some((value, used)) = number::read_whole(rest, group) {
                 let Some(ending) = ending(&rest[used..]) else { break };
@@ -92,7 +120,7 @@ impl Long {
             self.last = next;
         }
         scanner.consume(at, rows);
-        Ok(())
+        Ok(finished)
     }
 
     /// Reads the metric of the row in `record`, whose launch is open. `false`: it is a rule's row, which has none.
@@ -122,20 +150,29 @@ impl Long {
     }
 
     /// Whether all of the row's launch columns equal those of the row before.
-    pub(super) fn same_launch(&self, header: &Header, record: &Record, bytes: &[u8]) -> bool {
-        let front = header.tail().and_then(|tail| record.span(tail)).map(|span| &bytes[..span.raw_start()]);
+    pub(super) fn same_launch(&self, record: &Record, bytes: &[u8]) -> bool {
+        let front = self.head_end.and_then(|end| record.span(end)).map(|span| &bytes[..span.raw_start()]);
         front.is_some_and(|front| front == self.prefix)
+    }
+
+    /// Remembers the launch columns of `record`, with which `launch` began.
+    pub(super) fn began(&mut self, record: &Record, bytes: &[u8], launch: &Launch) {
+        let Some(fronts) = &mut self.fronts else { return };
+        let ends = record.span(0).zip(self.head_end.and_then(|end| record.span(end)));
+        if let Some((id, tail)) = ends.filter(|(id, _)| id.raw_start() < id.start()) {
+            fronts.learn(&bytes[id.end()..tail.raw_start()], launch);
+        }
     }
 
     /// Keeps the row's front and middle for the rows to come.
     fn learn(&mut self, header: &Header, record: &Record, bytes: &[u8], kind: MetricKind) {
-        if let Some(span) = header.tail().and_then(|tail| record.span(tail)) {
+        if let Some(span) = self.head_end.and_then(|end| record.span(end)) {
             self.prefix.clear();
             self.prefix.extend_from_slice(&bytes[..span.raw_start()]);
         }
         let spans = self.tail.zip(header.columns.value).and_then(|(tail, value)| {
             let value = record.span(value)?;
-            value.quoted.then_some((record.span(tail)?.raw_start(), value.start as usize))
+            (value.raw_start() < value.start()).then_some((record.span(tail)?.raw_start(), value.start()))
         });
         let Some((tail, value)) = spans else {
             self.last = NONE;

@@ -1,6 +1,7 @@
 //! ncu's CSV in all its layouts.
 
 mod assembly;
+mod front;
 mod header;
 mod launch;
 mod long;
@@ -91,8 +92,10 @@ impl<R: Read> CsvSource<R> {
 
     fn step(&mut self, context: &mut Context, launch: &mut Launch) -> Result<Step, Error> {
         let Some(table) = &mut self.table else { return self.line(context, launch) };
-        if let Rows::Long(long) = &mut table.rows {
-            long.run(&mut self.scanner, &mut self.assembly, context)?;
+        if let Rows::Long(long) = &mut table.rows
+            && long.run(&mut self.scanner, &mut self.assembly, context, launch)?
+        {
+            return Ok(Step::Launch);
         }
         if self.scanner.bytes().is_empty() && !self.fill(1)? {
             return Ok(Step::End);
@@ -154,13 +157,14 @@ impl<R: Read> CsvSource<R> {
         let same = match &table.rows {
             Rows::Wide(_) => false,
             Rows::Long(_) if header.columns.id.is_some() => assembly.open_key() == Some(key),
-            Rows::Long(long) => {
-                long.same_launch(header, &self.record, bytes) && assembly.open_key().is_some()
-            }
+            Rows::Long(long) => long.same_launch(&self.record, bytes) && assembly.open_key().is_some(),
         };
         let emitted = !same && assembly.close(launch);
         if !same {
             assembly.begin(&header.columns, &self.record, bytes, key, line, context);
+            if let Rows::Long(long) = &mut table.rows {
+                long.began(&self.record, bytes, assembly.open());
+            }
         }
         match &mut table.rows {
             Rows::Long(long) => long.row(header, &self.record, bytes, line, assembly, context)?,
@@ -169,6 +173,7 @@ impl<R: Read> CsvSource<R> {
                     let width = header.width;
                     let what =
                         if at_end { "the file ends in the middle of this row" } else { "this row is short" };
+                    context.lost_at.get_or_insert(line);
                     assembly.noise.warn(
                         context,
                         line,
@@ -208,6 +213,7 @@ impl<R: Read> CsvSource<R> {
         } else {
             format!("this row has {fields} fields, more than its header: left out")
         };
+        context.lost_at.get_or_insert(line);
         self.assembly.noise.warn(context, line, message);
         self.scanner.consume(self.record.len, self.record.lines);
         Ok(Step::Continue)
@@ -261,6 +267,7 @@ impl<R: Read> CsvSource<R> {
     fn finish(&mut self, context: &mut Context) {
         if let Some(broken) = self.scanner.take_broken() {
             let message = format!("the file breaks off here ({broken}): what came before was read");
+            context.lost_at.get_or_insert(self.scanner.line());
             self.assembly.noise.warn(context, self.scanner.line(), message);
         }
         self.assembly.noise.finish(context, self.table.is_some(), self.assembly.has_launch);

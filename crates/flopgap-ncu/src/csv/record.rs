@@ -10,14 +10,22 @@ use memchr::{memchr, memchr2};
 /// A field's content, its quotes excluded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    pub(super) start: u32,
-    pub(super) end: u32,
+    start: u32,
+    end: u32,
     pub(super) quoted: bool,
     /// Some quotes are doubled.
     doubled: bool,
 }
 
 impl Span {
+    pub(super) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(super) fn end(self) -> usize {
+        self.end as usize
+    }
+
     /// Where the field begins in the record, its opening quote included.
     pub(super) fn raw_start(self) -> usize {
         self.start as usize - usize::from(self.quoted)

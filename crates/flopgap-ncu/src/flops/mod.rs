@@ -331,7 +331,8 @@ impl FlopCounter {
                 other => other,
             },
         );
-        for (source, &(_, precision)) in TENSOR.iter().enumerate() {
+        let has_tensor = found.present >> INSTRUCTIONS.len() != 0 || found.parts != 0;
+        for (source, &(_, precision)) in TENSOR.iter().enumerate().take_while(|_| has_tensor) {
             set(precision, self.tensor(found, source));
         }
         let [total, read, write, l2, l1] = found.traffic;

@@ -127,7 +127,7 @@ impl<R: Read> RepSource<R> {
                         Err(damage) if self.damaged.len() < MOST_DAMAGED => {
                             let message =
                                 format!("launch {} is damaged and left out: {}", self.next - 1, damage.what);
-                            context.warnings.push(Warning { position: damage.at, message });
+                            context.warn_of_loss(damage.at, message);
                             self.damaged.push(damage);
                         }
                         Err(damage) => return Err(damage.into()),
@@ -137,7 +137,7 @@ impl<R: Read> RepSource<R> {
                     let message = format!(
                         "a block holds {bytes} bytes of a kind of result that is not known; left out"
                     );
-                    context.warnings.push(Warning { position: at, message });
+                    context.warn_of_loss(at, message);
                 }
                 Item::End => return Ok(false),
             }
@@ -169,7 +169,7 @@ impl<R: Read> Source for RepSource<R> {
             Ok(false) => self.damaged.first().filter(|_| self.read == 0).cloned().map(Stop::Damaged),
             Err(Stop::Damaged(damage)) if self.read > 0 => {
                 let message = format!("{}; the launches before it were read, the rest is lost", damage.what);
-                context.warnings.push(Warning { position: damage.at, message });
+                context.warn_of_loss(damage.at, message);
                 None
             }
             Err(stop) => Some(stop),
