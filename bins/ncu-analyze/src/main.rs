@@ -1,2 +1,67 @@
-//! Placeholder.
-fn main() {}
+//! `ncu-analyze`: FLOPs, overheads and differences from Nsight Compute reports.
+
+mod diff;
+mod kernels;
+mod overhead;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use flopgap_cli::{Exit, Failure};
+use flopgap_ncu::Error;
+use flopgap_phases::PhaseError;
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "ncu-analyze";
+
+/// FLOPs, overheads and differences from Nsight Compute reports.
+///
+/// Reads every CSV layout of ncu (also gz, zst, UTF-16, with the program's own output around it) and .ncu-rep files.
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Counted against theoretical FLOPs of a square sigmoid MLP, forward and backward.
+    Overhead(overhead::Arguments),
+    /// Launches, FLOPs by precision, bytes and time of each kernel or kernel class of a report.
+    Kernels(kernels::Arguments),
+    /// The kernels of two reports side by side.
+    Diff(diff::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match arguments.command {
+        Command::Overhead(arguments) => overhead::run(&arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
+    })
+}
+
+/// How an error of the libraries ends this program.
+fn failure(error: &PhaseError) -> Failure {
+    let exit = match error {
+        PhaseError::Report(Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. })
+        | PhaseError::NoFlopCounters { .. }
+        | PhaseError::UncountedLaunch { .. }
+        | PhaseError::EmptyPhase { .. } => Exit::Absent,
+        _ => Exit::Failed,
+    };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+/// Shows what a reader found strange, at most the first ten of one file.
+fn warn_all(warnings: &[String]) {
+    const SHOWN: usize = 10;
+    for warning in warnings.iter().take(SHOWN) {
+        flopgap_cli::warn(PROGRAM, warning);
+    }
+    if let Some(more) = warnings.len().checked_sub(SHOWN + 1) {
+        flopgap_cli::warn(PROGRAM, format!("and {} more warnings", more + 1));
+    }
+}

@@ -59,3 +59,11 @@ pub fn warn(program: &str, warning: impl fmt::Display) {
         eprintln!("{program}: warning: {warning}");
     }
 }
+
+/// Says on standard error what was done, such as which files were written.
+pub fn note(program: &str, message: impl fmt::Display) {
+    #[expect(clippy::print_stderr, reason = "the one place where notes are shown")]
+    {
+        eprintln!("{program}: {message}");
+    }
+}

@@ -1,0 +1,115 @@
+//! `hyper-profile analyze RUN`.
+
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_fs::{create_folder, write_atomic};
+use flopgap_report::progress;
+use flopgap_report::table::{Format, TextOptions};
+use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
+
+use crate::{PROGRAM, page, plots, tables};
+
+/// More rows than this are not listed in a terminal; the summary and the files have them all.
+const LISTED: usize = 200;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The run directory: the folder that holds raw/.
+    run: PathBuf,
+    /// Write the metrics only, neither surfaces nor report.html.
+    #[arg(long)]
+    no_plots: bool,
+    /// How to print the metrics.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+    /// Write processed/, plots/ and report.html here instead of into the run directory.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let bar = progress::Bar::new("configurations", 0);
+    let analysis = flopgap_sweep::analyze(&arguments.run, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish();
+    let analysis = analysis.map_err(|error| failure(&error))?;
+    for problem in analysis.problems.iter().chain(&analysis.warnings) {
+        flopgap_cli::warn(PROGRAM, in_words(problem));
+    }
+    if analysis.configs.is_empty() {
+        let configs = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
+        return Err(failure(&RunError::NothingComplete { path: arguments.run.clone(), configs }));
+    }
+
+    let rows: Vec<MetricsRow> =
+        analysis.configs.iter().flat_map(|(config, one)| MetricsRow::of(*config, one)).collect();
+    let target = arguments.output.as_deref().unwrap_or(&arguments.run);
+    write_files(arguments, &analysis, &rows, target)?;
+    print(&rows, arguments.format)
+}
+
+fn write_files(
+    arguments: &Arguments,
+    analysis: &RunAnalysis,
+    rows: &[MetricsRow],
+    target: &Path,
+) -> Result<(), Failure> {
+    let write_error =
+        |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
+    let processed = target.join("processed");
+    create_folder(&processed).map_err(write_error)?;
+    let metrics = processed.join("metrics.csv");
+    write_metrics(&metrics, rows).map_err(|error| failure(&error))?;
+    note(format_args!("{} configurations in {}", analysis.configs.len(), metrics.display()));
+    if arguments.no_plots {
+        return Ok(());
+    }
+    let folder = target.join("plots");
+    let files = plots::write(rows, &page::origin_line(analysis), &folder)?;
+    note(format_args!("{files} pictures in {}", folder.display()));
+    let report = target.join("report.html");
+    let html = page::render(&arguments.run, analysis, rows).map_err(|error| Failure::from_error(&error))?;
+    write_atomic(&report, html.as_bytes()).map_err(write_error)?;
+    note(format_args!("interactive report in {}", report.display()));
+    Ok(())
+}
+
+fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
+    let options = TextOptions::for_stdout();
+    let render = |table: Result<flopgap_report::table::Table, _>| {
+        table.and_then(|table| table.render(format.into(), &options)).map_err(|error| Failure::from_error(&error))
+    };
+    if Format::from(format) != Format::Table {
+        return flopgap_cli::print(&render(tables::metrics(rows))?);
+    }
+    let mut text = String::new();
+    if rows.len() <= LISTED {
+        text.push_str(&render(tables::overheads(rows))?);
+        text.push('\n');
+    }
+    text.push_str(&render(tables::summary(rows))?);
+    flopgap_cli::print(&text)
+}
+
+/// A problem in one line, with the configuration and what to do.
+pub(crate) fn in_words(problem: &Problem) -> String {
+    let config = problem.config.map_or(String::new(), |config| format!("{config}: "));
+    let hint = problem.hint.map_or(String::new(), |hint| format!("\n  hint: {hint}"));
+    format!("{config}{}{hint}", problem.message)
+}
+
+fn failure(error: &RunError) -> Failure {
+    let exit = match error {
+        RunError::NotARun { .. } | RunError::NothingComplete { .. } => Exit::Absent,
+        _ => Exit::Failed,
+    };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+/// Says on standard error what was written.
+fn note(message: std::fmt::Arguments<'_>) {
+    flopgap_cli::note(PROGRAM, message);
+}

@@ -1,0 +1,42 @@
+//! The four overheads that a run is about.
+
+use flopgap_sweep::MetricsRow;
+
+/// One overhead: its column, its name for people, and what it says.
+pub(crate) struct Metric {
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) of: fn(&MetricsRow) -> f64,
+}
+
+/// In the order of the columns.
+pub(crate) const METRICS: [Metric; 4] = [
+    Metric {
+        key: "epsilon",
+        title: "GEMM overhead ε",
+        meaning: "Counted FLOPs of the matrix products above the closed form, relative to it: padding of tiles and \
+                  work of the epilogue. 0 is perfect, 1 is twice the work.",
+        of: |row| row.epsilon,
+    },
+    Metric {
+        key: "rho",
+        title: "split-K work ρ",
+        meaning: "FLOPs of split-K reductions (and of the loss reduction, backward) for each activation element; the \
+                  closed form has none.",
+        of: |row| row.rho,
+    },
+    Metric {
+        key: "kappa",
+        title: "activation overhead κ",
+        meaning: "Counted FLOPs of the activations above one for each element: what the sigmoid's exponential and \
+                  division cost.",
+        of: |row| row.kappa,
+    },
+    Metric {
+        key: "omega",
+        title: "total overhead ω",
+        meaning: "All counted FLOPs above all theoretical ones, relative to them.",
+        of: |row| row.omega,
+    },
+];

@@ -1,0 +1,100 @@
+//! The metrics of a run as tables.
+
+use flopgap_flops::Pass;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_sweep::MetricsRow;
+
+use crate::metric::METRICS;
+
+/// Every row and column of `metrics.csv`.
+pub(crate) fn metrics(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+    let sizes = ["n", "d", "m"].map(|key| Column::number(key, key));
+    let counts = ["gemm", "split_k", "activation", "other", "total", "theory_gemm", "theory_activation"];
+    let columns = sizes
+        .into_iter()
+        .chain([Column::text("pass", "pass")])
+        .chain(counts.map(|key| Column::number(key, key.replace('_', " "))))
+        .chain(METRICS.iter().map(|metric| Column::number(metric.key, metric.key)));
+    let mut table = Table::new("Counted and theoretical FLOPs", columns)?;
+    for row in rows {
+        let counts = [
+            row.gemm,
+            row.split_k,
+            row.activation,
+            row.other,
+            row.total,
+            row.theory_gemm,
+            row.theory_activation,
+        ];
+        table.push(
+            [row.n, row.d, row.m]
+                .map(Cell::from)
+                .into_iter()
+                .chain([Cell::text(row.pass.name())])
+                .chain(counts.map(Cell::from))
+                .chain(METRICS.iter().map(|metric| Cell::float((metric.of)(row), 4))),
+        )?;
+    }
+    Ok(table)
+}
+
+/// The overheads alone, which fit a terminal.
+pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+    let columns = ["n", "d", "m"]
+        .map(|key| Column::number(key, key))
+        .into_iter()
+        .chain([Column::text("pass", "pass"), Column::number("total", "counted").unit("FLOP")])
+        .chain(METRICS.iter().map(|metric| Column::number(metric.key, metric.key)));
+    let mut table = Table::new("Overheads by configuration", columns)?;
+    for row in rows {
+        table.push(
+            [row.n, row.d, row.m]
+                .map(Cell::from)
+                .into_iter()
+                .chain([Cell::text(row.pass.name()), Cell::from(row.total)])
+                .chain(METRICS.iter().map(|metric| Cell::float((metric.of)(row), 4))),
+        )?;
+    }
+    Ok(table)
+}
+
+/// Least, median and largest value of each overhead over the run, with the configurations where they occur.
+pub(crate) fn summary(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Overheads over the run",
+        [
+            Column::text("pass", "pass"),
+            Column::text("metric", "metric"),
+            Column::number("least", "least"),
+            Column::text("least_at", "at (n, d, m)"),
+            Column::number("median", "median"),
+            Column::number("most", "most"),
+            Column::text("most_at", "at (n, d, m)"),
+        ],
+    )?;
+    for pass in Pass::ALL {
+        for metric in &METRICS {
+            let mut of_pass: Vec<&MetricsRow> = rows.iter().filter(|row| row.pass == pass).collect();
+            of_pass.sort_by(|a, b| (metric.of)(a).total_cmp(&(metric.of)(b)));
+            let (Some(least), Some(most)) = (of_pass.first(), of_pass.last()) else { continue };
+            let at = |row: &MetricsRow| Cell::text(format!("({}, {}, {})", row.n, row.d, row.m));
+            table.push([
+                Cell::text(pass.name()),
+                Cell::text(metric.key),
+                Cell::float((metric.of)(least), 4),
+                at(least),
+                Cell::float(median(&of_pass, metric.of), 4),
+                Cell::float((metric.of)(most), 4),
+                at(most),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
+/// The median of sorted rows; the mean of the middle two where their number is even.
+fn median(sorted: &[&MetricsRow], of: fn(&MetricsRow) -> f64) -> f64 {
+    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    f64::midpoint(of(low), of(high))
+}

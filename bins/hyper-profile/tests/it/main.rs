@@ -1,0 +1,135 @@
+//! The built `hyper-profile` on the recorded run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+fn recorded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-pytorch")
+}
+
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn analyze(run: &Path, more: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("hyper-profile").unwrap();
+    let output = command.arg("analyze").arg(run).args(more).output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A run with these raw files of the recorded one, and its manifest if asked for.
+fn some_of_the_run(names: &[&str], manifest: bool) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("raw")).unwrap();
+    for name in names {
+        let name = format!("{name}.csv.zst");
+        fs::copy(recorded().join("raw").join(&name), folder.path().join("raw").join(&name)).unwrap();
+    }
+    if manifest {
+        fs::copy(recorded().join("manifest.json"), folder.path().join("manifest.json")).unwrap();
+    }
+    folder
+}
+
+const COMPLETE: [&str; 3] = ["n2_d256_m16_setup", "n2_d256_m16_forward", "n2_d256_m16_forward_backward"];
+
+#[test]
+fn the_recorded_run_gives_the_recorded_table() {
+    let target = tempfile::tempdir().unwrap();
+    let output = analyze(&recorded(), &["--no-plots", "--output", target.path().to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+    let written = fs::read_to_string(target.path().join("processed/metrics.csv")).unwrap();
+    let expected = fs::read_to_string(recorded().join("processed/metrics.csv")).unwrap();
+    assert_eq!(written, expected);
+    assert_eq!(written.lines().count(), 1 + 36 * 2);
+    assert!(!target.path().join("plots").exists());
+    assert!(!target.path().join("report.html").exists());
+    assert!(output.stdout.contains("Overheads over the run"));
+}
+
+#[test]
+fn plots_and_report_are_written_for_every_metric_pass_and_n() {
+    let run = some_of_the_run(&COMPLETE, false);
+    let output = analyze(run.path(), &[]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    for metric in ["epsilon", "rho", "kappa", "omega"] {
+        for pass in ["forward", "backward"] {
+            let svg = fs::read_to_string(run.path().join(format!("plots/{metric}_{pass}_n2.svg"))).unwrap();
+            assert!(svg.starts_with("<svg"));
+            let png = fs::read(run.path().join(format!("plots/{metric}_{pass}_n2.png"))).unwrap();
+            assert!(png.starts_with(b"\x89PNG\r\n"));
+        }
+    }
+    let html = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(html.contains("n2_d256_m16") || html.contains("256"));
+}
+
+#[test]
+fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
+    let run = some_of_the_run(
+        &[&COMPLETE[..], &["n2_d256_m64_setup", "n2_d256_m64_forward", "n2_d512_m16_setup"]].concat(),
+        true,
+    );
+    let raw = run.path().join("raw");
+    fs::write(raw.join("n2_d512_m16_forward.csv"), "==ERROR== ERR_NVGPUCTRPERM - no permission\n").unwrap();
+    fs::write(raw.join("n2_d512_m16_forward_backward.csv"), "").unwrap();
+    fs::write(raw.join("notes.txt"), "mine").unwrap();
+    let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(output.stdout.lines().count(), 3, "the complete configuration, both passes:\n{}", output.stdout);
+    for expected in [
+        "n2_d256_m64: incomplete: no raw file for forward_backward",
+        "n2_d512_m16_forward.csv:1: ncu was not permitted",
+        "notes.txt: passed over",
+        "n8_d2048_m256: incomplete: no raw file for setup, forward, forward_backward",
+    ] {
+        assert!(output.stderr.contains(expected), "`{expected}` is not in\n{}", output.stderr);
+    }
+}
+
+#[test]
+fn a_run_with_nothing_complete_is_an_error() {
+    let run = some_of_the_run(&COMPLETE[..1], false);
+    let output = analyze(run.path(), &[]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("none of the 1 configurations is complete"), "{}", output.stderr);
+    assert!(!run.path().join("processed").exists());
+}
+
+#[test]
+fn what_is_no_run_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = analyze(folder.path(), &[]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("not a run directory: it has no folder `raw`\n  hint: "), "{}", output.stderr);
+
+    let run = some_of_the_run(&COMPLETE, false);
+    fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();
+    let output = analyze(run.path(), &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("version 99 is not one that this program reads"), "{}", output.stderr);
+}
+
+/// Damage of any kind must end in a message, never in a panic or a wrong row.
+#[test]
+fn truncated_raw_files_never_change_a_number() {
+    let whole = fs::read(recorded().join("raw/n2_d256_m16_forward_backward.csv.zst")).unwrap();
+    let run = some_of_the_run(&COMPLETE, false);
+    let expected = analyze(run.path(), &["--no-plots", "--format", "csv"]).stdout;
+    for part in [1, 3, 7] {
+        let cut = whole.len() * part / 8;
+        fs::write(run.path().join("raw/n2_d256_m16_forward_backward.csv.zst"), &whole[..cut]).unwrap();
+        let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
+        assert!(output.code == 3 || output.stdout == expected || output.stderr.contains("warning"), "{}", output.stdout);
+        assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+    }
+}

@@ -1,0 +1,156 @@
+//! The built `ncu-analyze` on recorded reports.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let output = Command::cargo_bin("ncu-analyze").unwrap().args(arguments).output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn overhead(sizes: [&str; 3], stages: [&Path; 3], more: &[&str]) -> Output {
+    let [setup, forward, both] = stages.map(|path| path.to_str().unwrap());
+    let arguments =
+        ["overhead", "--layers", sizes[0], "--width", sizes[1], "--tokens", sizes[2], "--setup", setup, "--forward", forward]
+            .into_iter()
+            .chain(["--forward-backward", both])
+            .chain(more.iter().copied());
+    run(&arguments.collect::<Vec<_>>())
+}
+
+fn notebook() -> [PathBuf; 3] {
+    ["notebook/setup.csv", "notebook/forward.csv", "notebook/forward_backward.csv"].map(fixture)
+}
+
+#[test]
+fn overhead_prints_the_sections_of_the_notebook() {
+    let files = notebook();
+    let output = overhead(["10", "1024", "128"], files.each_ref().map(PathBuf::as_path), &[]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    for line in [
+        "GEMM        2,702,704,640   2,684,354,560",
+        "split-K         3,932,160               0",
+        "total       5,134,952,944   5,102,764,032",
+        "epsilon               0.0068         0.0039",
+        "rho                   3.0000         4.3464",
+        "kappa                14.9987         0.5789",
+        "reconstructed  2,727,606,586  5,134,952,944",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let found = output.stdout.lines().any(|printed| {
+            let printed: Vec<&str> = printed.split_whitespace().collect();
+            printed.windows(words.len()).any(|window| window == words)
+        });
+        assert!(found, "`{line}` is not in\n{}", output.stdout);
+    }
+}
+
+#[test]
+fn overhead_in_json_and_csv() {
+    let files = notebook();
+    let paths = files.each_ref().map(PathBuf::as_path);
+    let json = overhead(["10", "1024", "128"], paths, &["--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["forward"]["measured"]["total"], 2_727_606_586_u64);
+    assert_eq!(json["backward"]["measured"]["split_k"], 10_824_176);
+    let csv = overhead(["10", "1024", "128"], paths, &["--format", "csv"]).stdout;
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        lines[0],
+        "n,d,m,pass,gemm,split_k,activation,other,total,theory_gemm,theory_activation,epsilon,rho,kappa,omega"
+    );
+    assert!(lines[1].starts_with("10,1024,128,forward,2702704640,3932160,20969786,0,2727606586,2684354560,1310720,0.0068"));
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn one_report_with_ranges_is_enough() {
+    let file = fixture("ncu/phases_nvtx_details.csv.zst");
+    let output = run(&[
+        "overhead", "-n", "4", "-d", "512", "-m", "64", "--forward-backward", file.to_str().unwrap(), "--format", "csv",
+    ]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    assert!(output.stdout.contains("4,512,64,backward,"), "{}", output.stdout);
+}
+
+#[test]
+fn files_in_the_wrong_order_are_refused_with_the_difference() {
+    let [setup, forward, both] = notebook();
+    let output = overhead(["10", "1024", "128"], [&forward, &setup, &both], &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("has only 1 launches, but"), "{}", output.stderr);
+    assert!(output.stderr.contains("\n  hint: the files must come from the same program"), "{}", output.stderr);
+    assert_eq!(output.stdout, "");
+}
+
+#[test]
+fn implausible_sizes_warn_but_print() {
+    let files = notebook();
+    let output = overhead(["10", "2048", "128"], files.each_ref().map(PathBuf::as_path), &[]);
+    assert_eq!(output.code, 0);
+    assert!(output.stderr.starts_with("ncu-analyze: warning: forward: "), "{}", output.stderr);
+}
+
+#[test]
+fn exit_codes() {
+    assert_eq!(run(&["overhead"]).code, 2);
+    assert_eq!(run(&["overhead", "-n", "0", "-d", "1", "-m", "1", "--forward-backward", "x"]).code, 2);
+    let missing = run(&["kernels", "no-such-file.csv"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("no-such-file.csv"), "{}", missing.stderr);
+
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("empty.csv");
+    std::fs::write(&report, "==WARNING== No kernels were profiled.\n").unwrap();
+    let nothing = run(&["kernels", report.to_str().unwrap()]);
+    assert_eq!(nothing.code, 3, "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("empty.csv:1: ncu profiled no kernel\n  hint: "), "{}", nothing.stderr);
+}
+
+#[test]
+fn kernels_by_kernel_and_by_class() {
+    let file = fixture("ncu/n10_d1024_m128_forward_backward.csv.zst");
+    let output = run(&["kernels", file.to_str().unwrap(), "--by", "class", "--format", "csv"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    let header = output.stdout.lines().next().unwrap();
+    assert!(header.starts_with("class,launches,flops,share"), "{header}");
+    let matmul = output.stdout.lines().find(|line| line.starts_with("matmul,")).unwrap();
+    assert!(matmul.starts_with("matmul,29,"), "10 forward and 19 backward products: {matmul}");
+
+    let json = run(&["kernels", file.to_str().unwrap(), "--format", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let kernels = json["kernels"].as_array().unwrap();
+    let launches: u64 = kernels.iter().map(|kernel| kernel["launches"].as_u64().unwrap()).sum();
+    assert_eq!(launches, 81);
+    assert_eq!(json["launches"], 81);
+}
+
+#[test]
+fn a_report_does_not_differ_from_itself() {
+    let file = fixture("ncu/n10_d1024_m128_forward_backward.csv.zst");
+    let path = file.to_str().unwrap();
+    let same = run(&["diff", path, path, "--format", "csv"]);
+    assert_eq!((same.code, same.stderr.as_str()), (0, ""));
+    for line in same.stdout.lines().skip(1) {
+        assert!(line.contains(",0,"), "{line}");
+    }
+    let other = fixture("ncu/n10_d1024_m128_forward.csv.zst");
+    let differs = run(&["diff", other.to_str().unwrap(), path]);
+    assert_eq!(differs.code, 0);
+    assert!(differs.stdout.contains("reduce_kernel"), "the loss is only in the second: {}", differs.stdout);
+}

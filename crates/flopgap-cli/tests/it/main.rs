@@ -1,0 +1,3 @@
+//! Integration tests of the workspace as a whole.
+
+mod architecture;

@@ -1,0 +1,112 @@
+//! Why launches could not be cut into phases or added up.
+
+use std::path::PathBuf;
+
+use flopgap_flops::FlopError;
+
+/// Why a set of recordings gives no phases or no FLOPs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PhaseError {
+    /// A report could not be read.
+    #[error(transparent)]
+    Report(#[from] flopgap_ncu::Error),
+    /// The report breaks off or is damaged, so that launches are missing and every sum would be too small.
+    #[error("{}:{position}: the report breaks off or is damaged here", path.display())]
+    Lossy {
+        /// The report.
+        path: PathBuf,
+        /// The line (CSV) or byte (`.ncu-rep`).
+        position: u64,
+    },
+    /// The report holds launches, but not the counters that FLOPs are made of.
+    #[error("{}: no FLOP counters: {missing}", path.display())]
+    NoFlopCounters {
+        /// The report.
+        path: PathBuf,
+        /// The counters that are missing.
+        missing: String,
+    },
+    /// The counters of one launch were not measured, so that a sum over the file would be too small.
+    #[error("{}:{position}: the FLOP counters of `{kernel}` were not measured ({missing})", path.display())]
+    UncountedLaunch {
+        /// The report.
+        path: PathBuf,
+        /// Line or result index of the launch.
+        position: u64,
+        /// The kernel.
+        kernel: String,
+        /// The counters that are absent.
+        missing: String,
+    },
+    /// A per-kernel summary has no launch order.
+    #[error("{}: a --print-summary page has no launch order, which cutting phases needs", path.display())]
+    Summary {
+        /// The report.
+        path: PathBuf,
+    },
+    /// The longer run does not begin with the launches of the shorter one.
+    #[error(
+        "{longer} does not begin with the launches of {shorter}: launch {index} is {found} there, but {expected} here"
+    )]
+    DifferentLaunch {
+        /// The run that should be a beginning.
+        shorter: String,
+        /// The run that should continue it.
+        longer: String,
+        /// The position of the first difference, from 0.
+        index: usize,
+        /// The launch of the shorter run.
+        expected: String,
+        /// The launch of the longer run.
+        found: String,
+    },
+    /// The longer run ends before the shorter one.
+    #[error("{longer} has only {found} launches, but {shorter}, which it should begin with, has {expected}")]
+    TooFewLaunches {
+        /// The run that should be a beginning.
+        shorter: String,
+        /// The run that should continue it.
+        longer: String,
+        /// Launches of the shorter run.
+        expected: usize,
+        /// Launches of the longer run.
+        found: usize,
+    },
+    /// A phase has no launch at all.
+    #[error("{run}: no launch belongs to the {phase} phase")]
+    EmptyPhase {
+        /// The run that should contain it.
+        run: String,
+        /// The phase.
+        phase: crate::Phase,
+    },
+    /// A sum left the range of exact integers.
+    #[error(transparent)]
+    Flops(#[from] FlopError),
+}
+
+impl PhaseError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            PhaseError::Report(error) => error.hint(),
+            PhaseError::NoFlopCounters { .. } | PhaseError::UncountedLaunch { .. } => Some(
+                "profile with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
+                 smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
+                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+            ),
+            PhaseError::Lossy { .. } => Some("record it again, or copy it again from where it is whole"),
+            PhaseError::Summary { .. } => Some("print the report without --print-summary"),
+            PhaseError::DifferentLaunch { .. } | PhaseError::TooFewLaunches { .. } => Some(
+                "the files must come from the same program and the same sizes, stopped after setup, after the \
+                 forward pass and after the backward pass; or profile once with NVTX ranges named setup, \
+                 forward and backward (ncu --nvtx)",
+            ),
+            PhaseError::EmptyPhase { .. } => {
+                Some("check that the files are given in the order setup, forward, forward+backward")
+            }
+            PhaseError::Flops(_) => None,
+        }
+    }
+}

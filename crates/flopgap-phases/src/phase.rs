@@ -1,0 +1,48 @@
+//! The three stretches of a profiled run.
+
+use std::fmt;
+
+/// A stretch of a profiled run of one network.
+///
+/// A program is profiled up to the end of a phase, so the forward run holds setup and forward, and the
+/// forward+backward run all three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Making weights and inputs: random numbers, copies.
+    Setup,
+    /// The forward pass.
+    Forward,
+    /// The loss and the backward pass.
+    Backward,
+}
+
+impl Phase {
+    /// All phases, in the order in which they run.
+    pub const ALL: [Phase; 3] = [Phase::Setup, Phase::Forward, Phase::Backward];
+
+    /// The name of the phase, which is also the name of the NVTX range that marks it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Setup => "setup",
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+        }
+    }
+
+    /// The phase that an NVTX range of this name marks; upper and lower case do not matter.
+    ///
+    /// ```
+    /// use flopgap_phases::Phase;
+    /// assert_eq!(Phase::of_range("Forward"), Some(Phase::Forward));
+    /// assert_eq!(Phase::of_range("forward_hook"), None);
+    /// ```
+    pub fn of_range(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| name.eq_ignore_ascii_case(phase.name()))
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

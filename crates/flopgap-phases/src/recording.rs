@@ -1,0 +1,133 @@
+//! One profiled run: its launches in order, each with its kernel and its counted FLOPs.
+
+use std::path::{Path, PathBuf};
+
+use flopgap_kernels::{Classifier, KernelClass};
+use rustc_hash::FxHashMap;
+
+use crate::Phase;
+
+/// A kernel of a [`Recording`]: one entry however often it was launched.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The name as the profiler gave it.
+    pub name: String,
+    /// The name without namespaces, template arguments and parameters, equal over the profiler's spellings.
+    pub base: String,
+    /// A name for people.
+    pub short: String,
+    /// What the kernel is for.
+    pub class: KernelClass,
+}
+
+/// The position of a [`Kernel`] in its recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelId(u32);
+
+/// One launch and the FLOPs that the hardware counted for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedLaunch {
+    /// The kernel.
+    pub kernel: KernelId,
+    /// Blocks in the grid, x first.
+    pub grid: Option<[u64; 3]>,
+    /// Threads in a block, x first.
+    pub block: Option<[u64; 3]>,
+    /// Executed floating-point operations, a fused multiply-add being two.
+    pub flops: u64,
+    /// The phase whose NVTX range was open at launch.
+    pub range: Option<Phase>,
+}
+
+/// One profiled run. Built launch by launch, from an Nsight Compute report by [`Recording::load`] or from
+/// any other counter source by [`Recording::push`].
+#[derive(Clone, Debug)]
+pub struct Recording {
+    path: PathBuf,
+    kernels: Vec<Kernel>,
+    ids: FxHashMap<String, KernelId>,
+    launches: Vec<CountedLaunch>,
+    /// What was strange in the report but did not stop its reader.
+    pub warnings: Vec<String>,
+}
+
+impl Recording {
+    /// An empty recording; `path` names it in messages.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Recording {
+            path: path.into(),
+            kernels: Vec::new(),
+            ids: FxHashMap::default(),
+            launches: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Appends a launch of the kernel `name`.
+    ///
+    /// # Panics
+    /// When a recording holds more than 2³² different kernels.
+    pub fn push(
+        &mut self,
+        classifier: &Classifier,
+        name: &str,
+        grid: Option<[u64; 3]>,
+        block: Option<[u64; 3]>,
+        flops: u64,
+        range: Option<Phase>,
+    ) {
+        let kernel = if let Some(&id) = self.ids.get(name) {
+            id
+        } else {
+            let info = classifier.get(name);
+            let id = KernelId(u32::try_from(self.kernels.len()).expect("fewer than 2^32 different kernels"));
+            self.kernels.push(Kernel {
+                name: name.to_owned(),
+                base: flopgap_kernels::base_name(name).into_owned(),
+                short: info.short.to_string(),
+                class: info.class,
+            });
+            self.ids.insert(name.to_owned(), id);
+            id
+        };
+        self.launches.push(CountedLaunch { kernel, grid, block, flops, range });
+    }
+
+    /// The file that it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The launches, in launch order.
+    pub fn launches(&self) -> &[CountedLaunch] {
+        &self.launches
+    }
+
+    /// The kernel of a launch of this recording.
+    ///
+    /// # Panics
+    /// When the id belongs to another, larger recording.
+    pub fn kernel(&self, id: KernelId) -> &Kernel {
+        &self.kernels[id.0 as usize]
+    }
+
+    /// The launch in words: kernel, grid and block.
+    pub fn describe(&self, launch: &CountedLaunch) -> String {
+        let dim = |dim: Option<[u64; 3]>| match dim {
+            Some([x, y, z]) => format!("({x}, {y}, {z})"),
+            None => "unknown".to_owned(),
+        };
+        format!(
+            "`{}` with grid {}, block {}",
+            self.kernel(launch.kernel).base,
+            dim(launch.grid),
+            dim(launch.block)
+        )
+    }
+
+    /// Whether the launches carry NVTX ranges for the forward and the backward phase.
+    pub fn has_phase_ranges(&self) -> bool {
+        let has = |phase| self.launches.iter().any(|launch| launch.range == Some(phase));
+        has(Phase::Forward) && has(Phase::Backward)
+    }
+}

@@ -1,0 +1,108 @@
+//! The FLOPs of a phase by the classes of the overhead decomposition.
+
+use flopgap_flops::{ClassFlops, FlopError, Pass};
+use flopgap_kernels::KernelClass;
+use serde::Serialize;
+
+use crate::PhaseLaunches;
+
+/// The class that a kernel counts towards in the overhead decomposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Matrix products.
+    Gemm,
+    /// Split-K reductions and, in the backward pass, the reduction of the loss.
+    SplitK,
+    /// Element-wise kernels.
+    Activation,
+    /// None of the three.
+    Other,
+}
+
+impl Share {
+    /// Where a kernel of this class counts.
+    ///
+    /// - matmul and gemv: GEMM;
+    /// - split-K reduce: split-K; other reductions too, but only in the backward pass, where the loss is summed;
+    /// - element-wise: activation, and with it copies and fills, which PyTorch runs through the same element-wise
+    ///   kernels (they count 0 FLOPs);
+    /// - everything else: other.
+    pub fn of(class: KernelClass, pass: Pass) -> Share {
+        match class {
+            KernelClass::Matmul | KernelClass::Gemv => Share::Gemm,
+            KernelClass::SplitKReduce => Share::SplitK,
+            KernelClass::Reduction if pass == Pass::Backward => Share::SplitK,
+            KernelClass::Elementwise | KernelClass::Copy => Share::Activation,
+            _ => Share::Other,
+        }
+    }
+}
+
+/// One kernel's part in a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelTotal {
+    /// The kernel's name for people.
+    pub kernel: String,
+    /// Its class.
+    pub class: KernelClass,
+    /// Where it counts.
+    pub share: Share,
+    /// How often it was launched.
+    pub launches: u64,
+    /// The FLOPs of all of these launches.
+    pub flops: u64,
+}
+
+/// The FLOPs of a phase: by class, and by kernel with the largest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseFlops {
+    /// By class. Adds up to everything that was counted.
+    pub classes: ClassFlops,
+    /// By kernel.
+    pub kernels: Vec<KernelTotal>,
+}
+
+impl PhaseFlops {
+    /// Adds up a phase.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when a sum leaves `u64`.
+    pub fn of(phase: &PhaseLaunches<'_>, pass: Pass) -> Result<PhaseFlops, FlopError> {
+        let mut classes = ClassFlops::default();
+        let mut kernels: Vec<KernelTotal> = Vec::new();
+        let mut slots = rustc_hash::FxHashMap::default();
+        for launch in &phase.launches {
+            let kernel = phase.recording.kernel(launch.kernel);
+            let share = Share::of(kernel.class, pass);
+            let mut one = ClassFlops::default();
+            *match share {
+                Share::Gemm => &mut one.gemm,
+                Share::SplitK => &mut one.split_k,
+                Share::Activation => &mut one.activation,
+                Share::Other => &mut one.other,
+            } = launch.flops;
+            classes = classes.checked_add(&one)?;
+            let slot = *slots.entry(launch.kernel).or_insert_with(|| {
+                kernels.push(KernelTotal {
+                    kernel: kernel.short.clone(),
+                    class: kernel.class,
+                    share,
+                    launches: 0,
+                    flops: 0,
+                });
+                kernels.len() - 1
+            });
+            kernels[slot].launches += 1;
+            kernels[slot].flops += launch.flops; // no larger than the class, whose sum was just checked
+        }
+        classes.total()?;
+        kernels.sort_by(|a, b| b.flops.cmp(&a.flops).then_with(|| a.kernel.cmp(&b.kernel)));
+        Ok(PhaseFlops { classes, kernels })
+    }
+
+    /// The kernels that no class of the decomposition claims.
+    pub fn other(&self) -> impl Iterator<Item = &KernelTotal> {
+        self.kernels.iter().filter(|kernel| kernel.share == Share::Other)
+    }
+}

@@ -1,0 +1,129 @@
+//! Raw counter files to one analysis for each configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flopgap_kernels::Classifier;
+use flopgap_phases::{Analysis, Phases, Recording};
+use rayon::prelude::*;
+
+use crate::{Config, Manifest, RawFiles, RunError, Stage};
+
+/// What is wrong with one configuration or one file of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The configuration, where it is known.
+    pub config: Option<Config>,
+    /// What is wrong, with the file and the place.
+    pub message: String,
+    /// What to do about it, where there is something.
+    pub hint: Option<&'static str>,
+}
+
+/// A run directory as [`analyze`] found it.
+#[derive(Debug)]
+pub struct RunAnalysis {
+    /// The manifest, if the run has one.
+    pub manifest: Option<Manifest>,
+    /// The analysis of each configuration that is complete.
+    pub configs: BTreeMap<Config, Analysis>,
+    /// The configurations that are incomplete or damaged, and files that were passed over.
+    pub problems: Vec<Problem>,
+    /// What is questionable about configurations that were analysed all the same.
+    pub warnings: Vec<Problem>,
+}
+
+/// Analyses every configuration of a run directory, on all cores. `progress` is called with the number of
+/// configurations that are done and the number of all, from several threads.
+///
+/// A configuration that lacks a file or cannot be read becomes a [`Problem`]; the others are not affected.
+///
+/// # Errors
+/// When the directory is not a run, its manifest is damaged or newer, or no configuration is complete.
+pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<RunAnalysis, RunError> {
+    let manifest = Manifest::read(run)?;
+    let raw = run.join("raw");
+    if !raw.is_dir() {
+        return Err(RunError::NotARun { path: run.to_owned() });
+    }
+    let files = RawFiles::list(&raw).map_err(|source| RunError::Io { path: raw.clone(), source })?;
+
+    let mut stages = files.configs;
+    if let Some(manifest) = &manifest {
+        for config in manifest.grid.configs() {
+            stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
+        }
+    }
+    let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
+    let classifier = Classifier::new();
+    let done = AtomicUsize::new(0);
+    let results: Vec<Outcome> = work
+        .par_iter()
+        .map(|(config, stages)| {
+            let outcome = analyze_config(&classifier, *config, stages);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, work.len());
+            outcome
+        })
+        .collect();
+
+    let mut analysis =
+        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
+    for ((config, _), result) in work.iter().zip(results) {
+        let problem = |message, hint| Problem { config: Some(*config), message, hint };
+        match result {
+            Ok((one, warnings)) => {
+                let all = warnings.into_iter().chain(one.warnings.iter().cloned());
+                analysis.warnings.extend(all.map(|message| problem(message, None)));
+                analysis.configs.insert(*config, one);
+            }
+            Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
+        }
+    }
+    analysis.problems.extend(files.ignored.into_iter().map(|(path, reason)| Problem {
+        config: None,
+        message: format!("{}: passed over: {reason}", path.display()),
+        hint: None,
+    }));
+    Ok(analysis)
+}
+
+/// Why one configuration has no analysis.
+struct Failure {
+    message: String,
+    hint: Option<&'static str>,
+}
+
+impl From<flopgap_phases::PhaseError> for Failure {
+    fn from(error: flopgap_phases::PhaseError) -> Self {
+        Failure { message: error.to_string(), hint: error.hint() }
+    }
+}
+
+type Outcome = Result<(Analysis, Vec<String>), Failure>;
+
+fn analyze_config(
+    classifier: &Classifier,
+    config: Config,
+    stages: &BTreeMap<Stage, PathBuf>,
+) -> Outcome {
+    let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
+    if let Some(path) = stages.get(&Stage::Whole) {
+        let recording = Recording::load(path, classifier)?;
+        let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
+        return Ok((analysis, recording.warnings));
+    }
+    let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
+    let missing: Vec<_> =
+        needed.iter().filter(|stage| !stages.contains_key(stage)).map(|stage| stage.name()).collect();
+    if !missing.is_empty() {
+        let message = format!("incomplete: no raw file for {}", missing.join(", "));
+        return Err(Failure { message, hint: None });
+    }
+    let setup = Recording::load_setup(&stages[&Stage::Setup], classifier)?;
+    let forward = Recording::load(&stages[&Stage::Forward], classifier)?;
+    let forward_backward = Recording::load(&stages[&Stage::ForwardBackward], classifier)?;
+    let analysis = Analysis::of(network, &Phases::by_sequence(&setup, &forward, &forward_backward)?)?;
+    let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
+    Ok((analysis, warnings.collect()))
+}

@@ -1,0 +1,156 @@
+//! `manifest.json`: what a run directory holds and where its numbers come from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flopgap_fs::{WriteError, write_atomic};
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, RunError};
+
+/// The `format` field of every manifest.
+pub const FORMAT: &str = "flopgap-run";
+
+/// The version of the run directory's layout that this crate writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// The sizes that a run was asked for: every n with every d and every m.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grid {
+    /// Layers.
+    pub n: Vec<u64>,
+    /// Widths.
+    pub d: Vec<u64>,
+    /// Columns.
+    pub m: Vec<u64>,
+}
+
+impl Grid {
+    /// All configurations, with m changing fastest.
+    pub fn configs(&self) -> impl Iterator<Item = Config> + '_ {
+        self.n.iter().flat_map(move |&n| {
+            self.d.iter().flat_map(move |&d| self.m.iter().map(move |&m| Config { n, d, m }))
+        })
+    }
+}
+
+/// Where the counters of a run come from. Every field is free text for people; what is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The driver's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The counting tool and its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiler: Option<String>,
+    /// What ran the network, with its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framework: Option<String>,
+    /// The command that recorded one configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// The contents of `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// The layout's version, at most [`VERSION`].
+    pub version: u32,
+    /// When the run was made (RFC 3339).
+    pub created: String,
+    /// What was asked for.
+    pub grid: Grid,
+    /// Where the numbers come from.
+    #[serde(default)]
+    pub origin: Origin,
+}
+
+impl Manifest {
+    /// Reads the manifest of a run directory; `None` when it has none.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for a newer layout.
+    pub fn read(run: &Path) -> Result<Option<Manifest>, RunError> {
+        let path = Self::path(run);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(RunError::Io { path, source }),
+        };
+        let damaged = |source| RunError::Manifest { path: path.clone(), source };
+        // The version alone first: a newer manifest may differ in everything else.
+        let Header { format, version } = serde_json::from_str(&text).map_err(damaged)?;
+        if format != FORMAT || version == 0 || version > VERSION {
+            return Err(RunError::Version { path, format, version });
+        }
+        serde_json::from_str(&text).map(Some).map_err(damaged)
+    }
+
+    /// Writes the manifest of a run directory.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, run: &Path) -> Result<(), WriteError> {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("{error}"));
+        text.push('\n');
+        write_atomic(&Self::path(run), text.as_bytes())
+    }
+
+    fn path(run: &Path) -> PathBuf {
+        run.join("manifest.json")
+    }
+}
+
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            created: "2026-11-21T03:42:22Z".to_owned(),
+            grid: Grid { n: vec![2, 4], d: vec![256], m: vec![16, 64] },
+            origin: Origin { device: Some("NVIDIA H200".to_owned()), ..Origin::default() },
+        }
+    }
+
+    #[test]
+    fn round_trip_and_absence() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), None);
+        manifest().write(dir.path()).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), Some(manifest()));
+    }
+
+    #[test]
+    fn a_newer_or_foreign_manifest_is_refused_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            fs::write(dir.path().join("manifest.json"), text).unwrap();
+            Manifest::read(dir.path()).unwrap_err().to_string()
+        };
+        let newer = read(r#"{"format":"flopgap-run","version":2,"anything":"else"}"#);
+        assert!(newer.ends_with("format `flopgap-run` version 2 is not one that this program reads (flopgap-run, up to version 1)"), "{newer}");
+        assert!(read(r#"{"format":"other","version":1}"#).contains("format `other` version 1"));
+        assert!(read(r#"{"format":"flopgap-run","version":0}"#).contains("version 0"));
+        assert!(read("{").contains("manifest.json: not a manifest"));
+    }
+
+    #[test]
+    fn configurations_in_order() {
+        let names: Vec<_> = manifest().grid.configs().map(|config| config.to_string()).collect();
+        assert_eq!(names, ["n2_d256_m16", "n2_d256_m64", "n4_d256_m16", "n4_d256_m64"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! `processed/metrics.csv`: one row for each configuration and pass.
+
+use std::path::Path;
+
+use flopgap_flops::{ClassFlops, Decomposition, Pass};
+use flopgap_fs::write_atomic;
+use flopgap_phases::{Analysis, PassAnalysis};
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, RunError};
+
+/// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the overheads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricsRow {
+    /// Layers.
+    pub n: u64,
+    /// Width.
+    pub d: u64,
+    /// Columns.
+    pub m: u64,
+    /// The pass.
+    pub pass: Pass,
+    /// Counted FLOPs of matrix products.
+    pub gemm: u64,
+    /// Counted FLOPs of split-K reductions (and of the loss reduction, in the backward pass).
+    pub split_k: u64,
+    /// Counted FLOPs of element-wise kernels.
+    pub activation: u64,
+    /// Counted FLOPs of all other kernels.
+    pub other: u64,
+    /// All counted FLOPs.
+    pub total: u64,
+    /// The closed form's FLOPs of matrix products.
+    pub theory_gemm: u64,
+    /// The closed form's FLOPs of activations.
+    pub theory_activation: u64,
+    /// `gemm / theory_gemm − 1`.
+    pub epsilon: f64,
+    /// `split_k` by the closed form's activation count.
+    pub rho: f64,
+    /// `activation / theory_activation − 1`.
+    pub kappa: f64,
+    /// `total / (theory_gemm + theory_activation) − 1`.
+    pub omega: f64,
+}
+
+impl MetricsRow {
+    /// The two rows of an analysed configuration, forward first.
+    pub fn of(config: Config, analysis: &Analysis) -> [MetricsRow; 2] {
+        let row = |pass, part: &PassAnalysis| {
+            let Decomposition { measured, theory, factors, reconstructed, .. } = &part.decomposition;
+            let ClassFlops { gemm, split_k, activation, other } = *measured;
+            MetricsRow {
+                n: config.n,
+                d: config.d,
+                m: config.m,
+                pass,
+                gemm,
+                split_k,
+                activation,
+                other,
+                // Equal to the measured total, which the reconstruction gives back exactly.
+                total: *reconstructed,
+                theory_gemm: theory.gemm,
+                theory_activation: theory.activation,
+                epsilon: factors.epsilon,
+                rho: factors.rho,
+                kappa: factors.kappa,
+                omega: factors.omega,
+            }
+        };
+        [row(Pass::Forward, &analysis.forward), row(Pass::Backward, &analysis.backward)]
+    }
+
+    /// The configuration of the row.
+    pub fn config(&self) -> Config {
+        Config { n: self.n, d: self.d, m: self.m }
+    }
+}
+
+/// Writes the table, whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
+    let table = |source| RunError::Table { path: path.to_owned(), source };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).map_err(table)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| table(error.into_error().into()))?;
+    Ok(write_atomic(path, &bytes)?)
+}
+
+/// Reads a table that [`write_metrics`] wrote.
+///
+/// # Errors
+/// When the file cannot be read, or a cell has the wrong type (with line and field).
+pub fn read_metrics(path: &Path) -> Result<Vec<MetricsRow>, RunError> {
+    let table = |source| RunError::Table { path: path.to_owned(), source };
+    csv::Reader::from_path(path).map_err(table)?.deserialize().map(|row| row.map_err(table)).collect()
+}

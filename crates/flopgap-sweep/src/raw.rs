@@ -1,0 +1,131 @@
+//! The raw counter files of a run: which configuration and phase a file holds is told by its name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Config;
+
+/// What a raw file holds of its configuration's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// The program stopped after setup.
+    Setup,
+    /// The program stopped after the forward pass.
+    Forward,
+    /// The program ran to its end.
+    ForwardBackward,
+    /// The program ran to its end with NVTX ranges that mark the phases, so that one file is enough.
+    Whole,
+}
+
+impl Stage {
+    /// The end of the file's stem; none for [`Stage::Whole`].
+    const SUFFIXES: [(&'static str, Stage); 3] = [
+        // `_forward_backward` before the others: a configuration has at most one of these endings.
+        ("_forward_backward", Stage::ForwardBackward),
+        ("_forward", Stage::Forward),
+        ("_setup", Stage::Setup),
+    ];
+
+    /// The stage in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Setup => "setup",
+            Stage::Forward => "forward",
+            Stage::ForwardBackward => "forward_backward",
+            Stage::Whole => "whole run",
+        }
+    }
+}
+
+/// The endings of files that Nsight Compute reports come in.
+const EXTENSIONS: [&str; 7] = ["csv", "csv.gz", "csv.zst", "ncu-rep", "ncu-rep.gz", "ncu-rep.zst", "ncu-repz"];
+
+/// Splits `n2_d256_m16_forward.csv.zst` into its configuration and stage.
+pub fn parse_file_name(name: &str) -> Option<(Config, Stage)> {
+    let stem = EXTENSIONS.iter().find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'))?;
+    for (suffix, stage) in Stage::SUFFIXES {
+        if let Some(config) = stem.strip_suffix(suffix) {
+            return Some((Config::from_name(config)?, stage));
+        }
+    }
+    Some((Config::from_name(stem)?, Stage::Whole))
+}
+
+/// The raw files of a run by configuration, and what else lies in the folder.
+#[derive(Clone, Debug, Default)]
+pub struct RawFiles {
+    /// The files of each configuration.
+    pub configs: BTreeMap<Config, BTreeMap<Stage, PathBuf>>,
+    /// Files whose names say nothing, and second files of one configuration and stage; each with the reason.
+    pub ignored: Vec<(PathBuf, &'static str)>,
+}
+
+impl RawFiles {
+    /// Lists a `raw` folder. Files that are being written (their names begin with a dot) are left out.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn list(folder: &Path) -> io::Result<RawFiles> {
+        let mut files = RawFiles::default();
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.sort(); // the system promises no order, and which of two files is the first must not depend on it
+        for path in paths {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                files.ignored.push((path, "its name is not UTF-8"));
+                continue;
+            };
+            if name.starts_with('.') || path.is_dir() {
+                continue;
+            }
+            let Some((config, stage)) = parse_file_name(name) else {
+                files.ignored.push((path, "its name is not of the form n2_d256_m16_forward.csv"));
+                continue;
+            };
+            let stages = files.configs.entry(config).or_default();
+            if stages.contains_key(&stage) {
+                files.ignored.push((path, "another file holds the same configuration and phase"));
+            } else {
+                stages.insert(stage, path);
+            }
+        }
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names() {
+        let config = Config { n: 2, d: 256, m: 16 };
+        for (name, stage) in [
+            ("n2_d256_m16_setup.csv", Stage::Setup),
+            ("n2_d256_m16_forward.csv.zst", Stage::Forward),
+            ("n2_d256_m16_forward_backward.csv.gz", Stage::ForwardBackward),
+            ("n2_d256_m16_forward_backward.ncu-rep", Stage::ForwardBackward),
+            ("n2_d256_m16.ncu-repz", Stage::Whole),
+        ] {
+            assert_eq!(parse_file_name(name), Some((config, stage)), "{name}");
+        }
+        for name in ["n2_d256_m16_backward.csv", "notes.txt", "n2_d256_m16_setup.csv.bz2", "n2_d256_m16.", "csv"] {
+            assert_eq!(parse_file_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_second_file_of_one_stage_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["n1_d8_m8_setup.csv", "n1_d8_m8_setup.csv.gz", "README", ".n1_d8_m8_forward.csv.part"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let files = RawFiles::list(dir.path()).unwrap();
+        assert_eq!(files.configs.len(), 1);
+        let ignored: Vec<_> = files.ignored.iter().map(|(path, _)| path.file_name().unwrap()).collect();
+        assert_eq!(ignored, ["README", "n1_d8_m8_setup.csv.gz"]);
+    }
+}
