@@ -53,7 +53,9 @@ pub const RULES: &[Rule] = &[
     rule(Communication, r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|lamport|symm_mem|multimem|deep_ep::|userbuffers", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
 
     // The second kernel of a split-K product. Before matmul: counting it there would count the product twice.
-    rule(SplitKReduce, r"split_?k_?reduc|reduce_?split_?k", "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, 0, float>(cublasLt::cublasSplitKParams<T6>)"),
+    // xmma names it `execute_split_k_kernel`: on an H200 it runs after an `execute_kernel` whose grid has 8 blocks in z and adds
+    // exactly 8 partial sums for each output element, while the `execute_kernel` alone carries 2·M·N·K.
+    rule(SplitKReduce, r"split_?k_?reduc|reduce_?split_?k|execute_split_k_kernel", "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, 0, float>(cublasLt::cublasSplitKParams<T6>)"),
     rule(Reduction, r"\bdot_kernel|\breduce_1block_kernel|\bi?[sdcz]?(asum|nrm2|amax|amin)_kernel", "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched<float const>>>(cublasDotParams<float>)"),
 
     // Attention in one kernel, and what only attention launches. Before softmax, copy and matmul, whose words such

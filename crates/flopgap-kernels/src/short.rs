@@ -34,8 +34,8 @@ pub(crate) fn short_of(
             short.push(' ');
             short.push_str(&part);
         }
-        if base.contains("split_k") {
-            short.push_str(" split-K");
+        if base.contains("execute_split_k_kernel") {
+            short.push_str(" split-K reduce");
         }
         return short;
     }
