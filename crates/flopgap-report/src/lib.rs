@@ -3,6 +3,7 @@
 mod error;
 pub mod html;
 pub mod numbers;
+pub mod progress;
 pub mod surface;
 pub mod table;
 

@@ -62,6 +62,8 @@
   const data = JSON.parse(document.getElementById("report-data").textContent);
   if (!data) return;
   const VIRIDIS = data.viridis;
+  const SURFACE_BUTTONS = ["toImage", "orbitRotation", "tableRotation", "pan3d", "zoom3d", "resetCameraLastSave3d"];
+  const FLAT_BUTTONS = ["toImage", "zoom2d", "pan2d", "resetScale2d"];
   const plot = document.getElementById("plot");
   const state = { metric: 0, selection: data.selectors.map(() => 0), sameScale: false };
 
@@ -184,13 +186,14 @@
     return { paper: variable("--paper"), ink: variable("--ink"), line: variable("--line"), raised: variable("--raised") };
   }
 
-  function positionAxis(axis, values, colours) {
-    // Labels at measured values alone; about eight fit.
-    const step = Math.ceil(values.length / 8);
-    const shown = values.filter((_, i) => i % step === 0 || i === values.length - 1);
+  function positionAxis(axis, values, colours, solid) {
+    // Labels at measured values alone, both ends included; about seven fit.
+    const last = values.length - 1;
+    const step = Math.ceil(values.length / 7);
+    const shown = values.filter((_, i) => i === last || (i % step === 0 && last - i >= step / 2));
     return {
       title: { text: title(axis, values) }, type: isLog(values) ? "log" : "linear",
-      tickmode: "array", tickvals: shown, ticktext: shown.map(exact),
+      tickmode: "array", tickvals: shown, ticktext: shown.map(exact), ...(solid ? { tickangle: 0 } : {}),
       color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
       backgroundcolor: colours.raised, showbackground: true,
     };
@@ -200,7 +203,7 @@
     const room = (limits[1] - limits[0]) * 0.03;
     return {
       title: { text: title(metric) }, range: [limits[0] - room, limits[1] + room],
-      tickformat: metric.percent ? ".3~%" : ".4~s", exponentformat: "SI",
+      tickformat: metric.percent ? ".3~%" : ".4~s", exponentformat: "SI", tickangle: 0,
       color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
       backgroundcolor: colours.raised, showbackground: true,
     };
@@ -217,6 +220,7 @@
       lighting: { ambient: 0.85, diffuse: 0.25, specular: 0.02, roughness: 0.9 },
       colorbar: {
         title: { text: title(metric), side: "top" }, thickness: 16, len: 0.75, outlinewidth: 0,
+        ...(isNarrow() ? { orientation: "h", len: 0.9, y: -0.02, yanchor: "top" } : {}),
         tickformat: metric.percent ? ".3~%" : ".4~s", tickfont: { color: colours.ink },
       },
     };
@@ -228,7 +232,7 @@
     grid.xs.forEach((_, i) => { grid.ys.forEach((__, j) => to(i, j)); lift(); });
     const mesh = {
       type: "scatter3d", mode: "lines", ...lines, hoverinfo: "skip", showlegend: false,
-      connectgaps: false, line: { color: "rgba(20,24,32,0.55)", width: 1.5 },
+      connectgaps: false, line: { color: "#1f2430", width: 2 },
     };
     return [surface, mesh, ...markers(grid, text)];
   }
@@ -263,6 +267,13 @@
     return { eye: { x: 1.45 * side, y: 1.25 * side, z: 0.85 }, center: { x: 0, y: 0, z: -0.12 }, projection: { type: "orthographic" } };
   }
 
+  // On a narrow screen the colour bar lies below the surface, which shrinks until its labels fit.
+  const isNarrow = () => plot.clientWidth < 640;
+  function boxSize() {
+    const room = isNarrow() ? [plot.clientWidth, plot.clientHeight - 110] : [plot.clientWidth - 130, plot.clientHeight];
+    return 1.3 * Math.min(1, room[0] / (1.1 * plot.clientHeight), room[1] / (0.8 * plot.clientHeight));
+  }
+
   function layout(colours, rest) {
     return {
       paper_bgcolor: colours.paper, plot_bgcolor: colours.raised, font: { color: colours.ink, family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
@@ -293,7 +304,8 @@
     if (!drawable) return;
 
     const colours = theme();
-    const options = { displaylogo: false, responsive: true, scrollZoom: true, modeBarButtonsToRemove: ["resetCameraLastSave3d"] };
+    // Buttons by name, and no server: plotly.js's own set holds one that uploads the chart to a web service.
+    const options = { displaylogo: false, responsive: true, scrollZoom: true, plotlyServerURL: "", modeBarButtons: [flat ? FLAT_BUTTONS : SURFACE_BUTTONS] };
     if (flat) {
       const overX = grid.xs.length > 1;
       const values = overX ? grid.xs : grid.ys;
@@ -309,12 +321,13 @@
       }), options);
       return;
     }
+    const size = boxSize();
     Plotly.react(plot, surfaceTraces(grid, limits, metric, colours), layout(colours, {
-      margin: { l: 0, r: 0, t: 30, b: 0 },
+      margin: { l: 0, r: 0, t: 30, b: isNarrow() ? 80 : 0 },
       scene: {
-        xaxis: positionAxis(data.x, grid.xs, colours), yaxis: positionAxis(data.y, grid.ys, colours),
+        xaxis: positionAxis(data.x, grid.xs, colours, true), yaxis: positionAxis(data.y, grid.ys, colours, true),
         zaxis: valueAxis(metric, limits, colours), camera: camera(grid),
-        aspectmode: "manual", aspectratio: { x: 1, y: 1, z: 0.75 }, bgcolor: colours.paper,
+        aspectmode: "manual", aspectratio: { x: size, y: size, z: 0.73 * size }, bgcolor: colours.paper,
       },
     }), options);
   }
@@ -346,5 +359,11 @@
 
   buildControls();
   draw();
+  let width = plot.clientWidth;
+  addEventListener("resize", () => {
+    // Phones fire this when their address bar hides; only a change of width asks for another layout.
+    if (plot.clientWidth !== width) draw();
+    width = plot.clientWidth;
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 })();

@@ -163,6 +163,7 @@ fn rgb((r, g, b): Rgb) -> RGBColor {
     RGBColor(r, g, b)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so that it fits `map_err`")]
 fn said<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> String {
     error.to_string()
 }

@@ -20,7 +20,7 @@ const LABELLED_POINTS: usize = 8;
 
 /// Draws the values over the axis that has more than one value, or over x when neither has.
 pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, scale: &Scale) -> Drawn {
-    let axis = if plot.x.values.len() > 1 { &plot.x } else { &plot.y };
+    let axis = if plot.y.values.len() > 1 { &plot.y } else { &plot.x };
     canvas.clear(PAPER)?;
     heading(canvas, &plot.title, &plot.subtitle_with_notes(scale))?;
 

@@ -82,43 +82,53 @@ impl Cell {
     /// bilinear patch through four corners stays the same surface however it is split; a triangle is split likewise.
     pub(crate) fn pieces(&self, parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
         match self.corners[..] {
-            [a, b, c, d] => {
-                let at = |i: u32, j: u32| {
-                    let (s, t) = (f64::from(i) / f64::from(parts), f64::from(j) / f64::from(parts));
-                    mix(mix(a, b, s), mix(d, c, s), t)
-                };
-                let order = |near_is_high: bool| {
-                    (0..parts).map(move |i| if near_is_high { i } else { parts - 1 - i })
-                };
-                order(near.x_high)
-                    .flat_map(|i| order(near.y_high).map(move |j| (i, j)))
-                    .map(|(i, j)| vec![at(i, j), at(i + 1, j), at(i + 1, j + 1), at(i, j + 1)])
-                    .collect()
-            }
-            [a, b, c] => {
-                // A plane does not hide itself: any order will do.
-                let at = |i: u32, j: u32| {
-                    let (s, t) = (f64::from(i) / f64::from(parts), f64::from(j) / f64::from(parts));
-                    Vec3::new(
-                        a.x + (b.x - a.x) * s + (c.x - a.x) * t,
-                        a.y + (b.y - a.y) * s + (c.y - a.y) * t,
-                        a.z + (b.z - a.z) * s + (c.z - a.z) * t,
-                    )
-                };
-                let mut pieces = Vec::new();
-                for i in 0..parts {
-                    for j in 0..parts - i {
-                        pieces.push(vec![at(i, j), at(i + 1, j), at(i, j + 1)]);
-                        if i + j + 1 < parts {
-                            pieces.push(vec![at(i + 1, j), at(i + 1, j + 1), at(i, j + 1)]);
-                        }
-                    }
-                }
-                pieces
-            }
+            [first, second, third, fourth] => patch_pieces([first, second, third, fourth], parts, near),
+            [first, second, third] => triangle_pieces([first, second, third], parts),
             _ => Vec::new(),
         }
     }
+}
+
+fn patch_pieces(corners: [Vec3; 4], parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
+    let at = |column: u32, row: u32| {
+        let (across, along) = (share(column, parts), share(row, parts));
+        mix(mix(corners[0], corners[1], across), mix(corners[3], corners[2], across), along)
+    };
+    let order = |near_is_high: bool| (0..parts).map(move |i| if near_is_high { i } else { parts - 1 - i });
+    order(near.x_high)
+        .flat_map(|column| order(near.y_high).map(move |row| (column, row)))
+        .map(|(column, row)| {
+            vec![at(column, row), at(column + 1, row), at(column + 1, row + 1), at(column, row + 1)]
+        })
+        .collect()
+}
+
+/// A plane does not hide itself: any order will do.
+fn triangle_pieces(corners: [Vec3; 3], parts: u32) -> Vec<Vec<Vec3>> {
+    let at = |column: u32, row: u32| {
+        // Along the side to the second corner, then parallel to the side to the third one.
+        let (across, along) = (share(column, parts), share(row, parts));
+        let from_first = mix(corners[0], corners[1], across);
+        Vec3::new(
+            from_first.x + (corners[2].x - corners[0].x) * along,
+            from_first.y + (corners[2].y - corners[0].y) * along,
+            from_first.z + (corners[2].z - corners[0].z) * along,
+        )
+    };
+    let mut pieces = Vec::new();
+    for column in 0..parts {
+        for row in 0..parts - column {
+            pieces.push(vec![at(column, row), at(column + 1, row), at(column, row + 1)]);
+            if column + row + 1 < parts {
+                pieces.push(vec![at(column + 1, row), at(column + 1, row + 1), at(column, row + 1)]);
+            }
+        }
+    }
+    pieces
+}
+
+fn share(index: u32, parts: u32) -> f64 {
+    f64::from(index) / f64::from(parts)
 }
 
 fn mix(a: Vec3, b: Vec3, t: f64) -> Vec3 {

@@ -94,7 +94,6 @@ impl Surface {
         let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_compression(png::Compression::Best);
         encoder.add_itxt_chunk("Title".to_owned(), printable(&self.title))?;
         let mut writer = encoder.write_header()?;
         writer.write_image_data(pixels)?;

@@ -28,16 +28,16 @@ impl Scale {
         let flat = most - least <= FLAT * magnitude;
         let (least, most) = if flat { around(least, format) } else { (least, most) };
         let step = nice_step((most - least) / INTERVALS)?;
-        let (first, last) = ((least / step).floor(), (most / step).ceil());
-        let count = last - first;
+        let (bottom, top) = ((least / step).floor(), (most / step).ceil());
+        let count = top - bottom;
         // Past 2^53 steps from zero, neighbouring ticks are no longer distinct numbers.
-        if !(1.0..=50.0).contains(&count) || first.abs().max(last.abs()) > 9e15 {
+        if !(1.0..=50.0).contains(&count) || bottom.abs().max(top.abs()) > 9e15 {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 50")]
-        let values: Vec<f64> = (0..=count as u32).map(|i| (first + f64::from(i)) * step).collect();
+        let values: Vec<f64> = (0..=count as u32).map(|i| (bottom + f64::from(i)) * step).collect();
         let labels = labels(&values, step, format);
-        let (low, high) = (first * step, last * step);
+        let (low, high) = (bottom * step, top * step);
         (low.is_finite() && high.is_finite() && high > low).then_some(Self {
             low,
             high,

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn readers_see_rounded_machines_get_exact() {
-        let cell = Cell::float(1234.567_890_123, 2);
+        let cell = Cell::float(1_234.567_890_123, 2);
         assert_eq!((cell.display().as_str(), cell.raw().as_str()), ("1,234.57", "1234.567890123"));
         let cell = Cell::signed_percent(0.012_345, 1);
         assert_eq!((cell.display().as_str(), cell.raw().as_str()), ("+1.2%", "0.012345"));

@@ -85,7 +85,7 @@ impl Column {
 ///     table.render(Format::Table, &TextOptions::default())?,
 ///     "\
 /// Kernels
-/// kernel   work (FLOP)    share
+/// kernel     work (FLOP)  share
 /// ─────────────────────────────
 /// gemm     2,684,354,560  98.0%
 /// sigmoid              -      -
