@@ -6,7 +6,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flopgap_kernels::{Classifier, base_name, classify};
 
 fn names() -> Vec<String> {
-    let report = String::from_utf8(flopgap_benches::recorded_report().expect("the fixture reads")).expect("UTF-8");
+    let report =
+        String::from_utf8(flopgap_benches::recorded_report().expect("the fixture reads")).expect("UTF-8");
     let mut names: Vec<String> = report
         .lines()
         .filter(|line| line.starts_with('"') && !line.starts_with("\"ID\""))

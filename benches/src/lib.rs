@@ -13,7 +13,8 @@ pub fn recorded_report() -> io::Result<Vec<u8>> {
     zstd::decode_all(RECORDED)
 }
 
-/// Writes a long-layout ncu CSV with `rows` metric rows: the recorded rows over and over, the launches numbered on.
+/// Writes a long-layout ncu CSV with at least `rows` metric rows: the recorded rows over and over, the launches numbered on,
+/// the last launch whole.
 ///
 /// # Errors
 /// When `out` cannot be written to or the fixture is damaged.
@@ -35,8 +36,10 @@ pub fn write_long_csv(rows: u64, out: &mut impl Write) -> io::Result<()> {
     }
 
     let mut id = 0_u64;
-    for row in 0..rows {
-        let (rest, new_launch) = template[usize::try_from(row % template.len() as u64).unwrap_or_default()];
+    for (row, &(rest, new_launch)) in (0_u64..).zip(template.iter().cycle()) {
+        if new_launch && row >= rows {
+            break;
+        }
         if new_launch && row > 0 {
             id += 1;
         }
@@ -57,7 +60,7 @@ mod tests {
         write_long_csv(500, &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 501);
+        assert_eq!(lines.len(), 1 + 501, "the last launch is whole");
         assert!(lines[1].starts_with("\"0\","), "{}", lines[1]);
         assert!(lines[3].starts_with("\"0\","), "three counters a launch");
         assert!(lines[4].starts_with("\"1\","));

@@ -1,10 +1,11 @@
 //! `hyper-profile analyze RUN`.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
-use flopgap_report::progress;
+use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
@@ -29,12 +30,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let bar = progress::Bar::new("configurations", 0);
-    let analysis = flopgap_sweep::analyze(&arguments.run, |done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+    let progress = OnceLock::new();
+    let analysis = flopgap_sweep::analyze(&arguments.run, |_done, all| {
+        progress.get_or_init(|| Progress::new(all as u64, "configurations")).advance(1);
     });
-    bar.finish();
+    if let Some(progress) = progress.get() {
+        progress.finish();
+    }
     let analysis = analysis.map_err(|error| failure(&error))?;
     for problem in analysis.problems.iter().chain(&analysis.warnings) {
         flopgap_cli::warn(PROGRAM, in_words(problem));
@@ -57,8 +59,7 @@ fn write_files(
     rows: &[MetricsRow],
     target: &Path,
 ) -> Result<(), Failure> {
-    let write_error =
-        |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
+    let write_error = |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
     let processed = target.join("processed");
     create_folder(&processed).map_err(write_error)?;
     let metrics = processed.join("metrics.csv");
@@ -80,7 +81,9 @@ fn write_files(
 fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
     let options = TextOptions::for_stdout();
     let render = |table: Result<flopgap_report::table::Table, _>| {
-        table.and_then(|table| table.render(format.into(), &options)).map_err(|error| Failure::from_error(&error))
+        table
+            .and_then(|table| table.render(format.into(), &options))
+            .map_err(|error| Failure::from_error(&error))
     };
     if Format::from(format) != Format::Table {
         return flopgap_cli::print(&render(tables::metrics(rows))?);

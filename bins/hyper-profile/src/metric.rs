@@ -6,6 +6,8 @@ use flopgap_sweep::MetricsRow;
 pub(crate) struct Metric {
     pub(crate) key: &'static str,
     pub(crate) title: &'static str,
+    /// The unit of the value.
+    pub(crate) unit: &'static str,
     pub(crate) meaning: &'static str,
     pub(crate) of: fn(&MetricsRow) -> f64,
 }
@@ -15,6 +17,7 @@ pub(crate) const METRICS: [Metric; 4] = [
     Metric {
         key: "epsilon",
         title: "GEMM overhead ε",
+        unit: "of theory",
         meaning: "Counted FLOPs of the matrix products above the closed form, relative to it: padding of tiles and \
                   work of the epilogue. 0 is perfect, 1 is twice the work.",
         of: |row| row.epsilon,
@@ -22,6 +25,7 @@ pub(crate) const METRICS: [Metric; 4] = [
     Metric {
         key: "rho",
         title: "split-K work ρ",
+        unit: "FLOP per element",
         meaning: "FLOPs of split-K reductions (and of the loss reduction, backward) for each activation element; the \
                   closed form has none.",
         of: |row| row.rho,
@@ -29,6 +33,7 @@ pub(crate) const METRICS: [Metric; 4] = [
     Metric {
         key: "kappa",
         title: "activation overhead κ",
+        unit: "of theory",
         meaning: "Counted FLOPs of the activations above one for each element: what the sigmoid's exponential and \
                   division cost.",
         of: |row| row.kappa,
@@ -36,6 +41,7 @@ pub(crate) const METRICS: [Metric; 4] = [
     Metric {
         key: "omega",
         title: "total overhead ω",
+        unit: "of theory",
         meaning: "All counted FLOPs above all theoretical ones, relative to them.",
         of: |row| row.omega,
     },

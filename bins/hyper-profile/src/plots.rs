@@ -5,8 +5,9 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
+use flopgap_report::ReportError;
+use flopgap_report::progress::Progress;
 use flopgap_report::surface::{AxisLabel, Size, Surface};
-use flopgap_report::{ReportError, progress};
 use flopgap_sweep::MetricsRow;
 use rayon::prelude::*;
 
@@ -22,7 +23,7 @@ pub(crate) fn write(rows: &[MetricsRow], origin: &str, folder: &Path) -> Result<
         .flat_map(|metric| Pass::ALL.into_iter().map(move |pass| (metric, pass)))
         .flat_map(|(metric, pass)| layers.iter().map(move |&n| (metric, pass, n)))
         .collect();
-    let bar = progress::Bar::new("plots", pictures.len() as u64);
+    let progress = Progress::new(pictures.len() as u64, "surfaces");
     pictures.par_iter().try_for_each(|&(metric, pass, n)| {
         let surface = surface(rows, origin, metric, pass, n).map_err(|error| Failure::from_error(&error))?;
         let name = format!("{}_{pass}_n{n}", metric.key);
@@ -32,9 +33,10 @@ pub(crate) fn write(rows: &[MetricsRow], origin: &str, folder: &Path) -> Result<
             write_atomic(&folder.join(format!("{name}.{ending}")), bytes)
                 .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
         }
-        bar.advance(1);
+        progress.advance(1);
         Ok::<(), Failure>(())
     })?;
+    progress.finish();
     Ok(2 * pictures.len())
 }
 
@@ -54,7 +56,7 @@ fn surface(
         format!("{}, {pass} pass, {n} {layers}", metric.title),
         AxisLabel::new("width d"),
         AxisLabel::new("columns m"),
-        AxisLabel::new(metric.key),
+        AxisLabel::new(metric.key).unit(metric.unit),
         points,
     )?
     .subtitle(origin))

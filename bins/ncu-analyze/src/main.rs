@@ -46,7 +46,9 @@ fn main() -> ExitCode {
 /// How an error of the libraries ends this program.
 fn failure(error: &PhaseError) -> Failure {
     let exit = match error {
-        PhaseError::Report(Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. })
+        PhaseError::Report(
+            Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. },
+        )
         | PhaseError::NoFlopCounters { .. }
         | PhaseError::UncountedLaunch { .. }
         | PhaseError::EmptyPhase { .. } => Exit::Absent,

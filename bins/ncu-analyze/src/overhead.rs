@@ -44,8 +44,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         flopgap_cli::warn(PROGRAM, warning);
     }
     let result = match arguments.format {
-        FormatArg::Json => serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?,
-        FormatArg::Csv => rows(&analysis).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?,
+        FormatArg::Json => {
+            serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
+        }
+        FormatArg::Csv => {
+            rows(&analysis).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?
+        }
         format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&error))?,
     };
     flopgap_cli::print(&result)
@@ -115,7 +119,11 @@ fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Ta
             Cell::from(theory),
             Cell::Signed(difference),
             // Against a theory of 0 there is no percentage.
-            if theory == 0 { Cell::Absent } else { Cell::signed_percent(difference as f64 / theory as f64, 2) },
+            if theory == 0 {
+                Cell::Absent
+            } else {
+                Cell::signed_percent(difference as f64 / theory as f64, 2)
+            },
         ])?;
     }
     Ok(table)
@@ -155,11 +163,7 @@ fn factors_table(analysis: &Analysis) -> Result<Table, ReportError> {
     )?;
     let [forward, backward] = [&analysis.forward.decomposition, &analysis.backward.decomposition];
     for (name, value, meaning) in [
-        (
-            "epsilon",
-            (forward.factors.epsilon, backward.factors.epsilon),
-            "GEMM above theory, relative",
-        ),
+        ("epsilon", (forward.factors.epsilon, backward.factors.epsilon), "GEMM above theory, relative"),
         ("rho", (forward.factors.rho, backward.factors.rho), "split-K FLOPs for each activation element"),
         ("kappa", (forward.factors.kappa, backward.factors.kappa), "activation above theory, relative"),
         ("omega", (forward.factors.omega, backward.factors.omega), "everything above theory, relative"),
@@ -186,10 +190,22 @@ fn factors_table(analysis: &Analysis) -> Result<Table, ReportError> {
 fn rows(analysis: &Analysis) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "",
-        ["n", "d", "m", "pass", "gemm", "split_k", "activation", "other", "total", "theory_gemm", "theory_activation"]
-            .into_iter()
-            .chain(["epsilon", "rho", "kappa", "omega"])
-            .map(|key| Column::number(key, key)),
+        [
+            "n",
+            "d",
+            "m",
+            "pass",
+            "gemm",
+            "split_k",
+            "activation",
+            "other",
+            "total",
+            "theory_gemm",
+            "theory_activation",
+        ]
+        .into_iter()
+        .chain(["epsilon", "rho", "kappa", "omega"])
+        .map(|key| Column::number(key, key)),
     )?;
     let network = analysis.config;
     for (pass, part) in passes(analysis) {

@@ -85,7 +85,12 @@ fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
     fs::write(raw.join("notes.txt"), "mine").unwrap();
     let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert_eq!(output.stdout.lines().count(), 3, "the complete configuration, both passes:\n{}", output.stdout);
+    assert_eq!(
+        output.stdout.lines().count(),
+        3,
+        "the complete configuration, both passes:\n{}",
+        output.stdout
+    );
     for expected in [
         "n2_d256_m64: incomplete: no raw file for forward_backward",
         "n2_d512_m16_forward.csv:1: ncu was not permitted",
@@ -110,7 +115,11 @@ fn what_is_no_run_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let output = analyze(folder.path(), &[]);
     assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("not a run directory: it has no folder `raw`\n  hint: "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("not a run directory: it has no folder `raw`\n  hint: "),
+        "{}",
+        output.stderr
+    );
 
     let run = some_of_the_run(&COMPLETE, false);
     fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();
@@ -129,7 +138,11 @@ fn truncated_raw_files_never_change_a_number() {
         let cut = whole.len() * part / 8;
         fs::write(run.path().join("raw/n2_d256_m16_forward_backward.csv.zst"), &whole[..cut]).unwrap();
         let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
-        assert!(output.code == 3 || output.stdout == expected || output.stderr.contains("warning"), "{}", output.stdout);
+        assert!(
+            output.code == 3 || output.stdout == expected || output.stderr.contains("warning"),
+            "{}",
+            output.stdout
+        );
         assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
     }
 }

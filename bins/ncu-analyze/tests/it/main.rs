@@ -25,11 +25,22 @@ fn run(arguments: &[&str]) -> Output {
 
 fn overhead(sizes: [&str; 3], stages: [&Path; 3], more: &[&str]) -> Output {
     let [setup, forward, both] = stages.map(|path| path.to_str().unwrap());
-    let arguments =
-        ["overhead", "--layers", sizes[0], "--width", sizes[1], "--tokens", sizes[2], "--setup", setup, "--forward", forward]
-            .into_iter()
-            .chain(["--forward-backward", both])
-            .chain(more.iter().copied());
+    let arguments = [
+        "overhead",
+        "--layers",
+        sizes[0],
+        "--width",
+        sizes[1],
+        "--tokens",
+        sizes[2],
+        "--setup",
+        setup,
+        "--forward",
+        forward,
+    ]
+    .into_iter()
+    .chain(["--forward-backward", both])
+    .chain(more.iter().copied());
     run(&arguments.collect::<Vec<_>>())
 }
 
@@ -74,7 +85,9 @@ fn overhead_in_json_and_csv() {
         lines[0],
         "n,d,m,pass,gemm,split_k,activation,other,total,theory_gemm,theory_activation,epsilon,rho,kappa,omega"
     );
-    assert!(lines[1].starts_with("10,1024,128,forward,2702704640,3932160,20969786,0,2727606586,2684354560,1310720,0.0068"));
+    assert!(lines[1].starts_with(
+        "10,1024,128,forward,2702704640,3932160,20969786,0,2727606586,2684354560,1310720,0.0068"
+    ));
     assert_eq!(lines.len(), 3);
 }
 
@@ -82,7 +95,17 @@ fn overhead_in_json_and_csv() {
 fn one_report_with_ranges_is_enough() {
     let file = fixture("ncu/phases_nvtx_details.csv.zst");
     let output = run(&[
-        "overhead", "-n", "4", "-d", "512", "-m", "64", "--forward-backward", file.to_str().unwrap(), "--format", "csv",
+        "overhead",
+        "-n",
+        "4",
+        "-d",
+        "512",
+        "-m",
+        "64",
+        "--forward-backward",
+        file.to_str().unwrap(),
+        "--format",
+        "csv",
     ]);
     assert_eq!((output.code, output.stderr.as_str()), (0, ""));
     assert!(output.stdout.contains("4,512,64,backward,"), "{}", output.stdout);
@@ -94,7 +117,11 @@ fn files_in_the_wrong_order_are_refused_with_the_difference() {
     let output = overhead(["10", "1024", "128"], [&forward, &setup, &both], &[]);
     assert_eq!(output.code, 1);
     assert!(output.stderr.contains("has only 1 launches, but"), "{}", output.stderr);
-    assert!(output.stderr.contains("\n  hint: the files must come from the same program"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("\n  hint: the files must come from the same program"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(output.stdout, "");
 }
 

@@ -1,0 +1,104 @@
+//! `ncu-analyze diff A B`: the kernels of two reports side by side.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_phases::{Profile, Totals};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
+
+use crate::{failure, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The report to compare with.
+    a: PathBuf,
+    /// The report to compare.
+    b: PathBuf,
+    /// Leave out kernels whose launches and FLOPs are the same.
+    #[arg(long)]
+    changed: bool,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+/// Kernels are matched by class and display name: full names are shortened differently from report to report.
+type Key = (KernelClass, String);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let classifier = Classifier::new();
+    let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
+        let profile = Profile::load(path, &classifier).map_err(|error| failure(&error))?;
+        warn_all(&profile.warnings);
+        let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
+        Ok(groups.map_err(|error| Failure::from_error(&error))?.into_iter().collect())
+    };
+    let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
+    let table = compare(&a, &b, arguments.changed).map_err(|error| Failure::from_error(&error))?;
+    let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
+    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
+}
+
+fn compare(
+    a: &BTreeMap<Key, Totals>,
+    b: &BTreeMap<Key, Totals>,
+    changed: bool,
+) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Kernels of A and B",
+        [
+            Column::text("kernel", "kernel"),
+            Column::text("class", "class"),
+            Column::number("launches_a", "launches A"),
+            Column::number("launches_b", "launches B"),
+            Column::number("flops_a", "work A").unit("FLOP"),
+            Column::number("flops_b", "work B").unit("FLOP"),
+            Column::number("flops_difference", "B - A").unit("FLOP"),
+            Column::number("flops_change", "change"),
+        ],
+    )?;
+    // A kernel that one side does not have was launched 0 times there and worked 0 FLOPs: that is known, not missing.
+    let flops = |totals: Option<&Totals>| match totals {
+        None => Some(0),
+        Some(totals) => totals.complete(totals.flops),
+    };
+    let launches = |totals: Option<&Totals>| totals.map_or(0, |totals| totals.launches);
+    let mut rows: Vec<(&Key, [u64; 2], [Option<u64>; 2], Option<i128>)> = Vec::new();
+    let mut keys: Vec<&Key> = a.keys().chain(b.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        let (one, other) = (a.get(key), b.get(key));
+        let counts = [launches(one), launches(other)];
+        let work = [flops(one), flops(other)];
+        let difference = work[0].zip(work[1]).map(|(a, b)| i128::from(b) - i128::from(a));
+        if !changed || counts[0] != counts[1] || difference != Some(0) {
+            rows.push((key, counts, work, difference));
+        }
+    }
+    rows.sort_by_key(|(_, _, work, difference)| {
+        std::cmp::Reverse((difference.map(i128::unsigned_abs), work[0].max(work[1])))
+    });
+    for ((class, name), counts, work, difference) in rows {
+        let change = match (work[0], difference) {
+            (Some(before), Some(difference)) if before > 0 => {
+                Cell::signed_percent(difference as f64 / before as f64, 2)
+            }
+            _ => Cell::Absent,
+        };
+        table.push([
+            Cell::text(name),
+            Cell::text(class.as_str()),
+            Cell::from(counts[0]),
+            Cell::from(counts[1]),
+            Cell::optional(work[0], Cell::from),
+            Cell::optional(work[1], Cell::from),
+            Cell::optional(difference, Cell::Signed),
+            change,
+        ])?;
+    }
+    Ok(table)
+}

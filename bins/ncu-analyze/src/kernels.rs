@@ -1,0 +1,258 @@
+//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report did.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_flops::FlopError;
+use flopgap_kernels::{Classifier, simple_kernel};
+use flopgap_ncu::Precision;
+use flopgap_phases::{KernelProfile, Profile, Sum, Totals};
+use flopgap_report::ReportError;
+use flopgap_report::numbers::group_thousands;
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use serde_json::{Map, Value, json};
+
+use crate::{PROGRAM, failure, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The report: any CSV of ncu, or .ncu-rep, also compressed.
+    file: PathBuf,
+    /// What a row stands for; without it, one table by class and one by kernel.
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    /// Show only the first N rows of each table.
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// The kernel's full name.
+    Kernel,
+    /// The class that the name tells: matmul, split-k-reduce, elementwise, …
+    Class,
+    /// The "Simple Kernel" column of the MLP notebook, which drops names that its pattern does not match.
+    Simple,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let classifier = Classifier::new();
+    let profile = Profile::load(&arguments.file, &classifier).map_err(|error| failure(&error))?;
+    warn_all(&profile.warnings);
+    for (quantity, sum) in quantities(&profile.totals) {
+        if let Some(lacking) = profile.totals.lacking(sum) {
+            flopgap_cli::warn(
+                PROGRAM,
+                format!(
+                    "{quantity} was not measured for {} of {} launches; sums over them are left empty",
+                    group_thousands(lacking),
+                    group_thousands(profile.totals.launches)
+                ),
+            );
+        }
+    }
+    if profile.totals.suspect_fp16 > 0 {
+        flopgap_cli::warn(
+            PROGRAM,
+            format!(
+                "{} half-precision operations are left out: HFMA beside FP32 work, without HADD or HMUL, is how the compiler loads \
+                 constants",
+                group_thousands(profile.totals.suspect_fp16)
+            ),
+        );
+    }
+    let result = match arguments.format {
+        FormatArg::Json => in_json(&profile, arguments).map_err(|error| Failure::from_error(&error))?,
+        FormatArg::Csv => {
+            let groups = groups(&profile, arguments.by.unwrap_or(By::Kernel), arguments.top);
+            let groups = groups.map_err(|error| Failure::from_error(&error))?;
+            table("", &groups, &profile.totals)
+                .and_then(|table| table.to_csv())
+                .map_err(|error| Failure::from_error(&error))?
+        }
+        format => {
+            let options = TextOptions::for_stdout();
+            let mut sections = Vec::new();
+            for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
+                let groups =
+                    groups(&profile, by, arguments.top).map_err(|error| Failure::from_error(&error))?;
+                let text = table(by.title(), &groups, &profile.totals)
+                    .and_then(|table| table.render(format.into(), &options))
+                    .map_err(|error| Failure::from_error(&error))?;
+                sections.push(text);
+            }
+            sections.join("\n")
+        }
+    };
+    flopgap_cli::print(&result)
+}
+
+impl By {
+    fn title(self) -> &'static str {
+        match self {
+            By::Kernel => "By kernel",
+            By::Class => "By class",
+            By::Simple => "By the notebook's simple name",
+        }
+    }
+}
+
+/// The sums that a report may hold, by name.
+fn quantities(totals: &Totals) -> [(&'static str, Sum); 4] {
+    [
+        ("FLOPs", totals.flops),
+        ("DRAM traffic", totals.dram_bytes),
+        ("L2 traffic", totals.l2_bytes),
+        ("GPU time", totals.duration_ns),
+    ]
+}
+
+/// A row of a table: what it stands for, and its totals.
+struct Group {
+    labels: Vec<(&'static str, Option<String>)>,
+    totals: Totals,
+}
+
+fn groups(profile: &Profile, by: By, top: Option<usize>) -> Result<Vec<Group>, FlopError> {
+    let mut groups: Vec<Group> = match by {
+        By::Kernel => profile.kernels.iter().map(kernel_group).collect(),
+        By::Class => profile
+            .by_class()?
+            .into_iter()
+            .map(|(class, totals)| Group { labels: vec![("class", Some(class.to_string()))], totals })
+            .collect(),
+        By::Simple => profile
+            .group(|kernel| simple_kernel(&kernel.name).map(str::to_owned))?
+            .into_iter()
+            .map(|(name, totals)| Group { labels: vec![("simple_kernel", name)], totals })
+            .collect(),
+    };
+    groups.truncate(top.unwrap_or(usize::MAX));
+    Ok(groups)
+}
+
+fn kernel_group(kernel: &KernelProfile) -> Group {
+    let info = &kernel.info;
+    let labels = vec![
+        ("kernel", Some(info.short.clone())),
+        ("class", Some(info.class.to_string())),
+        ("library", Some(info.library.to_string())),
+    ];
+    Group { labels, totals: kernel.totals.clone() }
+}
+
+fn share(part: &Totals, whole: &Totals) -> Option<f64> {
+    let whole = whole.complete(whole.flops).filter(|&flops| flops > 0)?;
+    Some(part.complete(part.flops)? as f64 / whole as f64)
+}
+
+fn table(title: &str, groups: &[Group], whole: &Totals) -> Result<Table, ReportError> {
+    let precisions: Vec<Precision> = whole.by_precision.keys().copied().collect();
+    let labels = groups
+        .first()
+        .map(|group| group.labels.iter().map(|(key, _)| *key).collect())
+        .unwrap_or_else(Vec::new);
+    let measured = |sum: Sum| sum != Sum::default();
+    let mut columns: Vec<Column> =
+        labels.iter().map(|key| Column::text(*key, key.replace('_', " "))).collect();
+    columns.push(Column::number("launches", "launches"));
+    columns.push(Column::number("flops", "work").unit("FLOP"));
+    columns.push(Column::number("share", "share"));
+    for precision in &precisions {
+        let label = precision.label();
+        columns.push(Column::number(label.replace(' ', "_"), label).unit("FLOP"));
+    }
+    if measured(whole.dram_bytes) {
+        columns.push(Column::number("dram_bytes", "DRAM").unit("byte"));
+        columns.push(Column::number("intensity", "intensity").unit("FLOP/byte"));
+    }
+    if measured(whole.l2_bytes) {
+        columns.push(Column::number("l2_bytes", "L2").unit("byte"));
+    }
+    if measured(whole.duration_ns) {
+        columns.push(Column::number("duration_ns", "time").unit("ns"));
+    }
+    let mut table = Table::new(title, columns)?;
+    for Group { labels, totals } in groups {
+        let count = |sum: Sum| Cell::optional(totals.complete(sum), Cell::from);
+        let mut row: Vec<Cell> =
+            labels.iter().map(|(_, label)| Cell::optional(label.clone(), Cell::text)).collect();
+        row.push(Cell::from(totals.launches));
+        row.push(count(totals.flops));
+        row.push(Cell::optional(share(totals, whole), |share| Cell::percent(share, 2)));
+        for precision in &precisions {
+            row.push(count(totals.by_precision.get(precision).copied().unwrap_or_default()));
+        }
+        if measured(whole.dram_bytes) {
+            row.push(count(totals.dram_bytes));
+            row.push(Cell::optional(totals.intensity(), |intensity| Cell::float(intensity, 2)));
+        }
+        if measured(whole.l2_bytes) {
+            row.push(count(totals.l2_bytes));
+        }
+        if measured(whole.duration_ns) {
+            row.push(count(totals.duration_ns));
+        }
+        table.push(row)?;
+    }
+    Ok(table)
+}
+
+/// `{"file", "launches", "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
+fn in_json(profile: &Profile, arguments: &Arguments) -> Result<String, FlopError> {
+    let rows = |by| -> Result<Vec<Value>, FlopError> {
+        Ok(groups(profile, by, arguments.top)?
+            .iter()
+            .map(|group| in_object(group, &profile.totals))
+            .collect())
+    };
+    let whole = Group { labels: Vec::new(), totals: profile.totals.clone() };
+    let mut kernels = rows(By::Kernel)?;
+    for (row, kernel) in kernels.iter_mut().zip(&profile.kernels) {
+        row["name"] = json!(kernel.name);
+        row["simple_kernel"] = json!(simple_kernel(&kernel.name));
+        row["precision"] = json!(kernel.info.precision.map(|precision| precision.to_string()));
+        row["tile"] = json!(kernel.info.tile.map(|tile| tile.to_string()));
+    }
+    let document = json!({
+        "file": arguments.file.display().to_string(),
+        "launches": profile.totals.launches,
+        "total": in_object(&whole, &profile.totals),
+        "classes": rows(By::Class)?,
+        "kernels": kernels,
+    });
+    Ok(format!("{document:#}"))
+}
+
+fn in_object(group: &Group, whole: &Totals) -> Value {
+    let totals = &group.totals;
+    let mut object = Map::new();
+    for (key, label) in &group.labels {
+        object.insert((*key).to_owned(), json!(label));
+    }
+    let by_precision: Map<String, Value> = totals
+        .by_precision
+        .iter()
+        .map(|(precision, sum)| (precision.label().replace(' ', "_"), json!(totals.complete(*sum))))
+        .collect();
+    let rounded = quantities(totals).iter().any(|(_, sum)| sum.is_rounded());
+    for (key, value) in [
+        ("launches", json!(totals.launches)),
+        ("flops", json!(totals.complete(totals.flops))),
+        ("share", json!(share(totals, whole))),
+        ("flops_by_precision", Value::Object(by_precision)),
+        ("dram_bytes", json!(totals.complete(totals.dram_bytes))),
+        ("l2_bytes", json!(totals.complete(totals.l2_bytes))),
+        ("duration_ns", json!(totals.complete(totals.duration_ns))),
+        ("intensity", json!(totals.intensity())),
+        ("rounded", json!(rounded)),
+    ] {
+        object.insert(key.to_owned(), value);
+    }
+    Value::Object(object)
+}
