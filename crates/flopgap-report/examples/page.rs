@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let page = ReportPage {
         title: "Overhead of square MLPs".to_owned(),
         subtitle: "Example: values from a formula, not measured".to_owned(),
-        facts: [("GPU", "none"), ("Configurations", "24"), ("Tool", "example page")]
+        facts: [("GPU", "none"), ("Tool", "example page")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
         explorer: Some(Explorer {

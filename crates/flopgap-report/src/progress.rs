@@ -1,13 +1,16 @@
 //! Progress on standard error, when somebody watches it.
 
 use std::{
+    fmt,
     io::{self, Write},
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-const TEMPLATE: &str = "[{bar:28}] {human_pos}/{human_len} {prefix}, {per_sec}, {eta} left  {wide_msg}";
+use crate::numbers;
+
+const TEMPLATE: &str = "[{bar:28}] {human_pos}/{human_len} {prefix}{pace}  {wide_msg}";
 
 /// A bar with rate and time left on standard error.
 ///
@@ -48,7 +51,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(total), target);
         // The template is constant; should it ever be wrong, indicatif's own style is the right thing to fall back to.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style.progress_chars("=> "));
+            bar.set_style(style.progress_chars("=> ").with_key("pace", write_pace));
         }
         bar.set_prefix(what.to_owned());
         if !bar.is_hidden() {
@@ -93,6 +96,21 @@ impl Progress {
     }
 }
 
+/// Rate and time left; nothing before the first step is done, when neither is known.
+fn write_pace(state: &ProgressState, out: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        // A bar has no use for the error: a cut-off line is drawn again a moment later.
+        let _ = write!(out, ", {}, {:#} left", rate(state.per_sec()), HumanDuration(state.eta()));
+    }
+}
+
+/// Steps per second, or per minute when one takes longer than a second.
+fn rate(per_second: f64) -> String {
+    let (value, unit) = if per_second < 1.0 { (per_second * 60.0, "min") } else { (per_second, "s") };
+    let decimals = usize::from(value < 100.0);
+    format!("{}/{unit}", numbers::float(value, decimals))
+}
+
 fn write_warning(out: &mut impl Write, text: &str) -> io::Result<()> {
     let mut lines = text.lines();
     writeln!(out, "warning: {}", lines.next().unwrap_or_default())?;
@@ -116,6 +134,13 @@ mod tests {
     #[test]
     fn the_template_is_valid() {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+
+    #[test]
+    fn slow_steps_are_counted_by_the_minute() {
+        assert_eq!(rate(3.3277), "3.3/s");
+        assert_eq!(rate(0.05), "3.0/min");
+        assert_eq!(rate(12_345.6), "12,346/s");
     }
 
     #[test]
