@@ -53,22 +53,18 @@ fn nearest_whole(value: f64) -> Option<u64> {
 pub(crate) fn base_unit(unit: &str) -> (u64, Cow<'_, str>) {
     let (numerator, denominator) = unit.split_once('/').map_or((unit, None), |(n, d)| (n, Some(d)));
     let (numerator_factor, numerator) = scaled(numerator);
-    // `sector/ns` is 10^9 sectors a second.
-    let rate = denominator.and_then(|denominator| match denominator {
-        "ns" | "nsecond" => Some(1_000_000_000),
-        "us" | "usecond" => Some(1_000_000),
-        "ms" | "msecond" => Some(1000),
-        _ => None,
-    });
-    let factor = numerator_factor * rate.unwrap_or(1);
-    let base = match denominator {
-        None => Cow::Borrowed(numerator),
-        Some(_) if factor == 1 => Cow::Borrowed(unit),
-        Some(denominator) => {
-            Cow::Owned(format!("{numerator}/{}", if rate.is_some() { "s" } else { denominator }))
-        }
+    let (rate_factor, denominator) = match denominator {
+        None => return (numerator_factor, Cow::Borrowed(numerator)),
+        // `sector/ns` is 10^9 sectors a second.
+        Some("ns" | "nsecond") => (1_000_000_000, "s"),
+        Some("us" | "usecond") => (1_000_000, "s"),
+        Some("ms" | "msecond") => (1000, "s"),
+        // ncu divides the value by 1000 and writes the K wherever the unit says byte: 2614 %/byte become 2.614 %/Kbyte.
+        Some(denominator) if denominator.ends_with("byte") => scaled(denominator),
+        Some(denominator) => (1, denominator),
     };
-    (factor, base)
+    let factor = numerator_factor * rate_factor;
+    (factor, if factor == 1 { Cow::Borrowed(unit) } else { Cow::Owned(format!("{numerator}/{denominator}")) })
 }
 
 /// Units that ncu puts a prefix before.
@@ -128,7 +124,7 @@ mod tests {
             ("sector/ns", 1_000_000_000, "sector/s"),
             ("inst/cycle", 1, "inst/cycle"),
             ("SM", 1, "SM"),
-            ("%/Kbyte", 1, "%/Kbyte"),
+            ("%/Kbyte", 1000, "%/byte"),
             ("%", 1, "%"),
             ("", 1, ""),
         ];

@@ -142,10 +142,17 @@ impl Assembly {
             }
             Reading::Later => Value::U64(0),
             Reading::Absent => return Ok(()),
-            Reading::Text => Value::Text(self.identity.interner.intern(&mut context.strings, value)),
+            Reading::Text => {
+                let text = super::number::without_instances(value);
+                Value::Text(self.identity.interner.intern(&mut context.strings, text))
+            }
             Reading::Malformed => {
                 let text = super::noise::excerpt(value);
-                self.noise.warn(context, line, format!("{text:?} looks like a number but is none: left out"));
+                self.noise.warn_of_loss(
+                    context,
+                    line,
+                    format!("{text:?} looks like a number but is none: left out"),
+                );
                 return Ok(());
             }
         };

@@ -24,7 +24,7 @@ const NONE: usize = usize::MAX;
 /// The fronts of a table.
 #[derive(Debug)]
 pub(super) struct Fronts {
-    fronts: Vec<Front>,
+    known: Vec<Front>,
     by_hash: FxHashMap<u64, usize>,
     bytes: usize,
     last: usize,
@@ -32,14 +32,14 @@ pub(super) struct Fronts {
 
 impl Fronts {
     pub(super) fn new() -> Self {
-        Fronts { fronts: Vec::new(), by_hash: FxHashMap::default(), bytes: 0, last: NONE }
+        Fronts { known: Vec::new(), by_hash: FxHashMap::default(), bytes: 0, last: NONE }
     }
 
     /// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes that both take.
     #[inline]
     pub(super) fn predict(&mut self, bytes: &[u8]) -> Option<(u64, &Launch, usize)> {
-        let next = self.fronts.get(self.last)?.next;
-        let front = self.fronts.get(next)?;
+        let next = self.known.get(self.last)?.next;
+        let front = self.known.get(next)?;
         let id_bytes = bytes.strip_prefix(b"\"")?;
         let digits = id_bytes.iter().take(19).take_while(|byte| byte.is_ascii_digit()).count();
         if !(1..=18).contains(&digits) || !id_bytes[digits..].starts_with(&front.bytes) {
@@ -55,20 +55,20 @@ impl Fronts {
         let mut hasher = FxHasher::default();
         hasher.write(front);
         let hash = hasher.finish();
-        let known = self.by_hash.get(&hash).copied().filter(|&index| *self.fronts[index].bytes == *front);
-        let index = match known {
+        let found = self.by_hash.get(&hash).copied().filter(|&index| *self.known[index].bytes == *front);
+        let index = match found {
             Some(index) => index,
             None if self.bytes + front.len() <= MAX_BYTES => {
                 let mut launch = launch.clone();
                 launch.metrics = Vec::new();
                 self.bytes += front.len() + 32 * launch.nvtx.len() + 256;
-                self.fronts.push(Front { bytes: front.into(), launch, next: NONE });
-                self.by_hash.insert(hash, self.fronts.len() - 1);
-                self.fronts.len() - 1
+                self.known.push(Front { bytes: front.into(), launch, next: NONE });
+                self.by_hash.insert(hash, self.known.len() - 1);
+                self.known.len() - 1
             }
             None => NONE,
         };
-        if let Some(last) = self.fronts.get_mut(self.last) {
+        if let Some(last) = self.known.get_mut(self.last) {
             last.next = index;
         }
         self.last = index;

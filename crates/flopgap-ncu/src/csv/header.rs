@@ -41,6 +41,8 @@ pub(super) struct Header {
     pub(super) columns: Columns,
     /// How many columns there are.
     pub(super) width: usize,
+    /// How many of them are known by name.
+    pub(super) known: usize,
     /// Fields that a metric row must at least have.
     pub(super) needed: usize,
     /// The metric columns of a wide page.
@@ -54,13 +56,17 @@ impl Header {
     pub(super) fn read(bytes: &[u8], record: &Record) -> Option<Header> {
         let mut columns = Columns::default();
         let mut others = Vec::new();
+        let mut known = 0;
         for index in 0..record.fields() {
             let field = record.get(bytes, index)?;
             let name = lossy(&field);
             let name = name.trim();
             match slot(&mut columns, name) {
                 // A name that comes twice: the first one stands.
-                Some(slot) => drop(slot.get_or_insert(index)),
+                Some(slot) => {
+                    slot.get_or_insert(index);
+                    known += 1;
+                }
                 None if is_prose_column(name) => {}
                 None => others.push((index, name.to_owned())),
             }
@@ -76,7 +82,7 @@ impl Header {
         };
         let quoted = record.span(columns.kernel?).is_some_and(|span| span.quoted);
         let metrics = if layout == Layout::Wide { others } else { Vec::new() };
-        Some(Header { layout, columns, width: record.fields(), needed, metrics, quoted })
+        Some(Header { layout, columns, width: record.fields(), known, needed, metrics, quoted })
     }
 
     /// Where the metric's own columns begin, if all others stand before them.

@@ -1,5 +1,7 @@
 //! The columns that say which launch a row belongs to.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use crate::model::{Dim3, Launch, NvtxKind, NvtxRange, Strings, Symbol};
@@ -107,10 +109,11 @@ impl Identity {
             let Some(cell) = column.and_then(|at| record.get(bytes, at)) else { continue };
             let cell = lossy(&cell);
             nvtx::items(&cell, lead, |item| {
+                let mut text = |range| strings.intern(cell.get::<Range<usize>>(range).unwrap_or_default());
                 self.nvtx.push(NvtxRange {
                     kind,
-                    domain: if lead == Lead::Nothing { domain } else { strings.intern(&cell[item.domain]) },
-                    name: strings.intern(&cell[item.name]),
+                    domain: if lead == Lead::Nothing { domain } else { text(item.domain) },
+                    name: text(item.name),
                     thread: item.thread,
                 });
             });

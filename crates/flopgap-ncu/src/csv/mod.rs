@@ -146,6 +146,12 @@ impl<R: Read> CsvSource<R> {
         else {
             return self.strange_row(fields, at_end, context, launch);
         };
+        let short = header.layout == Layout::Wide && fields < header.width;
+        if short || outcome == Outcome::Cut {
+            let what = if at_end { "the file ends in the middle of this row" } else { "this row breaks off" };
+            let message = format!("{what}: {fields} fields of it were read");
+            self.assembly.noise.warn_of_loss(context, line, message);
+        }
         let metric = header.columns.metric.and_then(|at| self.record.raw(bytes, at));
         if metric.is_some_and(<[u8]>::is_empty) {
             context.rule_rows += 1;
@@ -168,20 +174,7 @@ impl<R: Read> CsvSource<R> {
         }
         match &mut table.rows {
             Rows::Long(long) => long.row(header, &self.record, bytes, line, assembly, context)?,
-            Rows::Wide(wide) => {
-                if fields < header.width {
-                    let width = header.width;
-                    let what =
-                        if at_end { "the file ends in the middle of this row" } else { "this row is short" };
-                    context.lost_at.get_or_insert(line);
-                    assembly.noise.warn(
-                        context,
-                        line,
-                        format!("{what}: {fields} of {width} fields were read"),
-                    );
-                }
-                wide.row(&self.record, fields, bytes, line, assembly, context)?;
-            }
+            Rows::Wide(wide) => wide.row(&self.record, fields, bytes, line, assembly, context)?,
         }
         self.scanner.consume(len, lines);
         Ok(if emitted { Step::Launch } else { Step::Continue })
@@ -213,8 +206,7 @@ impl<R: Read> CsvSource<R> {
         } else {
             format!("this row has {fields} fields, more than its header: left out")
         };
-        context.lost_at.get_or_insert(line);
-        self.assembly.noise.warn(context, line, message);
+        self.assembly.noise.warn_of_loss(context, line, message);
         self.scanner.consume(self.record.len, self.record.lines);
         Ok(Step::Continue)
     }
@@ -225,10 +217,7 @@ impl<R: Read> CsvSource<R> {
         let Some((len, has_end)) = found else { return Ok(Step::End) };
         let number = self.scanner.line();
         let text = &self.scanner.bytes()[..len];
-        if let Some(start) = header_start(text)
-            && self.record.parse(&text[start..], true) == Outcome::Whole
-            && let Some(header) = Header::read(&text[start..], &self.record)
-        {
+        if let Some((start, header)) = find_header(text, &mut self.record) {
             self.assembly.noise.line(&text[..start], number, context);
             self.scanner.consume(len + usize::from(has_end), u64::from(has_end));
             let emitted = self.assembly.close(launch);
@@ -267,8 +256,7 @@ impl<R: Read> CsvSource<R> {
     fn finish(&mut self, context: &mut Context) {
         if let Some(broken) = self.scanner.take_broken() {
             let message = format!("the file breaks off here ({broken}): what came before was read");
-            context.lost_at.get_or_insert(self.scanner.line());
-            self.assembly.noise.warn(context, self.scanner.line(), message);
+            self.assembly.noise.warn_of_loss(context, self.scanner.line(), message);
         }
         self.assembly.noise.finish(context, self.table.is_some(), self.assembly.has_launch);
     }
@@ -302,11 +290,19 @@ fn table_quoted(table: Option<&Table>) -> bool {
     table.is_none_or(|table| table.header.quoted)
 }
 
-/// Where a header may begin in a line: at its front, or behind text that lacks a line feed.
-fn header_start(line: &[u8]) -> Option<usize> {
+/// The header in a line and where it begins: at the front, or behind text that lacks a line feed.
+fn find_header(line: &[u8], record: &mut Record) -> Option<(usize, Header)> {
     memmem::find(line, b"Kernel Name")?;
     let starts: [&[u8]; 3] = [b"\"ID\",\"", b"\"Process ID\",\"", b"\"Domain\",\"Range:"];
-    Some(starts.iter().find_map(|start| memmem::find(line, start)).unwrap_or(0))
+    let behind = starts.iter().find_map(|start| memmem::find(line, start));
+    let mut read = |start: usize| {
+        let whole = record.parse(&line[start..], true) == Outcome::Whole;
+        whole.then(|| Header::read(&line[start..], record)).flatten().map(|header| (start, header))
+    };
+    let (front, behind) = (read(0), behind.and_then(&mut read));
+    // Text before a header hides the header's first column.
+    let columns = |found: &Option<(usize, Header)>| found.as_ref().map_or(0, |(_, header)| header.known);
+    if columns(&behind) > columns(&front) { behind } else { front }
 }
 
 /// How many fields of a record can be trusted: at the end of a file without a line feed, an unquoted last field may be cut.

@@ -82,6 +82,12 @@ impl Noise {
         }
     }
 
+    /// Warns of something with which launches or metrics are lost.
+    pub(super) fn warn_of_loss(&mut self, context: &mut Context, position: u64, message: String) {
+        context.lost_at.get_or_insert(position);
+        self.warn(context, position, message);
+    }
+
     /// The end of the file: what was only counted, and what ncu said about a run that left no kernel.
     pub(super) fn finish(&mut self, context: &mut Context, has_table: bool, has_launch: bool) {
         let dropped = [(&mut self.dropped_notes, "notes"), (&mut self.dropped_warnings, "warnings")];

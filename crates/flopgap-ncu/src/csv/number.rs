@@ -112,6 +112,22 @@ fn is_absent(text: &[u8]) -> bool {
     text.len() <= 7 && ABSENT.iter().any(|absent| text.eq_ignore_ascii_case(absent))
 }
 
+/// The aggregate of a text: `CachePreferNone (CachePreferNone)` has one instance.
+pub(crate) fn without_instances(text: &[u8]) -> &[u8] {
+    let split = text.strip_suffix(b")").and_then(|rest| Some((memchr::memmem::find(rest, b" (")?, rest)));
+    match split {
+        Some((at, rest))
+            if at > 0
+                && rest[at + 2..]
+                    .split(|&byte| byte == b';')
+                    .all(|instance| instance.ends_with(&text[..at])) =>
+        {
+            &text[..at]
+        }
+        _ => text,
+    }
+}
+
 /// `(0.1; 0; 0)`: instances of a metric that has no aggregate.
 fn is_instance_list(text: &[u8]) -> bool {
     text.ends_with(b")") && (memchr::memchr(b';', text).is_some() || memchr::memchr(b',', text).is_none())
@@ -392,4 +408,195 @@ pub(crate) fn is_whole(name: &str, unit: &str) -> bool {
     }
     // A label of the details page. Averages are printed with decimals.
     !unit.is_empty() && !name.starts_with("Avg") && !name.starts_with("Average")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINT: Option<Decimal> = Some(Decimal::Point);
+    const COMMA: Option<Decimal> = Some(Decimal::Comma);
+
+    fn number(text: &str, decimal: Option<Decimal>) -> Option<Value> {
+        match read(text.as_bytes(), decimal, false) {
+            Cell::Number(value, _) => Some(value),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn shapes_prove_their_separators() {
+        let proves = |text: &str| match read(text.as_bytes(), None, false) {
+            Cell::Number(_, proven) => proven,
+            cell => panic!("{text}: {cell:?}"),
+        };
+        for text in [
+            "1,234,567",
+            "1.5",
+            "12,34,567",
+            "1,234.5",
+            "0.123",
+            "1234.567",
+            "1'234.5",
+            "1 234.5",
+            ".5",
+            "5.",
+        ] {
+            assert_eq!(proves(text), POINT, "{text}");
+        }
+        for text in
+            ["1.234.567", "1,5", "1.234,5", "0,123", "1234,567", "1 234,56", "1\u{202f}234\u{202f}567,8"]
+        {
+            assert_eq!(proves(text), COMMA, "{text}");
+        }
+        for text in ["0", "1234567", "1'234", "1 234 567", "242.534957", "-5"] {
+            assert_eq!(proves(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_separator_and_three_digits_are_ambiguous() {
+        for text in ["117.344", "1,024", "999.999", "-1.234"] {
+            assert_eq!(read(text.as_bytes(), None, true), Cell::Ambiguous, "{text}");
+        }
+        assert_eq!(number("117.344", COMMA), Some(Value::U64(117_344)));
+        assert_eq!(number("117.344", POINT), Some(Value::F64(117.344)));
+    }
+
+    #[test]
+    fn the_other_separator_contradicts() {
+        for text in ["1,5", "1.234.567", "1.234,5", "12,3456"] {
+            assert_eq!(read(text.as_bytes(), POINT, false), Cell::Contradicts, "{text}");
+        }
+        for text in ["1.5", "1,234,567", "1,234.5"] {
+            assert_eq!(read(text.as_bytes(), COMMA, false), Cell::Contradicts, "{text}");
+        }
+        assert_eq!(number("242.534957", COMMA), Some(Value::F64(242.534_957)), "%f has no locale");
+    }
+
+    #[test]
+    fn wrong_groups_are_no_numbers() {
+        for text in
+            ["1,23,4", "1,,234", ",1,234", "1,234,56", "1.2.3", "2025.3.1", "1234,567,890", "1,234.5.6", ","]
+        {
+            assert_eq!(read(text.as_bytes(), POINT, false), Cell::Malformed, "{text}");
+        }
+        for text in ["1 23", "1 234.567.8"] {
+            assert!(matches!(read(text.as_bytes(), POINT, false), Cell::Malformed | Cell::Text), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_and_rates_are_not() {
+        let read = |text: &str, whole| match read(text.as_bytes(), POINT, whole) {
+            Cell::Number(value, _) => value,
+            cell => panic!("{cell:?}"),
+        };
+        assert_eq!(read("32,256.00", true), Value::U64(32_256));
+        assert_eq!(read("32,256.00", false), Value::F64(32_256.0));
+        assert_eq!(read("256.000000", true), Value::U64(256));
+        assert_eq!(read("5.50", true), Value::F64(5.5));
+        assert_eq!(read("-5", true), Value::F64(-5.0));
+        assert_eq!(read("1.5e+10", false), Value::F64(1.5e10));
+    }
+
+    #[test]
+    fn sixty_four_bits_hold_and_more_become_floats() {
+        assert_eq!(number("18,446,744,073,709,551,615", POINT), Some(Value::U64(u64::MAX)));
+        assert_eq!(
+            number("18,446,744,073,709,551,616", POINT),
+            Some(Value::F64(18_446_744_073_709_551_616.0))
+        );
+        assert_eq!(number("99999999999999999999999999", POINT), Some(Value::F64(1e26)));
+    }
+
+    #[test]
+    fn decimals_are_the_nearest_double() {
+        for text in
+            ["0.1", "10.53", "3995313115.40", "1100420042105263.12", "123456789012345678.90", "0.000235"]
+        {
+            assert_eq!(number(text, POINT), Some(Value::F64(text.parse().unwrap())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_absent() {
+        let absent = [
+            "", " ", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "<null>", "inf",
+            "(0.1; 0)", "(49.02)",
+        ];
+        for text in absent {
+            assert_eq!(read(text.as_bytes(), None, true), Cell::Absent, "{text}");
+        }
+        assert_eq!(number("(!) 12", POINT), Some(Value::U64(12)), "marked, but a value");
+    }
+
+    #[test]
+    fn instances_and_text_are_told_apart() {
+        assert_eq!(number("608 (32; 32; 32)", POINT), Some(Value::U64(608)));
+        assert_eq!(number("6.437,96 (1,5; 2)", COMMA), Some(Value::F64(6437.96)));
+        for text in ["NVIDIA H200", "all", "No-CC", "(256, 1, 1)", "0x1f", "12 GB (x)"] {
+            assert_eq!(read(text.as_bytes(), None, false), Cell::Text, "{text}");
+        }
+        assert_eq!(without_instances(b"CachePreferNone (CachePreferNone)"), b"CachePreferNone");
+        assert_eq!(without_instances(b"all (0: all; 1: all)"), b"all");
+        assert_eq!(without_instances(b"NVIDIA H200 (x)"), b"NVIDIA H200 (x)");
+        assert_eq!(without_instances(b" (x)"), b" (x)");
+    }
+
+    #[test]
+    fn the_fast_path_takes_only_what_is_certain() {
+        assert_eq!(read_whole(b"1,048,576\"\n", b','), Some((1_048_576, 10)));
+        assert_eq!(read_whole(b"0\"", 0), Some((0, 2)));
+        assert_eq!(read_whole(b"1,048\"", 0), None, "the separator is not known yet");
+        for text in [
+            "",
+            "\"",
+            "1,04\"",
+            "1,0488\"",
+            "1234,567\"",
+            ",123\"",
+            "1.5\"",
+            "1",
+            "9999999999999999999\"",
+            "-1\"",
+        ] {
+            assert_eq!(read_whole(text.as_bytes(), b','), None, "{text}");
+        }
+        assert_eq!(read_whole(b"999,999,999,999,999,999\"", b',').unwrap().0, 999_999_999_999_999_999);
+    }
+
+    #[test]
+    fn ids_may_be_grouped() {
+        assert_eq!(read_id(b"42736"), Some(42_736));
+        assert_eq!(read_id(b"1,024"), Some(1024));
+        assert_eq!(read_id(b"1.024"), Some(1024));
+        for text in ["", "a", "1a", "-1", "1.5", "99999999999999999999"] {
+            assert_eq!(read_id(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_metrics_kind_tells_whether_it_counts() {
+        for (name, unit) in [
+            ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst"),
+            ("gpu__time_duration.sum", "ns"),
+            ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", ""),
+            ("launch__thread_count", "thread"),
+            ("Threads", "thread"),
+            ("Elapsed Cycles", "cycle"),
+        ] {
+            assert!(is_whole(name, unit), "{name}");
+        }
+        for (name, unit) in [
+            ("dram__bytes.sum", "Mbyte"),
+            ("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%"),
+            ("smsp__cycles_elapsed.avg", "cycle"),
+            ("sm__ops_path_tensor_src_fp64.sum.per_second", ""),
+            ("Average DRAM Active Cycles", "cycle"),
+            ("Waves Per SM", ""),
+        ] {
+            assert!(!is_whole(name, unit), "{name}");
+        }
+    }
 }

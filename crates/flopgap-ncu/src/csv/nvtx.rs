@@ -78,9 +78,8 @@ fn split(item: &str, lead: Lead) -> (Range<usize>, Range<usize>) {
     if lead == Lead::Nothing {
         return (0..0, 0..name_end);
     }
-    if item[lead_end..name_end].starts_with(DEFAULT_DOMAIN) {
-        let name = (lead_end + DEFAULT_DOMAIN.len() + 1).min(name_end);
-        return (lead_end..lead_end, name..name_end);
+    if item[lead_end..name_end].strip_prefix(DEFAULT_DOMAIN).is_some_and(|rest| rest.starts_with(':')) {
+        return (lead_end..lead_end, lead_end + DEFAULT_DOMAIN.len() + 1..name_end);
     }
     if let Some(tail) = certain {
         let name = name_end - (item.len() - tail.message);
@@ -161,4 +160,68 @@ pub(super) fn is_start_end_column(name: &str) -> bool {
 /// See [`is_push_pop_column`].
 pub(super) fn is_summary_range_column(name: &str) -> bool {
     name.starts_with("Range:PL_Type")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(text: &str, lead: Lead) -> Vec<(Option<u64>, String, String)> {
+        let mut found = Vec::new();
+        items(text, lead, |item| {
+            found.push((item.thread, text[item.domain].to_owned(), text[item.name].to_owned()));
+        });
+        found
+    }
+
+    fn one(item: &str) -> (String, String) {
+        let (_, domain, name) = ranges(&format!("7  \"{item}\" "), Lead::Domain).remove(0);
+        (domain, name)
+    }
+
+    #[test]
+    fn an_items_message_settles_where_its_name_begins() {
+        let tail = "Double:1.500000:RGB:0xff112233:ASCII";
+        assert_eq!(one(&format!("my:dom:a:b:{tail}:a:b")), ("my:dom".to_owned(), "a:b".to_owned()));
+        assert_eq!(one(&format!("d:x:{tail}:x")), ("d".to_owned(), "x".to_owned()));
+    }
+
+    #[test]
+    fn without_a_message_the_domain_ends_at_the_first_colon() {
+        let none = "none:none:none:none:none:none";
+        assert_eq!(one(&format!("<default domain>:aten::mm:{none}")), (String::new(), "aten::mm".to_owned()));
+        assert_eq!(one(&format!("torch:aten::mm:{none}")), ("torch".to_owned(), "aten::mm".to_owned()));
+        assert_eq!(one(&format!("<default domain>::{none}")), (String::new(), String::new()));
+        // A name that looks like attributes.
+        assert_eq!(one(&format!("d:{none}:{none}")), ("d".to_owned(), none.to_owned()));
+    }
+
+    #[test]
+    fn several_threads_and_quotes_are_kept_apart() {
+        let n = "none:none:none:none:none:none";
+        let text = format!("7  \"d:a:{n}\"  \"d:b \"q\" c:{n}\"  8  \"d:c:{n}\" ");
+        let names: Vec<_> =
+            ranges(&text, Lead::Domain).into_iter().map(|(thread, _, name)| (thread, name)).collect();
+        let expected = [(Some(7), "a"), (Some(7), "b \"q\" c"), (Some(8), "c")];
+        assert_eq!(names, expected.map(|(thread, name)| (thread, name.to_owned())));
+    }
+
+    #[test]
+    fn odd_texts_give_something_and_never_panic() {
+        for text in [
+            "",
+            "\"",
+            "7",
+            "\"\"",
+            "7  \"a",
+            "\"a\"  \"",
+            "\"<default domain>\u{e9}:\u{e9}\"",
+            "\":::::::\" ",
+            "\u{a0}\"x\u{a0}\"",
+        ] {
+            for lead in [Lead::Domain, Lead::IdAndDomain, Lead::Nothing] {
+                ranges(text, lead);
+            }
+        }
+    }
 }

@@ -236,3 +236,65 @@ fn undouble(raw: &[u8]) -> Vec<u8> {
     text.extend_from_slice(rest);
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The outcome, the fields and what is left.
+    fn parse(text: &str, at_end: bool) -> (Outcome, Vec<String>, String) {
+        let mut record = Record::default();
+        let outcome = record.parse(text.as_bytes(), at_end);
+        let field =
+            |index| String::from_utf8(record.get(text.as_bytes(), index).unwrap().into_owned()).unwrap();
+        (outcome, (0..record.fields()).map(field).collect(), text[record.len..].to_owned())
+    }
+
+    fn whole(text: &str) -> Vec<String> {
+        let (outcome, fields, rest) = parse(text, true);
+        assert_eq!((outcome, rest.as_str()), (Outcome::Whole, ""), "{text:?}");
+        fields
+    }
+
+    #[test]
+    fn fields_are_quoted_or_not() {
+        assert_eq!(whole("\"a\",\"b,c\",d,\"\",\n"), ["a", "b,c", "d", "", ""]);
+        assert_eq!(whole("\"a\"\r\n"), ["a"]);
+        assert_eq!(whole("a,b\r\n"), ["a", "b"]);
+        assert_eq!(whole("\"a\",b"), ["a", "b"]);
+        assert_eq!(whole("\"say \"\"hi\"\"\"\n"), ["say \"hi\""]);
+        assert_eq!(whole("\"two\nlines\",\"x\"\n"), ["two\nlines", "x"]);
+    }
+
+    #[test]
+    fn a_quote_inside_a_field_is_text() {
+        assert_eq!(whole("\"a \"q\" b\",\"c\"\n"), ["a \"q\" b", "c"]);
+        // ncu: an item's own quotes doubled, the name's not.
+        assert_eq!(
+            whole("\" \"\"0:d:a \"q\":x:a \"q\"\"\" \",\"c\"\n"),
+            [" \"0:d:a \"q\":x:a \"q\"\" ", "c"]
+        );
+    }
+
+    #[test]
+    fn an_unfinished_record_asks_for_more() {
+        let text = "\"a\",\"two\nlines\",b\r\n";
+        for length in 0..text.len() - 1 {
+            let outcome = parse(&text[..length], false).0;
+            assert_eq!(outcome, Outcome::NeedsMore, "{:?}", &text[..length]);
+        }
+    }
+
+    #[test]
+    fn an_open_quote_ends_at_the_next_row() {
+        let (outcome, fields, rest) = parse("\"1\",\"cut off\n\"2\",\"7\",\"x\"\n", true);
+        assert_eq!(
+            (outcome, fields, rest.as_str()),
+            (Outcome::Cut, vec!["1".to_owned()], "\"2\",\"7\",\"x\"\n")
+        );
+        let (outcome, _, rest) = parse("\"1\",\"cut off\n==ERROR== no\n", true);
+        assert_eq!((outcome, rest.as_str()), (Outcome::Cut, "==ERROR== no\n"));
+        let (outcome, fields, rest) = parse("\"1\",\"cut off\nmore", true);
+        assert_eq!((outcome, fields.len(), rest.as_str()), (Outcome::Cut, 1, "more"));
+    }
+}

@@ -388,7 +388,12 @@ impl FlopCounter {
         let fp32_only = matches!(TENSOR[source].1, Precision::TensorBf16 | Precision::TensorTf32)
             || !TENSOR[source].1.is_float();
         let split = if fp32_only { 2..3 } else { 1..3 };
-        let sum = self.any_sparsity(found, source, 0).or_else(|_| {
+        // Where a part of the total is there, the rest of it is what is missing.
+        let total_begun = (0..3).any(|sparsity| found.present >> tensor_index(source, 0, sparsity) & 1 == 1);
+        let sum = self.any_sparsity(found, source, 0).or_else(|missing| {
+            if total_begun {
+                return Err(missing);
+            }
             split
                 .map(|dst| self.any_sparsity(found, source, dst))
                 .reduce(both)

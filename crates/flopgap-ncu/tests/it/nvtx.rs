@@ -1,0 +1,97 @@
+//! NVTX ranges around launches.
+
+use flopgap_ncu::{NvtxKind, Report};
+
+use crate::support::{parse, plains, read, text};
+
+/// Kind, domain, name and thread.
+type Range = (NvtxKind, String, String, Option<u64>);
+
+fn ranges(report: &Report) -> Vec<Vec<Range>> {
+    let get = |symbol| report.strings.get(symbol).to_owned();
+    let of = |launch: &flopgap_ncu::Launch| {
+        launch
+            .nvtx
+            .iter()
+            .map(|range| (range.kind, get(range.domain), get(range.name), range.thread))
+            .collect()
+    };
+    report.launches.iter().map(of).collect()
+}
+
+fn push(domain: &str, name: &str, thread: u64) -> Range {
+    (NvtxKind::PushPop, domain.to_owned(), name.to_owned(), Some(thread))
+}
+
+fn start(domain: &str, name: &str) -> Range {
+    (NvtxKind::StartEnd, domain.to_owned(), name.to_owned(), None)
+}
+
+#[test]
+fn names_with_colons_commas_quotes_and_line_breaks_come_back() {
+    let report = read("nvtx_names/stdout.csv");
+    let mm = push("", "aten::mm", 2128);
+    let comma = push("my:dom", "attr: with, comma", 2128);
+    let expected = vec![
+        vec![mm.clone()],
+        vec![mm.clone(), comma.clone()],
+        vec![
+            mm,
+            comma,
+            push("plain", "inner", 2128),
+            start("", "def start  end"),
+            start("plain", "a:b \"q\""),
+        ],
+        vec![push("", "line\nbreak", 2128)],
+        vec![push("", "", 2128)],
+    ];
+    assert_eq!(ranges(&report), expected);
+    assert_eq!(report.lost_at, None);
+    assert!(report.launches.iter().all(|launch| launch.metrics.len() == 6));
+}
+
+#[test]
+fn csv_and_report_tell_the_same_ranges() {
+    let (csv, report) = (read("nvtx_names/metric_name.csv.zst"), read("nvtx_names/names.ncu-rep.zst"));
+    let names = |report: &Report| {
+        let mut all = ranges(report);
+        // The order of start/end ranges is the container's.
+        for ranges in &mut all {
+            ranges.sort_by_key(|range| (range.0 as u8, range.1.clone()));
+        }
+        let strip = |range: &Range| (range.0, range.1.clone(), range.2.clone());
+        all.iter().map(|ranges| ranges.iter().map(strip).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&csv), names(&report));
+}
+
+#[test]
+fn a_training_step_has_its_ranges_outermost_first() {
+    let report = read("lm_details.csv.zst");
+    let deepest = ranges(&report).into_iter().find(|ranges| ranges.len() == 4).unwrap();
+    let names: Vec<_> = deepest.iter().map(|range| range.2.as_str()).collect();
+    assert_eq!(names, ["step_0", "forward", "scaled_dot_product_attention", "computing_attention_scores"]);
+    let without = report.launches.iter().filter(|launch| launch.nvtx.is_empty()).count();
+    assert_eq!(without, 61);
+}
+
+#[test]
+fn a_summary_by_range_names_its_ranges_and_warns_of_overlap() {
+    let report = read("nvtx_names/summary_per_nvtx.csv");
+    let rows = plains(&report);
+    assert_eq!(rows[0].nvtx, [(String::new(), "aten::mm".to_owned())]);
+    assert_eq!(rows[0].invocations, 2);
+    assert_eq!(rows[2].nvtx[0].1, "line\nbreak");
+    assert_eq!(rows[3].nvtx, [("my:dom".to_owned(), "attr: with, comma".to_owned())]);
+    assert_eq!(rows[4].nvtx[2], ("plain".to_owned(), "a:b \"q\"".to_owned()));
+    assert!(report.warnings[0].message.contains("must not be added"), "{:?}", report.warnings);
+}
+
+#[test]
+fn a_quote_and_a_comma_in_a_name_do_not_shift_the_columns() {
+    // ncu does not double the quotes of a name, so `"q", r` looks like the end of a field.
+    let text = text("nvtx_names/stdout.csv").replace("a:b \"q\"", "a:b \"q\", r");
+    let report = parse(text).unwrap();
+    assert_eq!(report.lost_at, None, "{:?}", report.warnings);
+    assert_eq!(ranges(&report)[2][4], start("plain", "a:b \"q\", r"));
+}
