@@ -136,7 +136,8 @@ impl Profile {
             let totals = &kernel.totals;
             (std::cmp::Reverse((totals.flops.value, totals.duration_ns.value)), kernel.name.clone())
         });
-        profile.warnings = reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
+        profile.warnings =
+            reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
         Ok(profile)
     }
 

@@ -31,7 +31,8 @@ impl Recording {
         if let Some(at) = reader.lost_at() {
             return Err(PhaseError::Lossy { path: path.to_owned(), position: at });
         }
-        recording.warnings = reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
+        recording.warnings =
+            reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
         Ok(recording)
     }
 
@@ -54,7 +55,8 @@ fn phase_of(launch: LaunchView<'_>) -> Option<Phase> {
 
 /// The launch's FLOPs, or why they are not known.
 fn counted(path: &Path, launch: LaunchView<'_>, flops: &Flops, first: bool) -> Result<u64, PhaseError> {
-    let missing = flops.incomplete().flat_map(|(_, counters)| counters.names()).collect::<Vec<_>>().join(", ");
+    let missing =
+        flops.incomplete().flat_map(|(_, counters)| counters.names()).collect::<Vec<_>>().join(", ");
     if let (Some(total), "") = (flops.total(), missing.as_str()) {
         return Ok(total.value);
     }

@@ -102,11 +102,7 @@ impl From<flopgap_phases::PhaseError> for Failure {
 
 type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
-fn analyze_config(
-    classifier: &Classifier,
-    config: Config,
-    stages: &BTreeMap<Stage, PathBuf>,
-) -> Outcome {
+fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;

@@ -59,7 +59,9 @@ mod tests {
 
     #[test]
     fn names_that_are_not_of_the_form_are_refused() {
-        for name in ["", "n2_d256_m", "n02_d256_m16", "n+2_d256_m16", "n2_d256_m16_x", "d256_n2_m16", "n-2_d1_m1"] {
+        for name in
+            ["", "n2_d256_m", "n02_d256_m16", "n+2_d256_m16", "n2_d256_m16_x", "d256_n2_m16", "n-2_d1_m1"]
+        {
             assert_eq!(Config::from_name(name), None, "{name}");
         }
     }

@@ -75,7 +75,9 @@ impl RunError {
                 Some("repair manifest.json or move it away: without it the grid is taken from the raw files")
             }
             RunError::Version { .. } => Some("use the flopgap version that wrote the run, or a newer one"),
-            RunError::NothingComplete { .. } => Some("each problem is listed above; record the run again or repair it"),
+            RunError::NothingComplete { .. } => {
+                Some("each problem is listed above; record the run again or repair it")
+            }
             RunError::Write(error) => error.hint(),
             RunError::Io { .. } | RunError::Table { .. } => None,
         }

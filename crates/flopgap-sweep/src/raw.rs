@@ -41,7 +41,8 @@ impl Stage {
 }
 
 /// The endings of files that Nsight Compute reports come in.
-const EXTENSIONS: [&str; 7] = ["csv", "csv.gz", "csv.zst", "ncu-rep", "ncu-rep.gz", "ncu-rep.zst", "ncu-repz"];
+const EXTENSIONS: [&str; 7] =
+    ["csv", "csv.gz", "csv.zst", "ncu-rep", "ncu-rep.gz", "ncu-rep.zst", "ncu-repz"];
 
 /// Splits `n2_d256_m16_forward.csv.zst` into its configuration and stage.
 pub fn parse_file_name(name: &str) -> Option<(Config, Stage)> {
@@ -112,7 +113,9 @@ mod tests {
         ] {
             assert_eq!(parse_file_name(name), Some((config, stage)), "{name}");
         }
-        for name in ["n2_d256_m16_backward.csv", "notes.txt", "n2_d256_m16_setup.csv.bz2", "n2_d256_m16.", "csv"] {
+        for name in
+            ["n2_d256_m16_backward.csv", "notes.txt", "n2_d256_m16_setup.csv.bz2", "n2_d256_m16.", "csv"]
+        {
             assert_eq!(parse_file_name(name), None, "{name}");
         }
     }

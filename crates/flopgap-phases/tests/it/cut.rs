@@ -14,8 +14,10 @@ fn recording(name: &str, launches: &[(&str, u64, u64)]) -> Recording {
     recording
 }
 
-const SETUP: [(&str, u64, u64); 2] =
-    [("void unnamed>::distribution_elementwise_kernel<float>(int)", 64, 5), ("void fill_kernel<int>(T1)", 1, 0)];
+const SETUP: [(&str, u64, u64); 2] = [
+    ("void unnamed>::distribution_elementwise_kernel<float>(int)", 64, 5),
+    ("void fill_kernel<int>(T1)", 1, 0),
+];
 /// The same two launches as another report spells them, and two more.
 const FORWARD: [(&str, u64, u64); 4] = [
     ("void at::<unnamed>::distribution_elementwise_kernel<float>(int)", 64, 5),
@@ -74,7 +76,9 @@ fn an_empty_setup_is_a_beginning_of_everything() {
 fn launches_outside_of_the_ranges_are_kept_apart() {
     let classifier = Classifier::new();
     let mut run = Recording::new("run.csv");
-    for (flops, range) in [(1, None), (2, Some(Phase::Forward)), (4, Some(Phase::Backward)), (8, Some(Phase::Setup))] {
+    for (flops, range) in
+        [(1, None), (2, Some(Phase::Forward)), (4, Some(Phase::Backward)), (8, Some(Phase::Setup))]
+    {
         run.push(&classifier, "ampere_sgemm_128x64_nn", None, None, flops, range);
     }
     let phases = Phases::by_ranges(&run).unwrap();

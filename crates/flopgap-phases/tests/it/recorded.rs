@@ -88,7 +88,8 @@ fn recordings_of_an_h200_add_up() {
 /// One run with NVTX ranges gives what three runs without give, in the CSV and in the binary report.
 #[test]
 fn ranges_and_sequences_agree() {
-    let by_sequence = analyze((4, 512, 64), stages("runs/h200-pytorch/raw/n4_d512_m64_", ".csv.zst")).unwrap();
+    let by_sequence =
+        analyze((4, 512, 64), stages("runs/h200-pytorch/raw/n4_d512_m64_", ".csv.zst")).unwrap();
     let classifier = flopgap_kernels::Classifier::new();
     for name in ["ncu/phases_nvtx_details.csv.zst", "ncu/phases_nvtx.ncu-rep.zst"] {
         let recording = Recording::load(&fixture(name), &classifier).unwrap();
@@ -105,7 +106,11 @@ fn wrong_sizes_are_questioned_with_the_likely_cause() {
     let files = || stages("ncu/n10_d1024_m128_", ".csv.zst");
     let too_small = analyze((10, 2048, 128), files()).unwrap();
     assert_eq!(too_small.warnings.len(), 2, "{:?}", too_small.warnings);
-    assert!(too_small.warnings[0].contains("layers, width or tokens are not those that ran"), "{:?}", too_small.warnings);
+    assert!(
+        too_small.warnings[0].contains("layers, width or tokens are not those that ran"),
+        "{:?}",
+        too_small.warnings
+    );
     let too_large = analyze((10, 256, 128), files()).unwrap();
     assert!(too_large.warnings[0].contains("more than 8 times"), "{:?}", too_large.warnings);
 }

@@ -199,11 +199,17 @@
     };
   }
 
+  // SI prefixes help with billions; half of something is 0.5, not 500m.
+  function tickFormat(metric, limits) {
+    if (metric.percent) return ".3~%";
+    return Math.max(...limits.map(Math.abs)) < 10000 ? ".4~f" : ".4~s";
+  }
+
   function valueAxis(metric, limits, colours) {
     const room = (limits[1] - limits[0]) * 0.03;
     return {
       title: { text: title(metric) }, range: [limits[0] - room, limits[1] + room],
-      tickformat: metric.percent ? ".3~%" : ".4~s", exponentformat: "SI", tickangle: 0,
+      tickformat: tickFormat(metric, limits), exponentformat: "SI", tickangle: 0,
       color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
       backgroundcolor: colours.raised, showbackground: true,
     };
@@ -221,7 +227,7 @@
       colorbar: {
         title: { text: title(metric), side: "top" }, thickness: 16, len: 0.75, outlinewidth: 0,
         ...(isNarrow() ? { orientation: "h", len: 0.9, y: -0.02, yanchor: "top" } : {}),
-        tickformat: metric.percent ? ".3~%" : ".4~s", tickfont: { color: colours.ink },
+        tickformat: tickFormat(metric, limits), tickfont: { color: colours.ink },
       },
     };
     // Grid lines through the measured points; null lifts the pen.
