@@ -1,4 +1,4 @@
-//! Nsight Compute reports as typed launches and metrics.
+#![doc = include_str!("../README.md")]
 
 mod csv;
 mod decode;

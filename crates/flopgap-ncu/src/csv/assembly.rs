@@ -123,7 +123,26 @@ impl Assembly {
     }
 
     /// Reads the cells of one metric into the open launch: its value and, in a summary, minimum and maximum.
+    #[inline]
     pub(super) fn push(
+        &mut self,
+        kind: MetricKind,
+        value: &[u8],
+        spread: Option<(&[u8], &[u8])>,
+        line: u64,
+        context: &mut Context,
+    ) -> Result<(), Error> {
+        let MetricKind { section, name, unit, whole } = kind;
+        let common =
+            self.numbers.decimal().and_then(|decimal| super::number::read_common(value, decimal, whole));
+        if let (Some(value), None) = (common, spread) {
+            self.open.metrics.push(Metric { name, section, unit, value, spread: None });
+            return Ok(());
+        }
+        self.push_uncommon(kind, value, spread, line, context)
+    }
+
+    fn push_uncommon(
         &mut self,
         kind: MetricKind,
         value: &[u8],

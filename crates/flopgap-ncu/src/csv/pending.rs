@@ -75,6 +75,12 @@ impl Numbers {
         self.decimal.map_or(0, Decimal::group)
     }
 
+    /// The decimal separator, once it is known.
+    #[inline]
+    pub(super) fn decimal(&self) -> Option<Decimal> {
+        self.decimal
+    }
+
     /// Whether values wait.
     #[inline]
     pub(super) fn waiting(&self) -> bool {
