@@ -20,7 +20,7 @@ pub(super) struct MetricKind {
     pub(super) section: Symbol,
     pub(super) name: Symbol,
     pub(super) unit: Symbol,
-    /// See [`super::number::is_whole`].
+    /// See [`super::kind::is_whole`].
     pub(super) whole: bool,
 }
 
@@ -134,7 +134,7 @@ impl Assembly {
     ) -> Result<(), Error> {
         let MetricKind { section, name, unit, whole } = kind;
         let common =
-            self.numbers.decimal().and_then(|decimal| super::number::read_common(value, decimal, whole));
+            self.numbers.decimal().and_then(|decimal| super::plain::read_common(value, decimal, whole));
         if let (Some(value), None) = (common, spread) {
             self.open.metrics.push(Metric { name, section, unit, value, spread: None });
             return Ok(());

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::model::{Dim3, Launch, NvtxKind, NvtxRange, Strings, Symbol};
 
 use super::header::Columns;
-use super::number;
 use super::nvtx::{self, Lead};
+use super::plain;
 use super::record::Record;
 use super::text::{Interner, lossy};
 
@@ -32,7 +32,7 @@ impl Identity {
     /// The key of a row; `None` if the row's id is not a number, so it is no row.
     pub(super) fn key(columns: &Columns, record: &Record, bytes: &[u8]) -> Option<Key> {
         let number =
-            |column: Option<usize>| column.and_then(|at| record.raw(bytes, at)).and_then(number::read_id);
+            |column: Option<usize>| column.and_then(|at| record.raw(bytes, at)).and_then(plain::read_id);
         let id = number(columns.id);
         if columns.id.is_some() && id.is_none() {
             return None;
@@ -51,7 +51,7 @@ impl Identity {
     ) {
         let key = Self::key(columns, record, bytes);
         let number =
-            |column: Option<usize>| column.and_then(|at| record.raw(bytes, at)).and_then(number::read_id);
+            |column: Option<usize>| column.and_then(|at| record.raw(bytes, at)).and_then(plain::read_id);
         let mut text = |column: Option<usize>| {
             let field = column.and_then(|at| record.get(bytes, at));
             field.map_or(Symbol::EMPTY, |field| self.interner.intern(strings, &field))
@@ -126,7 +126,7 @@ fn dimensions(cell: &[u8]) -> Option<Dim3> {
     let mut sizes = [1; 3];
     let mut count = 0;
     for part in cell.split(|byte| !byte.is_ascii_digit()).filter(|part| !part.is_empty()) {
-        *sizes.get_mut(count)? = number::read_id(part)?;
+        *sizes.get_mut(count)? = plain::read_id(part)?;
         count += 1;
     }
     (count > 0).then_some(sizes)

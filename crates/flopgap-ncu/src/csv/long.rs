@@ -15,7 +15,8 @@ use crate::source::Context;
 use super::assembly::{Assembly, MetricKind};
 use super::front::Fronts;
 use super::header::Header;
-use super::number;
+use super::kind::is_whole;
+use super::plain;
 use super::record::Record;
 use super::scan::Scanner;
 use super::text::{Interner, lossy};
@@ -102,7 +103,7 @@ impl Long {
                 continue;
             };
             let Some(rest) = rest.strip_prefix(&*template.bytes) else { break };
-            let used = if let Some((value, used)) = number::read_whole(rest, group) {
+            let used = if let Some((value, used)) = plain::read_whole(rest, group) {
                 let Some(ending) = ending(&rest[used..]) else { break };
                 assembly.push_whole(template.kind, value);
                 used + ending
@@ -223,7 +224,7 @@ fn kind(
         section: if section.is_empty() { Symbol::EMPTY } else { interner.intern(strings, section) },
         name: symbol,
         unit: interner.intern(strings, unit),
-        whole: number::is_whole(&lossy(name), &lossy(unit)),
+        whole: is_whole(&lossy(name), &lossy(unit)),
     }
 }
 

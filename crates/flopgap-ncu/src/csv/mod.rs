@@ -3,14 +3,17 @@
 mod assembly;
 mod front;
 mod header;
+mod kind;
 mod launch;
 mod long;
 mod noise;
 pub(crate) mod number;
 mod nvtx;
 mod pending;
+mod plain;
 mod record;
 mod scan;
+mod shape;
 mod text;
 mod wide;
 
@@ -30,7 +33,7 @@ use launch::Identity;
 use long::{Long, io_error};
 pub(crate) use number::Decimal;
 use record::{Outcome, Record};
-use scan::Scanner;
+use scan::{MAX_ROW, Scanner};
 use wide::Wide;
 
 /// Reads CSV, whatever lies around it.
@@ -40,6 +43,8 @@ pub(crate) struct CsvSource<R> {
     table: Option<Table>,
     assembly: Assembly,
     tables: u64,
+    /// The last line in which a row was looked for behind other text.
+    searched_line: u64,
     ended: bool,
 }
 
@@ -70,6 +75,7 @@ impl<R: Read> CsvSource<R> {
             table: None,
             assembly: Assembly::new(path, decimal),
             tables: 0,
+            searched_line: 0,
             ended: false,
         }
     }
@@ -193,7 +199,7 @@ impl<R: Read> CsvSource<R> {
         // `--print-details all` puts small tables of its own (`"0","NVIDIA H200",...`) between the rows.
         let process = self.table.as_ref().and_then(|table| table.header.columns.process_id);
         let of_process =
-            process.is_none_or(|at| self.record.raw(bytes, at).and_then(number::read_id).is_some());
+            process.is_none_or(|at| self.record.raw(bytes, at).and_then(plain::read_id).is_some());
         if !at_end && !(of_process && (record::starts_row(bytes) || bytes[0].is_ascii_digit())) {
             return self.line(context, launch);
         }
@@ -225,13 +231,20 @@ impl<R: Read> CsvSource<R> {
             return Ok(if emitted { Step::Launch } else { Step::Continue });
         }
         // Output of the program without a line feed before a row of ncu.
-        let behind = memchr::memchr_iter(b'"', text).find(|&at| at > 0 && record::starts_row(&text[at..]));
-        if let (Some(start), Some(_)) = (behind, &self.table) {
+        let mut quotes = memchr::memchr_iter(b'"', text);
+        let behind = quotes.find(|&at| at > 0 && record::starts_row(&text[at..]));
+        if let (Some(start), Some(_), true) = (behind, &self.table, self.searched_line != number) {
+            // What follows gets one chance to be a row: a line made of beginnings of rows stays linear.
+            self.searched_line = number;
             self.assembly.noise.line(&text[..start], number, context);
             self.scanner.consume(start, 0);
             return Ok(Step::Continue);
         }
         self.assembly.noise.line(text, number, context);
+        if !has_end && !self.scanner.ended() {
+            let message = format!("a line of more than {MAX_ROW} bytes is left out");
+            self.assembly.noise.warn_of_loss(context, number, message);
+        }
         self.scanner.consume(len + usize::from(has_end), u64::from(has_end));
         Ok(Step::Continue)
     }

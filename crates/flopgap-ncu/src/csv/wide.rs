@@ -6,7 +6,7 @@ use crate::source::Context;
 
 use super::assembly::{Assembly, MetricKind};
 use super::header::Header;
-use super::number;
+use super::kind::is_whole;
 use super::record::Record;
 use super::text::lossy;
 
@@ -21,7 +21,7 @@ pub(super) struct Wide {
 impl Wide {
     pub(super) fn new(header: &Header, strings: &mut Strings) -> Self {
         let columns = header.metrics.iter().map(|(index, name)| {
-            let whole = number::is_whole(name, "");
+            let whole = is_whole(name, "");
             (
                 *index,
                 MetricKind { section: Symbol::EMPTY, name: strings.intern(name), unit: Symbol::EMPTY, whole },
@@ -48,7 +48,7 @@ impl Wide {
                 let unit = record.get(bytes, *index).unwrap_or_default();
                 let unit = lossy(unit.trim_ascii());
                 kind.unit = strings.intern(&unit);
-                kind.whole = number::is_whole(strings.get(kind.name), &unit);
+                kind.whole = is_whole(strings.get(kind.name), &unit);
             }
         }
         is_units

@@ -66,7 +66,10 @@ fn how_much_a_read_returns_does_not_matter() {
 #[test]
 fn files_made_to_be_slow_are_not() {
     // Each would take minutes if a line were looked at again for every line before it.
-    let header = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n";
+    let headers = [
+        "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n",
+        "\"ID\",\"Process ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n",
+    ];
     let patterns = [
         "\"b\n",
         "\"1\",\"",
@@ -78,9 +81,14 @@ fn files_made_to_be_slow_are_not() {
         "\n",
         "1,\n",
         "\"1\",\"x\",\"\",\"\"\n",
+        "a\"1\",\"x\",",
+        "\"ID\",\"",
+        "\"1\",\"2\",\"Kernel Name\"",
     ];
-    for pattern in patterns {
-        drain((header.to_owned() + &pattern.repeat(2_000_000 / pattern.len())).into_bytes());
+    for header in headers {
+        for pattern in patterns {
+            drain((header.to_owned() + &pattern.repeat(1_000_000 / pattern.len())).into_bytes());
+        }
     }
     drain(vec![b'x'; 12_000_000]);
 }
