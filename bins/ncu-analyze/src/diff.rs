@@ -1,5 +1,6 @@
 //! `ncu-analyze diff A B`: the kernels of two reports side by side.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
 }
 
+/// A kernel in A and in B.
+struct Row<'a> {
+    key: &'a Key,
+    launches: [u64; 2],
+    /// FLOPs, where all launches were measured.
+    work: [Option<u64>; 2],
+    difference: Option<i128>,
+}
+
 fn compare(
     a: &BTreeMap<Key, Totals>,
     b: &BTreeMap<Key, Totals>,
@@ -66,7 +76,7 @@ fn compare(
         Some(totals) => totals.complete(totals.flops),
     };
     let launches = |totals: Option<&Totals>| totals.map_or(0, |totals| totals.launches);
-    let mut rows: Vec<(&Key, [u64; 2], [Option<u64>; 2], Option<i128>)> = Vec::new();
+    let mut rows: Vec<Row<'_>> = Vec::new();
     let mut keys: Vec<&Key> = a.keys().chain(b.keys()).collect();
     keys.sort();
     keys.dedup();
@@ -76,13 +86,11 @@ fn compare(
         let work = [flops(one), flops(other)];
         let difference = work[0].zip(work[1]).map(|(a, b)| i128::from(b) - i128::from(a));
         if !changed || counts[0] != counts[1] || difference != Some(0) {
-            rows.push((key, counts, work, difference));
+            rows.push(Row { key, launches: counts, work, difference });
         }
     }
-    rows.sort_by_key(|(_, _, work, difference)| {
-        std::cmp::Reverse((difference.map(i128::unsigned_abs), work[0].max(work[1])))
-    });
-    for ((class, name), counts, work, difference) in rows {
+    rows.sort_by_key(|row| Reverse((row.difference.map(i128::unsigned_abs), row.work[0].max(row.work[1]))));
+    for Row { key: (class, name), launches: counts, work, difference } in rows {
         let change = match (work[0], difference) {
             (Some(before), Some(difference)) if before > 0 => {
                 Cell::signed_percent(difference as f64 / before as f64, 2)

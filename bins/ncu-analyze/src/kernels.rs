@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         FormatArg::Csv => {
             let groups = groups(&profile, arguments.by.unwrap_or(By::Kernel), arguments.top);
             let groups = groups.map_err(|error| Failure::from_error(&error))?;
-            table("", &groups, &profile.totals)
+            table("", arguments.by.unwrap_or(By::Kernel), &groups, &profile.totals)
                 .and_then(|table| table.to_csv())
                 .map_err(|error| Failure::from_error(&error))?
         }
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
                 let groups =
                     groups(&profile, by, arguments.top).map_err(|error| Failure::from_error(&error))?;
-                let text = table(by.title(), &groups, &profile.totals)
+                let text = table(by.title(), by, &groups, &profile.totals)
                     .and_then(|table| table.render(format.into(), &options))
                     .map_err(|error| Failure::from_error(&error))?;
                 sections.push(text);
@@ -100,6 +100,15 @@ impl By {
             By::Simple => "By the notebook's simple name",
         }
     }
+
+    /// The keys of the columns that say what a row stands for.
+    fn labels(self) -> &'static [&'static str] {
+        match self {
+            By::Kernel => &["kernel", "class", "library"],
+            By::Class => &["class"],
+            By::Simple => &["simple_kernel"],
+        }
+    }
 }
 
 /// The sums that a report may hold, by name.
@@ -114,7 +123,8 @@ fn quantities(totals: &Totals) -> [(&'static str, Sum); 4] {
 
 /// A row of a table: what it stands for, and its totals.
 struct Group {
-    labels: Vec<(&'static str, Option<String>)>,
+    /// One for each of [`By::labels`].
+    labels: Vec<Option<String>>,
     totals: Totals,
 }
 
@@ -124,12 +134,12 @@ fn groups(profile: &Profile, by: By, top: Option<usize>) -> Result<Vec<Group>, F
         By::Class => profile
             .by_class()?
             .into_iter()
-            .map(|(class, totals)| Group { labels: vec![("class", Some(class.to_string()))], totals })
+            .map(|(class, totals)| Group { labels: vec![Some(class.to_string())], totals })
             .collect(),
         By::Simple => profile
             .group(|kernel| simple_kernel(&kernel.name).map(str::to_owned))?
             .into_iter()
-            .map(|(name, totals)| Group { labels: vec![("simple_kernel", name)], totals })
+            .map(|(name, totals)| Group { labels: vec![name], totals })
             .collect(),
     };
     groups.truncate(top.unwrap_or(usize::MAX));
@@ -138,11 +148,7 @@ fn groups(profile: &Profile, by: By, top: Option<usize>) -> Result<Vec<Group>, F
 
 fn kernel_group(kernel: &KernelProfile) -> Group {
     let info = &kernel.info;
-    let labels = vec![
-        ("kernel", Some(info.short.clone())),
-        ("class", Some(info.class.to_string())),
-        ("library", Some(info.library.to_string())),
-    ];
+    let labels = vec![Some(info.short.clone()), Some(info.class.to_string()), Some(info.library.to_string())];
     Group { labels, totals: kernel.totals.clone() }
 }
 
@@ -151,15 +157,11 @@ fn share(part: &Totals, whole: &Totals) -> Option<f64> {
     Some(part.complete(part.flops)? as f64 / whole as f64)
 }
 
-fn table(title: &str, groups: &[Group], whole: &Totals) -> Result<Table, ReportError> {
+fn table(title: &str, by: By, groups: &[Group], whole: &Totals) -> Result<Table, ReportError> {
     let precisions: Vec<Precision> = whole.by_precision.keys().copied().collect();
-    let labels = groups
-        .first()
-        .map(|group| group.labels.iter().map(|(key, _)| *key).collect())
-        .unwrap_or_else(Vec::new);
     let measured = |sum: Sum| sum != Sum::default();
     let mut columns: Vec<Column> =
-        labels.iter().map(|key| Column::text(*key, key.replace('_', " "))).collect();
+        by.labels().iter().map(|key| Column::text(*key, key.replace('_', " "))).collect();
     columns.push(Column::number("launches", "launches"));
     columns.push(Column::number("flops", "work").unit("FLOP"));
     columns.push(Column::number("share", "share"));
@@ -181,7 +183,7 @@ fn table(title: &str, groups: &[Group], whole: &Totals) -> Result<Table, ReportE
     for Group { labels, totals } in groups {
         let count = |sum: Sum| Cell::optional(totals.complete(sum), Cell::from);
         let mut row: Vec<Cell> =
-            labels.iter().map(|(_, label)| Cell::optional(label.clone(), Cell::text)).collect();
+            labels.iter().map(|label| Cell::optional(label.clone(), Cell::text)).collect();
         row.push(Cell::from(totals.launches));
         row.push(count(totals.flops));
         row.push(Cell::optional(share(totals, whole), |share| Cell::percent(share, 2)));
@@ -208,7 +210,7 @@ fn in_json(profile: &Profile, arguments: &Arguments) -> Result<String, FlopError
     let rows = |by| -> Result<Vec<Value>, FlopError> {
         Ok(groups(profile, by, arguments.top)?
             .iter()
-            .map(|group| in_object(group, &profile.totals))
+            .map(|group| in_object(by, group, &profile.totals))
             .collect())
     };
     let whole = Group { labels: Vec::new(), totals: profile.totals.clone() };
@@ -222,17 +224,17 @@ fn in_json(profile: &Profile, arguments: &Arguments) -> Result<String, FlopError
     let document = json!({
         "file": arguments.file.display().to_string(),
         "launches": profile.totals.launches,
-        "total": in_object(&whole, &profile.totals),
+        "total": in_object(By::Class, &whole, &profile.totals),
         "classes": rows(By::Class)?,
         "kernels": kernels,
     });
     Ok(format!("{document:#}"))
 }
 
-fn in_object(group: &Group, whole: &Totals) -> Value {
+fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
     let totals = &group.totals;
     let mut object = Map::new();
-    for (key, label) in &group.labels {
+    for (key, label) in by.labels().iter().zip(&group.labels) {
         object.insert((*key).to_owned(), json!(label));
     }
     let by_precision: Map<String, Value> = totals

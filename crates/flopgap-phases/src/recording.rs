@@ -84,7 +84,7 @@ impl Recording {
             self.kernels.push(Kernel {
                 name: name.to_owned(),
                 base: flopgap_kernels::base_name(name).into_owned(),
-                short: info.short.to_string(),
+                short: info.short.clone(),
                 class: info.class,
             });
             self.ids.insert(name.to_owned(), id);

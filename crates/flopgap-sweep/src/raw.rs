@@ -1,6 +1,7 @@
 //! The raw counter files of a run: which configuration and phase a file holds is told by its name.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,11 +87,13 @@ impl RawFiles {
                 files.ignored.push((path, "its name is not of the form n2_d256_m16_forward.csv"));
                 continue;
             };
-            let stages = files.configs.entry(config).or_default();
-            if stages.contains_key(&stage) {
-                files.ignored.push((path, "another file holds the same configuration and phase"));
-            } else {
-                stages.insert(stage, path);
+            match files.configs.entry(config).or_default().entry(stage) {
+                Entry::Vacant(place) => {
+                    place.insert(path);
+                }
+                Entry::Occupied(_) => {
+                    files.ignored.push((path, "another file holds the same configuration and phase"));
+                }
             }
         }
         Ok(files)
