@@ -57,7 +57,7 @@ pub(super) enum Outcome {
 
 /// A field may hold line breaks (an NVTX name, a rule's text), but not this many: the bound keeps a file full of quotes that
 /// never close linear.
-const MAX_BREAKS: u32 = 64;
+const MAX_BREAKS: u32 = 16;
 /// More columns than any page has.
 const MAX_FIELDS: usize = 64 * 1024;
 
