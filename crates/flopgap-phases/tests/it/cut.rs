@@ -94,13 +94,13 @@ proptest! {
     #[test]
     fn cutting_keeps_every_launch(
         launches in proptest::collection::vec((0_usize..4, 1_u64..9, 0_u64..1000), 3..40),
-        first in 0.0..1.0_f64,
-        second in 0.0..1.0_f64,
+        first in any::<prop::sample::Index>(),
+        second in any::<prop::sample::Index>(),
     ) {
         let launches: Vec<_> = launches.into_iter().map(|(k, grid, flops)| (FORWARD[k].0, grid, flops)).collect();
         let count = launches.len();
-        let forward_end = 1 + (second * (count - 2) as f64) as usize;
-        let setup_end = (first * forward_end as f64) as usize;
+        let forward_end = 1 + second.index(count - 2);
+        let setup_end = first.index(forward_end);
         let whole = recording("whole", &launches);
         let (setup, forward) = (recording("s", &launches[..setup_end]), recording("f", &launches[..forward_end]));
         let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
