@@ -45,6 +45,12 @@ pub enum PhaseError {
         /// The report.
         path: PathBuf,
     },
+    /// A summary by NVTX range lists one launch under several ranges.
+    #[error("{}: a --print-summary per-nvtx page lists a launch once for every domain, so its rows cannot be added", path.display())]
+    NvtxSummary {
+        /// The report.
+        path: PathBuf,
+    },
     /// The longer run does not begin with the launches of the shorter one.
     #[error(
         "{longer} does not begin with the launches of {shorter}: launch {index} is {found} there, but {expected} here"
@@ -97,6 +103,9 @@ impl PhaseError {
                  smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
             ),
             PhaseError::Lossy { .. } => Some("record it again, or copy it again from where it is whole"),
+            PhaseError::NvtxSummary { .. } => {
+                Some("print the report with --print-summary per-kernel, or without a summary")
+            }
             PhaseError::Summary { .. } => Some("print the report without --print-summary"),
             PhaseError::DifferentLaunch { .. } | PhaseError::TooFewLaunches { .. } => Some(
                 "the files must come from the same program and the same sizes, stopped after setup, after the \

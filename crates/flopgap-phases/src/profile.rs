@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
-use flopgap_ncu::{Count, FlopCounter, Flops, LaunchView, Measurement, Precision, Reader, Symbol};
+use flopgap_ncu::{Count, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol};
 use rustc_hash::FxHashMap;
 
 use crate::PhaseError;
@@ -120,7 +120,7 @@ impl Profile {
     /// Adds up a report launch by launch; memory grows with the number of different kernels, not with the file.
     ///
     /// # Errors
-    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::Flops`] when a sum leaves `u64`.
+    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows overlap, [`PhaseError::Flops`] when a sum leaves `u64`.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let mut reader = Reader::open(path)?;
         let mut counter = FlopCounter::new();
@@ -131,6 +131,9 @@ impl Profile {
             let slot = *slots.entry(launch.name).or_insert_with(|| profile.start(launch, classifier));
             profile.kernels[slot].totals.add(launch.invocations, &flops)?;
             profile.totals.add(launch.invocations, &flops)?;
+        }
+        if reader.layout() == Layout::NvtxSummary {
+            return Err(PhaseError::NvtxSummary { path: path.to_owned() });
         }
         profile.kernels.sort_by_key(|kernel| {
             let totals = &kernel.totals;

@@ -158,6 +158,13 @@ impl<R: Read> CsvSource<R> {
             let message = format!("{what}: {fields} fields of it were read");
             self.assembly.noise.warn_of_loss(context, line, message);
         }
+        if displaced(header, &self.record, bytes) {
+            let message = "the cells of this summary row are not under their headings, as ncu prints them with --page raw \
+                           --print-summary per-gpu: left out";
+            self.assembly.noise.warn_of_loss(context, line, message.to_owned());
+            self.scanner.consume(len, lines);
+            return Ok(Step::Continue);
+        }
         let metric = header.columns.metric.and_then(|at| self.record.raw(bytes, at));
         if metric.is_some_and(<[u8]>::is_empty) {
             context.rule_rows += 1;
@@ -297,6 +304,18 @@ impl<R: Read> Source for CsvSource<R> {
             }
         }
     }
+}
+
+/// Whether a summary row's cells stand in other columns than the header says. ncu 2025.3 leaves empty cells out of its raw per-gpu summary
+/// and goes on in the next line, so that most rows are shifted; their numbers would be those of something else.
+fn displaced(header: &Header, record: &Record, bytes: &[u8]) -> bool {
+    let cell = |column: Option<usize>| column.and_then(|at| record.raw(bytes, at));
+    let is_sizes = |cell: &[u8]| cell.is_empty() || (cell.starts_with(b"(") && cell.ends_with(b")"));
+    let columns = &header.columns;
+    matches!(header.layout, Layout::Summary | Layout::NvtxSummary)
+        && (cell(columns.invocations).is_some_and(|count| plain::read_id(count).is_none())
+            || !cell(columns.grid).is_none_or(is_sizes)
+            || !cell(columns.block).is_none_or(is_sizes))
 }
 
 fn table_quoted(table: Option<&Table>) -> bool {

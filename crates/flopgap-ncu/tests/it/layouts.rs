@@ -290,3 +290,12 @@ fn an_explicit_format_overrides_inference() {
     let error = options.read(path("nvtx_names/details_de_DE.csv.zst")).unwrap_err();
     assert!(error.to_string().contains("contradicts"), "{error}");
 }
+
+/// ncu's raw per-gpu summary has its cells in other columns than its header says: no number of it may be believed.
+#[test]
+fn displaced_cells_are_left_out_and_reported() {
+    let report = read("raw_per_gpu_displaced.csv");
+    assert_eq!(report.launches, []);
+    assert_eq!(report.lost_at, Some(2));
+    assert!(report.warnings[0].message.contains("not under their headings"), "{}", report.warnings[0]);
+}

@@ -1,6 +1,7 @@
 //! Phases and overheads of recorded runs.
 
 mod cut;
+mod profile;
 mod recorded;
 
 use std::path::{Path, PathBuf};
