@@ -7,7 +7,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
+use flopgap_sweep::{MetricsRow, RunAnalysis, RunError, write_metrics};
 
 use crate::{PROGRAM, page, plots, tables};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let analysis = analysis.map_err(|error| failure(&error))?;
     for problem in analysis.problems.iter().chain(&analysis.warnings) {
-        flopgap_cli::warn(PROGRAM, in_words(problem));
+        flopgap_cli::warn(PROGRAM, problem);
     }
     if analysis.configs.is_empty() {
         let configs = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
@@ -95,13 +95,6 @@ fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
     }
     text.push_str(&render(tables::summary(rows))?);
     flopgap_cli::print(&text)
-}
-
-/// A problem in one line, with the configuration and what to do.
-pub(crate) fn in_words(problem: &Problem) -> String {
-    let config = problem.config.map_or(String::new(), |config| format!("{config}: "));
-    let hint = problem.hint.map_or(String::new(), |hint| format!("\n  hint: {hint}"));
-    format!("{config}{}{hint}", problem.message)
 }
 
 fn failure(error: &RunError) -> Failure {

@@ -8,7 +8,6 @@ use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 use flopgap_sweep::{MetricsRow, RunAnalysis};
 
-use crate::analyze::in_words;
 use crate::metric::METRICS;
 use crate::tables;
 
@@ -53,7 +52,7 @@ pub(crate) fn render(run: &Path, analysis: &RunAnalysis, rows: &[MetricsRow]) ->
         facts: facts(analysis),
         explorer: Some(explorer),
         tables: vec![tables::summary(rows)?, tables::metrics(rows)?],
-        problems: analysis.problems.iter().chain(&analysis.warnings).map(in_words).collect(),
+        problems: analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect(),
     };
     page.to_html()
 }

@@ -13,6 +13,8 @@ mod units;
 pub use csv::number::NumberFormat;
 pub use error::Error;
 pub use flops::{Count, Counters, FlopCounter, Flops, Measurement, Precision};
-pub use model::{Dim3, Launch, LaunchView, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning};
-pub use reader::{Layout, Options, Reader, Report, read};
+pub use model::{
+    Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning,
+};
+pub use reader::{Options, Reader, Report, read};
 pub use units::BaseValue;

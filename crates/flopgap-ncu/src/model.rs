@@ -254,3 +254,31 @@ impl fmt::Display for Warning {
         }
     }
 }
+
+/// What kind of report a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// CSV with one metric a row: `ncu --csv`, the details page.
+    Long,
+    /// CSV with one launch a row: `--page raw`.
+    Wide,
+    /// CSV with minimum, maximum and average over the launches of one kernel and shape: `--print-summary per-kernel` or `per-gpu`.
+    Summary,
+    /// The same for every NVTX range and domain: `--print-summary per-nvtx`. A launch is in several rows.
+    NvtxSummary,
+    /// The binary `.ncu-rep`.
+    Report,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layout::Long => "long CSV (one metric a row)",
+            Layout::Wide => "wide CSV (one launch a row)",
+            Layout::Summary => "summary CSV (one kernel and metric a row)",
+            Layout::NvtxSummary => "summary CSV by NVTX range",
+            Layout::Report => "ncu-rep",
+        })
+    }
+}

@@ -11,37 +11,9 @@ use crate::csv::number::NumberFormat;
 use crate::csv::{CsvSource, Decimal};
 use crate::decode::{self, Content, Input};
 use crate::error::Error;
-use crate::model::{Launch, LaunchView, Strings, Warning};
+use crate::model::{Launch, LaunchView, Layout, Strings, Warning};
 use crate::rep::RepSource;
 use crate::source::{Context, Source};
-
-/// What kind of report a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Layout {
-    /// CSV with one metric a row: `ncu --csv`, the details page.
-    Long,
-    /// CSV with one launch a row: `--page raw`.
-    Wide,
-    /// CSV with minimum, maximum and average over the launches of one kernel and shape: `--print-summary per-kernel` or `per-gpu`.
-    Summary,
-    /// The same for every NVTX range and domain: `--print-summary per-nvtx`. A launch is in several rows.
-    NvtxSummary,
-    /// The binary `.ncu-rep`.
-    Report,
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Layout::Long => "long CSV (one metric a row)",
-            Layout::Wide => "wide CSV (one launch a row)",
-            Layout::Summary => "summary CSV (one kernel and metric a row)",
-            Layout::NvtxSummary => "summary CSV by NVTX range",
-            Layout::Report => "ncu-rep",
-        })
-    }
-}
 
 /// How to read a report; the default reads everything.
 ///

@@ -1,6 +1,7 @@
 //! Raw counter files to one analysis for each configuration.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,6 +20,20 @@ pub struct Problem {
     pub message: String,
     /// What to do about it, where there is something.
     pub hint: Option<&'static str>,
+}
+
+/// In one line, with the configuration; the hint on a line of its own.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(config) = self.config {
+            write!(f, "{config}: ")?;
+        }
+        f.write_str(&self.message)?;
+        match self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A run directory as [`analyze`] found it.

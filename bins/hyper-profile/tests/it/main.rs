@@ -128,6 +128,21 @@ fn what_is_no_run_says_so() {
     assert!(output.stderr.contains("version 99 is not one that this program reads"), "{}", output.stderr);
 }
 
+/// A binary report with NVTX ranges stands for the three CSV files of its configuration.
+#[test]
+fn one_binary_report_with_ranges_gives_the_same_rows() {
+    let run = tempfile::tempdir().unwrap();
+    fs::create_dir(run.path().join("raw")).unwrap();
+    let report = recorded().join("../../ncu/phases_nvtx.ncu-rep.zst");
+    fs::copy(report, run.path().join("raw/n4_d512_m64.ncu-rep.zst")).unwrap();
+    let output = analyze(run.path(), &["--no-plots"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let written = fs::read_to_string(run.path().join("processed/metrics.csv")).unwrap();
+    let recorded = fs::read_to_string(recorded().join("processed/metrics.csv")).unwrap();
+    let expected: Vec<&str> = recorded.lines().filter(|line| line.starts_with("4,512,64,")).collect();
+    assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), expected);
+}
+
 /// Damage of any kind must end in a message, never in a panic or a wrong row.
 #[test]
 fn truncated_raw_files_never_change_a_number() {

@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::model::{Launch, Metric, Symbol, Value};
 use crate::source::Context;
 
+use super::cell::Decimal;
 use super::header::Columns;
 use super::launch::{Identity, Key, Seen};
 use super::noise::Noise;
-use super::number::Decimal;
 use super::pending::{MAX_WAITING, Numbers, Place, Reading, Slot};
 use super::record::Record;
 

@@ -1,6 +1,6 @@
 //! A table's first line: which column holds what, by name.
 
-use crate::reader::Layout;
+use crate::model::Layout;
 
 use super::nvtx;
 use super::record::Record;

@@ -1,6 +1,7 @@
 //! ncu's CSV in all its layouts.
 
 mod assembly;
+mod cell;
 mod front;
 mod header;
 mod kind;
@@ -23,15 +24,14 @@ use std::path::PathBuf;
 use memchr::memmem;
 
 use crate::error::Error;
-use crate::model::Launch;
-use crate::reader::Layout;
+use crate::model::{Launch, Layout};
 use crate::source::{Context, Source};
 
 use assembly::Assembly;
+pub(crate) use cell::Decimal;
 use header::Header;
 use launch::Identity;
 use long::{Long, io_error};
-pub(crate) use number::Decimal;
 use record::{Outcome, Record};
 use scan::{MAX_ROW, Scanner};
 use wide::Wide;

@@ -6,7 +6,7 @@
 
 use crate::model::Value;
 
-use super::plain;
+use super::cell::{Cell, Decimal};
 use super::shape::Shape;
 
 /// How whole part and decimals are separated in a file.
@@ -22,61 +22,9 @@ pub enum NumberFormat {
     Comma,
 }
 
-/// The decimal separator of a file, once it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decimal {
-    Point,
-    Comma,
-}
-
-impl Decimal {
-    pub(super) fn of(byte: u8) -> Self {
-        if byte == b'.' { Decimal::Point } else { Decimal::Comma }
-    }
-
-    pub(super) fn other(self) -> Self {
-        match self {
-            Decimal::Point => Decimal::Comma,
-            Decimal::Comma => Decimal::Point,
-        }
-    }
-
-    /// The ASCII byte that may group thousands then.
-    pub(crate) fn group(self) -> u8 {
-        match self {
-            Decimal::Point => b',',
-            Decimal::Comma => b'.',
-        }
-    }
-
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Decimal::Point => "decimals behind '.'",
-            Decimal::Comma => "decimals behind ','",
-        }
-    }
-}
-
-/// What a cell says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Cell {
-    /// A number, and the decimal separator that it proves.
-    Number(Value, Option<Decimal>),
-    /// A number only if it is read with the other separator than the file's.
-    Contradicts,
-    /// One separator with three digits behind it, in a file whose separator is not known yet.
-    Ambiguous,
-    /// Not measured.
-    Absent,
-    /// No number.
-    Text,
-    /// Made of digits and separators, but no number.
-    Malformed,
-}
-
 /// Reads one cell. `whole`: the metric counts, so `32,256.00` (what `--print-fp` makes of it) is the integer 32256.
 pub(crate) fn read(text: &[u8], decimal: Option<Decimal>, whole: bool) -> Cell {
-    if let Some(plain) = plain::read_plain(text) {
+    if let Some(plain) = read_plain(text) {
         return Cell::Number(Value::U64(plain), None);
     }
     let text = text.trim_ascii();
@@ -100,6 +48,14 @@ pub(crate) fn read(text: &[u8], decimal: Option<Decimal>, whole: bool) -> Cell {
         None if aggregate.iter().all(|byte| byte.is_ascii_digit() || b".,".contains(byte)) => Cell::Malformed,
         None => Cell::Text,
     }
+}
+
+/// Digits and nothing else, too few to overflow: most cells of a raw page.
+fn read_plain(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    text.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0')))
 }
 
 fn is_absent(text: &[u8]) -> bool {

@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::error::Error;
 use crate::model::{Launch, Value};
 
-use super::number::{self, Cell, Decimal};
+use super::cell::{Cell, Decimal};
+use super::number;
 
 /// Metrics that wait at most: about 8 MB. By then the metric's kind has to decide.
 pub(super) const MAX_WAITING: usize = 64 * 1024;

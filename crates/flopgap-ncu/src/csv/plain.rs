@@ -2,7 +2,8 @@
 
 use crate::model::Value;
 
-use super::number::{self, Cell, Decimal};
+use super::cell::{Cell, Decimal};
+use super::number;
 
 /// Reads the plainest numbers, digits with groups of three and decimals, in one pass: nearly every cell once the decimal
 /// separator is known. Anything else is left to [`number::read`], with which it agrees.
@@ -79,14 +80,6 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
         }
     }
     None
-}
-
-/// Digits and nothing else, too few to overflow: most cells of a raw page.
-pub(super) fn read_plain(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 18 {
-        return None;
-    }
-    text.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0')))
 }
 
 /// A non-negative whole number that is never a measurement (an id, a count of launches), with or without groups.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::model::Value;
 
-use super::number::{Cell, Decimal};
+use super::cell::{Cell, Decimal};
 
 /// A separator and how it may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,55 @@
+//! What a cell of numbers can say, and what the separators of a file mean.
+
+use crate::model::Value;
+
+/// The decimal separator of a file, once it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decimal {
+    Point,
+    Comma,
+}
+
+impl Decimal {
+    pub(super) fn of(byte: u8) -> Self {
+        if byte == b'.' { Decimal::Point } else { Decimal::Comma }
+    }
+
+    pub(super) fn other(self) -> Self {
+        match self {
+            Decimal::Point => Decimal::Comma,
+            Decimal::Comma => Decimal::Point,
+        }
+    }
+
+    /// The ASCII byte that may group thousands then.
+    pub(crate) fn group(self) -> u8 {
+        match self {
+            Decimal::Point => b',',
+            Decimal::Comma => b'.',
+        }
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Decimal::Point => "decimals behind '.'",
+            Decimal::Comma => "decimals behind ','",
+        }
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cell {
+    /// A number, and the decimal separator that it proves.
+    Number(Value, Option<Decimal>),
+    /// A number only if it is read with the other separator than the file's.
+    Contradicts,
+    /// One separator with three digits behind it, in a file whose separator is not known yet.
+    Ambiguous,
+    /// Not measured.
+    Absent,
+    /// No number.
+    Text,
+    /// Made of digits and separators, but no number.
+    Malformed,
+}
