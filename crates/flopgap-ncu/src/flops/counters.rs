@@ -80,6 +80,10 @@ pub(super) enum Role {
     None,
     /// One of the [`COUNTERS`].
     Counter(u8),
+    /// One of the first [`INSTRUCTIONS`] for each elapsed cycle, which is all that `--set full` stores.
+    Rate(u8),
+    /// The cycles that rates are over: `smsp__cycles_elapsed.avg`.
+    Cycles,
     /// A part of a source type's operations (`op_hgmma`): it tells that the type matters, not how much.
     TensorPart(u8),
     Traffic(Traffic),
@@ -102,18 +106,30 @@ pub(super) enum Traffic {
 /// How many kinds of traffic there are.
 pub(super) const TRAFFIC: usize = 5;
 
+/// The beginnings of instruction counters. The second is the same counter rolled up to the SM: equal sums, so one stands for both.
+const SASS: [&str; 2] = ["smsp__sass_thread_inst_executed_op_", "sm__sass_thread_inst_executed_op_"];
+
+/// The position of `ffma_pred_on` and the like among the [`INSTRUCTIONS`].
+fn instruction(op: &str) -> Option<usize> {
+    let op = op.strip_suffix("_pred_on")?;
+    INSTRUCTIONS.iter().position(|&known| known == op)
+}
+
 /// The role of the metric `name`.
 pub(super) fn role(name: &str) -> Role {
     if name == "Duration" {
         return Role::DurationLabel;
     }
+    if name == "smsp__cycles_elapsed.avg" {
+        return Role::Cycles;
+    }
+    if let Some(metric) = name.strip_suffix(".sum.per_cycle_elapsed") {
+        let op = metric.strip_prefix(SASS[0]).and_then(instruction);
+        return op.and_then(|op| u8::try_from(op).ok()).map_or(Role::None, Role::Rate);
+    }
     let Some(metric) = name.strip_suffix(".sum") else { return Role::None };
-    // The same counter rolled up to the SM: equal sums, so one stands for both.
-    let sass = ["smsp__sass_thread_inst_executed_op_", "sm__sass_thread_inst_executed_op_"];
-    if let Some(op) = sass.iter().find_map(|prefix| metric.strip_prefix(prefix)) {
-        let op =
-            op.strip_suffix("_pred_on").and_then(|op| INSTRUCTIONS.iter().position(|&known| known == op));
-        return op.map_or(Role::None, counter);
+    if let Some(op) = SASS.iter().find_map(|prefix| metric.strip_prefix(prefix)) {
+        return instruction(op).map_or(Role::None, counter);
     }
     if let Some(path) = metric.strip_prefix("sm__ops_path_tensor_") {
         return tensor_role(path);
@@ -174,7 +190,12 @@ mod tests {
     #[test]
     fn a_sum_over_all_units_is_needed() {
         assert_eq!(role("smsp__sass_thread_inst_executed_op_ffma_pred_on.avg"), Role::None);
-        assert_eq!(role("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"), Role::None);
+        assert_eq!(
+            role("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"),
+            Role::Rate(2)
+        );
+        // With `sm__` it is the peak's, not the kernel's.
+        assert_eq!(role("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"), Role::None);
         assert_eq!(role("derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2"), Role::None);
         assert_eq!(role("smsp__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum"), Role::None);
     }

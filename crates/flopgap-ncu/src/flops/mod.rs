@@ -179,14 +179,19 @@ impl Flops {
     }
 
     /// The floating-point operations of all precisions that were counted: integer and suspect ones are not in it. `None` if no
-    /// precision was counted, or if the sum is beyond 64 bits.
+    /// precision was counted, if the sum is beyond 64 bits, and if only tensor operations were counted and there are none: what the
+    /// shader cores did is unknown then.
     pub fn total(&self) -> Option<Count> {
         let counted = |(precision, measurement): (Precision, Measurement)| {
             precision.is_float().then(|| measurement.count()).flatten()
         };
         let mut counts = self.iter().filter_map(counted);
         let first = counts.next()?;
-        counts.try_fold(first, Count::plus)
+        let total = counts.try_fold(first, Count::plus)?;
+        let shader_known = [Precision::Fp64, Precision::Fp32, Precision::Fp16]
+            .into_iter()
+            .any(|precision| self.get(precision).count().is_some());
+        (total.value > 0 || shader_known).then_some(total)
     }
 
     /// The precisions with some counters but not all, and the counters that are missing.
@@ -241,6 +246,9 @@ struct Found {
     parts: u16,
     traffic: [Option<Count>; TRAFFIC],
     duration: Option<Count>,
+    /// Instructions for each elapsed cycle.
+    rates: [Option<f64>; INSTRUCTIONS.len()],
+    cycles: Option<f64>,
 }
 
 impl FlopCounter {
@@ -260,7 +268,25 @@ impl FlopCounter {
                 self.take(metric, role, unit, launch.invocations, &mut found);
             }
         }
+        // Averages over several launches do not multiply to a sum.
+        if launch.invocations == 1 {
+            self.fill_from_rates(&mut found);
+        }
         self.flops(&found, launch.compute_capability)
+    }
+
+    /// Computes counters that the report has for each elapsed cycle only: `--set full` stores no sums.
+    fn fill_from_rates(&mut self, found: &mut Found) {
+        let Some(cycles) = found.cycles else { return };
+        for (index, rate) in found.rates.iter().enumerate() {
+            let bit = 1 << index;
+            if let Some(count) = rate.and_then(|rate| count_from_rate(rate, cycles))
+                && found.present & bit == 0
+            {
+                self.values[index] = count;
+                found.present |= bit;
+            }
+        }
     }
 
     #[inline]
@@ -281,6 +307,11 @@ impl FlopCounter {
     }
 
     fn take(&mut self, metric: &Metric, role: Role, unit: Known, invocations: u64, found: &mut Found) {
+        match role {
+            Role::Rate(index) => found.rates[usize::from(index)] = in_base_unit(metric, unit.factor),
+            Role::Cycles => found.cycles = in_base_unit(metric, unit.factor),
+            _ => {}
+        }
         let Some(count) = sum_of(metric, unit.factor, invocations) else { return };
         match role {
             Role::Counter(index) => {
@@ -294,6 +325,7 @@ impl FlopCounter {
                 }
                 found.present |= bit;
             }
+            Role::Rate(_) | Role::Cycles => {}
             Role::TensorPart(source) => found.parts |= 1 << source,
             Role::Traffic(traffic) => {
                 found.traffic[traffic as usize].get_or_insert(count);
@@ -459,6 +491,25 @@ fn sum_of(metric: &Metric, factor: u64, invocations: u64) -> Option<Count> {
 }
 
 /// The nearest whole number, if there is one in 64 bits.
+/// A metric's value in its base unit.
+fn in_base_unit(metric: &Metric, factor: u64) -> Option<f64> {
+    metric.value.as_f64().map(|value| value * factor as f64)
+}
+
+/// The count behind a rate. ncu prints six decimals; the count is exact while these determine it.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
+fn count_from_rate(rate: f64, cycles: f64) -> Option<Count> {
+    const PRINTED: f64 = 0.5e-6;
+    let count = rate * cycles;
+    if !(0.0..9e15).contains(&count) {
+        return None;
+    }
+    let error = PRINTED * (rate + cycles) + count * f64::EPSILON;
+    let nearest = count.round();
+    let exact = rate == 0.0 || (error < 0.5 && (count - nearest).abs() <= error);
+    Some(Count { value: nearest as u64, rounded: !exact })
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
 fn to_u64(value: f64) -> Option<u64> {
     (0.0..18_446_744_073_709_549_568.0).contains(&value).then(|| value.round() as u64)

@@ -284,3 +284,20 @@ fn a_summary_is_exact_where_its_launches_are_alike() {
     }
     assert!(rounded < 10, "{rounded}");
 }
+
+/// `--set full` stores instructions for each elapsed cycle and no sums; the sums of the same kernels are known from other recordings.
+#[test]
+fn rates_of_a_full_set_give_the_counts() {
+    let report = read("full_raw.csv.zst");
+    let mut counter = FlopCounter::new();
+    let fp32: Vec<_> = report
+        .iter()
+        .map(|launch| counter.count(launch).get(Precision::Fp32).count().expect("rates and cycles are there"))
+        .collect();
+    // 256×256 normal numbers: fadd 131,072, fmul 917,504, ffma 2,031,616, as counted by name in n2_d256_m16.
+    assert_eq!(fp32[0], Count { value: 131_072 + 917_504 + 2 * 2_031_616, rounded: false });
+    assert_eq!(fp32[0], fp32[1]);
+    // The product executes ffma only, a tile of 64 columns for 16.
+    assert_eq!(fp32[3].value % 2, 0);
+    assert!(fp32.iter().all(|count| !count.rounded), "{fp32:?}");
+}
