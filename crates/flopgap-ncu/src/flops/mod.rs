@@ -325,7 +325,6 @@ impl FlopCounter {
                 }
                 found.present |= bit;
             }
-            Role::Rate(_) | Role::Cycles => {}
             Role::TensorPart(source) => found.parts |= 1 << source,
             Role::Traffic(traffic) => {
                 found.traffic[traffic as usize].get_or_insert(count);
@@ -334,7 +333,7 @@ impl FlopCounter {
             Role::DurationLabel if unit.is_time => {
                 found.duration.get_or_insert(count);
             }
-            Role::DurationLabel | Role::None => {}
+            Role::DurationLabel | Role::Rate(_) | Role::Cycles | Role::None => {}
         }
     }
 
