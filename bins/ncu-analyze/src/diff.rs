@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_phases::{Profile, Totals};
+use flopgap_phases::Totals;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
+use crate::input::Input;
 use crate::{failure, warn_all};
 
 #[derive(clap::Args)]
@@ -21,6 +22,8 @@ pub(crate) struct Arguments {
     /// Leave out kernels whose launches and FLOPs are the same.
     #[arg(long)]
     changed: bool,
+    #[command(flatten)]
+    input: Input,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -32,7 +35,7 @@ type Key = (KernelClass, String);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
-        let profile = Profile::load(path, &classifier).map_err(|error| failure(&error))?;
+        let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;
         warn_all(&profile.warnings);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
         Ok(groups.map_err(|error| Failure::from_error(&error))?.into_iter().collect())

@@ -13,11 +13,12 @@ use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use serde_json::{Map, Value, json};
 
+use crate::input::Input;
 use crate::{PROGRAM, failure, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The report: any CSV of ncu, or .ncu-rep, also compressed.
+    /// The report: any CSV of ncu, or .ncu-rep, also compressed; - for standard input.
     file: PathBuf,
     /// What a row stands for; without it, one table by class and one by kernel.
     #[arg(long, value_enum)]
@@ -25,6 +26,8 @@ pub(crate) struct Arguments {
     /// Show only the first N rows of each table.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    #[command(flatten)]
+    input: Input,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -42,7 +45,7 @@ enum By {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let profile = Profile::load(&arguments.file, &classifier).map_err(|error| failure(&error))?;
+    let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
     warn_all(&profile.warnings);
     for (quantity, sum) in quantities(&profile.totals) {
         if let Some(lacking) = profile.totals.lacking(sum) {

@@ -9,6 +9,7 @@ use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Shar
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
+use crate::input::Input;
 use crate::{PROGRAM, failure, warn_all};
 
 #[derive(clap::Args)]
@@ -31,6 +32,8 @@ pub(crate) struct Arguments {
     /// Report of the whole program; enough alone when it has NVTX ranges setup, forward and backward.
     #[arg(long, value_name = "FILE")]
     forward_backward: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -58,15 +61,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<Recording, PhaseError> {
-        let recording = Recording::load(path, &classifier)?;
-        warn_all(&recording.warnings);
-        Ok(recording)
+        Recording::read(arguments.input.open(path)?, path, &classifier)
+            .inspect(|recording| warn_all(&recording.warnings))
     };
     let whole = load(&arguments.forward_backward)?;
     match (&arguments.setup, &arguments.forward) {
         (Some(setup), Some(forward)) => {
-            let setup = Recording::load_setup(setup, &classifier)?;
-            warn_all(&setup.warnings);
+            let setup = Recording::or_empty(load(setup), setup)?;
             Analysis::of(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?)
         }
         _ => Analysis::of(network, &Phases::by_ranges(&whole)?),

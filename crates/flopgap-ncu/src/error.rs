@@ -109,7 +109,7 @@ impl Error {
             ),
             Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. } => Some(
                 "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`, or name the decimal \
-                 separator yourself",
+                 separator yourself (--decimal point|comma)",
             ),
             Error::DamagedReport { .. } => {
                 Some("profile or copy the report again; the file is incomplete or altered")

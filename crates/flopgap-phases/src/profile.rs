@@ -122,7 +122,15 @@ impl Profile {
     /// # Errors
     /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows overlap, [`PhaseError::Flops`] when a sum leaves `u64`.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
-        let mut reader = Reader::open(path)?;
+        Profile::read(Reader::open(path)?, path, classifier)
+    }
+
+    /// Like [`Profile::load`], from a reader that was opened with other options or on something that is no file; `path` names it in
+    /// messages.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let mut counter = FlopCounter::new();
         let mut slots: FxHashMap<Symbol, usize> = FxHashMap::default();
         let mut profile = Profile::default();

@@ -17,7 +17,15 @@ impl Recording {
     /// [`PhaseError::Report`] when it cannot be read; [`PhaseError::Lossy`], [`PhaseError::NoFlopCounters`] and
     /// [`PhaseError::UncountedLaunch`] when its sums would be too small; [`PhaseError::Summary`] for a page without launches.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
-        let mut reader = Reader::open(path)?;
+        Recording::read(Reader::open(path)?, path, classifier)
+    }
+
+    /// Like [`Recording::load`], from a reader that was opened with other options or on something that is no file; `path`
+    /// names it in messages.
+    ///
+    /// # Errors
+    /// As [`Recording::load`].
+    pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
         let mut recording = Recording::new(path);
         let mut counter = FlopCounter::new();
         while let Some(launch) = reader.next_launch()? {
@@ -41,7 +49,15 @@ impl Recording {
     /// # Errors
     /// As [`Recording::load`].
     pub fn load_setup(path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
-        match Recording::load(path, classifier) {
+        Recording::or_empty(Recording::load(path, classifier), path)
+    }
+
+    /// A setup run: the recording, or an empty one if the report says that no kernel was profiled.
+    ///
+    /// # Errors
+    /// Every other error of `result`.
+    pub fn or_empty(result: Result<Recording, PhaseError>, path: &Path) -> Result<Recording, PhaseError> {
+        match result {
             Err(PhaseError::Report(Error::NoKernels { .. })) => Ok(Recording::new(path)),
             result => result,
         }

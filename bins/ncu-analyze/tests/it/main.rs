@@ -181,3 +181,32 @@ fn a_report_does_not_differ_from_itself() {
     assert_eq!(differs.code, 0);
     assert!(differs.stdout.contains("reduce_kernel"), "the loss is only in the second: {}", differs.stdout);
 }
+
+/// Nothing in the report tells whether `117.344` is about a hundred or about a hundred thousand.
+#[test]
+fn an_undecidable_number_is_refused_until_it_is_decided() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("cycles.csv");
+    let csv = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\
+               \"0\",\"saxpy\",\"sm__cycles_active.avg\",\"cycle\",\"117.344\"\n";
+    std::fs::write(&report, csv).unwrap();
+    let path = report.to_str().unwrap();
+    let refused = run(&["kernels", path]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("cycles.csv:2: cannot tell whether \"117.344\""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--decimal point|comma"), "{}", refused.stderr);
+    assert_eq!(run(&["kernels", path, "--decimal", "comma"]).code, 0);
+}
+
+#[test]
+fn standard_input_is_a_report_too() {
+    let report = std::fs::read(fixture("notebook/forward.csv")).unwrap();
+    let output = Command::cargo_bin("ncu-analyze")
+        .unwrap()
+        .args(["kernels", "-", "--by", "class", "--format", "csv"])
+        .write_stdin(report)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("matmul,1,2702704640,"), "{stdout}");
+}
