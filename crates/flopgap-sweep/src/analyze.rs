@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -57,6 +58,7 @@ pub struct RunAnalysis {
 /// # Errors
 /// When the directory is not a run, its manifest is damaged or newer, or no configuration is complete.
 pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<RunAnalysis, RunError> {
+    fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
     let manifest = Manifest::read(run)?;
     let raw = run.join("raw");
     if !raw.is_dir() {

@@ -121,6 +121,10 @@ fn what_is_no_run_says_so() {
         output.stderr
     );
 
+    let output = analyze(&folder.path().join("elsewhere"), &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("elsewhere: No such file or directory"), "{}", output.stderr);
+
     let run = some_of_the_run(&COMPLETE, false);
     fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();
     let output = analyze(run.path(), &[]);
