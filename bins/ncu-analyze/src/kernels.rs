@@ -1,5 +1,6 @@
 //! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report did.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -47,52 +48,52 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
     warn_all(&profile.warnings);
-    for (quantity, sum) in quantities(&profile.totals) {
-        if let Some(lacking) = profile.totals.lacking(sum) {
+    warn_of_gaps(&profile.totals);
+    let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
+    flopgap_cli::print(&result)
+}
+
+/// Says which sums are not there, and which work is not in them.
+fn warn_of_gaps(totals: &Totals) {
+    for (quantity, sum) in quantities(totals) {
+        if let Some(lacking) = totals.lacking(sum) {
+            let (lacking, all) = (group_thousands(lacking), group_thousands(totals.launches));
             flopgap_cli::warn(
                 PROGRAM,
                 format!(
-                    "{quantity} was not measured for {} of {} launches; sums over them are left empty",
-                    group_thousands(lacking),
-                    group_thousands(profile.totals.launches)
+                    "{quantity} was not measured for {lacking} of {all} launches; sums over them are left empty"
                 ),
             );
         }
     }
-    if profile.totals.suspect_fp16 > 0 {
+    if totals.suspect_fp16 > 0 {
+        let suspect = group_thousands(totals.suspect_fp16);
         flopgap_cli::warn(
             PROGRAM,
             format!(
-                "{} half-precision operations are left out: HFMA beside FP32 work, without HADD or HMUL, is how the compiler loads \
-                 constants",
-                group_thousands(profile.totals.suspect_fp16)
+                "{suspect} half-precision operations are left out: HFMA beside FP32 work, without HADD or HMUL, is how \
+                 the compiler loads constants"
             ),
         );
     }
-    let result = match arguments.format {
-        FormatArg::Json => in_json(&profile, arguments).map_err(|error| Failure::from_error(&error))?,
-        FormatArg::Csv => {
-            let groups = groups(&profile, arguments.by.unwrap_or(By::Kernel), arguments.top);
-            let groups = groups.map_err(|error| Failure::from_error(&error))?;
-            table("", arguments.by.unwrap_or(By::Kernel), &groups, &profile.totals)
-                .and_then(|table| table.to_csv())
-                .map_err(|error| Failure::from_error(&error))?
-        }
-        format => {
-            let options = TextOptions::for_stdout();
-            let mut sections = Vec::new();
-            for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
-                let groups =
-                    groups(&profile, by, arguments.top).map_err(|error| Failure::from_error(&error))?;
-                let text = table(by.title(), by, &groups, &profile.totals)
-                    .and_then(|table| table.render(format.into(), &options))
-                    .map_err(|error| Failure::from_error(&error))?;
-                sections.push(text);
-            }
-            sections.join("\n")
-        }
+}
+
+fn render(profile: &Profile, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
+    let table_of = |by: By, title| -> Result<Table, Box<dyn Error>> {
+        Ok(table(title, by, &groups(profile, by, arguments.top)?, &profile.totals)?)
     };
-    flopgap_cli::print(&result)
+    match arguments.format {
+        FormatArg::Json => Ok(in_json(profile, arguments)?),
+        FormatArg::Csv => Ok(table_of(arguments.by.unwrap_or(By::Kernel), "")?.to_csv()?),
+        format => {
+            let shown = arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]);
+            let sections: Result<Vec<String>, Box<dyn Error>> = shown
+                .into_iter()
+                .map(|by| Ok(table_of(by, by.title())?.render(format.into(), &TextOptions::for_stdout())?))
+                .collect();
+            Ok(sections?.join("\n"))
+        }
+    }
 }
 
 impl By {

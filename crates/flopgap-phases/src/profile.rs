@@ -164,8 +164,7 @@ impl Profile {
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
     pub fn by_class(&self) -> Result<Vec<(KernelClass, Totals)>, FlopError> {
-        let classes = self.group(|kernel| kernel.info.class)?;
-        Ok(classes)
+        self.group(|kernel| kernel.info.class)
     }
 
     /// The totals of each value of `key`, the one with the most FLOPs first.
