@@ -148,25 +148,33 @@ impl Units {
     /// assert_eq!(Units::default().print(Unit::Memory, &Value::Int(4_194_304)), "4.194");
     /// ```
     pub fn print(self, unit: Unit, value: &Value) -> String {
-        match (value, unit) {
+        match (value, self.number(unit, value)) {
             (Value::Absent, _) => String::new(),
             (Value::Text(text), _) => text.as_ref().to_owned(),
-            (Value::Int(value), Unit::Time) if self.time != TimeUnit::Nanoseconds => {
-                self.scaled(*value as f64)
-            }
-            (Value::Real(value), Unit::Time) if self.time != TimeUnit::Nanoseconds => {
-                self.scaled(round::to_tenth(*value))
-            }
-            (Value::Int(value), Unit::Memory | Unit::Throughput) => format!("{:.3}", *value as f64 / 1e6),
-            (Value::Real(value), Unit::Memory | Unit::Throughput) => format!("{:.3}", value / 1e6),
-            (Value::Int(value), _) => value.to_string(),
-            (Value::Real(value), _) => round::one_decimal(*value),
+            (_, Some((number, decimals))) => format!("{number:.decimals$}"),
+            (Value::Int(value), None) => value.to_string(),
+            (Value::Real(value), None) => round::one_decimal(*value),
         }
     }
 
-    fn scaled(self, nanoseconds: f64) -> String {
-        let (divisor, decimals) = self.time.scale();
-        format!("{:.*}", decimals, nanoseconds / divisor)
+    /// A number in the unit of its heading, with the decimals that nsys prints; nothing for text, for what was not measured, and
+    /// for values that are printed in their base unit.
+    pub fn number(self, unit: Unit, value: &Value) -> Option<(f64, usize)> {
+        let number = match value {
+            Value::Int(value) => *value as f64,
+            // nsys rounds means to a tenth of a nanosecond before it converts them.
+            Value::Real(value) if unit == Unit::Time => round::to_tenth(*value),
+            Value::Real(value) => *value,
+            Value::Absent | Value::Text(_) => return None,
+        };
+        match unit {
+            Unit::Time if self.time != TimeUnit::Nanoseconds => {
+                let (divisor, decimals) = self.time.scale();
+                Some((number / divisor, decimals))
+            }
+            Unit::Memory | Unit::Throughput => Some((number / 1e6, 3)),
+            Unit::Time | Unit::Percent | Unit::Plain => None,
+        }
     }
 }
 
