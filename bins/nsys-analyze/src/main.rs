@@ -1,6 +1,7 @@
-//! `nsys-analyze`: NVIDIA's reports from Nsight Systems exports.
+//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
 
 mod output;
+mod rules;
 mod stats;
 
 use std::path::Path;
@@ -25,12 +26,15 @@ struct Arguments {
 enum Command {
     /// The reports of `nsys stats`: same names, columns, rows, order and digits.
     Stats(stats::Arguments),
+    /// The expert rules of `nsys analyze`: what could be faster.
+    Rules(rules::Arguments),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     flopgap_cli::run(PROGRAM, || match arguments.command {
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Rules(arguments) => rules::run(&arguments),
     })
 }
 

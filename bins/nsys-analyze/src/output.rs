@@ -50,6 +50,15 @@ impl From<TimeUnitArg> for TimeUnit {
     }
 }
 
+/// What it means that a report has no rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// The trace did not record it.
+    IsAbsence,
+    /// There is nothing to find fault with.
+    IsAnswer,
+}
+
 /// Passes rows on, and the header before the first of them: a report without rows prints nothing.
 struct NonEmpty<'a> {
     inner: &'a mut dyn Sink,
@@ -87,6 +96,8 @@ pub(crate) struct Output<'a> {
     /// How many reports were asked for.
     asked: usize,
     printed: usize,
+    /// Whether something was answered with nothing.
+    answered: bool,
     /// What one JSON document will hold.
     json: Vec<Reported>,
     written: Vec<PathBuf>,
@@ -99,16 +110,26 @@ impl<'a> Output<'a> {
                 .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
         }
         let units = Units { time: arguments.timeunit.into() };
-        Ok(Output { arguments, units, asked, printed: 0, json: Vec::new(), written: Vec::new() })
+        Ok(Output {
+            arguments,
+            units,
+            asked,
+            printed: 0,
+            answered: false,
+            json: Vec::new(),
+            written: Vec::new(),
+        })
     }
 
-    /// Makes one report of one trace. What the trace does not hold is told as skipped on standard error.
+    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is told as skipped on
+    /// standard error.
     pub(crate) fn report(
         &mut self,
         trace: &Trace,
         name: &str,
+        nothing: Nothing,
         make: impl FnOnce(&mut dyn Sink) -> Result<(), Error>,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let skip = |reason: &str| flopgap_cli::note(PROGRAM, format!("SKIPPED: {name}: {reason}"));
         let rows = if self.arguments.format == FormatArg::Csv && self.arguments.output.is_none() {
             // Row by row: a trace of millions of rows is never held as text.
@@ -126,13 +147,31 @@ impl<'a> Output<'a> {
             }
             rows
         };
+        let mut has_rows = false;
         match rows {
-            Ok(0) => skip(&format!("{}: recorded nothing of the kind", trace.path().display())),
-            Ok(_) => self.printed += 1,
+            Ok(0) => {
+                // A rule that finds nothing has answered; a report without rows has not.
+                match nothing {
+                    Nothing::IsAbsence => {
+                        skip(&format!("{}: recorded nothing of the kind", trace.path().display()));
+                    }
+                    Nothing::IsAnswer => {
+                        flopgap_cli::note(
+                            PROGRAM,
+                            format!("{name}: {}: nothing found", trace.path().display()),
+                        );
+                        self.answered = true;
+                    }
+                }
+            }
+            Ok(_) => {
+                self.printed += 1;
+                has_rows = true;
+            }
             Err(Some(failure)) => return Err(failure),
             Err(None) => {}
         }
-        Ok(())
+        Ok(has_rows)
     }
 
     /// Prints or writes a whole report.
@@ -176,7 +215,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// Exit code 3 when nothing could be reported.
     pub(crate) fn end(self) -> Result<(), Failure> {
-        if self.printed == 0 {
+        if self.printed == 0 && !self.answered {
             return Err(Failure::new("nothing that was asked for is in the trace").exit(Exit::Absent));
         }
         if !self.json.is_empty() {

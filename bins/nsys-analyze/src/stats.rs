@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use flopgap_cli::Failure;
 use flopgap_nsys::Report;
 
-use crate::output::{Output, OutputArguments};
+use crate::output::{Nothing, Output, OutputArguments};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -27,7 +27,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for path in &arguments.traces {
         let trace = open(path)?;
         for report in reports {
-            output.report(&trace, &report.to_string(), |sink| trace.report(*report, sink))?;
+            output.report(&trace, &report.to_string(), Nothing::IsAbsence, |sink| {
+                trace.report(*report, sink)
+            })?;
         }
         warn_all(&trace);
     }

@@ -10,6 +10,7 @@ mod names;
 mod ranges;
 mod report;
 mod round;
+mod rules;
 mod schema;
 mod stats;
 mod tables;
@@ -24,6 +25,7 @@ pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportTable, Sink, TimeUnit, Unit, Units, UnknownReport,
     Value,
 };
+pub use rules::{Rule, UnknownRule};
 pub use schema::Schema;
 pub use stats::Summary;
 pub use trace::{Trace, Warning};

@@ -18,5 +18,6 @@ tables! {
     THREADS = "ThreadNames": "names of threads";
     GPUS = "TARGET_INFO_GPU": "GPUs";
     DEVICES = "TARGET_INFO_CUDA_DEVICE": "CUDA devices";
+    OVERHEAD = "PROFILER_OVERHEAD": "overhead of the profiler";
     CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "CPU page faults of CUDA unified memory";
 }

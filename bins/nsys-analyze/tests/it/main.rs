@@ -160,3 +160,26 @@ fn exit_codes_of_bad_input() {
     );
     assert_eq!(run(&["stats", "no-such.sqlite"]).code, 1);
 }
+
+#[test]
+fn rules_print_what_nsys_analyze_prints() {
+    let (_folder, path) = trace("streams_domains");
+    let util = run(&["rules", &path, "--rule", "gpu_time_util", "--format", "csv"]);
+    assert_eq!(util.code, 0);
+    assert_eq!(util.stdout.trim_end(), golden("streams_domains/rule_gpu_time_util.csv").trim_end());
+    assert!(
+        util.stderr.contains("gpu_time_util: The GPU was busy for little of this time"),
+        "{}",
+        util.stderr
+    );
+
+    // Finding nothing is an answer, not having looked is none.
+    let gaps = run(&["rules", &path, "--rule", "gpu_gaps"]);
+    assert_eq!((gaps.code, gaps.stdout.as_str()), (0, ""));
+    assert!(gaps.stderr.contains("gpu_gaps: ") && gaps.stderr.contains("nothing found"), "{}", gaps.stderr);
+    let (_folder, path) = trace("nvtx_only");
+    let all = run(&["rules", &path]);
+    assert_eq!(all.code, 3, "{}", all.stderr);
+    assert_eq!(all.stderr.matches("SKIPPED").count(), 6, "{}", all.stderr);
+    assert_eq!(run(&["rules", &path, "--rule", "speed"]).code, 2);
+}

@@ -213,7 +213,7 @@ impl Trace {
     }
 
     /// Runs the writing half of a report; its errors name this file.
-    fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
+    pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
         body().map_err(|source| Error::Io { path: self.path().to_owned(), source })
     }
 }

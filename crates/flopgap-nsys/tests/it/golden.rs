@@ -1,8 +1,8 @@
 //! Every report of every trace against what nsys 2025.3 printed for it, cell by cell.
 
-use flopgap_nsys::ReportKind;
+use flopgap_nsys::{ReportKind, Rule};
 
-use crate::support::{TRACES, Unpacked, golden, printed};
+use crate::support::{TRACES, Unpacked, found, golden, printed};
 
 /// A cell in which nsys is wrong: trace, report, row, column, what nsys printed, what is right.
 type Wrong = (&'static str, &'static str, usize, &'static str, &'static str, &'static str);
@@ -155,4 +155,48 @@ fn base_and_mangled_names() {
     let traced = printed(&trace, "cuda_gpu_trace:mangled").unwrap();
     let spins = traced.iter().filter(|row| row[20] == "_Z4spinILi40EEvPfi").count();
     assert_eq!(spins, 15);
+}
+
+#[test]
+fn rules_find_what_nsys_finds() {
+    let mut equal = 0;
+    for name in TRACES {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        for rule in Rule::ALL {
+            let ours = found(&trace, rule).filter(|rows| rows.len() > 1);
+            let theirs = golden(name, &format!("rule_{rule}"));
+            assert_eq!(ours, theirs, "{name} {rule}");
+            equal += u64::from(ours.is_some());
+        }
+    }
+    assert_eq!(equal, 18, "rules that found something");
+}
+
+/// No recorded program copies or sets synchronously, so one that does is made of one that does not.
+#[test]
+fn synchronous_copies_and_sets_are_found() {
+    let unpacked = Unpacked::new("streams_domains");
+    let connection = rusqlite::Connection::open(unpacked.path()).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE StringIds SET value = replace(value, 'Async', '') WHERE value LIKE 'cudaMem%Async%';
+             UPDATE CUPTI_ACTIVITY_KIND_MEMSET SET memKind = 1 WHERE rowid <= 4;
+             UPDATE CUPTI_ACTIVITY_KIND_MEMSET SET memKind = 4 WHERE rowid = 5;
+             UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 64000 WHERE rowid = (
+                 SELECT min(rowid) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 1);",
+        )
+        .unwrap();
+    drop(connection);
+    let trace = unpacked.open();
+    assert_eq!(found(&trace, Rule::CudaMemcpyAsync).unwrap().len(), 1);
+    // 30 copies to the device, one of them now small; 15 to the host; 15 within the device do not count.
+    let copies = found(&trace, Rule::CudaMemcpySync).unwrap();
+    assert_eq!(copies.len() - 1, 29 + 15);
+    assert!(copies[1..].iter().all(|row| row[10] == "cudaMemcpy_v3020"));
+    assert!(copies[1..].is_sorted_by_key(|row| std::cmp::Reverse(row[0].parse::<i64>().unwrap())));
+    let sets = found(&trace, Rule::CudaMemsetSync).unwrap();
+    let kinds: Vec<&str> = sets[1..].iter().map(|row| row[2].as_str()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "Pinned").count(), 4);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "Managed").count(), 1);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_nsys::{Report, ReportTable, Trace, Units};
+use flopgap_nsys::{Error, Report, ReportTable, Rule, Trace, Units};
 use tempfile::TempDir;
 
 pub(crate) const TRACES: [&str; 6] = [
@@ -50,11 +50,20 @@ impl Unpacked {
 /// A report as printed cells, its header first; nothing when the trace does not hold it.
 pub(crate) fn printed(trace: &Trace, report: &str) -> Option<Vec<Vec<String>>> {
     let report: Report = report.parse().unwrap();
+    cells_of(|table| trace.report(report, table))
+}
+
+/// The findings of a rule as printed cells, the header first; nothing when the trace does not hold what it looks at.
+pub(crate) fn found(trace: &Trace, rule: Rule) -> Option<Vec<Vec<String>>> {
+    cells_of(|table| trace.rule(rule, table))
+}
+
+fn cells_of(make: impl FnOnce(&mut ReportTable) -> Result<(), Error>) -> Option<Vec<Vec<String>>> {
     let mut table = ReportTable::default();
-    match trace.report(report, &mut table) {
+    match make(&mut table) {
         Ok(()) => {}
         Err(error) if error.is_absence() => return None,
-        Err(error) => panic!("{report}: {error}"),
+        Err(error) => panic!("{error}"),
     }
     let units = Units::default();
     let header = table.columns.iter().map(|column| column.heading(units)).collect();
