@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
     ("flopgap-ncu", &[]),
+    ("flopgap-nsys", &[]),
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),

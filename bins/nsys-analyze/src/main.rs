@@ -1,0 +1,56 @@
+//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
+
+mod output;
+mod rules;
+mod stats;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use flopgap_cli::Failure;
+use flopgap_nsys::{Error, Trace};
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "nsys-analyze";
+
+/// Answers from Nsight Systems exports (`nsys export --type sqlite`).
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The reports of `nsys stats`: same names, columns, rows, order and digits.
+    Stats(stats::Arguments),
+    /// The expert rules of `nsys analyze`: what could be faster.
+    Rules(rules::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match arguments.command {
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Rules(arguments) => rules::run(&arguments),
+    })
+}
+
+/// How an error of the library ends this program.
+fn failure(error: &Error) -> Failure {
+    Failure::from_error(error).maybe_hint(error.hint())
+}
+
+/// Opens a trace.
+fn open(path: &Path) -> Result<Trace, Failure> {
+    Trace::open(path).map_err(|error| failure(&error))
+}
+
+/// Shows what was strange in a trace.
+fn warn_all(trace: &Trace) {
+    for warning in trace.warnings() {
+        flopgap_cli::warn(PROGRAM, format!("{}: {warning}", trace.path().display()));
+    }
+}

@@ -1,0 +1,315 @@
+//! Where reports go: standard output or a folder, in one of four formats.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Unit, Units, Value};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions};
+
+use crate::{PROGRAM, failure};
+
+/// The options of every command that prints reports.
+#[derive(clap::Args)]
+pub(crate) struct OutputArguments {
+    /// How to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+    /// Write each report to `DIR/TRACE_REPORT.csv` (.txt, .json, .md) instead of standard output.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The unit of times.
+    #[arg(long, value_enum, default_value_t)]
+    timeunit: TimeUnitArg,
+}
+
+/// A unit of time, as nsys names them.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum TimeUnitArg {
+    /// Nanoseconds.
+    #[default]
+    Nsec,
+    /// Microseconds.
+    Usec,
+    /// Milliseconds.
+    Msec,
+    /// Seconds.
+    Sec,
+}
+
+impl From<TimeUnitArg> for TimeUnit {
+    fn from(unit: TimeUnitArg) -> TimeUnit {
+        match unit {
+            TimeUnitArg::Nsec => TimeUnit::Nanoseconds,
+            TimeUnitArg::Usec => TimeUnit::Microseconds,
+            TimeUnitArg::Msec => TimeUnit::Milliseconds,
+            TimeUnitArg::Sec => TimeUnit::Seconds,
+        }
+    }
+}
+
+/// What it means that a report has no rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// The trace did not record it.
+    IsAbsence,
+    /// There is nothing to find fault with.
+    IsAnswer,
+}
+
+/// Passes rows on, and the header before the first of them: a report without rows prints nothing.
+struct NonEmpty<'a> {
+    inner: &'a mut dyn Sink,
+    columns: &'static [Column],
+    rows: u64,
+}
+
+impl Sink for NonEmpty<'_> {
+    fn columns(&mut self, columns: &'static [Column]) -> io::Result<()> {
+        self.columns = columns;
+        Ok(())
+    }
+
+    fn row(&mut self, row: &[Value]) -> io::Result<()> {
+        if self.rows == 0 {
+            self.inner.columns(self.columns)?;
+        }
+        self.rows += 1;
+        self.inner.row(row)
+    }
+}
+
+/// One of several reports in a JSON document.
+#[derive(serde::Serialize)]
+struct Reported {
+    trace: String,
+    report: String,
+    rows: Table,
+}
+
+/// A running output: what was printed so far decides blank lines and the exit code.
+pub(crate) struct Output<'a> {
+    arguments: &'a OutputArguments,
+    units: Units,
+    /// How many reports were asked for.
+    asked: usize,
+    printed: usize,
+    /// Whether something was answered with nothing.
+    answered: bool,
+    /// What one JSON document will hold.
+    json: Vec<Reported>,
+    written: Vec<PathBuf>,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(arguments: &'a OutputArguments, asked: usize) -> Result<Output<'a>, Failure> {
+        if let Some(folder) = &arguments.output {
+            flopgap_fs::create_folder(folder)
+                .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+        }
+        let units = Units { time: arguments.timeunit.into() };
+        Ok(Output {
+            arguments,
+            units,
+            asked,
+            printed: 0,
+            answered: false,
+            json: Vec::new(),
+            written: Vec::new(),
+        })
+    }
+
+    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is told as skipped on
+    /// standard error.
+    pub(crate) fn report(
+        &mut self,
+        trace: &Trace,
+        name: &str,
+        nothing: Nothing,
+        make: impl FnOnce(&mut dyn Sink) -> Result<(), Error>,
+    ) -> Result<bool, Failure> {
+        let skip = |reason: &str| flopgap_cli::note(PROGRAM, format!("SKIPPED: {name}: {reason}"));
+        let rows = if self.arguments.format == FormatArg::Csv && self.arguments.output.is_none() {
+            // Row by row: a trace of millions of rows is never held as text.
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            let separator: &[u8] = if self.printed > 0 { b"\n" } else { b"" };
+            let mut csv = CsvSink::new(Prefixed { out: &mut out, prefix: separator }, self.units);
+            let rows = rows_of(&mut csv, make).map_err(|error| error.or_skip(skip));
+            out.flush()?;
+            rows
+        } else {
+            let mut table = ReportTable::default();
+            let rows = rows_of(&mut table, make).map_err(|error| error.or_skip(skip));
+            if matches!(rows, Ok(1..)) {
+                self.finished(trace, name, &table)?;
+            }
+            rows
+        };
+        let mut has_rows = false;
+        match rows {
+            Ok(0) => {
+                // A rule that finds nothing has answered; a report without rows has not.
+                match nothing {
+                    Nothing::IsAbsence => {
+                        skip(&format!("{}: recorded nothing of the kind", trace.path().display()));
+                    }
+                    Nothing::IsAnswer => {
+                        flopgap_cli::note(
+                            PROGRAM,
+                            format!("{name}: {}: nothing found", trace.path().display()),
+                        );
+                        self.answered = true;
+                    }
+                }
+            }
+            Ok(_) => {
+                self.printed += 1;
+                has_rows = true;
+            }
+            Err(Some(failure)) => return Err(failure),
+            Err(None) => {}
+        }
+        Ok(has_rows)
+    }
+
+    /// Prints or writes a whole report.
+    fn finished(&mut self, trace: &Trace, name: &str, report: &ReportTable) -> Result<(), Failure> {
+        let error = |error: ReportError| Failure::from_error(&error);
+        let table = self.table(name, report).map_err(error)?;
+        let format = self.arguments.format;
+        if let Some(folder) = &self.arguments.output {
+            let (extension, text) = match format {
+                FormatArg::Csv => ("csv", csv(report, self.units)?),
+                FormatArg::Json => ("json", table.to_json().map_err(error)?),
+                FormatArg::Markdown => ("md", table.to_markdown()),
+                FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),
+            };
+            let path = folder.join(format!("{}_{}.{extension}", stem(trace), name.replace(':', "_")));
+            if self.written.contains(&path) {
+                let message =
+                    format!("{}: two traces of one name would be written to one file", path.display());
+                return Err(Failure::new(message).hint("analyse them one by one, with an --output each"));
+            }
+            flopgap_fs::write_atomic(&path, text.as_bytes())
+                .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+            flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
+            self.written.push(path);
+            return Ok(());
+        }
+        if format == FormatArg::Json && self.asked > 1 {
+            let trace = trace.path().display().to_string();
+            self.json.push(Reported { trace, report: name.to_owned(), rows: table });
+            return Ok(());
+        }
+        if self.printed > 0 {
+            flopgap_cli::print("")?;
+        }
+        let text = table.render(format.into(), &TextOptions::for_stdout()).map_err(error)?;
+        flopgap_cli::print(&text)
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// Exit code 3 when nothing could be reported.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        if self.printed == 0 && !self.answered {
+            return Err(Failure::new("nothing that was asked for is in the trace").exit(Exit::Absent));
+        }
+        if !self.json.is_empty() {
+            let text =
+                serde_json::to_string_pretty(&self.json).map_err(|error| Failure::from_error(&error))?;
+            flopgap_cli::print(&text)?;
+        }
+        Ok(())
+    }
+
+    fn table(&self, name: &str, report: &ReportTable) -> Result<Table, ReportError> {
+        let headings = report.columns.iter().enumerate().map(|(at, column)| {
+            let heading = column.heading(self.units);
+            let words = report.rows.iter().any(|row| matches!(row[at], Value::Text(_)));
+            if words {
+                Heading::text(heading.clone(), heading)
+            } else {
+                Heading::number(heading.clone(), heading)
+            }
+        });
+        let mut table = Table::new(name, headings)?;
+        for row in &report.rows {
+            let cells = report.columns.iter().zip(row);
+            table.push(cells.map(|(column, value)| cell(self.units, column.unit, value)))?;
+        }
+        Ok(table)
+    }
+}
+
+/// Either a failure, or nothing when the report was skipped.
+trait OrSkip {
+    fn or_skip(self, skip: impl FnOnce(&str)) -> Option<Failure>;
+}
+
+impl OrSkip for Error {
+    fn or_skip(self, skip: impl FnOnce(&str)) -> Option<Failure> {
+        if self.is_absence() {
+            skip(&self.to_string());
+            return None;
+        }
+        match self {
+            // Standard output that was closed is no error of the trace.
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Some(source.into()),
+            error => Some(failure(&error)),
+        }
+    }
+}
+
+/// Makes a report and counts its rows.
+fn rows_of(
+    inner: &mut dyn Sink,
+    make: impl FnOnce(&mut dyn Sink) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let mut sink = NonEmpty { inner, columns: &[], rows: 0 };
+    make(&mut sink)?;
+    Ok(sink.rows)
+}
+
+/// Writes a separator before the first byte, and nothing when there is none.
+struct Prefixed<'a, W> {
+    out: &'a mut W,
+    prefix: &'static [u8],
+}
+
+impl<W: Write> Write for Prefixed<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write_all(std::mem::take(&mut self.prefix))?;
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn csv(report: &ReportTable, units: Units) -> Result<String, Failure> {
+    let mut csv = CsvSink::new(Vec::new(), units);
+    csv.columns(report.columns)?;
+    for row in &report.rows {
+        csv.row(row)?;
+    }
+    String::from_utf8(csv.into_inner()).map_err(|error| Failure::from_error(&error))
+}
+
+fn stem(trace: &Trace) -> String {
+    trace.path().file_stem().unwrap_or(Path::new("trace").as_os_str()).to_string_lossy().into_owned()
+}
+
+fn cell(units: Units, unit: Unit, value: &Value) -> Cell {
+    match (value, units.number(unit, value)) {
+        (Value::Absent, _) => Cell::Absent,
+        (Value::Text(text), _) => Cell::text(text.as_ref()),
+        (_, Some((number, decimals))) => Cell::float(number, decimals),
+        (Value::Int(value), None) => Cell::from(*value),
+        (Value::Real(value), None) => Cell::float(*value, 1),
+    }
+}

@@ -1,0 +1,185 @@
+//! The built `nsys-analyze` on recorded traces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys")
+}
+
+/// A folder with a recorded trace in it, and the trace's path.
+fn trace(name: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let packed = fs::read(fixtures().join(format!("{name}.sqlite.zst"))).unwrap();
+    let path = folder.path().join(format!("{name}.sqlite"));
+    fs::write(&path, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+fn golden(name: &str) -> String {
+    fs::read_to_string(fixtures().join("golden").join(name)).unwrap()
+}
+
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let output = Command::cargo_bin("nsys-analyze").unwrap().args(arguments).output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn csv_is_what_nsys_prints() {
+    let (_folder, path) = trace("small_forward");
+    for report in ["cuda_gpu_kern_sum", "nvtx_sum", "nvtx_gpu_proj_sum", "osrt_sum"] {
+        let output = run(&["stats", &path, "--report", report, "--format", "csv"]);
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+        // nsys ends with an empty line.
+        assert_eq!(
+            output.stdout.trim_end(),
+            golden(&format!("small_forward/{report}.csv")).trim_end(),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn several_reports_are_apart() {
+    let (_folder, path) = trace("small_forward");
+    let both = run(&["stats", &path, "-r", "cuda_gpu_mem_time_sum,nvtx_sum", "--format", "csv"]).stdout;
+    let parts: Vec<&str> = both.split("\n\n").collect();
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts[0], golden("small_forward/cuda_gpu_mem_time_sum.csv").trim_end());
+    assert_eq!(parts[1].trim_end(), golden("small_forward/nvtx_sum.csv").trim_end());
+
+    let json = run(&["stats", &path, "-r", "cuda_gpu_mem_time_sum,nvtx_sum", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json[0]["report"], "cuda_gpu_mem_time_sum");
+    assert_eq!(json[0]["trace"], path);
+    assert_eq!(json[1]["rows"][0]["Range"], ":forward");
+    assert_eq!(json[1]["rows"][0]["Total Time (ns)"], 390_224_299);
+}
+
+#[test]
+fn units_and_formats() {
+    let (_folder, path) = trace("small_forward");
+    let csv = run(&["stats", &path, "-r", "cuda_gpu_mem_time_sum", "--format", "csv", "--timeunit", "msec"]);
+    let lines: Vec<&str> = csv.stdout.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "Time (%),Total Time (ms),Count,Avg (ms),Med (ms),Min (ms),Max (ms),StdDev (ms),Operation",
+            "97.3,34.9945,124,0.2822,0.1411,0.0008,3.2430,0.4964,[CUDA memcpy Host-to-Device]"
+        ]
+    );
+    let table = run(&["stats", &path, "-r", "nvtx_sum"]).stdout;
+    assert!(table.starts_with("nvtx_sum\nTime (%)  Total Time (ns)"), "{table}");
+    assert!(table.contains("390,224,299"), "{table}");
+    let markdown = run(&["stats", &path, "-r", "nvtx_sum", "--format", "markdown"]).stdout;
+    assert!(markdown.contains("| :forward |"), "{markdown}");
+    let json = run(&["stats", &path, "-r", "nvtx_sum", "--format", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["Instances"], 3);
+}
+
+#[test]
+fn fields_with_quotes_are_valid_csv() {
+    let (_folder, path) = trace("streams_domains");
+    let csv = run(&["stats", &path, "-r", "nvtx_pushpop_sum", "--format", "csv"]).stdout;
+    assert!(csv.contains("\":compute, with \"\"quotes\"\"\""), "{csv}");
+}
+
+#[test]
+fn files_are_written_for_each_trace_and_report() {
+    let (folder, path) = trace("nvtx_only");
+    let output = folder.path().join("reports/csv");
+    let result = run(&["stats", &path, "--output", output.to_str().unwrap(), "--format", "csv"]);
+    assert_eq!((result.code, result.stdout.as_str()), (0, ""));
+    let mut files: Vec<String> =
+        fs::read_dir(&output).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    assert_eq!(files, ["nvtx_only_nvtx_sum.csv", "nvtx_only_osrt_sum.csv"]);
+    let written = fs::read_to_string(output.join("nvtx_only_osrt_sum.csv")).unwrap();
+    assert_eq!(written.trim_end(), golden("nvtx_only/osrt_sum.csv").trim_end());
+    assert!(result.stderr.contains("SKIPPED: cuda_gpu_kern_sum: "), "{}", result.stderr);
+
+    let twice = run(&["stats", &path, &path, "-r", "nvtx_sum", "--output", output.to_str().unwrap()]);
+    assert_eq!(twice.code, 1);
+    assert!(twice.stderr.contains("would be written to one file"), "{}", twice.stderr);
+}
+
+#[test]
+fn what_is_not_there_is_skipped_and_nothing_at_all_is_exit_3() {
+    let (_folder, path) = trace("nvtx_only");
+    let some = run(&["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--format", "csv"]);
+    assert_eq!(some.code, 0);
+    assert!(
+        some.stderr.contains("SKIPPED: cuda_gpu_kern_sum: ")
+            && some
+                .stderr
+                .contains("does not contain CUDA kernel data (no table CUPTI_ACTIVITY_KIND_KERNEL)"),
+        "{}",
+        some.stderr
+    );
+    assert_eq!(some.stdout.trim_end(), golden("nvtx_only/nvtx_sum.csv").trim_end());
+
+    let none = run(&["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_startend_sum"]);
+    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+    assert!(
+        none.stderr.contains("nvtx_startend_sum: ") && none.stderr.contains("recorded nothing of the kind")
+    );
+    assert!(none.stderr.ends_with("error: nothing that was asked for is in the trace\n"), "{}", none.stderr);
+}
+
+#[test]
+fn exit_codes_of_bad_input() {
+    assert_eq!(run(&["stats"]).code, 2);
+    let (folder, path) = trace("nvtx_only");
+    let unknown = run(&["stats", &path, "-r", "kernels"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("no report is called `kernels`; there are"), "{}", unknown.stderr);
+    let recording = folder.path().join("a.nsys-rep");
+    fs::write(&recording, b"a recording").unwrap();
+    let refused = run(&["stats", recording.to_str().unwrap()]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("hint: export it first: `nsys export --type sqlite"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(run(&["stats", "no-such.sqlite"]).code, 1);
+}
+
+#[test]
+fn rules_print_what_nsys_analyze_prints() {
+    let (_folder, path) = trace("streams_domains");
+    let util = run(&["rules", &path, "--rule", "gpu_time_util", "--format", "csv"]);
+    assert_eq!(util.code, 0);
+    assert_eq!(util.stdout.trim_end(), golden("streams_domains/rule_gpu_time_util.csv").trim_end());
+    assert!(
+        util.stderr.contains("gpu_time_util: The GPU was busy for little of this time"),
+        "{}",
+        util.stderr
+    );
+
+    // Finding nothing is an answer, not having looked is none.
+    let gaps = run(&["rules", &path, "--rule", "gpu_gaps"]);
+    assert_eq!((gaps.code, gaps.stdout.as_str()), (0, ""));
+    assert!(gaps.stderr.contains("gpu_gaps: ") && gaps.stderr.contains("nothing found"), "{}", gaps.stderr);
+    let (_folder, path) = trace("nvtx_only");
+    let all = run(&["rules", &path]);
+    assert_eq!(all.code, 3, "{}", all.stderr);
+    assert_eq!(all.stderr.matches("SKIPPED").count(), 6, "{}", all.stderr);
+    assert_eq!(run(&["rules", &path, "--rule", "speed"]).code, 2);
+}

@@ -1,0 +1,120 @@
+//! Why a trace could not be read.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a trace could not be opened or read.
+///
+/// Every variant names the file; [`Error::hint`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened or read, or the result could not be written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A recording of nsys that was not exported yet.
+    #[error("{}: this is a recording of Nsight Systems, not its SQLite export", path.display())]
+    NotExported {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not an `SQLite` database.
+    #[error("{}: not an SQLite database ({what})", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        what: String,
+    },
+    /// The database is shorter than its own header says.
+    #[error("{}: truncated: the header promises {expected} bytes, the file has {found}", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes according to the header.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// A rollback journal or write-ahead log lies beside the database: it is being written, or its writer died.
+    #[error("{}: {} lies beside it: the export is being written, or was interrupted", path.display(), journal.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// The side file.
+        journal: PathBuf,
+    },
+    /// An `SQLite` database, but none that nsys exported.
+    #[error("{}: an SQLite database, but not an export of Nsight Systems: it has none of its tables", path.display())]
+    NotAnExport {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The trace has no such table: the data was not recorded, or there was none.
+    #[error("{}: does not contain {what} (no table {table})", path.display())]
+    NoTable {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// What the table would hold.
+        what: &'static str,
+    },
+    /// The table lacks a column without which the answer would be wrong.
+    #[error("{}: the table {table} of this export has no column {column}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// `SQLite` could not read a page or a row.
+    #[error("{}: {source}", path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` said.
+        source: rusqlite::Error,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, in one sentence, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Error::NotExported { .. } => {
+                Some("export it first: `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`")
+            }
+            Error::NotADatabase { .. } | Error::NotAnExport { .. } => Some(
+                "give the .sqlite file that `nsys export --type sqlite` or `nsys profile --export sqlite` wrote",
+            ),
+            Error::Truncated { .. } => Some("export or copy the trace again; the file is incomplete"),
+            Error::Journal { .. } => Some(
+                "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it again",
+            ),
+            Error::Sqlite { .. } => Some("the database is damaged; export the trace again"),
+            Error::NoTable { .. } => {
+                Some("profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`")
+            }
+            Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
+            Error::Io { .. } => None,
+        }
+    }
+
+    /// Whether a whole table is absent, so that there was none of what it would hold.
+    pub(crate) fn is_no_table(&self) -> bool {
+        matches!(self, Error::NoTable { .. })
+    }
+
+    /// Whether the trace is sound but what was asked for is not in it.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Error::NoTable { .. } | Error::NoColumn { .. })
+    }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod containment;
+mod error;
+mod hierarchy;
+mod ids;
+mod launches;
+mod model;
+mod names;
+mod ranges;
+mod report;
+mod round;
+mod rules;
+mod schema;
+mod stats;
+mod tables;
+mod trace;
+
+pub use error::Error;
+pub use ids::GlobalId;
+pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, copy_label, memory_label};
+pub use names::{Name, Names};
+pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
+pub use report::{
+    Column, CsvSink, KernelName, Report, ReportKind, ReportTable, Sink, TimeUnit, Unit, Units, UnknownReport,
+    Value,
+};
+pub use rules::{Rule, UnknownRule};
+pub use schema::Schema;
+pub use stats::Summary;
+pub use trace::{Trace, Warning};

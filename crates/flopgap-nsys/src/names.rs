@@ -1,0 +1,38 @@
+//! Strings, each kept once.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// A string of a [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(u32);
+
+/// The distinct strings of a trace that were asked for, so that rows compare and group by number.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    by_text: FxHashMap<Arc<str>, Name>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Names {
+    /// The name of `text`, which is kept when it is new.
+    ///
+    /// # Panics
+    /// With more than 2³² distinct strings, which no trace of less than 64 GB can hold.
+    pub fn intern(&mut self, text: &str) -> Name {
+        if let Some(&name) = self.by_text.get(text) {
+            return name;
+        }
+        let name = Name(u32::try_from(self.texts.len()).expect("fewer than 2^32 distinct strings"));
+        let text: Arc<str> = text.into();
+        self.texts.push(text.clone());
+        self.by_text.insert(text, name);
+        name
+    }
+
+    /// The text of a name of this collection.
+    pub fn text(&self, name: Name) -> &Arc<str> {
+        &self.texts[name.0 as usize]
+    }
+}

@@ -1,0 +1,155 @@
+//! NVTX ranges.
+
+use rustc_hash::FxHashMap;
+
+use crate::tables::NVTX;
+use crate::trace::{Tally, need, want};
+use crate::{Error, GlobalId, Name, Names, Trace};
+
+/// How a range was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RangeStyle {
+    /// `nvtxRangePush` and `nvtxRangePop`: nested within one thread.
+    PushPop,
+    /// `nvtxRangeStart` and `nvtxRangeEnd`: may overlap others, and may end on another thread.
+    StartEnd,
+}
+
+impl RangeStyle {
+    /// As nsys spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RangeStyle::PushPop => "PushPop",
+            RangeStyle::StartEnd => "StartEnd",
+        }
+    }
+}
+
+/// An NVTX range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NvtxRange {
+    /// Its row in `NVTX_EVENTS`, nsys's `RangeId`.
+    pub id: i64,
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it ended; none when it was still open at the end of the recording.
+    pub end: Option<i64>,
+    /// The thread that opened it.
+    pub thread: GlobalId,
+    /// `domain:text`, or `:text` in the default domain.
+    pub name: Name,
+    /// How it was marked.
+    pub style: RangeStyle,
+    /// Whether another thread ended it than began it.
+    pub crosses_threads: bool,
+}
+
+/// All NVTX ranges of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct NvtxRanges {
+    /// The ranges, in the order of the file.
+    pub ranges: Vec<NvtxRange>,
+    /// Their names.
+    pub names: Names,
+    /// When the last NVTX event of any kind began or ended: where nsys's summaries end open ranges.
+    pub last_event: i64,
+    /// When the last range began or ended: where nsys's projections end open ranges.
+    pub last_range: i64,
+}
+
+/// A range before the names of all domains are known.
+struct Raw {
+    range: NvtxRange,
+    domain: i64,
+}
+
+/// Event types of `NVTX_EVENTS`.
+const PUSH_POP: [i64; 2] = [59, 70];
+const START_END: [i64; 2] = [60, 71];
+const DOMAIN: i64 = 75;
+
+impl Trace {
+    /// Reads all NVTX ranges.
+    ///
+    /// A domain that several threads of a process created is one domain: nsys counts every range of it once for each thread.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when nothing was annotated.
+    pub fn nvtx_ranges(&self) -> Result<NvtxRanges, Error> {
+        let columns = [
+            need("start"),
+            want("end"),
+            need("eventType"),
+            want("text"),
+            want("textId"),
+            want("globalTid"),
+            want("endGlobalTid"),
+            want("domainId"),
+        ];
+        let mut names = Names::default();
+        let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
+        let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
+        let mut raw = Vec::new();
+        let (mut last_event, mut last_range) = (i64::MIN, i64::MIN);
+        let mut failure = None;
+        let mut backwards = Tally::default();
+        self.scan(&NVTX, &columns, |row| {
+            let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
+            let last = end.map_or(start, |end| end.max(start));
+            last_event = last_event.max(last);
+            let style = match kind {
+                kind if PUSH_POP.contains(&kind) => RangeStyle::PushPop,
+                kind if START_END.contains(&kind) => RangeStyle::StartEnd,
+                DOMAIN => RangeStyle::PushPop,
+                _ => return Some(()),
+            };
+            let name = match row.int(4) {
+                Some(id) => match by_id.get(&id) {
+                    Some(&name) => name,
+                    None => match self.string_or_id(id) {
+                        Ok(text) => *by_id.entry(id).or_insert_with(|| names.intern(&text)),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            return Some(());
+                        }
+                    },
+                },
+                None => names.intern(row.text(3).unwrap_or_default()),
+            };
+            let thread = GlobalId(row.int(5).unwrap_or_default());
+            let domain = row.int(7).unwrap_or_default();
+            if kind == DOMAIN {
+                domains.entry((thread.process(), domain)).or_insert(name);
+                return Some(());
+            }
+            last_range = last_range.max(last);
+            if end.is_some_and(|end| end < start) {
+                backwards.add(row.id());
+            }
+            let crosses_threads = row.int(6).is_some();
+            let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
+            raw.push(Raw { range, domain });
+            Some(())
+        })?;
+        self.warn(
+            self.require(&NVTX)?,
+            &backwards,
+            "that end before they start: counted with a negative duration",
+        );
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        // Domains may be created on a later row than the first range that uses them.
+        let mut full: FxHashMap<(Option<Name>, Name), Name> = FxHashMap::default();
+        let ranges = raw.into_iter().map(|Raw { mut range, domain }| {
+            let domain = domains.get(&(range.thread.process(), domain)).copied();
+            range.name = *full.entry((domain, range.name)).or_insert_with(|| {
+                let prefix = domain.map(|domain| names.text(domain).clone()).unwrap_or_default();
+                let text = names.text(range.name).clone();
+                names.intern(&format!("{prefix}:{text}"))
+            });
+            range
+        });
+        Ok(NvtxRanges { ranges: ranges.collect(), names, last_event, last_range })
+    }
+}

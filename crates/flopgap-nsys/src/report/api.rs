@@ -1,0 +1,126 @@
+//! CUDA API and operating system calls.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::group::{Groups, grand_total, times, with_times};
+use super::names::{api, without_version};
+use super::table::{Column, Sink, Unit, Value};
+use crate::tables::{OSRT, RUNTIME, THREADS};
+use crate::trace::{TableSpec, need, want};
+use crate::{ApiCall, Error, GlobalId, Trace};
+
+static CALLS: [Column; 9] = with_times("Num Calls", [Column::new("Name", Unit::Plain)]);
+static TRACE: [Column; 9] = [
+    Column::new("Start", Unit::Time),
+    Column::new("Duration", Unit::Time),
+    Column::new("Name", Unit::Plain),
+    Column::new("Result", Unit::Plain),
+    Column::new("CorrID", Unit::Plain),
+    Column::new("Pid", Unit::Plain),
+    Column::new("Tid", Unit::Plain),
+    Column::new("T-Pri", Unit::Plain),
+    Column::new("Thread Name", Unit::Plain),
+];
+
+/// The event class of a call of the operating system's libraries.
+const OSRT_CLASS: i64 = 27;
+
+/// `cuda_api_sum`.
+pub(super) fn sum(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    // nsys groups by id before it cuts versions off: two versions of one call stay two rows of the same name.
+    sum_of(trace, &RUNTIME, sink, |_| true, without_version)
+}
+
+/// `osrt_sum`.
+pub(super) fn osrt(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    sum_of(trace, &OSRT, sink, |class| class.is_none_or(|class| class == OSRT_CLASS), Arc::clone)
+}
+
+fn sum_of(
+    trace: &Trace,
+    table: &TableSpec,
+    sink: &mut dyn Sink,
+    counts: impl Fn(Option<i64>) -> bool,
+    printed: impl Fn(&Arc<str>) -> Arc<str>,
+) -> Result<(), Error> {
+    let mut by_id = Groups::default();
+    let columns = [need("start"), need("end"), need("nameId"), want("eventClass")];
+    trace.scan(table, &columns, |row| {
+        let (start, end, name) = (row.int(0)?, row.int(1)?, row.int(2)?);
+        if counts(row.int(3)) {
+            by_id.add(name, end.saturating_sub(start));
+        }
+        Some(())
+    })?;
+    let summaries = by_id.rekey(|id| Ok::<_, Error>((trace.string_or_id(id)?, id)))?.summaries();
+    let all = grand_total(&summaries);
+    trace.writing(|| {
+        sink.columns(&CALLS)?;
+        for ((name, _), summary) in summaries {
+            let mut row = times(&summary, all);
+            row.push(printed(&name).into());
+            sink.row(&row)?;
+        }
+        Ok(())
+    })
+}
+
+/// The priority and the name of each thread.
+type Threads = FxHashMap<GlobalId, (Option<i64>, Arc<str>)>;
+
+/// All threads that have names; none where the trace does not say.
+fn threads(trace: &Trace) -> Result<Threads, Error> {
+    let mut ids = Vec::new();
+    let columns = [need("nameId"), want("priority"), need("globalTid")];
+    let found = trace.scan(&THREADS, &columns, |row| {
+        ids.push((row.int(0)?, row.int(1), GlobalId(row.int(2)?)));
+        Some(())
+    });
+    match found {
+        Err(error) if !error.is_absence() => return Err(error),
+        _ => {}
+    }
+    let mut threads = FxHashMap::default();
+    for (name, priority, thread) in ids {
+        // A thread may be renamed; its calls are listed once, under the first name.
+        if let Entry::Vacant(entry) = threads.entry(thread) {
+            entry.insert((priority, trace.string_or_id(name)?));
+        }
+    }
+    Ok(threads)
+}
+
+/// `cuda_api_trace`.
+pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let mut calls: Vec<ApiCall> = Vec::new();
+    trace.api_calls(|call| calls.push(call))?;
+    calls.sort_by_key(|call| call.start);
+    let threads = threads(trace)?;
+    let mut names: FxHashMap<i64, Arc<str>> = FxHashMap::default();
+    for call in &calls {
+        if let Entry::Vacant(entry) = names.entry(call.name) {
+            entry.insert(api(trace, call.name)?);
+        }
+    }
+    trace.writing(|| {
+        sink.columns(&TRACE)?;
+        for call in &calls {
+            let thread = call.thread.and_then(|thread| threads.get(&thread));
+            sink.row(&[
+                call.start.into(),
+                call.end.saturating_sub(call.start).into(),
+                names[&call.name].clone().into(),
+                call.result.into(),
+                call.correlation.into(),
+                call.thread.map(GlobalId::pid).into(),
+                call.thread.map(GlobalId::tid).into(),
+                thread.and_then(|(priority, _)| *priority).into(),
+                thread.map_or(Value::Absent, |(_, name)| name.clone().into()),
+            ])?;
+        }
+        Ok(())
+    })
+}

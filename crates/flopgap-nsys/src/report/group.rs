@@ -1,0 +1,110 @@
+//! Grouping by key, and the eight columns that most of nsys's summaries begin with.
+
+use std::cmp::Reverse;
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+use super::table::{Column, Unit, Value};
+use crate::Summary;
+
+/// Values by key.
+#[derive(Debug)]
+pub(super) struct Groups<K>(FxHashMap<K, Vec<i64>>);
+
+impl<K> Default for Groups<K> {
+    fn default() -> Self {
+        Groups(FxHashMap::default())
+    }
+}
+
+impl<K: Hash + Eq + Ord> Groups<K> {
+    pub(super) fn add(&mut self, key: K, value: i64) {
+        self.0.entry(key).or_default().push(value);
+    }
+
+    /// The values under new keys: those whose keys become equal are put together.
+    pub(super) fn rekey<L: Hash + Eq + Ord, E>(
+        self,
+        mut key: impl FnMut(K) -> Result<L, E>,
+    ) -> Result<Groups<L>, E> {
+        let mut merged: FxHashMap<L, Vec<i64>> = FxHashMap::default();
+        for (old, values) in self.0 {
+            let known = merged.entry(key(old)?).or_default();
+            if known.is_empty() {
+                *known = values;
+            } else {
+                known.extend(values);
+            }
+        }
+        Ok(Groups(merged))
+    }
+
+    /// Adds all values of other groups.
+    pub(super) fn extend(&mut self, other: Groups<K>) {
+        for (key, values) in other.0 {
+            self.0.entry(key).or_default().extend(values);
+        }
+    }
+
+    /// The statistics of each group: largest total first, then fewer values, then by key.
+    pub(super) fn summaries(self) -> Vec<(K, Summary)> {
+        let summaries = self.0.into_iter().filter_map(|(key, mut values)| {
+            let summary = Summary::of(&mut values)?;
+            Some((key, summary))
+        });
+        let mut summaries: Vec<(K, Summary)> = summaries.collect();
+        summaries.sort_unstable_by(|(key, one), (other_key, other)| {
+            (Reverse(one.total), one.count, key).cmp(&(Reverse(other.total), other.count, other_key))
+        });
+        summaries
+    }
+}
+
+/// The sum of all totals.
+pub(super) fn grand_total<K>(summaries: &[(K, Summary)]) -> i128 {
+    summaries.iter().map(|(_, summary)| summary.total).sum()
+}
+
+/// The columns of [`times`], with `count` as the title of the third.
+pub(super) const fn time_columns(count: &'static str) -> [Column; 8] {
+    [
+        Column::new("Time", Unit::Percent),
+        Column::new("Total Time", Unit::Time),
+        Column::new(count, Unit::Plain),
+        Column::new("Avg", Unit::Time),
+        Column::new("Med", Unit::Time),
+        Column::new("Min", Unit::Time),
+        Column::new("Max", Unit::Time),
+        Column::new("StdDev", Unit::Time),
+    ]
+}
+
+/// `time_columns(count)` followed by `more`; `N` is 8 more than `M`.
+pub(super) const fn with_times<const M: usize, const N: usize>(
+    count: &'static str,
+    more: [Column; M],
+) -> [Column; N] {
+    let times = time_columns(count);
+    let mut columns = [Column::new("", Unit::Plain); N];
+    let mut at = 0;
+    while at < N {
+        columns[at] = if at < 8 { times[at] } else { more[at - 8] };
+        at += 1;
+    }
+    columns
+}
+
+/// The values of [`time_columns`].
+pub(super) fn times(summary: &Summary, all: i128) -> Vec<Value> {
+    vec![
+        summary.percent_of(all).map_or(Value::Absent, Value::Real),
+        Value::Int(summary.total),
+        summary.count.into(),
+        Value::Real(summary.mean),
+        Value::Real(summary.median),
+        summary.min.into(),
+        summary.max.into(),
+        Value::Real(summary.stddev),
+    ]
+}

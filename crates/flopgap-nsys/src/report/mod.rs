@@ -1,0 +1,219 @@
+//! nsys's reports: the same names, columns, rows, order and digits.
+
+mod api;
+mod exec;
+mod gpu_trace;
+mod group;
+mod memory;
+mod names;
+mod nvtx;
+mod projection;
+mod summary;
+mod table;
+mod unified;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
+
+use crate::{Error, Trace};
+
+/// Which of a kernel's names a report shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelName {
+    /// With template arguments.
+    #[default]
+    Demangled,
+    /// The function's name alone (`:base`).
+    Base,
+    /// As the compiler wrote it (`:mangled`); the demangled one where it was not recorded.
+    Mangled,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])+ $kind:ident = $name:literal, $takes_name:literal;)+) => {
+        /// Which report.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ReportKind {
+            $($(#[$doc])+ $kind,)+
+        }
+
+        impl ReportKind {
+            /// Every report there is.
+            pub const ALL: &'static [ReportKind] = &[$(ReportKind::$kind),+];
+
+            /// nsys's name of it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ReportKind::$kind => $name,)+
+                }
+            }
+
+            /// Whether it shows kernels, so that `:base` and `:mangled` mean something.
+            fn shows_kernels(self) -> bool {
+                match self {
+                    $(ReportKind::$kind => $takes_name,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// GPU time by kernel, and host time by API call.
+    CudaApiGpuSum = "cuda_api_gpu_sum", true;
+    /// Host time by CUDA API call.
+    CudaApiSum = "cuda_api_sum", false;
+    /// Every CUDA API call.
+    CudaApiTrace = "cuda_api_trace", false;
+    /// GPU time by kernel, grid and block.
+    CudaGpuKernGbSum = "cuda_gpu_kern_gb_sum", true;
+    /// GPU time by kernel.
+    CudaGpuKernSum = "cuda_gpu_kern_sum", true;
+    /// Bytes by kind of memory operation.
+    CudaGpuMemSizeSum = "cuda_gpu_mem_size_sum", false;
+    /// GPU time by kind of memory operation.
+    CudaGpuMemTimeSum = "cuda_gpu_mem_time_sum", false;
+    /// GPU time by kernel and kind of memory operation.
+    CudaGpuSum = "cuda_gpu_sum", true;
+    /// Every kernel and memory operation.
+    CudaGpuTrace = "cuda_gpu_trace", true;
+    /// Launch, wait and run times by kernel.
+    CudaKernExecSum = "cuda_kern_exec_sum", true;
+    /// Launch, wait and run time of every kernel.
+    CudaKernExecTrace = "cuda_kern_exec_trace", true;
+    /// NVTX ranges projected onto the GPU, by range name.
+    NvtxGpuProjSum = "nvtx_gpu_proj_sum", false;
+    /// Every NVTX range projected onto the GPU.
+    NvtxGpuProjTrace = "nvtx_gpu_proj_trace", false;
+    /// GPU time by kernel and the NVTX ranges that launched it.
+    NvtxKernSum = "nvtx_kern_sum", true;
+    /// Host time by push/pop range.
+    NvtxPushPopSum = "nvtx_pushpop_sum", false;
+    /// Every push/pop range with its place in the tree.
+    NvtxPushPopTrace = "nvtx_pushpop_trace", false;
+    /// Host time by start/end range.
+    NvtxStartEndSum = "nvtx_startend_sum", false;
+    /// Host time by NVTX range.
+    NvtxSum = "nvtx_sum", false;
+    /// Host time by call of the operating system's libraries.
+    OsrtSum = "osrt_sum", false;
+    /// CPU page faults of unified memory by instruction.
+    UmCpuPageFaultsSum = "um_cpu_page_faults_sum", false;
+}
+
+/// A report to make: what it is, and which kernel names it shows.
+///
+/// ```
+/// use flopgap_nsys::{KernelName, Report, ReportKind};
+///
+/// let report: Report = "cuda_gpu_kern_sum:base".parse().unwrap();
+/// assert_eq!((report.kind, report.names), (ReportKind::CudaGpuKernSum, KernelName::Base));
+/// assert_eq!(report.to_string(), "cuda_gpu_kern_sum:base");
+/// assert!("cuda_api_sum:base".parse::<Report>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which report.
+    pub kind: ReportKind,
+    /// Which kernel names it shows.
+    pub names: KernelName,
+}
+
+impl Report {
+    /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's order.
+    pub const DEFAULT: [Report; 7] = [
+        Report::of(ReportKind::NvtxSum),
+        Report::of(ReportKind::OsrtSum),
+        Report::of(ReportKind::CudaApiSum),
+        Report::of(ReportKind::CudaGpuKernSum),
+        Report::of(ReportKind::CudaGpuMemTimeSum),
+        Report::of(ReportKind::CudaGpuMemSizeSum),
+        Report::of(ReportKind::UmCpuPageFaultsSum),
+    ];
+
+    /// A report with demangled kernel names.
+    pub const fn of(kind: ReportKind) -> Report {
+        Report { kind, names: KernelName::Demangled }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        f.write_str(match self.names {
+            KernelName::Demangled => "",
+            KernelName::Base => ":base",
+            KernelName::Mangled => ":mangled",
+        })
+    }
+}
+
+/// A text that names no report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no report is called `{text}`; there are {}", known())]
+pub struct UnknownReport {
+    text: String,
+}
+
+fn known() -> String {
+    let names: Vec<&str> = ReportKind::ALL.iter().map(|kind| kind.name()).collect();
+    format!("{} (those with kernels also with `:base` or `:mangled`)", names.join(", "))
+}
+
+impl FromStr for Report {
+    type Err = UnknownReport;
+
+    fn from_str(text: &str) -> Result<Report, UnknownReport> {
+        let unknown = || UnknownReport { text: text.to_owned() };
+        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let kind = *ReportKind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(unknown)?;
+        let names = match argument {
+            None => KernelName::Demangled,
+            Some("base") if kind.shows_kernels() => KernelName::Base,
+            Some("mangled") if kind.shows_kernels() => KernelName::Mangled,
+            Some(_) => return Err(unknown()),
+        };
+        Ok(Report { kind, names })
+    }
+}
+
+impl Trace {
+    /// Makes a report, row by row.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the report needs
+    /// ([`Error::is_absence`]); then nothing was written.
+    pub fn report(&self, report: Report, sink: &mut dyn Sink) -> Result<(), Error> {
+        let names = report.names;
+        match report.kind {
+            ReportKind::CudaApiGpuSum => summary::gpu(self, names, true, sink),
+            ReportKind::CudaApiSum => api::sum(self, sink),
+            ReportKind::CudaApiTrace => api::trace(self, sink),
+            ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
+            ReportKind::CudaGpuKernSum => summary::kernels(self, names, sink),
+            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, sink),
+            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, sink),
+            ReportKind::CudaGpuSum => summary::gpu(self, names, false, sink),
+            ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
+            ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
+            ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
+            ReportKind::NvtxGpuProjSum => projection::sum(self, sink),
+            ReportKind::NvtxGpuProjTrace => projection::trace(self, sink),
+            ReportKind::NvtxKernSum => projection::kernels(self, names, sink),
+            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, sink),
+            ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
+            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, sink),
+            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, sink),
+            ReportKind::OsrtSum => api::osrt(self, sink),
+            ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
+        }
+    }
+
+    /// Runs the writing half of a report; its errors name this file.
+    pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
+        body().map_err(|source| Error::Io { path: self.path().to_owned(), source })
+    }
+}

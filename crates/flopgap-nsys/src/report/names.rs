@@ -1,0 +1,54 @@
+//! The names that reports print.
+
+use std::sync::Arc;
+
+use super::KernelName;
+use crate::trace::{Column, need, want};
+use crate::{Error, Trace};
+
+impl KernelName {
+    /// The column of the kernel table that holds it, and the one to fall back on.
+    pub(super) fn columns(self) -> [Column; 2] {
+        match self {
+            KernelName::Demangled => [need("demangledName"), need("demangledName")],
+            KernelName::Base => [need("shortName"), need("demangledName")],
+            KernelName::Mangled => [want("mangledName"), need("demangledName")],
+        }
+    }
+}
+
+/// The name of an API call without a version suffix of exactly four digits: nsys cuts `_v7000` but not `_v10000`.
+pub(super) fn without_version(name: &Arc<str>) -> Arc<str> {
+    match name.rfind("_v") {
+        Some(at) if name.len() - at == 6 => name[..at].into(),
+        _ => name.clone(),
+    }
+}
+
+/// The text of an API name id, without its version.
+pub(super) fn api(trace: &Trace, id: i64) -> Result<Arc<str>, Error> {
+    Ok(without_version(&trace.string_or_id(id)?))
+}
+
+/// Three sizes as nsys prints a grid or block.
+pub(super) fn shape([x, y, z]: [i64; 3]) -> Arc<str> {
+    format!("{x:4} {y:4} {z:4}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits_are_cut() {
+        for (full, short) in [
+            ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
+            ("cudaGraphLaunch_v10000", "cudaGraphLaunch_v10000"),
+            ("cudaMemcpyAsync_ptsz", "cudaMemcpyAsync_ptsz"),
+            ("_v12", "_v12"),
+            ("cuInit", "cuInit"),
+        ] {
+            assert_eq!(without_version(&full.into()).as_ref(), short);
+        }
+    }
+}

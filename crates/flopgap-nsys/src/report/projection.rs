@@ -1,0 +1,419 @@
+//! NVTX ranges projected onto the GPU: the work that was launched within them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::KernelName;
+use super::table::{Column, Sink, Unit, Value};
+use crate::containment::for_each_containing;
+use crate::hierarchy::{Hierarchy, Span};
+use crate::launches::Launches;
+use crate::tables::{KERNEL, MEMCPY, MEMSET};
+use crate::trace::{need, want};
+use crate::{ApiCall, Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
+
+static KERNELS: [Column; 13] = [
+    Column::new("NVTX Range", Unit::Plain),
+    Column::new("Style", Unit::Plain),
+    Column::new("PID", Unit::Plain),
+    Column::new("TID", Unit::Plain),
+    Column::new("NVTX Inst", Unit::Plain),
+    Column::new("Kern Inst", Unit::Plain),
+    Column::new("Total Time", Unit::Time),
+    Column::new("Avg", Unit::Time),
+    Column::new("Med", Unit::Time),
+    Column::new("Min", Unit::Time),
+    Column::new("Max", Unit::Time),
+    Column::new("StdDev", Unit::Time),
+    Column::new("Kernel Name", Unit::Plain),
+];
+static TRACE: [Column; 14] = [
+    Column::new("Name", Unit::Plain),
+    Column::new("Projected Start", Unit::Time),
+    Column::new("Projected Duration", Unit::Time),
+    Column::new("Orig Start", Unit::Time),
+    Column::new("Orig Duration", Unit::Time),
+    Column::new("Style", Unit::Plain),
+    Column::new("PID", Unit::Plain),
+    Column::new("TID", Unit::Plain),
+    Column::new("NumGPUOps", Unit::Plain),
+    Column::new("Lvl", Unit::Plain),
+    Column::new("NumChild", Unit::Plain),
+    Column::new("RangeId", Unit::Plain),
+    Column::new("ParentId", Unit::Plain),
+    Column::new("RangeStack", Unit::Plain),
+];
+static SUM: [Column; 14] = [
+    Column::new("Range", Unit::Plain),
+    Column::new("Style", Unit::Plain),
+    Column::new("Total Proj Time", Unit::Time),
+    Column::new("Total Range Time", Unit::Time),
+    Column::new("Range Instances", Unit::Plain),
+    Column::new("Proj Avg", Unit::Time),
+    Column::new("Proj Med", Unit::Time),
+    Column::new("Proj Min", Unit::Time),
+    Column::new("Proj Max", Unit::Time),
+    Column::new("Proj StdDev", Unit::Time),
+    Column::new("Total GPU Ops", Unit::Plain),
+    Column::new("Avg GPU Ops", Unit::Plain),
+    Column::new("Avg Range Lvl", Unit::Plain),
+    Column::new("Avg Num Child", Unit::Plain),
+];
+
+/// The ranges of a trace that can own GPU work, those that began and ended on one thread, as spans.
+fn owners(nvtx: &NvtxRanges) -> (Vec<&NvtxRange>, Vec<Span>) {
+    let ranges: Vec<&NvtxRange> = nvtx.ranges.iter().filter(|range| !range.crosses_threads).collect();
+    let span = |range: &&NvtxRange| Span {
+        id: range.id,
+        start: range.start,
+        end: range.end.unwrap_or(nvtx.last_range),
+        thread: range.thread,
+    };
+    let spans = ranges.iter().map(span).collect();
+    (ranges, spans)
+}
+
+/// What identifies a launch: its thread and when it was.
+fn span_of(call: &ApiCall, thread: GlobalId) -> Span {
+    Span { id: call.correlation.unwrap_or_default(), start: call.start, end: call.end, thread }
+}
+
+/// The kernels of one launch: one, or all those of a graph.
+struct Launched {
+    span: Span,
+    /// Name ids and durations.
+    kernels: Vec<(i64, i64)>,
+}
+
+/// All kernels of a row of `nvtx_kern_sum`.
+#[derive(Default)]
+struct Owned {
+    ranges: FxHashSet<usize>,
+    kernels: u64,
+    durations: Vec<i64>,
+}
+
+/// What a row of `nvtx_kern_sum` is about: the range, the launching thread, the name id of the kernel.
+type Key = (Option<(Name, RangeStyle)>, Option<GlobalId>, i64);
+
+/// `nvtx_kern_sum`: a kernel counts for every range that contains its launch, and without a range when none does.
+pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
+    trace.require(&KERNEL)?;
+    let nvtx = trace.nvtx_ranges()?;
+    let launches = Launches::read(trace)?;
+    let mut groups: FxHashMap<Key, Owned> = FxHashMap::default();
+    let work = kernels_by_launch(trace, names, &launches, |name, duration| {
+        let owned = groups.entry((None, None, name)).or_default();
+        owned.kernels += 1;
+        owned.durations.push(duration);
+    })?;
+    let (ranges, spans) = owners(&nvtx);
+    let calls: Vec<Span> = work.iter().map(|launch| launch.span).collect();
+    for_each_containing(&spans, &calls, |at, containing| {
+        let Launched { span, kernels } = &work[at];
+        for &(name, duration) in kernels {
+            if containing.is_empty() {
+                let owned = groups.entry((None, Some(span.thread), name)).or_default();
+                owned.kernels += 1;
+                owned.durations.push(duration);
+            }
+            for (before, &range) in containing.iter().enumerate() {
+                let key = |range: usize| (ranges[range].name, ranges[range].style);
+                let owned = groups.entry((Some(key(range)), Some(span.thread), name)).or_default();
+                owned.ranges.insert(range);
+                // Ranges of one name within each other count the kernel once, but its duration once each, as nsys does.
+                let again = containing[..before].iter().any(|&other| key(other) == key(range));
+                owned.kernels += u64::from(!again);
+                owned.durations.push(duration);
+            }
+        }
+    });
+    let by_text = merge_names(trace, &nvtx, groups)?;
+    trace.writing(|| {
+        sink.columns(&KERNELS)?;
+        for (key, ranges, kernels, summary) in by_text {
+            let KernelRow { range, pid, tid, kernel, style } = key;
+            sink.row(&[
+                range.into(),
+                style.map_or(Value::Absent, |style| Value::text(style.as_str())),
+                pid.into(),
+                tid.into(),
+                ranges.into(),
+                kernels.into(),
+                Value::Int(summary.total),
+                Value::Real(summary.mean),
+                Value::Real(summary.median),
+                summary.min.into(),
+                summary.max.into(),
+                Value::Real(summary.stddev),
+                kernel.into(),
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+/// All kernels by the call that launched them; `orphan` gets the name and duration of those whose call is unknown.
+fn kernels_by_launch(
+    trace: &Trace,
+    names: KernelName,
+    launches: &Launches,
+    mut orphan: impl FnMut(i64, i64),
+) -> Result<Vec<Launched>, Error> {
+    let mut index: FxHashMap<(GlobalId, i64), usize> = FxHashMap::default();
+    let mut work: Vec<Launched> = Vec::new();
+    let [first, second] = names.columns();
+    let columns = [need("start"), need("end"), want("correlationId"), want("globalPid"), first, second];
+    trace.scan(&KERNEL, &columns, |row| {
+        let name = row.int(4).or_else(|| row.int(5))?;
+        let duration = row.int(1)?.saturating_sub(row.int(0)?);
+        let call = launches.of(row.int(3).map(GlobalId), row.int(2));
+        let Some((call, thread)) = call.and_then(|call| Some((call, call.thread?))) else {
+            orphan(name, duration);
+            return Some(());
+        };
+        let key = (thread.process(), call.correlation?);
+        let at = *index.entry(key).or_insert(work.len());
+        if at == work.len() {
+            work.push(Launched { span: span_of(call, thread), kernels: Vec::new() });
+        }
+        work[at].kernels.push((name, duration));
+        Some(())
+    })?;
+    Ok(work)
+}
+
+/// What a row of `nvtx_kern_sum` is about, in texts; declared in the order in which rows are sorted.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct KernelRow {
+    range: Option<Arc<str>>,
+    pid: Option<i64>,
+    tid: Option<i64>,
+    kernel: Arc<str>,
+    style: Option<RangeStyle>,
+}
+
+/// Puts groups whose kernels have the same text together, and sorts as nsys does: by range, process and thread, then by
+/// largest total.
+fn merge_names(
+    trace: &Trace,
+    nvtx: &NvtxRanges,
+    groups: FxHashMap<Key, Owned>,
+) -> Result<Vec<(KernelRow, u64, u64, Summary)>, Error> {
+    let mut texts: FxHashMap<i64, Arc<str>> = FxHashMap::default();
+    let mut merged: FxHashMap<KernelRow, Owned> = FxHashMap::default();
+    for ((range, thread, kernel), owned) in groups {
+        let text = match texts.get(&kernel) {
+            Some(text) => text.clone(),
+            None => texts.entry(kernel).or_insert(trace.string_or_id(kernel)?).clone(),
+        };
+        let row = KernelRow {
+            range: range.map(|(name, _)| nvtx.names.text(name).clone()),
+            pid: thread.map(GlobalId::pid),
+            tid: thread.map(GlobalId::tid),
+            kernel: text,
+            style: range.map(|(_, style)| style),
+        };
+        let known = merged.entry(row).or_default();
+        known.ranges.extend(owned.ranges);
+        known.kernels += owned.kernels;
+        known.durations.extend(owned.durations);
+    }
+    let rows = merged.into_iter().filter_map(|(row, mut owned)| {
+        Some((row, owned.ranges.len() as u64, owned.kernels, Summary::of(&mut owned.durations)?))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_unstable_by(|(row, .., one), (other_row, .., other)| {
+        let key = |row: &KernelRow| (row.range.clone(), row.pid, row.tid);
+        key(row)
+            .cmp(&key(other_row))
+            .then_with(|| Reverse(one.total).cmp(&Reverse(other.total)))
+            .then_with(|| row.cmp(other_row))
+    });
+    Ok(rows)
+}
+
+/// The GPU work of one launch, or of all launches in a range.
+#[derive(Clone, Copy)]
+struct Extent {
+    start: i64,
+    end: i64,
+    launches: u64,
+}
+
+impl Extent {
+    fn join(&mut self, other: Extent) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.launches += other.launches;
+    }
+
+    fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// A range with GPU work.
+struct Projected {
+    range: NvtxRange,
+    span: Span,
+    extent: Extent,
+    level: usize,
+    children: i64,
+    parent: Option<i64>,
+    path: String,
+}
+
+/// When each launch's work ran, over kernels, copies and sets.
+fn extents(trace: &Trace, launches: &Launches) -> Result<Vec<(Span, Extent)>, Error> {
+    let mut index: FxHashMap<(GlobalId, i64), usize> = FxHashMap::default();
+    let mut extents: Vec<(Span, Extent)> = Vec::new();
+    let mut found = false;
+    let mut absence = None;
+    for table in [&KERNEL, &MEMCPY, &MEMSET] {
+        let columns = [need("start"), need("end"), want("correlationId"), want("globalPid")];
+        let scanned = trace.scan(table, &columns, |row| {
+            let (start, end) = (row.int(0)?, row.int(1)?);
+            let Some(call) = launches.of(row.int(3).map(GlobalId), row.int(2)) else {
+                return Some(());
+            };
+            let (thread, correlation) = (call.thread?, call.correlation?);
+            let at = *index.entry((thread.process(), correlation)).or_insert(extents.len());
+            // A graph launch is one operation, however many nodes it runs.
+            if at == extents.len() {
+                extents.push((span_of(call, thread), Extent { start, end, launches: 1 }));
+            } else {
+                extents[at].1.join(Extent { start, end, launches: 0 });
+            }
+            Some(())
+        });
+        match scanned {
+            Ok(()) => found = true,
+            Err(error) if error.is_no_table() => absence = absence.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match absence {
+        Some(error) if !found => Err(error),
+        _ => Ok(extents),
+    }
+}
+
+/// Every range with GPU work, in the order of that work.
+fn projected(trace: &Trace, nvtx: &NvtxRanges) -> Result<Vec<Projected>, Error> {
+    let launches = Launches::read(trace)?;
+    let extents = extents(trace, &launches)?;
+    let (ranges, spans) = owners(nvtx);
+    let calls: Vec<Span> = extents.iter().map(|(span, _)| *span).collect();
+    let mut work: Vec<Option<Extent>> = vec![None; spans.len()];
+    for_each_containing(&spans, &calls, |at, containing| {
+        let extent = extents[at].1;
+        for &range in containing {
+            match &mut work[range] {
+                Some(known) => known.join(extent),
+                none => *none = Some(extent),
+            }
+        }
+    });
+    let tree = Hierarchy::of(&spans);
+    let children = tree.sum_over_children(|child| i64::from(work[child].is_some()));
+    let rows = (0..spans.len()).filter_map(|at| {
+        Some(Projected {
+            range: *ranges[at],
+            span: spans[at],
+            extent: work[at]?,
+            level: tree.level(at),
+            children: children[at],
+            parent: tree.parent(at).map(|parent| spans[parent].id),
+            path: tree.path(&spans, at),
+        })
+    });
+    let mut rows: Vec<Projected> = rows.collect();
+    rows.sort_by_key(|row| (row.extent.start, Reverse(row.extent.duration()), row.span.id));
+    Ok(rows)
+}
+
+/// `nvtx_gpu_proj_trace`.
+pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let nvtx = trace.nvtx_ranges()?;
+    let rows = projected(trace, &nvtx)?;
+    trace.writing(|| {
+        sink.columns(&TRACE)?;
+        for row in rows {
+            sink.row(&[
+                nvtx.names.text(row.range.name).clone().into(),
+                row.extent.start.into(),
+                row.extent.duration().into(),
+                row.span.start.into(),
+                row.span.end.saturating_sub(row.span.start).into(),
+                Value::text(row.range.style.as_str()),
+                row.span.thread.pid().into(),
+                row.span.thread.tid().into(),
+                row.extent.launches.into(),
+                (row.level as u64).into(),
+                row.children.into(),
+                row.span.id.into(),
+                row.parent.into(),
+                Value::Text(row.path.into()),
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+/// All ranges of one name.
+#[derive(Default)]
+struct Instances {
+    projected: Vec<i64>,
+    original: i128,
+    launches: u64,
+    levels: usize,
+    children: i64,
+}
+
+/// `nvtx_gpu_proj_sum`.
+pub(super) fn sum(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let nvtx = trace.nvtx_ranges()?;
+    let mut groups: FxHashMap<(Name, RangeStyle), Instances> = FxHashMap::default();
+    for row in projected(trace, &nvtx)? {
+        let instances = groups.entry((row.range.name, row.range.style)).or_default();
+        instances.projected.push(row.extent.duration());
+        instances.original += i128::from(row.span.end) - i128::from(row.span.start);
+        instances.launches += row.extent.launches;
+        instances.levels += row.level;
+        instances.children += row.children;
+    }
+    let rows = groups.into_iter().filter_map(|((name, style), mut instances)| {
+        let summary = Summary::of(&mut instances.projected)?;
+        Some((nvtx.names.text(name).clone(), style, summary, instances))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by(|(name, style, one, _), (other_name, other_style, other, _)| {
+        (Reverse(one.total), name, style).cmp(&(Reverse(other.total), other_name, other_style))
+    });
+    trace.writing(|| {
+        sink.columns(&SUM)?;
+        for (name, style, summary, instances) in rows {
+            let mean = |sum: f64| Value::Real(sum / summary.count as f64);
+            sink.row(&[
+                name.into(),
+                Value::text(style.as_str()),
+                Value::Int(summary.total),
+                Value::Int(instances.original),
+                summary.count.into(),
+                Value::Real(summary.mean),
+                Value::Real(summary.median),
+                summary.min.into(),
+                summary.max.into(),
+                Value::Real(summary.stddev),
+                instances.launches.into(),
+                mean(instances.launches as f64),
+                mean(instances.levels as f64),
+                mean(instances.children as f64),
+            ])?;
+        }
+        Ok(())
+    })
+}

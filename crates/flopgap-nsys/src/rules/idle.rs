@@ -1,0 +1,256 @@
+//! When GPUs did nothing, or little.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::ROWS;
+use crate::report::{Column, Sink, Unit, Value};
+use crate::tables::{KERNEL, MEMCPY, MEMSET, OVERHEAD};
+use crate::trace::{need, want};
+use crate::{Error, GlobalId, Trace};
+
+static GAPS: [Column; 6] = [
+    Column::new("Row#", Unit::Plain),
+    Column::new("Duration", Unit::Time),
+    Column::new("Start", Unit::Time),
+    Column::new("PID", Unit::Plain),
+    Column::new("Device ID", Unit::Plain),
+    Column::new("Context ID", Unit::Plain),
+];
+static UTILISATION: [Column; 7] = [
+    Column::new("Row#", Unit::Plain),
+    Column::new("In-Use", Unit::Percent),
+    Column::new("Duration", Unit::Time),
+    Column::new("Start", Unit::Time),
+    Column::new("PID", Unit::Plain),
+    Column::new("Device ID", Unit::Plain),
+    Column::new("Context ID", Unit::Plain),
+];
+
+/// A gap is longer than this, in nanoseconds.
+const GAP: i64 = 500_000_000;
+/// Into how many parts the time of a GPU is cut.
+const CHUNKS: i64 = 30;
+/// A part is listed when it was in use for less than this, in percent.
+const THRESHOLD: f64 = 50.0;
+
+/// The work of one process on one GPU.
+#[derive(Default)]
+struct Work {
+    /// Start and end of each kernel, copy and set, in the order of starts.
+    busy: Vec<(i64, i64)>,
+    /// Their CUDA context, while it is one.
+    context: Option<i64>,
+    contexts: bool,
+}
+
+impl Work {
+    /// From the first start to the last end.
+    fn extent(&self) -> Option<(i64, i64)> {
+        Some((self.busy.first()?.0, self.busy.iter().map(|(_, end)| *end).max()?))
+    }
+
+    fn context(&self) -> Value {
+        self.context.filter(|_| !self.contexts).into()
+    }
+}
+
+/// The work on each GPU by process and device.
+fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
+    let mut devices: BTreeMap<(Option<i64>, i64), Work> = BTreeMap::new();
+    let mut absence = None;
+    for table in [&KERNEL, &MEMCPY, &MEMSET] {
+        let columns = [need("start"), need("end"), need("deviceId"), need("contextId"), want("globalPid")];
+        let found = trace.scan(table, &columns, |row| {
+            let (start, end, device, context) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
+            // nsys leaves out what carries no valid time.
+            if start > 0 && end >= start {
+                let work = devices.entry((row.int(4).map(|pid| GlobalId(pid).pid()), device)).or_default();
+                work.busy.push((start, end));
+                work.contexts |= work.context.is_some_and(|known| known != context);
+                work.context = Some(context);
+            }
+            Some(())
+        });
+        match found {
+            Err(error) if !error.is_no_table() => return Err(error),
+            Err(error) => absence = absence.or(Some(error)),
+            Ok(()) => {}
+        }
+    }
+    if devices.is_empty()
+        && let Some(error) = absence
+    {
+        return Err(error);
+    }
+    for work in devices.values_mut() {
+        work.busy.sort_unstable();
+    }
+    Ok(devices)
+}
+
+/// When the profiler itself held a process up, by process id: nobody else's gaps.
+fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
+    let mut rows = Vec::new();
+    let columns = [need("start"), need("end"), need("globalTid"), need("nameId")];
+    let found = trace.scan(&OVERHEAD, &columns, |row| {
+        rows.push((GlobalId(row.int(2)?).pid(), row.int(0)?, row.int(1)?, row.int(3)?));
+        Some(())
+    });
+    match found {
+        Err(error) if !error.is_absence() => return Err(error),
+        _ => {}
+    }
+    let mut intervals = Vec::new();
+    for (pid, start, end, name) in rows {
+        if trace.string_or_id(name)?.starts_with("CUDA profiling") {
+            intervals.push((pid, start, end));
+        }
+    }
+    Ok(intervals)
+}
+
+/// `gpu_gaps`.
+pub(super) fn gaps(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let profiler = profiler(trace)?;
+    let mut found = Vec::new();
+    for ((pid, device), mut work) in work(trace)? {
+        let Some((first, last)) = work.extent() else { continue };
+        let own = profiler.iter().filter(|(other, ..)| Some(*other) == pid);
+        let clipped = own.map(|(_, start, end)| ((*start).max(first), (*end).min(last)));
+        let clipped: Vec<(i64, i64)> = clipped.filter(|(start, end)| start < end).collect();
+        work.busy.extend(clipped);
+        work.busy.sort_unstable();
+        let mut until = first;
+        for &(start, end) in &work.busy {
+            let gap = start.saturating_sub(until);
+            if gap > GAP {
+                found.push((gap, until, pid, device, work.context()));
+            }
+            until = until.max(end);
+        }
+    }
+    found.sort_by_key(|(gap, start, pid, device, _)| (Reverse(*gap), *start, *pid, *device));
+    trace.writing(|| {
+        sink.columns(&GAPS)?;
+        for (row, (gap, start, pid, device, context)) in (1_u64..).zip(found.into_iter().take(ROWS)) {
+            sink.row(&[row.into(), gap.into(), start.into(), pid.into(), device.into(), context])?;
+        }
+        Ok(())
+    })
+}
+
+/// Consecutive parts of the time of a GPU with little use.
+struct Idle {
+    used: i128,
+    duration: i64,
+    start: i64,
+    last_chunk: usize,
+    pid: Option<i64>,
+    device: i64,
+    context: Value,
+}
+
+impl Idle {
+    fn percent(&self) -> f64 {
+        self.used as f64 * 100.0 / self.duration as f64
+    }
+}
+
+/// `gpu_time_util`: work that overlaps in time adds up, so that a part may be in use for more than 100%.
+pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let mut found: Vec<Idle> = Vec::new();
+    for ((pid, device), work) in work(trace)? {
+        let Some((first, last)) = work.extent() else { continue };
+        let mut parts: Vec<Idle> = Vec::new();
+        for (chunk, (start, end, used)) in chunks(&work.busy, first, last).into_iter().enumerate() {
+            let duration = end - start;
+            if duration <= 0 || used as f64 * 100.0 / duration as f64 >= THRESHOLD {
+                continue;
+            }
+            match parts.last_mut().filter(|part| part.last_chunk + 1 == chunk) {
+                Some(part) => {
+                    part.used += used;
+                    part.duration += duration;
+                    part.last_chunk = chunk;
+                }
+                None => parts.push(Idle {
+                    used,
+                    duration,
+                    start,
+                    last_chunk: chunk,
+                    pid,
+                    device,
+                    context: work.context(),
+                }),
+            }
+        }
+        found.extend(parts);
+    }
+    found.sort_by(|one, other| {
+        one.percent().total_cmp(&other.percent()).then_with(|| one.start.cmp(&other.start))
+    });
+    trace.writing(|| {
+        sink.columns(&UTILISATION)?;
+        for (row, part) in (1_u64..).zip(found.into_iter().take(ROWS)) {
+            sink.row(&[
+                row.into(),
+                Value::Real(part.percent()),
+                part.duration.into(),
+                part.start.into(),
+                part.pid.into(),
+                part.device.into(),
+                part.context,
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+/// The time from `first` to `last` in equal parts: start, end, and how much work lies in each.
+fn chunks(busy: &[(i64, i64)], first: i64, last: i64) -> Vec<(i64, i64, i128)> {
+    let total = last.saturating_sub(first);
+    let size = (total / CHUNKS + i64::from(total % CHUNKS != 0)).max(1);
+    let mut chunks = Vec::new();
+    let mut start = first;
+    while start < last {
+        let end = start.saturating_add(size).min(last);
+        chunks.push((start, end, 0));
+        start = end;
+    }
+    for &(start, end) in busy {
+        let from = usize::try_from((start - first) / size).unwrap_or_default();
+        for (chunk_start, chunk_end, used) in chunks.iter_mut().skip(from) {
+            if *chunk_start >= end {
+                break;
+            }
+            *used += i128::from(end.min(*chunk_end)) - i128::from(start.max(*chunk_start));
+        }
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// No nanosecond of work is lost or counted twice, and the parts tile the time.
+        #[test]
+        fn chunks_hold_all_the_work(
+            raw in proptest::collection::vec((1_i64..10_000, 0_i64..3_000), 1..40)
+        ) {
+            let mut busy: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
+            busy.sort_unstable();
+            let first = busy[0].0;
+            let last = busy.iter().map(|(_, end)| *end).max().unwrap();
+            let chunks = chunks(&busy, first, last);
+            prop_assert!(chunks.len() <= 30);
+            prop_assert!(chunks.windows(2).all(|pair| pair[0].1 == pair[1].0));
+            let work: i64 = busy.iter().map(|(start, end)| end - start).sum();
+            prop_assert_eq!(chunks.iter().map(|(.., used)| *used).sum::<i128>(), i128::from(work));
+        }
+    }
+}

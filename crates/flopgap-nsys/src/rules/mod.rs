@@ -1,0 +1,128 @@
+//! nsys's expert rules: what a trace holds that could be faster.
+
+mod idle;
+mod sync;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Sink, Trace};
+
+/// How many rows nsys lists of each finding.
+const ROWS: usize = 50;
+
+/// A rule of `nsys analyze`, with its default thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// Asynchronous copies from or to pageable memory, which are not asynchronous.
+    CudaMemcpyAsync,
+    /// Synchronous copies that hold the host up.
+    CudaMemcpySync,
+    /// Synchronous sets of pinned or managed memory.
+    CudaMemsetSync,
+    /// Calls that wait for a whole device or stream.
+    CudaApiSync,
+    /// Stretches of more than half a second in which a GPU did nothing.
+    GpuGaps,
+    /// Stretches in which a GPU was busy less than half of the time.
+    GpuTimeUtil,
+}
+
+impl Rule {
+    /// Every rule there is, in nsys's order.
+    pub const ALL: [Rule; 6] = [
+        Rule::CudaMemcpyAsync,
+        Rule::CudaMemcpySync,
+        Rule::CudaMemsetSync,
+        Rule::CudaApiSync,
+        Rule::GpuGaps,
+        Rule::GpuTimeUtil,
+    ];
+
+    /// nsys's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::CudaMemcpyAsync => "cuda_memcpy_async",
+            Rule::CudaMemcpySync => "cuda_memcpy_sync",
+            Rule::CudaMemsetSync => "cuda_memset_sync",
+            Rule::CudaApiSync => "cuda_api_sync",
+            Rule::GpuGaps => "gpu_gaps",
+            Rule::GpuTimeUtil => "gpu_time_util",
+        }
+    }
+
+    /// What its findings mean, and what helps.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Rule::CudaMemcpyAsync => {
+                "These asynchronous copies use pageable host memory, so the call waits for them; allocate the host side \
+                 pinned (cudaMallocHost, pin_memory=True)."
+            }
+            Rule::CudaMemcpySync => {
+                "These copies hold the calling thread up until they are done; use cudaMemcpyAsync with pinned memory."
+            }
+            Rule::CudaMemsetSync => {
+                "These sets of host memory hold the calling thread up; use cudaMemsetAsync."
+            }
+            Rule::CudaApiSync => {
+                "These calls wait for all work of a device or stream; wait for an event instead where only some of it is needed."
+            }
+            Rule::GpuGaps => {
+                "The GPU did nothing for long here: look for work of the host that could run at the same time."
+            }
+            Rule::GpuTimeUtil => {
+                "The GPU was busy for little of this time: the host may be too slow to launch, or waits too often."
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no rule is called `{text}`; there are {}", Rule::ALL.map(Rule::name).join(", "))]
+pub struct UnknownRule {
+    text: String,
+}
+
+impl FromStr for Rule {
+    type Err = UnknownRule;
+
+    fn from_str(text: &str) -> Result<Rule, UnknownRule> {
+        let found = Rule::ALL.into_iter().find(|rule| rule.name() == text);
+        found.ok_or_else(|| UnknownRule { text: text.to_owned() })
+    }
+}
+
+impl Trace {
+    /// Applies a rule: the rows that it found, worst first, at most the 50 that nsys lists. No rows: nothing to improve.
+    ///
+    /// ```
+    /// use flopgap_nsys::{ReportTable, Rule, Trace};
+    ///
+    /// fn idle(trace: &Trace) -> Result<bool, flopgap_nsys::Error> {
+    ///     let mut gaps = ReportTable::default();
+    ///     trace.rule(Rule::GpuGaps, &mut gaps)?;
+    ///     Ok(!gaps.rows.is_empty())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the rule looks at.
+    pub fn rule(&self, rule: Rule, sink: &mut dyn Sink) -> Result<(), Error> {
+        match rule {
+            Rule::CudaMemcpyAsync => sync::pageable_copies(self, sink),
+            Rule::CudaMemcpySync => sync::waiting_copies(self, sink),
+            Rule::CudaMemsetSync => sync::waiting_sets(self, sink),
+            Rule::CudaApiSync => sync::waiting_calls(self, sink),
+            Rule::GpuGaps => idle::gaps(self, sink),
+            Rule::GpuTimeUtil => idle::utilisation(self, sink),
+        }
+    }
+}

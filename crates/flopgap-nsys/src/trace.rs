@@ -1,0 +1,323 @@
+//! An export, opened.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{Error, Schema};
+
+/// The first bytes of every `SQLite` database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// An Nsight Systems export, open for reading.
+///
+/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no lock is taken.
+///
+/// ```no_run
+/// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
+/// let mut busy = 0;
+/// trace.kernels(|kernel| busy += kernel.end - kernel.start)?;
+/// println!("{busy} ns in kernels");
+/// # Ok::<(), flopgap_nsys::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trace {
+    path: PathBuf,
+    connection: Connection,
+    schema: Schema,
+    warnings: RefCell<Vec<Warning>>,
+}
+
+/// Rows that could not be used, or were strange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The table they are in.
+    pub table: String,
+    /// How many there are.
+    pub rows: u64,
+    /// The rowid of the first.
+    pub first: i64,
+    /// What is wrong with them.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = if self.rows == 1 { "row" } else { "rows" };
+        write!(f, "{}: {} {rows} (the first is row {}) {}", self.table, self.rows, self.first, self.what)
+    }
+}
+
+impl Trace {
+    /// Opens an export of `nsys export --type sqlite`.
+    ///
+    /// # Errors
+    /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
+    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]), or was not written by nsys
+    /// ([`Error::NotAnExport`]).
+    pub fn open(path: &Path) -> Result<Trace, Error> {
+        check_file(path)?;
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
+        let connection = Connection::open_with_flags(uri(path)?, flags).map_err(sqlite)?;
+        let schema = Schema::probe(&connection).map_err(sqlite)?;
+        if !schema.is_export() {
+            return Err(Error::NotAnExport { path: path.to_owned() });
+        }
+        Ok(Trace { path: path.to_owned(), connection, schema, warnings: RefCell::default() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its tables and columns.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What was strange in the rows read so far.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.warnings.borrow().clone()
+    }
+
+    /// The text of a row of `StringIds`; none when there is no such row.
+    pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
+        if self.schema.table("StringIds").is_none() {
+            return Ok(None);
+        }
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT value FROM StringIds WHERE id = ?1")
+            .map_err(|source| self.sqlite(source))?;
+        let mut rows = statement.query([id]).map_err(|source| self.sqlite(source))?;
+        let row = rows.next().map_err(|source| self.sqlite(source))?;
+        let value = row.map(|row| row.get_ref(0)).transpose().map_err(|source| self.sqlite(source))?;
+        Ok(value.and_then(|value| match value {
+            ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
+            _ => None,
+        }))
+    }
+
+    /// The text of a row of `StringIds`, or a text that says which id has none.
+    pub(crate) fn string_or_id(&self, id: i64) -> Result<Arc<str>, Error> {
+        Ok(self.string(id)?.unwrap_or_else(|| format!("[unknown string {id}]").into()))
+    }
+
+    /// Calls `visit` with every row of a table, in the order of the file.
+    ///
+    /// A visitor that returns nothing could not use the row: such rows are counted as a warning. Optional columns that the
+    /// export does not have are NULL.
+    pub(crate) fn scan(
+        &self,
+        table: &TableSpec,
+        columns: &[Column],
+        mut visit: impl FnMut(&Row<'_>) -> Option<()>,
+    ) -> Result<(), Error> {
+        let name = self.require(table)?;
+        let mut sql = String::from("SELECT rowid");
+        for column in columns {
+            if self.schema.has(table.name, column.name) {
+                let _ = write!(sql, ", \"{}\"", column.name);
+            } else if column.required {
+                return Err(Error::NoColumn {
+                    path: self.path.clone(),
+                    table: table.name,
+                    column: column.name,
+                });
+            } else {
+                sql.push_str(", NULL");
+            }
+        }
+        let _ = write!(sql, " FROM \"{name}\"");
+        let mut statement = self.connection.prepare(&sql).map_err(|source| self.sqlite(source))?;
+        let mut rows = statement.query([]).map_err(|source| self.sqlite(source))?;
+        let (mut unusable, mut strange) = (Tally::default(), Tally::default());
+        while let Some(row) = rows.next().map_err(|source| self.sqlite(source))? {
+            let row = Row { row, mistyped: Cell::new(false) };
+            if visit(&row).is_none() {
+                unusable.add(row.id());
+            } else if row.mistyped.get() {
+                strange.add(row.id());
+            }
+        }
+        self.warn(name, &unusable, "without the numbers it needs: left out");
+        self.warn(
+            name,
+            &strange,
+            "with text or a fraction where a whole number belongs: that value was ignored",
+        );
+        Ok(())
+    }
+
+    /// The name of a table in this export.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when there is none.
+    pub(crate) fn require(&self, table: &TableSpec) -> Result<&str, Error> {
+        let found = self.schema.table(table.name);
+        found.ok_or_else(|| Error::NoTable { path: self.path.clone(), table: table.name, what: table.holds })
+    }
+
+    pub(crate) fn warn(&self, table: &str, tally: &Tally, what: &'static str) {
+        if tally.rows == 0 {
+            return;
+        }
+        let warning = Warning { table: table.to_owned(), rows: tally.rows, first: tally.first, what };
+        let mut warnings = self.warnings.borrow_mut();
+        // Several reports may read one table: it is told once.
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    fn sqlite(&self, source: rusqlite::Error) -> Error {
+        Error::Sqlite { path: self.path.clone(), source }
+    }
+}
+
+/// How many rows were strange, and which first.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    rows: u64,
+    first: i64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, rowid: i64) {
+        if self.rows == 0 {
+            self.first = rowid;
+        }
+        self.rows += 1;
+    }
+}
+
+/// A table that nsys may have written.
+#[derive(Debug)]
+pub(crate) struct TableSpec {
+    pub(crate) name: &'static str,
+    /// What it holds, to complete "the trace does not contain".
+    pub(crate) holds: &'static str,
+}
+
+/// A column to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    name: &'static str,
+    required: bool,
+}
+
+/// A column without which the rows mean nothing.
+pub(crate) const fn need(name: &'static str) -> Column {
+    Column { name, required: true }
+}
+
+/// A column that older exports lack.
+pub(crate) const fn want(name: &'static str) -> Column {
+    Column { name, required: false }
+}
+
+/// One row of a scan; columns count from 0 as they were asked for.
+pub(crate) struct Row<'a> {
+    row: &'a rusqlite::Row<'a>,
+    mistyped: Cell<bool>,
+}
+
+impl Row<'_> {
+    /// The rowid.
+    pub(crate) fn id(&self) -> i64 {
+        self.row.get_ref(0).ok().and_then(|value| value.as_i64().ok()).unwrap_or_default()
+    }
+
+    /// The integer in a column; nothing when it is NULL or not an integer.
+    pub(crate) fn int(&self, column: usize) -> Option<i64> {
+        match self.row.get_ref(column + 1) {
+            Ok(ValueRef::Integer(value)) => Some(value),
+            Ok(ValueRef::Null) | Err(_) => None,
+            Ok(_) => {
+                self.mistyped.set(true);
+                None
+            }
+        }
+    }
+
+    /// The text in a column; nothing when it is NULL or not UTF-8.
+    pub(crate) fn text(&self, column: usize) -> Option<&str> {
+        match self.row.get_ref(column + 1) {
+            Ok(ValueRef::Text(bytes)) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Refuses what `SQLite` would explain badly, or would read as something else than what is on disk.
+fn check_file(path: &Path) -> Result<(), Error> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let not = |what: &str| Error::NotADatabase { path: path.to_owned(), what: what.to_owned() };
+    let mut file = File::open(path).map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    if metadata.is_dir() {
+        return Err(io(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    let mut header = Vec::with_capacity(100);
+    file.by_ref().take(100).read_to_end(&mut header).map_err(io)?;
+    if !header.starts_with(MAGIC) {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        return Err(if ["nsys-rep", "qdrep", "qdstrm"].contains(&extension) {
+            Error::NotExported { path: path.to_owned() }
+        } else if header.is_empty() {
+            not("the file is empty")
+        } else if header.iter().all(|byte| *byte == 0) {
+            not("its header is all zeros: the export was interrupted")
+        } else {
+            not("it does not begin with SQLite's header")
+        });
+    }
+    if header.len() < 100 {
+        return Err(Error::Truncated { path: path.to_owned(), expected: 100, found: metadata.len() });
+    }
+    let page_size = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    // The page count is only valid when it was written together with the change counter.
+    if number(24) == number(92) {
+        let expected = page_size * u64::from(number(28));
+        if metadata.len() < expected {
+            return Err(Error::Truncated { path: path.to_owned(), expected, found: metadata.len() });
+        }
+    }
+    for suffix in ["-journal", "-wal"] {
+        let mut journal = path.as_os_str().to_owned();
+        journal.push(suffix);
+        let journal = PathBuf::from(journal);
+        if journal.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+            return Err(Error::Journal { path: path.to_owned(), journal });
+        }
+    }
+    Ok(())
+}
+
+/// The URI under which `SQLite` opens a file without locks, side files or writes.
+fn uri(path: &Path) -> Result<String, Error> {
+    let absolute = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let mut uri = String::from("file:");
+    for &byte in absolute.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri.push_str("?mode=ro&immutable=1");
+    Ok(uri)
+}

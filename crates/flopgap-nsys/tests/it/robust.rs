@@ -1,0 +1,261 @@
+//! Bad input: exact messages, no panic, and the file as it was.
+
+use std::fs;
+use std::path::Path;
+
+use flopgap_nsys::{Error, Report, ReportKind, ReportTable, Trace};
+use rusqlite::Connection;
+
+use crate::support::{TRACES, Unpacked, printed};
+
+fn message(path: &Path) -> (String, Option<&'static str>) {
+    let error = Trace::open(path).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(&path.display().to_string()), "{text}");
+    (text[path.display().to_string().len()..].to_owned(), error.hint())
+}
+
+#[test]
+fn what_is_not_an_export_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    assert_eq!(message(&write("a.sqlite", b"")).0, ": not an SQLite database (the file is empty)");
+    assert_eq!(
+        message(&write("b.sqlite", &[0; 4096])).0,
+        ": not an SQLite database (its header is all zeros: the export was interrupted)"
+    );
+    assert_eq!(
+        message(&write("c.sqlite", b"{}")).0,
+        ": not an SQLite database (it does not begin with SQLite's header)"
+    );
+    let (text, hint) = message(&write("d.nsys-rep", b"QDSTRM"));
+    assert_eq!(text, ": this is a recording of Nsight Systems, not its SQLite export");
+    assert!(hint.unwrap().contains("nsys export --type sqlite"));
+    assert!(message(&folder.path().join("missing.sqlite")).0.contains("No such file"));
+    assert!(matches!(Trace::open(folder.path()), Err(Error::Io { .. })));
+    assert!(matches!(
+        Trace::open(&write("e.sqlite", b"SQLite format 3\0...")),
+        Err(Error::Truncated { expected: 100, found: 19, .. })
+    ));
+
+    let other = folder.path().join("other.sqlite");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
+    assert!(message(&other).0.contains("not an export of Nsight Systems"));
+}
+
+#[test]
+fn a_truncated_export_is_refused() {
+    let unpacked = Unpacked::new("streams_domains");
+    let bytes = fs::read(unpacked.path()).unwrap();
+    fs::write(unpacked.path(), &bytes[..bytes.len() / 2]).unwrap();
+    let (text, _) = message(&unpacked.path());
+    assert_eq!(
+        text,
+        format!(": truncated: the header promises {} bytes, the file has {}", bytes.len(), bytes.len() / 2)
+    );
+}
+
+#[test]
+fn a_journal_beside_it_is_refused() {
+    let unpacked = Unpacked::new("streams_domains");
+    for suffix in ["-wal", "-journal"] {
+        let mut journal = unpacked.path().into_os_string();
+        journal.push(suffix);
+        fs::write(&journal, b"half a page").unwrap();
+        assert!(message(&unpacked.path()).0.contains("lies beside it"));
+        fs::remove_file(&journal).unwrap();
+    }
+    unpacked.open();
+}
+
+#[test]
+fn reading_changes_nothing_and_leaves_nothing() {
+    let unpacked = Unpacked::new("small_forward");
+    // Every character that a URI would take for something else.
+    let odd = unpacked.path().with_file_name("a b?c#d%20&é'.sqlite");
+    fs::rename(unpacked.path(), &odd).unwrap();
+    let before = fs::read(&odd).unwrap();
+    let trace = Trace::open(&odd).unwrap();
+    for kind in ReportKind::ALL {
+        printed(&trace, kind.name());
+    }
+    assert_eq!(trace.warnings(), []);
+    drop(trace);
+    assert_eq!(fs::read(&odd).unwrap(), before);
+    let files = fs::read_dir(odd.parent().unwrap()).unwrap().count();
+    assert_eq!(files, 1, "side files were left");
+}
+
+#[test]
+fn tables_are_found_under_their_later_names_and_columns_may_be_missing() {
+    let unpacked = Unpacked::new("streams_domains");
+    let before = printed(&unpacked.open(), "cuda_gpu_trace").unwrap();
+    let summary = printed(&unpacked.open(), "nvtx_kern_sum").unwrap();
+    let connection = Connection::open(unpacked.path()).unwrap();
+    connection
+        .execute_batch(
+            "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO CUPTI_ACTIVITY_KIND_KERNEL_V2;
+             ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL_V2 DROP COLUMN globalPid;
+             ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL_V2 DROP COLUMN greenContextId;
+             DROP TABLE ENUM_CUDA_MEMCPY_OPER;
+             DROP TABLE TARGET_INFO_CUDA_DEVICE;",
+        )
+        .unwrap();
+    drop(connection);
+    let trace = unpacked.open();
+    assert_eq!(trace.schema().table("CUPTI_ACTIVITY_KIND_KERNEL"), Some("CUPTI_ACTIVITY_KIND_KERNEL_V2"));
+    assert_eq!(printed(&trace, "cuda_gpu_trace").unwrap(), before);
+    // One process made all calls: kernels that do not say whose they are, are its.
+    assert_eq!(printed(&trace, "nvtx_kern_sum").unwrap(), summary);
+}
+
+#[test]
+fn an_absent_table_or_column_is_told() {
+    let unpacked = Unpacked::new("nvtx_only");
+    let trace = unpacked.open();
+    let mut table = ReportTable::default();
+    let error = trace.report(Report::of(ReportKind::CudaGpuKernSum), &mut table).unwrap_err();
+    assert!(error.is_absence());
+    assert!(error.to_string().ends_with(
+        "nvtx_only.sqlite: does not contain CUDA kernel data (no table CUPTI_ACTIVITY_KIND_KERNEL)"
+    ));
+    assert_eq!(
+        table,
+        ReportTable::default(),
+        "nothing is written before it is known that there is something"
+    );
+
+    let unpacked = Unpacked::new("streams_domains");
+    let connection = Connection::open(unpacked.path()).unwrap();
+    connection.execute_batch("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX").unwrap();
+    drop(connection);
+    let trace = unpacked.open();
+    let error = trace.report(Report::of(ReportKind::CudaGpuTrace), &mut table).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("the table CUPTI_ACTIVITY_KIND_KERNEL of this export has no column gridX")
+    );
+    assert!(printed(&trace, "cuda_gpu_kern_sum").is_some(), "others do not need it");
+}
+
+#[test]
+fn strange_rows_are_counted_and_named() {
+    let unpacked = Unpacked::new("streams_domains");
+    let connection = Connection::open(unpacked.path()).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE rowid = 7;
+             UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 999999 WHERE rowid = 8;
+             UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 'many' WHERE rowid = 9;
+             UPDATE NVTX_EVENTS SET end = NULL WHERE rowid = 8;
+             UPDATE NVTX_EVENTS SET end = start - 5 WHERE rowid = 9;
+             UPDATE NVTX_EVENTS SET start = -100, end = -40 WHERE rowid = 10;",
+        )
+        .unwrap();
+    drop(connection);
+    let trace = unpacked.open();
+    for kind in ReportKind::ALL {
+        printed(&trace, kind.name());
+    }
+    let warnings: Vec<String> = trace.warnings().iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.contains(
+            &"CUPTI_ACTIVITY_KIND_KERNEL: 1 row (the first is row 7) without the numbers it needs: left out"
+                .to_owned()
+        )
+    );
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning.contains("row 9) with text or a fraction where a whole number")),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning.starts_with("NVTX_EVENTS: 1 row (the first is row 9) that end"))
+    );
+    assert_eq!(warnings.len(), 3, "each is told once, whatever reads the table: {warnings:?}");
+    let kernels = printed(&trace, "cuda_gpu_kern_sum").unwrap();
+    assert!(kernels.iter().any(|row| row[8] == "[unknown string 999999]"));
+    let total: u64 = kernels[1..].iter().map(|row| row[2].parse::<u64>().unwrap()).sum();
+    assert_eq!(total, 50);
+}
+
+/// Ranges of equal span on one thread: nsys makes them each other's parent, and loses both with all below them.
+#[test]
+fn equal_spans_keep_their_place_in_the_tree() {
+    let unpacked = Unpacked::new("streams_domains");
+    let connection = Connection::open(unpacked.path()).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE NVTX_EVENTS SET start = (SELECT start FROM NVTX_EVENTS WHERE rowid = 8),
+                               end = (SELECT end FROM NVTX_EVENTS WHERE rowid = 8) WHERE rowid = 9",
+        )
+        .unwrap();
+    drop(connection);
+    let tree = printed(&unpacked.open(), "nvtx_pushpop_trace").unwrap();
+    let stack = |id: &str| tree.iter().find(|row| row[10] == id).map(|row| row[12].clone());
+    assert_eq!(stack("8").as_deref(), Some(":8"));
+    assert_eq!(stack("9").as_deref(), Some(":8:9"));
+    assert_eq!(stack("10").as_deref(), Some(":8:9:10"));
+}
+
+/// A call that was recorded a second time with its backtrace launches its kernels once.
+#[test]
+fn calls_with_backtraces_count_once() {
+    let unpacked = Unpacked::new("streams_domains");
+    let reports = ["cuda_kern_exec_sum", "nvtx_kern_sum", "nvtx_gpu_proj_sum"];
+    let before = reports.map(|report| printed(&unpacked.open(), report).unwrap());
+    let connection = Connection::open(unpacked.path()).unwrap();
+    connection
+        .execute_batch(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
+             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+        )
+        .unwrap();
+    drop(connection);
+    assert_eq!(reports.map(|report| printed(&unpacked.open(), report).unwrap()), before);
+}
+
+/// Damage anywhere gives an error or a report, never a panic.
+#[test]
+fn damaged_pages_do_not_panic() {
+    let unpacked = Unpacked::new("streams_domains");
+    let bytes = fs::read(unpacked.path()).unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 1).unwrap_or(usize::MAX)
+    };
+    for _ in 0..40 {
+        let mut damaged = bytes.clone();
+        for _ in 0..30 {
+            let at = 100 + random() % (damaged.len() - 100);
+            damaged[at] = u8::try_from(random() % 256).unwrap();
+        }
+        fs::write(unpacked.path(), &damaged).unwrap();
+        let Ok(trace) = Trace::open(&unpacked.path()) else { continue };
+        for kind in ReportKind::ALL {
+            let mut table = ReportTable::default();
+            let _ = trace.report(Report::of(*kind), &mut table);
+        }
+    }
+}
+
+#[test]
+fn every_trace_says_which_nsys_wrote_it() {
+    for name in TRACES {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        assert_eq!(trace.schema().version.as_deref(), Some("3.20.3"));
+        assert_eq!(trace.schema().product.as_deref(), Some("2025.3.2.0"));
+    }
+}
