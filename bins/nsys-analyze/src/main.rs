@@ -1,5 +1,6 @@
 //! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
 
+mod kernels;
 mod output;
 mod rules;
 mod stats;
@@ -28,6 +29,8 @@ enum Command {
     Stats(stats::Arguments),
     /// The expert rules of `nsys analyze`: what could be faster.
     Rules(rules::Arguments),
+    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share.
+    Kernels(kernels::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     flopgap_cli::run(PROGRAM, || match arguments.command {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments),
     })
 }
 

@@ -75,6 +75,14 @@ pub enum Error {
         /// The column.
         column: &'static str,
     },
+    /// No NVTX range has this name.
+    #[error("{}: no NVTX range is called `{range}`", path.display())]
+    NoRange {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        range: String,
+    },
     /// `SQLite` could not read a page or a row.
     #[error("{}: {source}", path.display())]
     Sqlite {
@@ -103,6 +111,9 @@ impl Error {
             Error::NoTable { .. } => {
                 Some("profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`")
             }
+            Error::NoRange { .. } => Some(
+                "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges; name them with their domain, or without `:`",
+            ),
             Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
             Error::Io { .. } => None,
         }
@@ -115,6 +126,6 @@ impl Error {
 
     /// Whether the trace is sound but what was asked for is not in it.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Error::NoTable { .. } | Error::NoColumn { .. })
+        matches!(self, Error::NoTable { .. } | Error::NoColumn { .. } | Error::NoRange { .. })
     }
 }

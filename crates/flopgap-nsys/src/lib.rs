@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod attribution;
 mod containment;
 mod error;
 mod hierarchy;

@@ -183,3 +183,44 @@ fn rules_print_what_nsys_analyze_prints() {
     assert_eq!(all.stderr.matches("SKIPPED").count(), 6, "{}", all.stderr);
     assert_eq!(run(&["rules", &path, "--rule", "speed"]).code, 2);
 }
+
+#[test]
+fn kernels_of_a_range_with_class_and_share() {
+    let (_folder, path) = trace("small_forward");
+    let all = run(&["kernels", &path, "--format", "csv"]);
+    assert_eq!((all.code, all.stderr.as_str()), (0, ""));
+    // The same kernels as in nsys's summary, in the same order.
+    let nsys = golden("small_forward/cuda_gpu_kern_sum.csv");
+    let totals: Vec<&str> =
+        nsys.trim_end().lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    let ours: Vec<&str> = all.stdout.lines().skip(1).map(|line| line.rsplit(',').nth(2).unwrap()).collect();
+    assert_eq!(ours, totals);
+
+    let json = run(&[
+        "kernels",
+        &path,
+        "--range",
+        "forward",
+        "--exclude",
+        "matmul",
+        "--top",
+        "3",
+        "--format",
+        "json",
+    ]);
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|row| row["class"] != "matmul"));
+    let softmax = run(&["kernels", &path, "--range", "computing_softmax", "--format", "json"]);
+    let rows: serde_json::Value = serde_json::from_str(&softmax.stdout).unwrap();
+    assert_eq!((&rows[0]["class"], &rows[0]["calls"]), (&"softmax".into(), &36.into()));
+    assert_eq!(rows[0]["share"], 1.0);
+
+    assert_eq!(run(&["kernels", &path, "--exclude", "gemms"]).code, 2);
+    let missing = run(&["kernels", &path, "--range", "backward"]);
+    assert_eq!(missing.code, 3);
+    assert!(missing.stderr.contains("no NVTX range is called `backward`"), "{}", missing.stderr);
+    let (_folder, path) = trace("nvtx_only");
+    assert_eq!(run(&["kernels", &path]).code, 3);
+}

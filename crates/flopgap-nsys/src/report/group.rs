@@ -10,7 +10,7 @@ use crate::Summary;
 
 /// Values by key.
 #[derive(Debug)]
-pub(super) struct Groups<K>(FxHashMap<K, Vec<i64>>);
+pub(crate) struct Groups<K>(FxHashMap<K, Vec<i64>>);
 
 impl<K> Default for Groups<K> {
     fn default() -> Self {
@@ -19,12 +19,12 @@ impl<K> Default for Groups<K> {
 }
 
 impl<K: Hash + Eq + Ord> Groups<K> {
-    pub(super) fn add(&mut self, key: K, value: i64) {
+    pub(crate) fn add(&mut self, key: K, value: i64) {
         self.0.entry(key).or_default().push(value);
     }
 
     /// The values under new keys: those whose keys become equal are put together.
-    pub(super) fn rekey<L: Hash + Eq + Ord, E>(
+    pub(crate) fn rekey<L: Hash + Eq + Ord, E>(
         self,
         mut key: impl FnMut(K) -> Result<L, E>,
     ) -> Result<Groups<L>, E> {
@@ -48,7 +48,7 @@ impl<K: Hash + Eq + Ord> Groups<K> {
     }
 
     /// The statistics of each group: largest total first, then fewer values, then by key.
-    pub(super) fn summaries(self) -> Vec<(K, Summary)> {
+    pub(crate) fn summaries(self) -> Vec<(K, Summary)> {
         let summaries = self.0.into_iter().filter_map(|(key, mut values)| {
             let summary = Summary::of(&mut values)?;
             Some((key, summary))

@@ -15,6 +15,7 @@ mod unified;
 use std::fmt;
 use std::str::FromStr;
 
+pub(crate) use group::Groups;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use crate::{Error, Trace};

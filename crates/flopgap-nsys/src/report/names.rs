@@ -8,7 +8,7 @@ use crate::{Error, Trace};
 
 impl KernelName {
     /// The column of the kernel table that holds it, and the one to fall back on.
-    pub(super) fn columns(self) -> [Column; 2] {
+    pub(crate) fn columns(self) -> [Column; 2] {
         match self {
             KernelName::Demangled => [need("demangledName"), need("demangledName")],
             KernelName::Base => [need("shortName"), need("demangledName")],

@@ -9,10 +9,10 @@ use super::KernelName;
 use super::table::{Column, Sink, Unit, Value};
 use crate::containment::for_each_containing;
 use crate::hierarchy::{Hierarchy, Span};
-use crate::launches::Launches;
+use crate::launches::{Launched, Launches, span_of};
 use crate::tables::{KERNEL, MEMCPY, MEMSET};
 use crate::trace::{need, want};
-use crate::{ApiCall, Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
+use crate::{Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
 
 static KERNELS: [Column; 13] = [
     Column::new("NVTX Range", Unit::Plain),
@@ -75,18 +75,6 @@ fn owners(nvtx: &NvtxRanges) -> (Vec<&NvtxRange>, Vec<Span>) {
     (ranges, spans)
 }
 
-/// What identifies a launch: its thread and when it was.
-fn span_of(call: &ApiCall, thread: GlobalId) -> Span {
-    Span { id: call.correlation.unwrap_or_default(), start: call.start, end: call.end, thread }
-}
-
-/// The kernels of one launch: one, or all those of a graph.
-struct Launched {
-    span: Span,
-    /// Name ids and durations.
-    kernels: Vec<(i64, i64)>,
-}
-
 /// All kernels of a row of `nvtx_kern_sum`.
 #[derive(Default)]
 struct Owned {
@@ -104,7 +92,7 @@ pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> 
     let nvtx = trace.nvtx_ranges()?;
     let launches = Launches::read(trace)?;
     let mut groups: FxHashMap<Key, Owned> = FxHashMap::default();
-    let work = kernels_by_launch(trace, names, &launches, |name, duration| {
+    let work = launches.kernels(trace, names, |name, duration| {
         let owned = groups.entry((None, None, name)).or_default();
         owned.kernels += 1;
         owned.durations.push(duration);
@@ -153,36 +141,6 @@ pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> 
         }
         Ok(())
     })
-}
-
-/// All kernels by the call that launched them; `orphan` gets the name and duration of those whose call is unknown.
-fn kernels_by_launch(
-    trace: &Trace,
-    names: KernelName,
-    launches: &Launches,
-    mut orphan: impl FnMut(i64, i64),
-) -> Result<Vec<Launched>, Error> {
-    let mut index: FxHashMap<(GlobalId, i64), usize> = FxHashMap::default();
-    let mut work: Vec<Launched> = Vec::new();
-    let [first, second] = names.columns();
-    let columns = [need("start"), need("end"), want("correlationId"), want("globalPid"), first, second];
-    trace.scan(&KERNEL, &columns, |row| {
-        let name = row.int(4).or_else(|| row.int(5))?;
-        let duration = row.int(1)?.saturating_sub(row.int(0)?);
-        let call = launches.of(row.int(3).map(GlobalId), row.int(2));
-        let Some((call, thread)) = call.and_then(|call| Some((call, call.thread?))) else {
-            orphan(name, duration);
-            return Some(());
-        };
-        let key = (thread.process(), call.correlation?);
-        let at = *index.entry(key).or_insert(work.len());
-        if at == work.len() {
-            work.push(Launched { span: span_of(call, thread), kernels: Vec::new() });
-        }
-        work[at].kernels.push((name, duration));
-        Some(())
-    })?;
-    Ok(work)
 }
 
 /// What a row of `nvtx_kern_sum` is about, in texts; declared in the order in which rows are sorted.

@@ -185,3 +185,30 @@ fn the_tree_is_that_of_the_program() {
         assert_eq!(count(&projected, &["Name", "Style", "Lvl", "NumChild", "NumGPUOps"]), expected, "{name}");
     }
 }
+
+#[test]
+fn kernels_of_one_range() {
+    let unpacked = Unpacked::new("graph_nodes");
+    let trace = unpacked.open();
+    let counts = |range: Option<&str>| -> Vec<(String, u64, i128)> {
+        let times = trace.kernel_times(range).unwrap();
+        times.into_iter().map(|(name, times)| (name.to_string(), times.count, times.total)).collect()
+    };
+    let row = |name: &str, count, total| (name.to_owned(), count, total);
+    // The naive join of this file's other tests, run by hand: two threads with six replays of a graph of four and one kernels.
+    assert_eq!(
+        counts(Some("replay")),
+        [
+            row("axpy(float *, const float *, float, int)", 48, 171_328),
+            row("void spin<(int)7>(float *, int)", 12, 30_912)
+        ]
+    );
+    assert_eq!(
+        counts(Some("model:registered_step"))[0],
+        row("void spin<(int)40>(float *, int)", 10, 1_368_889)
+    );
+    // Ranges within ranges of one name would count a kernel twice; all kernels together are those of the table.
+    assert_eq!(counts(None).iter().map(|(_, count, _)| count).sum::<u64>(), 111);
+    let missing = trace.kernel_times(Some("forward")).unwrap_err();
+    assert!(missing.is_absence() && missing.to_string().ends_with("no NVTX range is called `forward`"));
+}
