@@ -2,6 +2,7 @@
 
 mod containment;
 mod error;
+pub mod export;
 mod hierarchy;
 mod ids;
 mod launches;
