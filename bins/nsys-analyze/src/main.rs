@@ -1,5 +1,6 @@
 //! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
 
+mod export;
 mod kernels;
 mod output;
 mod rules;
@@ -31,6 +32,8 @@ enum Command {
     Rules(rules::Arguments),
     /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share.
     Kernels(kernels::Arguments),
+    /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
+    Export(export::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
     })
 }
 

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 /// A file or folder could not be written; names it.
@@ -34,27 +34,43 @@ impl WriteError {
 /// # Errors
 /// When the file's folder does not exist or cannot be written to, or the disk is full. The target is unchanged then.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    write_atomic_with(path, |file| {
+        file.write_all(bytes).map_err(|source| WriteError { path: path.to_owned(), action: "write", source })
+    })
+}
+
+/// Like [`write_atomic`], for contents that `fill` writes piece by piece; nothing takes the target's name if it fails.
+///
+/// # Errors
+/// What `fill` returns, and as [`write_atomic`].
+pub fn write_atomic_with<T, E: From<WriteError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
+) -> Result<T, E> {
     let error = |source| WriteError { path: path.to_owned(), action: "write", source };
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut file = tempfile::Builder::new().prefix(".flopgap-").tempfile_in(folder).map_err(error)?;
-    file.write_all(bytes).map_err(error)?;
-    file.as_file().sync_all().map_err(error)?;
+    let temporary = tempfile::Builder::new().prefix(".flopgap-").tempfile_in(folder).map_err(error)?;
+    let mut writer = BufWriter::new(temporary.as_file());
+    let result = fill(&mut writer)?;
+    writer.flush().map_err(error)?;
+    drop(writer);
+    temporary.as_file().sync_all().map_err(error)?;
     // A temporary file is private to its owner; a result should be as readable as any other new file.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode());
-        file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
+        temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
     }
-    file.persist(path).map_err(|persist| error(persist.error))?;
+    temporary.persist(path).map_err(|persist| error(persist.error))?;
     // The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
     if let Ok(folder) = fs::File::open(folder) {
         let _ = folder.sync_all();
     }
-    Ok(())
+    Ok(result)
 }
 
 /// Makes a folder and those above it, if they are missing.

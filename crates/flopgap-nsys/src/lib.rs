@@ -3,6 +3,7 @@
 mod attribution;
 mod containment;
 mod error;
+pub mod export;
 mod hierarchy;
 mod ids;
 mod launches;

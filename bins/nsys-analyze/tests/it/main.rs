@@ -224,3 +224,24 @@ fn kernels_of_a_range_with_class_and_share() {
     let (_folder, path) = trace("nvtx_only");
     assert_eq!(run(&["kernels", &path]).code, 3);
 }
+
+/// The timeline has a slice for every kernel, and the CSV a row.
+#[test]
+fn export_writes_whole_files_or_standard_output() {
+    let (folder, trace) = trace("streams_domains");
+    let timeline = folder.path().join("timeline.json");
+    let done = run(&["export", &trace, "--to", "perfetto", "--output", timeline.to_str().unwrap()]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(&timeline).unwrap()).unwrap();
+    let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
+    assert!(events.len() > 300, "{}", events.len());
+
+    let kernels = run(&["export", &trace, "--to", "csv", "--table", "kernels"]);
+    assert_eq!((kernels.code, kernels.stdout.lines().count()), (0, 52), "a header and 51 kernels");
+
+    let tables = folder.path().join("tables");
+    let all = run(&["export", &trace, "--to", "csv", "--output", tables.to_str().unwrap()]);
+    assert_eq!(all.code, 0, "{}", all.stderr);
+    assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
+    assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
+}

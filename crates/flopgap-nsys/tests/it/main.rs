@@ -1,5 +1,6 @@
 //! The reader and its reports on recorded traces.
 
+mod export;
 mod golden;
 mod projection;
 mod robust;

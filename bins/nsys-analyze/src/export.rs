@@ -1,0 +1,112 @@
+//! `nsys-analyze export`: the trace for other tools.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure};
+use flopgap_fs::{WriteError, create_folder, write_atomic_with};
+use flopgap_nsys::export::{CsvTable, csv, perfetto};
+use flopgap_nsys::{Error, Trace};
+
+use crate::{PROGRAM, failure, open, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The trace: an sqlite export.
+    trace: PathBuf,
+    /// What to write.
+    #[arg(long, value_enum)]
+    to: To,
+    /// Where to: a file for perfetto, a folder that gets a file for each table for csv. Without it, standard output.
+    #[arg(long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// The one table to write as CSV: kernels, copies, sets, api or nvtx.
+    #[arg(long, value_name = "TABLE", conflicts_with = "output")]
+    table: Option<CsvTable>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// A timeline in the trace event format, for Perfetto and the tracing page of Chrome.
+    Perfetto,
+    /// Plain tables.
+    Csv,
+}
+
+/// Either side of a copy from a trace to a file can fail.
+enum Either {
+    Read(Error),
+    Write(WriteError),
+}
+
+impl From<WriteError> for Either {
+    fn from(error: WriteError) -> Self {
+        Either::Write(error)
+    }
+}
+
+impl From<Either> for Failure {
+    fn from(error: Either) -> Self {
+        match error {
+            Either::Read(error) => failure(&error),
+            Either::Write(error) => Failure::from_error(&error).maybe_hint(error.hint()),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let trace = open(&arguments.trace)?;
+    match (arguments.to, &arguments.output) {
+        (To::Perfetto, Some(path)) => {
+            write_atomic_with(path, |file| perfetto(&trace, file).map(drop).map_err(Either::Read))?;
+        }
+        (To::Perfetto, None) => to_stdout(|out| perfetto(&trace, out).map(drop))?,
+        (To::Csv, Some(folder)) => all_tables(&trace, folder)?,
+        (To::Csv, None) => {
+            let table = arguments
+                .table
+                .ok_or_else(|| Failure::new("csv needs --table or --output").exit(Exit::Usage))?;
+            to_stdout(|out| csv(&trace, table, out).map(drop))?;
+        }
+    }
+    warn_all(&trace);
+    Ok(())
+}
+
+/// One file for each table that the trace has.
+fn all_tables(trace: &Trace, folder: &std::path::Path) -> Result<(), Failure> {
+    create_folder(folder).map_err(Either::Write)?;
+    let mut written = 0;
+    for table in CsvTable::ALL {
+        let path = folder.join(format!("{}.csv", table.name()));
+        let rows = write_atomic_with(&path, |file| csv(trace, table, file).map_err(Either::Read));
+        match rows {
+            Ok(rows) => {
+                flopgap_cli::note(PROGRAM, format!("{rows} rows in {}", path.display()));
+                written += 1;
+            }
+            Err(Either::Read(error)) if error.is_absence() => {
+                flopgap_cli::note(PROGRAM, format!("SKIPPED {}: {error}", table.name()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if written == 0 {
+        let message = format!("{}: none of the tables is in the trace", trace.path().display());
+        return Err(Failure::new(message).exit(Exit::Absent));
+    }
+    Ok(())
+}
+
+fn to_stdout(
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Error>,
+) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out) {
+        Ok(()) => Ok(out.flush()?),
+        // A reader that went away early is no failure.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(failure(&error)),
+    }
+}

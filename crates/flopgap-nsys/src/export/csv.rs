@@ -1,0 +1,237 @@
+//! Tables as plain CSV.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use super::annotations::{Kind, annotations};
+use super::{Strings, writing};
+use crate::{Error, GlobalId, Trace, copy_label, memory_label};
+
+/// What to write as CSV.
+///
+/// Times are integer nanoseconds since the recording began, sizes are bytes; what was not recorded is an empty field. Rows
+/// have the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CsvTable {
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `registers`, `grid_x`,
+    /// `grid_y`, `grid_z`, `block_x`, `block_y`, `block_z`, `static_shared_bytes`, `dynamic_shared_bytes`, `graph_node`,
+    /// `short_name`, `name` (with template arguments).
+    Kernels,
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `bytes`, `kind`, `source`,
+    /// `destination` (kinds as in [`copy_label`] and [`memory_label`]; an unknown kind is its number).
+    Copies,
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `bytes`, `memory`.
+    Sets,
+    /// `start_ns`, `end_ns`, `pid`, `tid`, `class` (0 runtime, 1 driver, 67 a row that repeats a call to add its backtrace),
+    /// `correlation`, `result` (0 is success), `name` (with its version suffix).
+    Api,
+    /// `row`, `start_ns`, `end_ns`, `pid`, `tid`, `end_tid` (of a range that another thread ended), `style` (`PushPop`,
+    /// `StartEnd` or `Mark`), `domain`, `category`, `text`.
+    Nvtx,
+}
+
+impl CsvTable {
+    /// All tables.
+    pub const ALL: [CsvTable; 5] =
+        [CsvTable::Kernels, CsvTable::Copies, CsvTable::Sets, CsvTable::Api, CsvTable::Nvtx];
+
+    /// The name, as [`FromStr`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CsvTable::Kernels => "kernels",
+            CsvTable::Copies => "copies",
+            CsvTable::Sets => "sets",
+            CsvTable::Api => "api",
+            CsvTable::Nvtx => "nvtx",
+        }
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            CsvTable::Kernels => {
+                "start_ns,end_ns,pid,device,context,green_context,stream,correlation,registers,grid_x,grid_y,grid_z,\
+                 block_x,block_y,block_z,static_shared_bytes,dynamic_shared_bytes,graph_node,short_name,name\n"
+            }
+            CsvTable::Copies => {
+                "start_ns,end_ns,pid,device,context,green_context,stream,correlation,bytes,kind,source,destination\n"
+            }
+            CsvTable::Sets => {
+                "start_ns,end_ns,pid,device,context,green_context,stream,correlation,bytes,memory\n"
+            }
+            CsvTable::Api => "start_ns,end_ns,pid,tid,class,correlation,result,name\n",
+            CsvTable::Nvtx => "row,start_ns,end_ns,pid,tid,end_tid,style,domain,category,text\n",
+        }
+    }
+}
+
+impl fmt::Display for CsvTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is none of [`CsvTable`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown table `{0}`: there are kernels, copies, sets, api and nvtx")]
+pub struct UnknownTable(String);
+
+impl FromStr for CsvTable {
+    type Err = UnknownTable;
+
+    fn from_str(name: &str) -> Result<CsvTable, UnknownTable> {
+        let found = CsvTable::ALL.into_iter().find(|table| table.name() == name);
+        found.ok_or_else(|| UnknownTable(name.to_owned()))
+    }
+}
+
+/// Writes a table as CSV (RFC 4180 with `\n`) while it is read; how many rows it has.
+///
+/// # Errors
+/// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Io`], which names the trace, when
+/// `out` fails.
+pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, Error> {
+    let mut lines = Lines {
+        trace,
+        out,
+        line: String::new(),
+        names: Strings::new(trace),
+        begun: false,
+        rows: 0,
+        result: Ok(()),
+    };
+    let header = table.header();
+    match table {
+        CsvTable::Kernels => trace.kernels(|kernel| {
+            lines.row(header, |line, names| {
+                let span = [kernel.start, kernel.end];
+                gpu(line, span, kernel.process, [kernel.device, kernel.context], kernel.green_context);
+                numbers(line, &[Some(kernel.stream), kernel.correlation, kernel.registers]);
+                numbers(line, &kernel.grid.map(Some));
+                numbers(line, &kernel.block.map(Some));
+                numbers(line, &[kernel.static_shared, kernel.dynamic_shared, kernel.graph_node]);
+                text(line, &names.get(kernel.short)?);
+                text(line, &names.get(kernel.demangled)?);
+                Ok(())
+            });
+        })?,
+        CsvTable::Copies => trace.copies(|copy| {
+            lines.row(header, |line, _| {
+                let span = [copy.start, copy.end];
+                gpu(line, span, copy.process, [copy.device, copy.context], copy.green_context);
+                numbers(line, &[Some(copy.stream), copy.correlation, Some(copy.bytes)]);
+                label(line, Some(copy.kind), copy_label);
+                label(line, copy.source, memory_label);
+                label(line, copy.destination, memory_label);
+                Ok(())
+            });
+        })?,
+        CsvTable::Sets => trace.sets(|set| {
+            lines.row(header, |line, _| {
+                gpu(line, [set.start, set.end], set.process, [set.device, set.context], set.green_context);
+                numbers(line, &[Some(set.stream), set.correlation, Some(set.bytes)]);
+                label(line, set.memory, memory_label);
+                Ok(())
+            });
+        })?,
+        CsvTable::Api => trace.api_calls(|call| {
+            lines.row(header, |line, names| {
+                numbers(line, &[Some(call.start), Some(call.end)]);
+                numbers(line, &[call.thread.map(GlobalId::pid), call.thread.map(GlobalId::tid)]);
+                numbers(line, &[Some(call.class), call.correlation, call.result]);
+                text(line, &names.get(call.name)?);
+                Ok(())
+            });
+        })?,
+        CsvTable::Nvtx => annotations(trace, &mut Strings::new(trace), |range| {
+            lines.row(header, |line, _| {
+                numbers(line, &[Some(range.row), Some(range.start), range.end]);
+                numbers(line, &[range.thread.map(GlobalId::pid), range.thread.map(GlobalId::tid)]);
+                numbers(line, &[range.end_thread.map(GlobalId::tid)]);
+                let style = match range.kind {
+                    Kind::PushPop => "PushPop",
+                    Kind::StartEnd => "StartEnd",
+                    Kind::Mark => "Mark",
+                };
+                text(line, style);
+                text(line, range.domain.as_deref().unwrap_or_default());
+                numbers(line, &[range.category]);
+                text(line, &range.text);
+                Ok(())
+            });
+        })?,
+    }
+    lines.finish(header)
+}
+
+/// The lines written so far. A failure ends the writing, and is told at the end: a scan has no way to stop.
+struct Lines<'t, 'o, W> {
+    trace: &'t Trace,
+    out: &'o mut W,
+    line: String,
+    names: Strings<'t>,
+    begun: bool,
+    rows: u64,
+    result: Result<(), Error>,
+}
+
+impl<'t, W: Write> Lines<'t, '_, W> {
+    fn row(&mut self, header: &str, fields: impl FnOnce(&mut String, &mut Strings<'t>) -> Result<(), Error>) {
+        if self.result.is_err() {
+            return;
+        }
+        self.line.clear();
+        self.result = fields(&mut self.line, &mut self.names).and_then(|()| {
+            self.line.pop();
+            self.line.push('\n');
+            writing(self.trace, begin(self.out, &mut self.begun, header))?;
+            writing(self.trace, self.out.write_all(self.line.as_bytes()))
+        });
+        self.rows += 1;
+    }
+
+    fn finish(mut self, header: &str) -> Result<u64, Error> {
+        self.result?;
+        writing(self.trace, begin(self.out, &mut self.begun, header))?;
+        Ok(self.rows)
+    }
+}
+
+/// Writes the header, once.
+fn begin(out: &mut impl Write, begun: &mut bool, header: &str) -> io::Result<()> {
+    if *begun { Ok(()) } else { out.write_all(header.as_bytes()).inspect(|()| *begun = true) }
+}
+
+fn gpu(line: &mut String, span: [i64; 2], process: Option<GlobalId>, on: [i64; 2], green: Option<i64>) {
+    numbers(line, &span.map(Some));
+    numbers(line, &[process.map(GlobalId::pid), Some(on[0]), Some(on[1]), green]);
+}
+
+fn numbers(line: &mut String, values: &[Option<i64>]) {
+    for value in values {
+        if let Some(value) = value {
+            line.push_str(&value.to_string());
+        }
+        line.push(',');
+    }
+}
+
+fn label(line: &mut String, kind: Option<i64>, labels: fn(i64) -> Option<&'static str>) {
+    match kind.map(|kind| (kind, labels(kind))) {
+        Some((_, Some(label))) => text(line, label),
+        Some((kind, None)) => numbers(line, &[Some(kind)]),
+        None => line.push(','),
+    }
+}
+
+/// A field of text, in quotes when it needs them.
+fn text(line: &mut String, value: &str) {
+    if value.contains([',', '"', '\n', '\r']) || value.starts_with(' ') || value.ends_with(' ') {
+        line.push('"');
+        line.push_str(&value.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(value);
+    }
+    line.push(',');
+}

@@ -1,0 +1,177 @@
+//! Which call launched which work, in one bit for each id.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{Error, GlobalId, Trace};
+
+/// The class of rows that repeat a call to add its backtrace.
+const BACKTRACE: i64 = 67;
+
+/// A set of correlation ids, which a process counts up: pages of 4096 bits.
+#[derive(Debug, Default)]
+struct Ids {
+    pages: FxHashMap<(GlobalId, i64), Box<[u64; 64]>>,
+}
+
+impl Ids {
+    fn place((process, id): (GlobalId, i64)) -> ((GlobalId, i64), usize, u64) {
+        let low = usize::try_from(id & 0xfff).unwrap_or_default();
+        ((process, id >> 12), low / 64, 1 << (low % 64))
+    }
+
+    /// Adds an id; false when it was there.
+    fn insert(&mut self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = Ids::place(id);
+        let word = &mut self.pages.entry(page).or_insert_with(|| Box::new([0; 64]))[word];
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    fn contains(&self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = Ids::place(id);
+        self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
+    }
+}
+
+/// What ties GPU work to the calls that asked for it.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// The process of all calls, when there is only one: work that does not say whose it is, is its.
+    only: Option<GlobalId>,
+    /// Calls that have a row of their own beside the one with the backtrace.
+    calls: Ids,
+    /// Ids of GPU work.
+    work: Ids,
+    /// How much work has an id that several pieces share, such as the kernels of one graph launch.
+    shared: FxHashMap<(GlobalId, i64), u64>,
+    /// Ids whose call was written.
+    written: Ids,
+    numbers: FxHashMap<GlobalId, u64>,
+}
+
+impl Links {
+    /// Reads the ids of all calls and all GPU work.
+    pub(super) fn read(trace: &Trace) -> Result<Links, Error> {
+        let mut links = Links::default();
+        let mut processes = FxHashSet::default();
+        optional(trace.api_calls(|call| {
+            let Some(thread) = call.thread else { return };
+            processes.insert(thread.process());
+            if let Some(correlation) = call.correlation
+                && call.class != BACKTRACE
+            {
+                links.calls.insert((thread.process(), correlation));
+            }
+        }))?;
+        links.only = (processes.len() == 1).then(|| processes.into_iter().next()).flatten();
+        optional(trace.kernels(|kernel| links.add(kernel.process, kernel.correlation)))?;
+        optional(trace.copies(|copy| links.add(copy.process, copy.correlation)))?;
+        optional(trace.sets(|set| links.add(set.process, set.correlation)))?;
+        Ok(links)
+    }
+
+    fn add(&mut self, process: Option<GlobalId>, correlation: Option<i64>) {
+        let Some(id) = self.id(process, correlation) else { return };
+        if !self.work.insert(id) {
+            *self.shared.entry(id).or_insert(1) += 1;
+        }
+    }
+
+    fn id(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<(GlobalId, i64)> {
+        Some((self.process(process)?, correlation?))
+    }
+
+    /// The process of a piece of GPU work.
+    pub(super) fn process(&self, process: Option<GlobalId>) -> Option<GlobalId> {
+        process.or(self.only)
+    }
+
+    /// Whether a row only repeats a call to add its backtrace.
+    pub(super) fn repeats(&self, thread: Option<GlobalId>, correlation: Option<i64>, class: i64) -> bool {
+        let id = thread.map(GlobalId::process).zip(correlation);
+        class == BACKTRACE && id.is_some_and(|id| self.calls.contains(id))
+    }
+
+    /// The flows that begin at a call: one for each piece of work that it launched. A call that was recorded twice begins
+    /// them once.
+    pub(super) fn begin(&mut self, thread: Option<GlobalId>, correlation: Option<i64>) -> Vec<u64> {
+        let Some(id) = thread.map(GlobalId::process).zip(correlation) else { return Vec::new() };
+        if !self.work.contains(id) || !self.written.insert(id) {
+            return Vec::new();
+        }
+        let pieces = self.shared.get(&id).copied().unwrap_or(1);
+        (0..pieces).filter_map(|piece| self.number(id, piece)).collect()
+    }
+
+    /// The flow that ends at a piece of work; nothing when its call was not recorded.
+    pub(super) fn end(&mut self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<u64> {
+        let id = self.id(process, correlation)?;
+        if !self.written.contains(id) {
+            return None;
+        }
+        let piece = match self.shared.get_mut(&id) {
+            Some(left) => {
+                *left = left.checked_sub(1)?;
+                *left
+            }
+            None => 0,
+        };
+        self.number(id, piece)
+    }
+
+    /// A number of its own for a flow: the process in the 8 high bits, the piece in the next 24, the correlation id below.
+    /// Nothing for what does not fit: CUDA's correlation ids have 32 bits.
+    fn number(&mut self, (process, correlation): (GlobalId, i64), piece: u64) -> Option<u64> {
+        let next = self.numbers.len() as u64;
+        let process = *self.numbers.entry(process).or_insert(next);
+        let correlation = u64::from(u32::try_from(correlation).ok()?);
+        (process < 1 << 8 && piece < 1 << 24).then_some(process << 56 | piece << 32 | correlation)
+    }
+}
+
+/// A table that is absent has no rows.
+pub(super) fn optional(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.is_no_table() => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_kept_apart() {
+        let mut ids = Ids::default();
+        let (a, b) = (GlobalId(1 << 24), GlobalId(2 << 24));
+        for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX] {
+            assert!(ids.insert((a, id)));
+            assert!(!ids.insert((a, id)));
+            assert!(ids.contains((a, id)) && !ids.contains((b, id)));
+        }
+        assert!(!ids.contains((a, 2)) && !ids.contains((a, 4097)) && !ids.contains((a, -2)));
+    }
+
+    #[test]
+    fn a_launch_of_many_begins_a_flow_for_each() {
+        let mut links = Links::default();
+        let thread = GlobalId(5 << 24 | 9);
+        for _ in 0..3 {
+            links.add(Some(thread.process()), Some(40));
+        }
+        links.add(Some(thread.process()), Some(41));
+        let mut begun = links.begin(Some(thread), Some(40));
+        assert_eq!(links.begin(Some(thread), Some(40)), [0; 0], "recorded twice");
+        let mut ended: Vec<u64> =
+            (0..3).map(|_| links.end(Some(thread.process()), Some(40)).unwrap()).collect();
+        begun.sort_unstable();
+        ended.sort_unstable();
+        assert_eq!(begun, ended);
+        begun.dedup();
+        assert_eq!(begun.len(), 3);
+        assert_eq!(links.end(Some(thread.process()), Some(41)), None, "its call was not written");
+        assert_eq!(links.begin(Some(thread), Some(42)), [0; 0], "nothing was launched");
+    }
+}

@@ -1,0 +1,530 @@
+//! The trace event format, which Perfetto and Chrome open.
+
+use std::collections::hash_map::Entry;
+use std::io::Write;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::annotations::{Annotation, Kind, annotations};
+use super::json::{Event, Micros, Place};
+use super::lanes::Lane;
+use super::links::{Links, optional};
+use super::window::in_order;
+use super::{Strings, writing};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, THREADS};
+use crate::trace::{TableSpec, need, want};
+use crate::{ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Trace, copy_label, memory_label};
+
+const PROCESSES: TableSpec = TableSpec { name: "PROCESSES", holds: "names of processes" };
+
+/// How many events an export has, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportCounts {
+    /// Kernels, one slice each.
+    pub kernels: u64,
+    /// Memory copies, one slice each.
+    pub copies: u64,
+    /// Memory sets, one slice each.
+    pub sets: u64,
+    /// API calls, one slice each.
+    pub api_calls: u64,
+    /// API rows that were left out because they only repeat a call to add its backtrace.
+    pub repeated_calls: u64,
+    /// Push/pop ranges, one slice each.
+    pub pushpop_ranges: u64,
+    /// Start/end ranges, one asynchronous slice each.
+    pub startend_ranges: u64,
+    /// Of the ranges of both styles, those that were open at the end of the recording: they have a begin but no end.
+    pub open_ranges: u64,
+    /// Marks, one instant each.
+    pub marks: u64,
+    /// Arrows from a call to the work that it launched: two events each.
+    pub flows: u64,
+    /// Kernels, copies and sets without an arrow, because the call was not recorded.
+    pub unlinked: u64,
+    /// Rows that end before they start: drawn without length, with the duration as an argument.
+    pub backwards: u64,
+    /// Rows of the timeline for processes and GPUs.
+    pub processes: u64,
+    /// Rows of the timeline for threads and streams within these.
+    pub tracks: u64,
+    /// Events in all, with names and order of rows.
+    pub events: u64,
+}
+
+/// Writes the trace in the trace event format (JSON), which [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` open.
+///
+/// - One process row for each process and each GPU. A process has for each thread a row of API calls and one of NVTX push/pop
+///   ranges and marks; start/end ranges, which may overlap, are asynchronous slices. A GPU has a row for each process,
+///   context and stream.
+/// - A slice that would cross another of its row goes to a further row of the same thread or stream, numbered in its name, as
+///   viewers drop slices that cross. Concurrent work of one stream (nodes of a graph) is never drawn as nested.
+/// - An arrow leads from a call to each kernel, copy and set that it launched.
+/// - Slices are named as in the trace: kernels with their short names, ranges with `domain:text`, or the text alone in the
+///   default domain. All else that was recorded is in the arguments.
+/// - Times are microseconds with three decimals, which is every nanosecond.
+///
+/// Rows are written as the tables are scanned. What is held does not grow with their length, except for one bit for each
+/// correlation id and a number for each launch of several kernels.
+///
+/// # Errors
+/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Io`], which names the
+/// trace, when `out` fails.
+///
+/// ```no_run
+/// use std::io::Write;
+///
+/// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
+/// let mut out = std::io::BufWriter::new(std::fs::File::create("step.json")?);
+/// let counts = flopgap_nsys::export::perfetto(&trace, &mut out)?;
+/// out.flush()?;
+/// println!("{} kernels, {} arrows", counts.kernels, counts.flows);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Error> {
+    if [&KERNEL, &MEMCPY, &MEMSET, &RUNTIME, &NVTX].iter().all(|table| trace.require(table).is_err()) {
+        trace.require(&KERNEL)?;
+    }
+    let links = Links::read(trace)?;
+    let mut strings = Strings::new(trace);
+    let labels = Labels::read(trace, &mut strings)?;
+    let timeline =
+        Timeline { pids: FxHashMap::default(), used: FxHashSet::default(), lanes: FxHashMap::default() };
+    let counts = ExportCounts::default();
+    let mut writer = Writer { trace, out, event: Event::default(), links, strings, labels, timeline, counts };
+    writer.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    optional(in_order(
+        |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
+        |call| writer.call(&call),
+    ))?;
+    let mut names = Strings::new(trace);
+    optional(in_order(
+        |visit| {
+            annotations(trace, &mut names, |range| visit(range.start, range.end.unwrap_or(i64::MAX), range))
+        },
+        |range| writer.annotation(&range),
+    ))?;
+    optional(in_order(
+        |visit| trace.kernels(|kernel| visit(kernel.start, kernel.end, kernel)),
+        |kernel| writer.kernel(&kernel),
+    ))?;
+    // Copies and sets share the row of their stream with kernels, which were all written: they get rows of their own.
+    optional(in_order(
+        |visit| trace.copies(|copy| visit(copy.start, copy.end, copy)),
+        |copy| writer.copy(&copy),
+    ))?;
+    optional(in_order(|visit| trace.sets(|set| visit(set.start, set.end, set)), |set| writer.set(&set)))?;
+    writer.raw("\n]}\n")?;
+    Ok(writer.counts)
+}
+
+/// The names of GPUs, processes and threads.
+#[derive(Debug, Default)]
+struct Labels {
+    gpus: FxHashMap<i64, Arc<str>>,
+    /// By process id and the number that the process gives a GPU.
+    numbers: FxHashMap<(i64, i64), i64>,
+    processes: FxHashMap<GlobalId, Arc<str>>,
+    threads: FxHashMap<GlobalId, Arc<str>>,
+}
+
+impl Labels {
+    fn read(trace: &Trace, strings: &mut Strings<'_>) -> Result<Labels, Error> {
+        let mut labels = Labels::default();
+        // Labels help but are not the data: an export without them is drawn with numbers.
+        let absent = |result: Result<(), Error>| match result {
+            Err(error) if !error.is_absence() => Err(error),
+            _ => Ok(()),
+        };
+        absent(trace.scan(&GPUS, &[need("id"), need("name")], |row| {
+            labels.gpus.insert(row.int(0)?, row.text(1)?.into());
+            Some(())
+        }))?;
+        absent(trace.scan(&DEVICES, &[want("gpuId"), need("cudaId"), need("pid")], |row| {
+            if let Some(gpu) = row.int(0) {
+                labels.numbers.insert((row.int(2)?, row.int(1)?), gpu);
+            }
+            Some(())
+        }))?;
+        absent(trace.scan(&PROCESSES, &[need("globalPid"), need("name")], |row| {
+            if let (Some(process), Some(name)) = (row.int(0), row.text(1)) {
+                labels.processes.entry(GlobalId(process).process()).or_insert_with(|| name.into());
+            }
+            Some(())
+        }))?;
+        let mut ids = Vec::new();
+        absent(trace.scan(&THREADS, &[need("globalTid"), need("nameId")], |row| {
+            if let (Some(thread), Some(name)) = (row.int(0), row.int(1)) {
+                ids.push((GlobalId(thread), name));
+            }
+            Some(())
+        }))?;
+        for (thread, name) in ids {
+            // A thread that was renamed keeps its first name.
+            if let Entry::Vacant(unnamed) = labels.threads.entry(thread) {
+                unnamed.insert(strings.get(name)?);
+            }
+        }
+        Ok(labels)
+    }
+
+    fn gpu(&self, process: Option<GlobalId>, device: i64) -> i64 {
+        let number = process.and_then(|process| self.numbers.get(&(process.pid(), device)));
+        number.copied().unwrap_or(device)
+    }
+}
+
+/// A process row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    Process(Option<GlobalId>),
+    Gpu(i64),
+}
+
+/// A row within a process row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Track {
+    Api(Option<GlobalId>),
+    Nvtx(Option<GlobalId>),
+    Stream { gpu: i64, process: Option<GlobalId>, context: i64, stream: i64, work: &'static str },
+}
+
+/// The rows that there are so far.
+struct Timeline {
+    pids: FxHashMap<Owner, i64>,
+    used: FxHashSet<i64>,
+    lanes: FxHashMap<Track, Vec<Lane>>,
+}
+
+/// Numbers of rows that are no process or thread of the system: those have 24 bits.
+const INVENTED: i64 = 1 << 24;
+
+struct Writer<'t, 'o, W> {
+    trace: &'t Trace,
+    out: &'o mut W,
+    event: Event,
+    links: Links,
+    strings: Strings<'t>,
+    labels: Labels,
+    timeline: Timeline,
+    counts: ExportCounts,
+}
+
+/// When and where a piece of GPU work ran.
+#[derive(Clone, Copy)]
+struct Span {
+    start: i64,
+    end: i64,
+    device: i64,
+    context: i64,
+    green_context: Option<i64>,
+    stream: i64,
+    correlation: Option<i64>,
+    process: Option<GlobalId>,
+}
+
+macro_rules! span {
+    ($work:expr) => {
+        Span {
+            start: $work.start,
+            end: $work.end,
+            device: $work.device,
+            context: $work.context,
+            green_context: $work.green_context,
+            stream: $work.stream,
+            correlation: $work.correlation,
+            process: $work.process,
+        }
+    };
+}
+
+impl<W: Write> Writer<'_, '_, W> {
+    fn raw(&mut self, text: &str) -> Result<(), Error> {
+        writing(self.trace, self.out.write_all(text.as_bytes()))
+    }
+
+    /// Writes the event that was put together.
+    fn put(&mut self) -> Result<(), Error> {
+        let separator: &[u8] = if self.counts.events == 0 { b"\n" } else { b",\n" };
+        self.counts.events += 1;
+        let line = self.event.finish();
+        let result = self.out.write_all(separator).and_then(|()| self.out.write_all(line.as_bytes()));
+        writing(self.trace, result)
+    }
+
+    /// A number that no process or thread has yet; `wanted` when it is free.
+    fn number(&mut self, wanted: i64) -> i64 {
+        let mut number = wanted;
+        if number <= 0 || self.timeline.used.contains(&number) {
+            number = INVENTED;
+            number += i64::try_from(self.timeline.used.len()).unwrap_or_default();
+        }
+        self.timeline.used.insert(number);
+        number
+    }
+
+    fn pid(&mut self, owner: Owner) -> Result<i64, Error> {
+        if let Some(pid) = self.timeline.pids.get(&owner) {
+            return Ok(*pid);
+        }
+        let seen = self.timeline.pids.len();
+        let (wanted, name, order) = match owner {
+            Owner::Process(Some(process)) => {
+                let name = self.labels.processes.get(&process).map_or("process", |name| name);
+                (process.pid(), name.to_owned(), seen)
+            }
+            Owner::Process(None) => (0, "unknown process".to_owned(), seen),
+            Owner::Gpu(gpu) => {
+                let name = self.labels.gpus.get(&gpu).map(|name| format!(": {name}")).unwrap_or_default();
+                (0, format!("GPU {gpu}{name}"), 1_000_000 + seen)
+            }
+        };
+        let pid = self.number(wanted);
+        self.timeline.pids.insert(owner, pid);
+        self.counts.processes += 1;
+        let place = Place { pid, tid: pid };
+        self.event.begin('M', "process_name", place).text("name", &name);
+        self.put()?;
+        self.event.begin('M', "process_sort_index", place).arg("sort_index", order);
+        self.put()?;
+        Ok(pid)
+    }
+
+    /// The row of `track` on which a slice fits, a new one when there is none.
+    fn place(&mut self, track: Track, start: i64, end: i64) -> Result<Place, Error> {
+        let owner = match track {
+            Track::Api(thread) | Track::Nvtx(thread) => Owner::Process(thread.map(GlobalId::process)),
+            Track::Stream { gpu, .. } => Owner::Gpu(gpu),
+        };
+        let pid = self.pid(owner)?;
+        let nests = !matches!(track, Track::Stream { .. });
+        let lanes = self.timeline.lanes.entry(track).or_default();
+        if let Some(lane) = lanes.iter_mut().find_map(|lane| lane.take(start, end, nests).then_some(lane)) {
+            return Ok(Place { pid, tid: lane.tid });
+        }
+        let number = lanes.len() + 1;
+        let suffix = if number > 1 { format!(" ({number})") } else { String::new() };
+        let (wanted, name, order) = match track {
+            Track::Api(thread) => (thread.map_or(0, GlobalId::tid), self.thread(thread, "CUDA API"), 1),
+            Track::Nvtx(thread) => (0, self.thread(thread, "NVTX"), 0),
+            Track::Stream { process, context, stream, work, .. } => {
+                let process =
+                    process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default();
+                (0, format!("{process}context {context}, stream {stream}: {work}"), 0)
+            }
+        };
+        let order = match track {
+            Track::Api(thread) | Track::Nvtx(thread) => thread.map_or(0, GlobalId::tid) * 2 + order,
+            Track::Stream { stream, .. } => stream,
+        };
+        let tid = self.number(wanted);
+        let mut lane = Lane::new(tid);
+        lane.take(start, end, nests);
+        self.timeline.lanes.entry(track).or_default().push(lane);
+        self.counts.tracks += 1;
+        let place = Place { pid, tid };
+        self.event.begin('M', "thread_name", place).text("name", &format!("{name}{suffix}"));
+        self.put()?;
+        self.event.begin('M', "thread_sort_index", place).arg("sort_index", order);
+        self.put()?;
+        Ok(place)
+    }
+
+    fn thread(&self, thread: Option<GlobalId>, what: &str) -> String {
+        let Some(thread) = thread else { return format!("unknown thread: {what}") };
+        let name = self.labels.threads.get(&thread).map_or("thread", |name| name);
+        format!("{name} {}: {what}", thread.tid())
+    }
+
+    /// Begins a slice; the caller adds arguments and puts it.
+    fn slice(
+        &mut self,
+        track: Track,
+        name: &str,
+        category: &str,
+        start: i64,
+        end: i64,
+    ) -> Result<Place, Error> {
+        let place = self.place(track, start, end.max(start))?;
+        let duration = i128::from(end) - i128::from(start);
+        self.event
+            .begin('X', name, place)
+            .field("cat", format_args!("\"{category}\""))
+            .field("ts", Micros(start.into()))
+            .field("dur", Micros(duration.max(0)));
+        if duration < 0 {
+            self.counts.backwards += 1;
+            self.event.arg("duration_ns", duration);
+        }
+        Ok(place)
+    }
+
+    fn flow(&mut self, phase: char, place: Place, at: i64, id: u64) -> Result<(), Error> {
+        self.event
+            .begin(phase, "launch", place)
+            .field("cat", "\"launch\"")
+            .field("ts", Micros(at.into()))
+            .field("id", format_args!("\"{id:#x}\""));
+        if phase == 'f' {
+            self.event.field("bp", "\"e\"");
+        }
+        self.put()
+    }
+
+    fn call(&mut self, call: &ApiCall) -> Result<(), Error> {
+        if self.links.repeats(call.thread, call.correlation, call.class) {
+            self.counts.repeated_calls += 1;
+            return Ok(());
+        }
+        let name = self.strings.get(call.name)?;
+        let place = self.slice(Track::Api(call.thread), &name, "cuda_api", call.start, call.end)?;
+        self.event.maybe("correlation", call.correlation).maybe("result", call.result);
+        self.put()?;
+        self.counts.api_calls += 1;
+        for flow in self.links.begin(call.thread, call.correlation) {
+            self.flow('s', place, call.start, flow)?;
+        }
+        Ok(())
+    }
+
+    fn annotation(&mut self, range: &Annotation) -> Result<(), Error> {
+        let name = match &range.domain {
+            Some(domain) => Arc::from(format!("{domain}:{}", range.text)),
+            None => range.text.clone(),
+        };
+        let end = range.end.unwrap_or(i64::MAX);
+        let track = Track::Nvtx(range.thread);
+        match range.kind {
+            Kind::Mark => {
+                let place = self.place(track, range.start, range.start)?;
+                self.event
+                    .begin('i', &name, place)
+                    .field("cat", "\"nvtx\"")
+                    .field("ts", Micros(range.start.into()))
+                    .field("s", "\"t\"");
+                self.counts.marks += 1;
+            }
+            Kind::PushPop => {
+                if range.end.is_some() {
+                    self.slice(track, &name, "nvtx", range.start, end)?;
+                } else {
+                    let place = self.place(track, range.start, end)?;
+                    self.event
+                        .begin('B', &name, place)
+                        .field("cat", "\"nvtx\"")
+                        .field("ts", Micros(range.start.into()));
+                    self.counts.open_ranges += 1;
+                }
+                self.counts.pushpop_ranges += 1;
+            }
+            Kind::StartEnd => {
+                self.startend(range, &name)?;
+                self.counts.startend_ranges += 1;
+                return Ok(());
+            }
+        }
+        self.event.arg("row", range.row).maybe("category", range.category);
+        self.put()
+    }
+
+    fn startend(&mut self, range: &Annotation, name: &str) -> Result<(), Error> {
+        let pid = self.pid(Owner::Process(range.thread.map(GlobalId::process)))?;
+        let place = Place { pid, tid: range.thread.map_or(pid, GlobalId::tid) };
+        self.event
+            .begin('b', name, place)
+            .field("cat", "\"nvtx\"")
+            .field("ts", Micros(range.start.into()))
+            .field("id", format_args!("\"{:#x}\"", range.row))
+            .arg("row", range.row)
+            .maybe("category", range.category)
+            .maybe("ending_thread", range.end_thread.map(GlobalId::tid));
+        let Some(end) = range.end else {
+            self.counts.open_ranges += 1;
+            return self.put();
+        };
+        if end < range.start {
+            self.counts.backwards += 1;
+            self.event.arg("duration_ns", i128::from(end) - i128::from(range.start));
+        }
+        self.put()?;
+        self.event
+            .begin('e', name, place)
+            .field("cat", "\"nvtx\"")
+            .field("ts", Micros(end.max(range.start).into()))
+            .field("id", format_args!("\"{:#x}\"", range.row));
+        self.put()
+    }
+
+    /// Begins the slice of a piece of GPU work.
+    fn work(&mut self, span: &Span, name: &str, category: &str, work: &'static str) -> Result<Place, Error> {
+        let process = self.links.process(span.process);
+        let gpu = self.labels.gpu(process, span.device);
+        let track = Track::Stream { gpu, process, context: span.context, stream: span.stream, work };
+        let place = self.slice(track, name, category, span.start, span.end)?;
+        self.event
+            .arg("device", span.device)
+            .arg("context", span.context)
+            .maybe("green_context", span.green_context)
+            .arg("stream", span.stream)
+            .maybe("correlation", span.correlation);
+        Ok(place)
+    }
+
+    /// Puts it, with the arrow that leads to it.
+    fn arrive(&mut self, span: &Span, place: Place) -> Result<(), Error> {
+        self.put()?;
+        if let Some(flow) = self.links.end(span.process, span.correlation) {
+            self.counts.flows += 1;
+            self.flow('f', place, span.start, flow)
+        } else {
+            self.counts.unlinked += 1;
+            Ok(())
+        }
+    }
+
+    fn kernel(&mut self, kernel: &Kernel) -> Result<(), Error> {
+        let (short, full) = (self.strings.get(kernel.short)?, self.strings.get(kernel.demangled)?);
+        let span = span!(kernel);
+        let place = self.work(&span, &short, "kernel", "kernels")?;
+        let [[gx, gy, gz], [bx, by, bz]] = [kernel.grid, kernel.block];
+        self.event
+            .arg("grid", format_args!("[{gx},{gy},{gz}]"))
+            .arg("block", format_args!("[{bx},{by},{bz}]"))
+            .maybe("registers", kernel.registers)
+            .maybe("static_shared_bytes", kernel.static_shared)
+            .maybe("dynamic_shared_bytes", kernel.dynamic_shared)
+            .maybe("graph_node", kernel.graph_node)
+            .text("demangled", &full);
+        self.counts.kernels += 1;
+        self.arrive(&span, place)
+    }
+
+    fn copy(&mut self, copy: &MemoryCopy) -> Result<(), Error> {
+        let kind = copy_label(copy.kind).map_or_else(|| copy.kind.to_string(), str::to_owned);
+        let span = span!(copy);
+        let place = self.work(&span, &format!("memcpy {kind}"), "memcpy", "copies")?;
+        self.event.arg("bytes", copy.bytes).text("kind", &kind);
+        self.memory("source", copy.source);
+        self.memory("destination", copy.destination);
+        self.counts.copies += 1;
+        self.arrive(&span, place)
+    }
+
+    fn set(&mut self, set: &MemorySet) -> Result<(), Error> {
+        let span = span!(set);
+        let place = self.work(&span, "memset", "memset", "sets")?;
+        self.event.arg("bytes", set.bytes);
+        self.memory("memory", set.memory);
+        self.counts.sets += 1;
+        self.arrive(&span, place)
+    }
+
+    fn memory(&mut self, key: &str, kind: Option<i64>) {
+        match kind.map(|kind| (kind, memory_label(kind))) {
+            Some((_, Some(label))) => self.event.text(key, label),
+            Some((kind, None)) => self.event.arg(key, kind),
+            None => &mut self.event,
+        };
+    }
+}
