@@ -9,6 +9,7 @@ mod lanes;
 mod links;
 mod perfetto;
 mod window;
+mod work;
 
 use std::io;
 use std::sync::Arc;

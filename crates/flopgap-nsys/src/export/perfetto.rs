@@ -11,6 +11,7 @@ use super::json::{Event, Micros, Place};
 use super::lanes::Lane;
 use super::links::{Links, optional};
 use super::window::in_order;
+use super::work::{Work, work_in_order};
 use super::{Strings, writing};
 use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, THREADS};
 use crate::trace::{TableSpec, need, want};
@@ -105,16 +106,11 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
         },
         |range| writer.annotation(&range),
     ))?;
-    optional(in_order(
-        |visit| trace.kernels(|kernel| visit(kernel.start, kernel.end, kernel)),
-        |kernel| writer.kernel(&kernel),
-    ))?;
-    // Copies and sets share the row of their stream with kernels, which were all written: they get rows of their own.
-    optional(in_order(
-        |visit| trace.copies(|copy| visit(copy.start, copy.end, copy)),
-        |copy| writer.copy(&copy),
-    ))?;
-    optional(in_order(|visit| trace.sets(|set| visit(set.start, set.end, set)), |set| writer.set(&set)))?;
+    work_in_order(trace, |work| match work {
+        Work::Kernel(kernel) => writer.kernel(kernel),
+        Work::Copy(copy) => writer.copy(copy),
+        Work::Set(set) => writer.set(set),
+    })?;
     writer.raw("\n]}\n")?;
     Ok(writer.counts)
 }
@@ -187,7 +183,7 @@ enum Owner {
 enum Track {
     Api(Option<GlobalId>),
     Nvtx(Option<GlobalId>),
-    Stream { gpu: i64, process: Option<GlobalId>, context: i64, stream: i64, work: &'static str },
+    Stream { gpu: i64, process: Option<GlobalId>, context: i64, stream: i64 },
 }
 
 /// The rows that there are so far.
@@ -308,10 +304,10 @@ impl<W: Write> Writer<'_, '_, W> {
         let (wanted, name, order) = match track {
             Track::Api(thread) => (thread.map_or(0, GlobalId::tid), self.thread(thread, "CUDA API"), 1),
             Track::Nvtx(thread) => (0, self.thread(thread, "NVTX"), 0),
-            Track::Stream { process, context, stream, work, .. } => {
+            Track::Stream { process, context, stream, .. } => {
                 let process =
                     process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default();
-                (0, format!("{process}context {context}, stream {stream}: {work}"), 0)
+                (0, format!("{process}context {context}, stream {stream}"), 0)
             }
         };
         let order = match track {
@@ -457,10 +453,10 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     /// Begins the slice of a piece of GPU work.
-    fn work(&mut self, span: &Span, name: &str, category: &str, work: &'static str) -> Result<Place, Error> {
+    fn work(&mut self, span: &Span, name: &str, category: &str) -> Result<Place, Error> {
         let process = self.links.process(span.process);
         let gpu = self.labels.gpu(process, span.device);
-        let track = Track::Stream { gpu, process, context: span.context, stream: span.stream, work };
+        let track = Track::Stream { gpu, process, context: span.context, stream: span.stream };
         let place = self.slice(track, name, category, span.start, span.end)?;
         self.event
             .arg("device", span.device)
@@ -486,7 +482,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn kernel(&mut self, kernel: &Kernel) -> Result<(), Error> {
         let (short, full) = (self.strings.get(kernel.short)?, self.strings.get(kernel.demangled)?);
         let span = span!(kernel);
-        let place = self.work(&span, &short, "kernel", "kernels")?;
+        let place = self.work(&span, &short, "kernel")?;
         let [[gx, gy, gz], [bx, by, bz]] = [kernel.grid, kernel.block];
         self.event
             .arg("grid", format_args!("[{gx},{gy},{gz}]"))
@@ -503,7 +499,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn copy(&mut self, copy: &MemoryCopy) -> Result<(), Error> {
         let kind = copy_label(copy.kind).map_or_else(|| copy.kind.to_string(), str::to_owned);
         let span = span!(copy);
-        let place = self.work(&span, &format!("memcpy {kind}"), "memcpy", "copies")?;
+        let place = self.work(&span, &format!("memcpy {kind}"), "memcpy")?;
         self.event.arg("bytes", copy.bytes).text("kind", &kind);
         self.memory("source", copy.source);
         self.memory("destination", copy.destination);
@@ -513,7 +509,7 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn set(&mut self, set: &MemorySet) -> Result<(), Error> {
         let span = span!(set);
-        let place = self.work(&span, "memset", "memset", "sets")?;
+        let place = self.work(&span, "memset", "memset")?;
         self.event.arg("bytes", set.bytes);
         self.memory("memory", set.memory);
         self.counts.sets += 1;
