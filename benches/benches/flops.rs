@@ -9,7 +9,7 @@ fn evaluate(criterion: &mut Criterion) {
     let network = SquareMlp::new(10, 1024, 128).expect("sizes are at least 1");
     let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786, other: 0 };
     criterion.bench_function("flops/theory", |bencher| {
-        bencher.iter(|| black_box(network).theory(black_box(Pass::Backward)))
+        bencher.iter(|| black_box(network).theory(black_box(Pass::Backward)));
     });
     criterion.bench_function("flops/decompose", |bencher| {
         bencher.iter(|| Decomposition::of(black_box(network), Pass::Forward, black_box(counted)));
