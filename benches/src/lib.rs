@@ -1,5 +1,7 @@
 //! Workloads for the benches: files as large as anybody records, made of rows that were really recorded.
 
+pub mod nsys_trace;
+
 use std::io::{self, Write};
 
 /// A recorded forward+backward run of the square MLP with n=10, d=1024, m=128 on an H200 (81 launches, 243 rows).
