@@ -153,12 +153,17 @@ pub(crate) fn memory_operation(text: &str) -> Option<&str> {
     Some(inside[..end].trim_end())
 }
 
-/// Drop the `$241` that numba counts its functions with: it differs from run to run.
-fn strip_counter(word: &str) -> &str {
-    match word.rsplit_once('$') {
-        Some((name, digits)) if !name.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => word,
+/// Drop the `$241` that numba counts its functions with: it differs from run to run. All of them, if there are several: a base
+/// name is its own base name.
+fn strip_counter(mut word: &str) -> &str {
+    while let Some((name, digits)) = word.rsplit_once('$')
+        && !name.is_empty()
+        && !digits.is_empty()
+        && digits.bytes().all(|b| b.is_ascii_digit())
+    {
+        word = name;
     }
+    word
 }
 
 pub(crate) fn is_word(byte: u8) -> bool {

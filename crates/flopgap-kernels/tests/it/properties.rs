@@ -129,3 +129,10 @@ fn integers_may_carry_their_type() {
         assert_eq!(classify(&plain), classify(&row.name), "{plain}");
     }
 }
+
+/// Found by fuzzing: counters were dropped one at a time, and an empty one counted as a counter.
+#[test]
+fn any_number_of_counters_is_dropped_at_once() {
+    assert_eq!(base_name("$$$$$$$$$$$$$"), "$$$$$$$$$$$$$");
+    assert_eq!(base_name("kernel$1$2$3$4$5$6$7$8$9$10$11"), "kernel");
+}
