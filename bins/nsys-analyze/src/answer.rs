@@ -37,12 +37,14 @@ impl Answer {
             if let Value::Object(fields) = &mut self.data {
                 fields.insert("sentences".to_owned(), self.sentences.into());
             }
-            let text = serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
+            let text =
+                serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
             return flopgap_cli::print(&text);
         }
         let mut parts = Vec::new();
         for table in &self.tables {
-            let text = table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?;
+            let text =
+                table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?;
             parts.push(text.trim_end().to_owned());
         }
         if format != FormatArg::Csv && !self.sentences.is_empty() {
@@ -61,7 +63,6 @@ pub(crate) fn report(error: &ReportError) -> Failure {
 pub(crate) fn ms(ns: f64) -> Cell {
     Cell::float(ns / 1e6, 3)
 }
-
 
 /// The name by which a trace is told from others.
 pub(crate) fn name_of(path: &std::path::Path) -> String {

@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let found = attention(&trace, &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
     warn_all(&trace);
     let tables = [parts(&found), ratios(&found), contents(&found)];
-    let tables = tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
+    let tables =
+        tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
     let mut sentences = found.sentences();
     sentences.push(format!(
         "FLOPs: 2 B H S^2 D for each product ({}), 5 B H S^2 for softmax ({}).",

@@ -55,7 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             [both.clone(), both]
         }
     };
-    let found = compare((&a, &scopes[0]), (&b, &scopes[1]), &classifier).map_err(|error| unanswered(&error))?;
+    let found =
+        compare((&a, &scopes[0]), (&b, &scopes[1]), &classifier).map_err(|error| unanswered(&error))?;
     warn_all(&a);
     warn_all(&b);
     let tables = [shares(&found), busy(&found)].into_iter().collect::<Result<Vec<_>, ReportError>>();
@@ -72,6 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         name_of(&arguments.b)
     )];
     sentences.extend(found.sentences());
+    let optimizer = found.a.optimizer.as_ref().or(found.b.optimizer.as_ref());
+    sentences.extend(optimizer.map(|ranges| {
+        format!("Kernels launched within `{ranges}` count as optimizer, whatever their names say.")
+    }));
     sentences.extend(found.a.rule.clone());
     sentences.extend(found.a.attribution.clone());
     Answer::new(&found, tables, sentences)?.print(arguments.format)
@@ -118,9 +123,7 @@ fn busy(found: &Comparison) -> Result<Table, ReportError> {
         ],
     )?;
     let mut row = |name: &str, of: &dyn Fn(&Shares) -> i128| {
-        let share = |side: &Shares| {
-            (side.extent_ns > 0).then(|| of(side) as f64 / side.extent_ns as f64)
-        };
+        let share = |side: &Shares| (side.extent_ns > 0).then(|| of(side) as f64 / side.extent_ns as f64);
         table.push([
             Cell::text(name),
             ms(found.a.each(of(&found.a))),

@@ -47,7 +47,8 @@ pub(crate) struct Arguments {
 }
 
 fn percentage(text: &str) -> Result<f64, String> {
-    let value: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
+    let value: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
 }
 
@@ -73,13 +74,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     warn_all(&after);
 
     let least = i128::from(arguments.min_total_us) * 1000;
-    let slower = arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least)).unwrap_or_default();
+    let slower =
+        arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least)).unwrap_or_default();
     let mut sentences = vec![scope_sentence(&found)];
     sentences.extend(found.sentences());
     found.kernels.retain(|kernel| kernel.time.most_ns() >= least);
     found.ranges.retain(|range| range.gpu.most_ns().max(range.host.most_ns()) >= least);
     let tables = [kernels(arguments, &found), ranges(arguments, &found)];
-    let tables = tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
+    let tables =
+        tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
+    sentences.extend(found.rule.clone());
     sentences.push(found.attribution.clone());
     Answer::new(&Data { diff: &found, slower: &slower }, tables, sentences)?.print(arguments.format)?;
     match (slower.as_slice(), arguments.fail_if_slower) {

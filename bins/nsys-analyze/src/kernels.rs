@@ -158,8 +158,10 @@ fn pairs_table(pairs: &[Pair]) -> Result<Table, ReportError> {
     for pair in pairs {
         let sides = [pair.a.as_ref(), pair.b.as_ref()];
         let [calls_a, calls_b] = sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.count)));
-        let [total_a, total_b] = sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.total_ns)));
-        let [mean_a, mean_b] = sides.map(|side| Cell::optional(side, |side| Cell::float(side.times.mean_ns, 1)));
+        let [total_a, total_b] =
+            sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.total_ns)));
+        let [mean_a, mean_b] =
+            sides.map(|side| Cell::optional(side, |side| Cell::float(side.times.mean_ns, 1)));
         let [share_a, share_b] = sides.map(|side| Cell::optional(side, |side| Cell::percent(side.share, 2)));
         table.push([
             Cell::text(&pair.short),

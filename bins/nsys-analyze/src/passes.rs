@@ -95,10 +95,12 @@ fn times(timeit: &str, column: Option<&str>) -> Result<Vec<i64>, Failure> {
         return Ok(times);
     }
     let text = fs::read_to_string(Path::new(timeit)).map_err(|error| {
-        Failure::new(format!("{timeit}: {error}")).hint("--timeit takes milliseconds (`14.02,13.93`) or a file with times")
+        Failure::new(format!("{timeit}: {error}"))
+            .hint("--timeit takes milliseconds (`14.02,13.93`) or a file with times")
     })?;
     measured::parse(timeit, &text, column).map_err(|error| {
-        Failure::from_error(&error).hint("name the column or field with --timeit-column, or write one number a line")
+        Failure::from_error(&error)
+            .hint("name the column or field with --timeit-column, or write one number a line")
     })
 }
 

@@ -111,7 +111,8 @@ pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> R
         };
         let shares = shares(trace, &scope, classifier)?;
         let is_own = |work: Work| matches!(work, Work::Kernels(class) if own.contains(&class));
-        let own: i128 = shares.shares.iter().filter(|share| is_own(share.work)).map(|share| share.total_ns).sum();
+        let own: i128 =
+            shares.shares.iter().filter(|share| is_own(share.work)).map(|share| share.total_ns).sum();
         Ok(Part {
             range: range.to_owned(),
             flops,

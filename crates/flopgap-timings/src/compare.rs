@@ -48,7 +48,9 @@ pub fn scopes(a: &Trace, b: &Trace, steps: &Scope) -> Result<Scope, Error> {
     for trace in [a, b] {
         match steps.instances(trace) {
             Ok(_) => {}
-            Err(error) if error.is_absence() => return Ok(Scope { ranges: crate::scope::Ranges::All, ..steps.clone() }),
+            Err(error) if error.is_absence() => {
+                return Ok(Scope { ranges: crate::scope::Ranges::All, ..steps.clone() });
+            }
             Err(error) => return Err(error),
         }
     }
@@ -59,7 +61,11 @@ pub fn scopes(a: &Trace, b: &Trace, steps: &Scope) -> Result<Scope, Error> {
 ///
 /// # Errors
 /// As [`shares`].
-pub fn compare(a: (&Trace, &Scope), b: (&Trace, &Scope), classifier: &Classifier) -> Result<Comparison, Error> {
+pub fn compare(
+    a: (&Trace, &Scope),
+    b: (&Trace, &Scope),
+    classifier: &Classifier,
+) -> Result<Comparison, Error> {
     let a = shares(a.0, a.1, classifier)?;
     let b = shares(b.0, b.1, classifier)?;
     let mut kinds: Vec<Work> = a.shares.iter().chain(&b.shares).map(|share| share.work).collect();
@@ -103,16 +109,26 @@ impl Comparison {
         let mut others: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| row.work != Work::Kernels(KernelClass::Matmul) && row.change().abs() >= NOTABLE_POINTS)
+            .filter(|row| {
+                row.work != Work::Kernels(KernelClass::Matmul) && row.change().abs() >= NOTABLE_POINTS
+            })
             .collect();
         others.sort_by(|one, other| other.change().abs().total_cmp(&one.change().abs()));
         if !others.is_empty() {
             let words = others.iter().take(3).map(|row| format!("{} {}", row.work, points(row.change())));
-            sentences.push(format!("Of the rest, the share changes most for {}.", words.collect::<Vec<_>>().join(", ")));
+            sentences.push(format!(
+                "Of the rest, the share changes most for {}.",
+                words.collect::<Vec<_>>().join(", ")
+            ));
         }
         let busy = |side: &Shares| {
             let share = if side.extent_ns > 0 { side.busy_ns as f64 / side.extent_ns as f64 } else { 0.0 };
-            format!("{} of {} ({})", in_words(side.each(side.busy_ns)), in_words(side.each(side.extent_ns)), percent(share))
+            format!(
+                "{} of {} ({})",
+                in_words(side.each(side.busy_ns)),
+                in_words(side.each(side.extent_ns)),
+                percent(share)
+            )
         };
         sentences.push(format!("The GPU is busy for {} in A and {} in B.", busy(&self.a), busy(&self.b)));
         sentences

@@ -20,6 +20,8 @@ pub struct Diff {
     pub instances: [Option<u64>; 2],
     /// How GPU work found its range, in a sentence.
     pub attribution: String,
+    /// Which instances were left out, in a sentence; absent when the trace before has no ranges.
+    pub rule: Option<String>,
     /// All kernels, copies and sets.
     pub total: Change,
     /// Kernels by folded name, then copies and sets: the largest change of time first.
@@ -118,8 +120,16 @@ pub fn diff(
     let total = scoped.each_ref().map(|scoped| {
         let kernels = scoped.kernels.iter().map(|(_, times)| times);
         let all = kernels.chain(&scoped.copies).chain(&scoped.sets);
-        side(all.fold((0, 0), |(calls, total), times| (calls + times.count, total + times.total)), scoped.instances)
+        side(
+            all.fold((0, 0), |(calls, total), times| (calls + times.count, total + times.total)),
+            scoped.instances,
+        )
     });
+    let rule = match before.0.nvtx_ranges() {
+        Ok(nvtx) => Some(Named::new(&nvtx).rule(&before.1.warm_up)),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
     let ranges = [
         ranges(before.0, before.1.attribution, &before.1.warm_up)?,
         ranges(after.0, after.1.attribution, &after.1.warm_up)?,
@@ -128,6 +138,7 @@ pub fn diff(
         total: Change { before: total[0], after: total[1] },
         kernels: kernels(&scoped, classifier),
         ranges: matched_ranges(ranges),
+        rule,
         attribution: crate::passes::in_a_sentence(before.1.attribution),
         instances: scoped.each_ref().map(|scoped| scoped.instances),
         scope: scoped.map(|scoped| scoped.scope),
@@ -161,15 +172,18 @@ fn kernels(scoped: &[Scoped; 2], classifier: &Classifier) -> Vec<KernelChange> {
         .into_iter()
         .map(|(name, [before, after])| {
             let info = classifier.get(&name);
-            let time = Change {
-                before: side(before, scoped[0].instances),
-                after: side(after, scoped[1].instances),
-            };
+            let time =
+                Change { before: side(before, scoped[0].instances), after: side(after, scoped[1].instances) };
             KernelChange { short: info.short.clone(), class: info.class, name, time }
         })
         .collect();
     kernels.sort_by(|one, other| {
-        other.time.difference_ns().abs().total_cmp(&one.time.difference_ns().abs()).then(one.name.cmp(&other.name))
+        other
+            .time
+            .difference_ns()
+            .abs()
+            .total_cmp(&one.time.difference_ns().abs())
+            .then(one.name.cmp(&other.name))
     });
     kernels
 }
@@ -181,7 +195,11 @@ struct RangeTimes {
 }
 
 /// The ranges of a trace by folded name; none when nothing was annotated.
-fn ranges(trace: &Trace, attribution: Attribution, warm_up: &WarmUp) -> Result<BTreeMap<String, RangeTimes>, Error> {
+fn ranges(
+    trace: &Trace,
+    attribution: Attribution,
+    warm_up: &WarmUp,
+) -> Result<BTreeMap<String, RangeTimes>, Error> {
     let work = match trace.range_work(attribution) {
         Ok(work) => work,
         Err(error) if error.is_absence() => return Ok(BTreeMap::new()),
@@ -226,7 +244,12 @@ fn matched_ranges([before, after]: [BTreeMap<String, RangeTimes>; 2]) -> Vec<Ran
         })
         .collect();
     ranges.sort_by(|one, other| {
-        other.gpu.difference_ns().abs().total_cmp(&one.gpu.difference_ns().abs()).then(one.name.cmp(&other.name))
+        other
+            .gpu
+            .difference_ns()
+            .abs()
+            .total_cmp(&one.gpu.difference_ns().abs())
+            .then(one.name.cmp(&other.name))
     });
     ranges
 }
@@ -242,7 +265,12 @@ impl Diff {
         let parts = kernels.chain(ranges).filter(|(_, change)| change.most_ns() >= least_ns);
         let slower = total.into_iter().chain(parts).filter_map(|(what, change)| {
             let found = change.fraction().filter(|found| *found > fraction)?;
-            Some(Slower { what, before_ns: change.before?.each_ns, after_ns: change.after?.each_ns, fraction: found })
+            Some(Slower {
+                what,
+                before_ns: change.before?.each_ns,
+                after_ns: change.after?.each_ns,
+                fraction: found,
+            })
         });
         slower.collect()
     }

@@ -51,10 +51,12 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Error::Trace(error) => error.hint(),
-            Error::NoPasses { .. } | Error::NoSteps { .. } => Some(
-                "name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them",
-            ),
-            Error::OnlyWarmUp { .. } => Some("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up"),
+            Error::NoPasses { .. } | Error::NoSteps { .. } => {
+                Some("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them")
+            }
+            Error::OnlyWarmUp { .. } => {
+                Some("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up")
+            }
             Error::NoWork { .. } => Some(
                 "the range may only wait for work that was launched before it; `nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work",
             ),
@@ -66,7 +68,10 @@ impl Error {
     pub fn is_absence(&self) -> bool {
         match self {
             Error::Trace(error) => error.is_absence(),
-            Error::NoPasses { .. } | Error::NoSteps { .. } | Error::OnlyWarmUp { .. } | Error::NoWork { .. } => true,
+            Error::NoPasses { .. }
+            | Error::NoSteps { .. }
+            | Error::OnlyWarmUp { .. }
+            | Error::NoWork { .. } => true,
             Error::Flops(_) => false,
         }
     }

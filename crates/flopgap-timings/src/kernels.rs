@@ -85,7 +85,8 @@ impl Kernels {
             top.times.count
         );
         if let Some(instances) = self.instances.filter(|instances| *instances > 1) {
-            text += &format!(" ({} in each of {instances} `{}`)", each(top.times.count, instances), self.scope);
+            text +=
+                &format!(" ({} in each of {instances} `{}`)", each(top.times.count, instances), self.scope);
         }
         text.push('.');
         Some(text)
@@ -155,9 +156,7 @@ pub fn same_top(a: &Kernels, b: &Kernels) -> Option<String> {
         return Some(format!("It is the same kernel in both: {}.", one.short));
     }
     let place = b.kernels.iter().position(|kernel| kernel.name == one.name);
-    let place = place.map_or_else(|| "did not run".to_owned(), |place| format!("comes in place {}", place + 1));
-    Some(format!(
-        "It is not the same kernel: {} in A, {} in B, where A's {place}.",
-        one.short, other.short
-    ))
+    let place =
+        place.map_or_else(|| "did not run".to_owned(), |place| format!("comes in place {}", place + 1));
+    Some(format!("It is not the same kernel: {} in A, {} in B, where A's {place}.", one.short, other.short))
 }

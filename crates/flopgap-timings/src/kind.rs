@@ -23,9 +23,33 @@ pub enum PassKind {
 /// The words that the names of passes are made of. A name with any other word marks something within a pass, such as
 /// `aten::_softmax_backward_data` or `layer_norm_forward`.
 const VOCABULARY: [&str; 27] = [
-    "forward", "fwd", "backward", "bwd", "optimizer", "optimiser", "optim", "opt", "step", "steps", "iteration",
-    "iter", "profiler", "pass", "train", "training", "inference", "eval", "evaluation", "model", "loss", "and", "warm",
-    "up", "warmup", "batch", "update",
+    "forward",
+    "fwd",
+    "backward",
+    "bwd",
+    "optimizer",
+    "optimiser",
+    "optim",
+    "opt",
+    "step",
+    "steps",
+    "iteration",
+    "iter",
+    "profiler",
+    "pass",
+    "train",
+    "training",
+    "inference",
+    "eval",
+    "evaluation",
+    "model",
+    "loss",
+    "and",
+    "warm",
+    "up",
+    "warmup",
+    "batch",
+    "update",
 ];
 
 impl PassKind {

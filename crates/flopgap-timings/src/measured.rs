@@ -135,9 +135,8 @@ fn json(text: &str, column: Option<&str>) -> Result<Vec<i64>, String> {
     };
     let unit = |name: &str| Unit::named_in(name).unwrap_or(Unit::Milliseconds);
     match &value {
-        Value::Array(_) => {
-            numbers(&value, Unit::Milliseconds).unwrap_or_else(|| Err("the list holds more than numbers".into()))
-        }
+        Value::Array(_) => numbers(&value, Unit::Milliseconds)
+            .unwrap_or_else(|| Err("the list holds more than numbers".into())),
         Value::Object(fields) => match column {
             Some(column) => fields
                 .get(column)
@@ -168,8 +167,10 @@ fn timeit(text: &str) -> Result<Option<Vec<i64>>, String> {
         let Some((before, _)) = line.split_once(" per loop") else { continue };
         // `10 loops, best of 5: 13.9 msec`
         if let Some((loops, best)) = before.split_once(": ") {
-            let count: Option<i64> = loops.split_once(" loop").and_then(|(count, _)| count.trim().parse().ok());
-            let best = quantity(best, Unit::Milliseconds).ok_or_else(|| format!("`{line}` is not readable"))??;
+            let count: Option<i64> =
+                loops.split_once(" loop").and_then(|(count, _)| count.trim().parse().ok());
+            let best =
+                quantity(best, Unit::Milliseconds).ok_or_else(|| format!("`{line}` is not readable"))??;
             return Ok(Some(match (raw, count) {
                 (Some(raw), Some(count @ 1..)) => raw.into_iter().map(|total| total / count).collect(),
                 _ => vec![best],
@@ -177,7 +178,8 @@ fn timeit(text: &str) -> Result<Option<Vec<i64>>, String> {
         }
         // `14 ms ± 57.5 µs`
         let mean = before.split('±').next().unwrap_or(before);
-        let mean = quantity(mean, Unit::Milliseconds).ok_or_else(|| format!("`{line}` is not readable"))??;
+        let mean =
+            quantity(mean, Unit::Milliseconds).ok_or_else(|| format!("`{line}` is not readable"))??;
         return Ok(Some(vec![mean]));
     }
     Ok(None)
@@ -185,10 +187,12 @@ fn timeit(text: &str) -> Result<Option<Vec<i64>>, String> {
 
 /// Lines of numbers, or a CSV table.
 fn table(text: &str, column: Option<&str>) -> Result<Vec<i64>, (Option<u64>, String)> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(text.as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(text.as_bytes());
     let mut records = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(|error| (error.position().map(csv::Position::line), error.to_string()))?;
+        let record =
+            record.map_err(|error| (error.position().map(csv::Position::line), error.to_string()))?;
         records.push(record);
     }
     let Some(first) = records.first() else { return Ok(Vec::new()) };
@@ -203,15 +207,21 @@ fn table(text: &str, column: Option<&str>) -> Result<Vec<i64>, (Option<u64>, Str
             .position(|name| name == column)
             .ok_or_else(|| (None, format!("has no column `{column}`; it has {}", header.join(", "))))?,
         None => {
-            let numbers = |at: usize| !rows.is_empty() && rows.iter().all(|row| row.get(at).is_some_and(is_number));
+            let numbers =
+                |at: usize| !rows.is_empty() && rows.iter().all(|row| row.get(at).is_some_and(is_number));
             let columns: Vec<usize> = (0..width).filter(|&at| numbers(at)).collect();
             match columns.as_slice() {
                 [at] => *at,
                 [] => 0,
                 several => {
-                    let names: Vec<&str> =
-                        several.iter().map(|&at| header.get(at).map_or("(no name)", String::as_str)).collect();
-                    return Err((None, format!("several columns hold numbers ({}): name one", names.join(", "))));
+                    let names: Vec<&str> = several
+                        .iter()
+                        .map(|&at| header.get(at).map_or("(no name)", String::as_str))
+                        .collect();
+                    return Err((
+                        None,
+                        format!("several columns hold numbers ({}): name one", names.join(", ")),
+                    ));
                 }
             }
         }
@@ -268,7 +278,10 @@ mod tests {
         assert_eq!(error("14\n-3\n"), "t:2: -3 is no duration between 0 and a day");
         assert_eq!(error(""), "t: holds no times");
         assert_eq!(error("time_ms\n"), "t: holds no times");
-        assert_eq!(error("{\"a\": [1], \"b\": [2]}"), "t: 2 of its fields are lists: name the one with the times");
+        assert_eq!(
+            error("{\"a\": [1], \"b\": [2]}"),
+            "t: 2 of its fields are lists: name the one with the times"
+        );
         assert_eq!(list("14.02,x"), None);
         assert_eq!(list("-1"), None);
     }

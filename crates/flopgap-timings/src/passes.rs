@@ -215,11 +215,8 @@ pub fn in_a_sentence(attribution: Attribution) -> String {
 }
 
 fn pass(group: Group, work: &RangeWork, waits: Option<&Waits>, measured: Option<&Times>) -> Option<Pass> {
-    let instances: Vec<Instance> = group
-        .instances
-        .iter()
-        .filter_map(|&at| instance(&work.nvtx.ranges[at], work, at, waits))
-        .collect();
+    let instances: Vec<Instance> =
+        group.instances.iter().filter_map(|&at| instance(&work.nvtx.ranges[at], work, at, waits)).collect();
     let host = Times::of(instances.iter().map(Instance::host_ns))?;
     let waiting = waits.and_then(|_| Times::of(instances.iter().filter_map(|instance| instance.waiting_ns)));
     let gpu = gpu_times(&instances);
@@ -329,7 +326,7 @@ fn against_measured(pass: &Pass, measured: &Times) -> String {
         pass.name,
         in_words(pass.host.mean_ns),
         pass.host.count,
-        percent(difference.abs()),
+        format_args!("{:.2}%", difference.abs() * 100.0),
         in_words(measured.mean_ns),
         measured.count,
     )
@@ -348,12 +345,12 @@ impl Pass {
         );
         if gpu.tail.mean_ns > NOTABLE * host {
             text += &format!(
-                ": it launches ahead, its work ends {} after the range does, and begins {} after it",
-                in_words(gpu.tail.mean_ns),
-                in_words(gpu.lead.mean_ns)
+                ": it launches ahead, so its work begins {} after the range begins and ends {} after the range ends",
+                in_words(gpu.lead.mean_ns),
+                in_words(gpu.tail.mean_ns)
             );
         } else if gpu.tail.mean_ns <= 0.0 {
-            text += ": its work is done before it ends";
+            text += ": its work is done when the range ends";
         }
         if let Some(waiting) = &self.waiting
             && waiting.mean_ns > NOTABLE * host

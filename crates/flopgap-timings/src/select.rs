@@ -92,6 +92,12 @@ impl<'a> Named<'a> {
         })
     }
 
+    /// All ranges of a kind, warming up or not, by the name of their group.
+    pub(crate) fn marked_as(&self, kind: PassKind) -> Vec<(String, usize)> {
+        let named = self.by_name.iter().filter(|(name, _)| kind_of(name) == Some(kind));
+        named.flat_map(|(name, instances)| instances.iter().map(|&at| (folded(name), at))).collect()
+    }
+
     /// Which instances are left out, in a sentence.
     pub(crate) fn rule(&self, warm_up: &WarmUp) -> String {
         let mut marked: Vec<&str> = self.marks(warm_up).map(|(name, _)| name.as_str()).collect();
@@ -180,7 +186,8 @@ impl<'a> Named<'a> {
         instances.retain(|&at| ranges[at].end.is_some());
         left_out.open = (all - instances.len()) as u64;
 
-        instances.sort_by_key(|&at| (ranges[at].thread, ranges[at].start, std::cmp::Reverse(ranges[at].end), at));
+        instances
+            .sort_by_key(|&at| (ranges[at].thread, ranges[at].start, std::cmp::Reverse(ranges[at].end), at));
         let mut nested = FxHashSet::default();
         let mut outer: Option<&NvtxRange> = None;
         for &at in &instances {

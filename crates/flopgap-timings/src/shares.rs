@@ -5,6 +5,7 @@ use std::fmt;
 
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::Trace;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -86,6 +87,8 @@ pub struct Shares {
     pub attribution: Option<String>,
     /// Which instances were left out, in a sentence; absent for a whole trace.
     pub rule: Option<String>,
+    /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when the scope marks no optimizer pass.
+    pub optimizer: Option<String>,
     /// Largest first.
     pub shares: Vec<Share>,
     /// The sum of the durations of kernels alone, as in `cuda_gpu_kern_sum`.
@@ -125,7 +128,8 @@ pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<S
 
 pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
     let mut kinds: BTreeMap<Work, (u64, u64, i128)> = BTreeMap::new();
-    let kernels = scoped.kernels.iter().map(|(name, times)| (Work::Kernels(classifier.get(name).class), times));
+    let kernels =
+        scoped.kernels.iter().map(|(name, times)| (Work::Kernels(classifier.get(name).class), times));
     let copies = scoped.copies.iter().map(|times| (Work::Memcpy, times));
     let sets = scoped.sets.iter().map(|times| (Work::Memset, times));
     for (work, times) in kernels.chain(copies).chain(sets) {
@@ -134,6 +138,25 @@ pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
         kind.1 += times.count;
         kind.2 += times.total;
     }
+    let optimizer = scoped.optimizer.iter().flat_map(|(_, kernels)| kernels);
+    let calls: FxHashMap<&str, u64> =
+        scoped.kernels.iter().map(|(name, times)| (name.as_ref(), times.count)).collect();
+    for (name, times) in optimizer {
+        let class = classifier.get(name).class;
+        if class == KernelClass::Optimizer {
+            continue;
+        }
+        let only = calls.get(name.as_ref()) == Some(&times.count);
+        let from = kinds.entry(Work::Kernels(class)).or_default();
+        from.0 -= u64::from(only);
+        from.1 -= times.count;
+        from.2 -= times.total;
+        let to = kinds.entry(Work::Kernels(KernelClass::Optimizer)).or_default();
+        to.0 += 1;
+        to.1 += times.count;
+        to.2 += times.total;
+    }
+    kinds.retain(|_, kind| kind.1 > 0);
     let total_ns: i128 = kinds.values().map(|kind| kind.2).sum();
     let mut shares: Vec<Share> = kinds
         .into_iter()
@@ -151,6 +174,7 @@ pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
         instances: scoped.instances,
         attribution: scoped.attribution.clone(),
         rule: scoped.rule.clone(),
+        optimizer: scoped.optimizer.as_ref().map(|(names, _)| names.clone()),
         shares,
         kernel_ns: scoped.kernels.iter().map(|(_, times)| times.total).sum(),
         total_ns,

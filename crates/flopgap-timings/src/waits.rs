@@ -88,7 +88,9 @@ mod tests {
         ] {
             assert!(waits(name), "{name}");
         }
-        for name in ["cudaMemcpyAsync_v3020", "cuMemcpyHtoDAsync_v2", "cudaLaunchKernel_v7000", "cudaMalloc_v3020"] {
+        for name in
+            ["cudaMemcpyAsync_v3020", "cuMemcpyHtoDAsync_v2", "cudaLaunchKernel_v7000", "cudaMalloc_v3020"]
+        {
             assert!(!waits(name), "{name}");
         }
     }
