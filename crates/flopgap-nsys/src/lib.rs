@@ -22,7 +22,7 @@ mod trace;
 
 pub use error::Error;
 pub use ids::GlobalId;
-pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, copy_label, memory_label};
+pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
 pub use names::{Name, Names};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{

@@ -23,7 +23,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// ```no_run
 /// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
 /// let mut busy = 0;
-/// trace.kernels(|kernel| busy += kernel.end - kernel.start)?;
+/// trace.kernels(|kernel| busy += kernel.at.duration())?;
 /// println!("{busy} ns in kernels");
 /// # Ok::<(), flopgap_nsys::Error>(())
 /// ```
