@@ -25,7 +25,7 @@ impl Trace {
         let mut groups: Groups<i64> = Groups::default();
         match range {
             None => self.kernels(|kernel| {
-                groups.add(kernel.demangled, kernel.end.saturating_sub(kernel.start));
+                groups.add(kernel.demangled, kernel.at.duration());
             })?,
             Some(range) => {
                 let spans = self.spans_named(range)?;

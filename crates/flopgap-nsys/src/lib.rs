@@ -9,9 +9,11 @@ mod ids;
 mod launches;
 mod model;
 mod names;
+mod pages;
 mod ranges;
 mod report;
 mod round;
+mod row;
 mod rules;
 mod schema;
 mod stats;
@@ -20,7 +22,7 @@ mod trace;
 
 pub use error::Error;
 pub use ids::GlobalId;
-pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, copy_label, memory_label};
+pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
 pub use names::{Name, Names};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{
