@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{Kind, Work};
-use crate::placement::{Owners, Placement};
+use crate::nesting::{Nesting, Owners};
 use crate::report::Groups;
 use crate::tables::{KERNEL, RUNTIME};
 use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};
@@ -158,10 +158,10 @@ impl Trace {
     /// [`Error::NoTable`] without annotations, API calls or any GPU work.
     pub fn range_work(&self, attribution: Attribution) -> Result<RangeWork, Error> {
         let nvtx = self.nvtx_ranges()?;
-        let mut placement = Placement::of(self, &Owners::of(&nvtx), attribution.by)?;
+        let mut nesting = Nesting::of(self, &Owners::of(&nvtx), attribution.by)?;
         let mut placed = Vec::new();
         self.gpu_work(attribution.whole_graphs, |work| {
-            if let Some((node, first)) = placement.take(work.process, work.correlation) {
+            if let Some((node, first)) = nesting.take(work.process, work.correlation) {
                 placed.push((work.device, work.start, work.end, node, work.kind, first));
             }
         })?;
@@ -170,7 +170,7 @@ impl Trace {
         let mut work: Vec<Option<GpuWork>> = vec![None; nvtx.ranges.len()];
         let mut covered: Vec<Covered> = vec![Covered::default(); nvtx.ranges.len()];
         for (device, start, end, node, kind, first) in placed {
-            for range in placement.ranges(node) {
+            for range in nesting.ranges(node) {
                 let busy = covered[range].add(device, start, end);
                 let none = GpuWork { start, end, busy: 0, total: 0, kernels: 0, operations: 0 };
                 let known = work[range].get_or_insert(none);
@@ -197,8 +197,7 @@ impl Trace {
         attribution: Attribution,
     ) -> Result<Vec<GpuActivity>, Error> {
         let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
-        let mut devices: FxHashMap<(Option<GlobalId>, i64), (GpuActivity, Vec<(i64, i64)>)> =
-            FxHashMap::default();
+        let mut devices: FxHashMap<(Option<GlobalId>, i64), Activity> = FxHashMap::default();
         self.gpu_work(attribution.whole_graphs, |work| {
             if within.as_ref().is_some_and(|within| !within.has(&work)) {
                 return;
@@ -260,21 +259,24 @@ impl Trace {
         if !(0..nvtx.ranges.len()).any(|at| !nvtx.ranges[at].crosses_threads && named(at)) {
             return Err(Error::NoRange { path: self.path().to_owned(), range: range.to_owned() });
         }
-        let placement = Placement::of(self, &Owners::of(&nvtx), by)?;
-        let nodes = placement.within(named);
-        Ok(Within { placement, nodes })
+        let nesting = Nesting::of(self, &Owners::of(&nvtx), by)?;
+        let nodes = nesting.within(named);
+        Ok(Within { nesting, nodes })
     }
 }
 
+/// What a GPU did for a process, and from when to when.
+type Activity = (GpuActivity, Vec<(i64, i64)>);
+
 /// What was launched within certain ranges.
 struct Within {
-    placement: Placement,
+    nesting: Nesting,
     nodes: Vec<bool>,
 }
 
 impl Within {
     fn has(&self, work: &Work) -> bool {
-        self.placement.node(work.process, work.correlation).is_some_and(|node| self.nodes[node])
+        self.nesting.node(work.process, work.correlation).is_some_and(|node| self.nodes[node])
     }
 }
 

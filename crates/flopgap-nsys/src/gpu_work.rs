@@ -47,7 +47,7 @@ impl Trace {
     pub(crate) fn gpu_work(&self, whole_graphs: bool, mut visit: impl FnMut(Work)) -> Result<(), Error> {
         let columns =
             [need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
-        self.any_of(tables(whole_graphs), |kind, table| {
+        any_of(tables(whole_graphs), |kind, table| {
             self.scan(table, &columns, |row| {
                 visit(Work {
                     kind,
@@ -77,7 +77,7 @@ impl Trace {
         let mut known: FxHashMap<(Kind, i64), Name> = FxHashMap::default();
         let mut failure = None;
         let tables = [(Kind::Kernel, KERNEL), (Kind::Graph, GRAPH)];
-        self.any_of(&tables[..1 + usize::from(whole_graphs)], |kind, table| {
+        any_of(&tables[..=usize::from(whole_graphs)], |kind, table| {
             let [first, second] =
                 if kind == Kind::Graph { [need("graphId"), want("graphId")] } else { names.columns() };
             let columns = [
@@ -102,19 +102,18 @@ impl Trace {
                 };
                 let id = row.int(5).or_else(|| row.int(6))?;
                 let recent = last.filter(|(same, _)| *same == id).map(|(_, name)| name);
-                let name = match recent.or_else(|| known.get(&(kind, id)).copied()) {
-                    Some(name) => name,
-                    None => {
-                        let text = match kind {
-                            Kind::Graph => Ok(format!("[CUDA graph {id}]").into()),
-                            _ => self.string_or_id(id),
-                        };
-                        match text {
-                            Ok(text) => *known.entry((kind, id)).or_insert_with(|| texts.intern(&text)),
-                            Err(error) => {
-                                failure.get_or_insert(error);
-                                return Some(());
-                            }
+                let name = if let Some(name) = recent.or_else(|| known.get(&(kind, id)).copied()) {
+                    name
+                } else {
+                    let text = match kind {
+                        Kind::Graph => Ok(format!("[CUDA graph {id}]").into()),
+                        _ => self.string_or_id(id),
+                    };
+                    match text {
+                        Ok(text) => *known.entry((kind, id)).or_insert_with(|| texts.intern(&text)),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            return Some(());
                         }
                     }
                 };
@@ -125,28 +124,27 @@ impl Trace {
         })?;
         failure.map_or(Ok(texts), Err)
     }
+}
 
-    /// Reads several tables of which one suffices.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] of the first when all are absent.
-    pub(crate) fn any_of<K: Copy>(
-        &self,
-        tables: &[(K, TableSpec)],
-        mut read: impl FnMut(K, &TableSpec) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut found = false;
-        let mut absence = None;
-        for (kind, table) in tables {
-            match read(*kind, table) {
-                Ok(()) => found = true,
-                Err(error) if error.is_no_table() => absence = absence.or(Some(error)),
-                Err(error) => return Err(error),
-            }
+/// Reads several tables of which one suffices.
+///
+/// # Errors
+/// [`Error::NoTable`] of the first when all are absent.
+fn any_of<K: Copy>(
+    tables: &[(K, TableSpec)],
+    mut read: impl FnMut(K, &TableSpec) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut found = false;
+    let mut absence = None;
+    for (kind, table) in tables {
+        match read(*kind, table) {
+            Ok(()) => found = true,
+            Err(error) if error.is_no_table() => absence = absence.or(Some(error)),
+            Err(error) => return Err(error),
         }
-        match absence {
-            Some(error) if !found => Err(error),
-            _ => Ok(()),
-        }
+    }
+    match absence {
+        Some(error) if !found => Err(error),
+        _ => Ok(()),
     }
 }

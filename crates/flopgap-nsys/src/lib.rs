@@ -11,10 +11,12 @@ mod ids;
 mod launches;
 mod model;
 mod names;
-mod placement;
+mod nesting;
+mod pages;
 mod ranges;
 mod report;
 mod round;
+mod row;
 mod rules;
 mod schema;
 mod stats;
@@ -25,7 +27,7 @@ pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork}
 pub use error::Error;
 pub use fold::fold_name;
 pub use ids::GlobalId;
-pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, copy_label, memory_label};
+pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
 pub use names::{Name, Names};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::table::{Column, Sink, Unit, Value};
 use super::{KernelName, ReportOptions};
 use crate::hierarchy::{Hierarchy, Span};
-use crate::placement::{Owners, Placement};
+use crate::nesting::{Nesting, Owners};
 use crate::tables::KERNEL;
 use crate::{Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
 
@@ -95,12 +95,12 @@ pub(super) fn kernels(
         trace.require(&KERNEL)?;
     }
     let nvtx = trace.nvtx_ranges_named(options)?;
-    let placement = Placement::of(trace, &Owners::of(&nvtx), options.attribution.by)?;
+    let nesting = Nesting::of(trace, &Owners::of(&nvtx), options.attribution.by)?;
     let mut groups: FxHashMap<Key, Owned> = FxHashMap::default();
     let texts = trace.named_kernels(names, options.attribution.whole_graphs, |work, name| {
-        let node = placement.node(work.process, work.correlation);
-        let thread = node.map(|node| placement.thread(node));
-        let containing: Vec<usize> = node.map(|node| placement.ranges(node).collect()).unwrap_or_default();
+        let node = nesting.node(work.process, work.correlation);
+        let thread = node.map(|node| nesting.thread(node));
+        let containing: Vec<usize> = node.map(|node| nesting.ranges(node).collect()).unwrap_or_default();
         if containing.is_empty() {
             let owned = groups.entry((None, thread, name)).or_default();
             owned.kernels += 1;
@@ -211,22 +211,22 @@ struct Projected {
 
 /// When the work of each range ran, over kernels, copies and sets.
 fn extents(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Option<Extent>>, Error> {
-    let mut placement = Placement::of(trace, &Owners::of(nvtx), options.attribution.by)?;
-    let mut by_node: Vec<Option<Extent>> = vec![None; placement.len()];
+    let mut nesting = Nesting::of(trace, &Owners::of(nvtx), options.attribution.by)?;
+    let mut by_node: Vec<Option<Extent>> = vec![None; nesting.len()];
     let join = |known: &mut Option<Extent>, extent: Extent| match known {
         Some(known) => known.join(extent),
         None => *known = Some(extent),
     };
     trace.gpu_work(options.attribution.whole_graphs, |work| {
         // A graph launch is one operation, however many nodes it runs.
-        if let Some((node, first)) = placement.take(work.process, work.correlation) {
+        if let Some((node, first)) = nesting.take(work.process, work.correlation) {
             let extent = Extent { start: work.start, end: work.end, launches: u64::from(first) };
             join(&mut by_node[node], extent);
         }
     })?;
     let mut by_range: Vec<Option<Extent>> = vec![None; nvtx.ranges.len()];
-    for node in (0..placement.len()).rev() {
-        if let (Some((range, parent)), Some(extent)) = (placement.range_and_parent(node), by_node[node]) {
+    for node in (0..nesting.len()).rev() {
+        if let (Some((range, parent)), Some(extent)) = (nesting.range_and_parent(node), by_node[node]) {
             join(&mut by_range[range], extent);
             join(&mut by_node[parent], extent);
         }

@@ -83,7 +83,7 @@ impl Owners {
 /// Calls within the same ranges share a node. A node is the innermost of those ranges and the node of the others, so that what is
 /// known of calls is handed from node to node up to every range that contains them. The nodes within a node follow it without a gap.
 #[derive(Debug, Default)]
-pub(crate) struct Placement {
+pub(crate) struct Nesting {
     calls: Correlations,
     nodes: Vec<Node>,
 }
@@ -111,10 +111,10 @@ struct Calls {
     backtraces: Vec<Call>,
 }
 
-impl Placement {
+impl Nesting {
     /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is one call: nsys counts its
     /// kernels twice.
-    pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Placement, Error> {
+    pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
         let columns =
             [need("start"), need("end"), want("eventClass"), want("globalTid"), want("correlationId")];
         let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
@@ -128,10 +128,10 @@ impl Placement {
             if row.int(2) == Some(BACKTRACE) { &mut calls.backtraces } else { &mut calls.calls }.push(call);
             Some(())
         })?;
-        Ok(Placement::place(threads.into_iter().collect(), owners, by))
+        Ok(Nesting::place(threads.into_iter().collect(), owners, by))
     }
 
-    fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Placement {
+    fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
         threads.sort_unstable_by_key(|(thread, _)| *thread);
         let mut extents: FxHashMap<GlobalId, Extent> = FxHashMap::default();
         for (thread, calls) in &threads {
@@ -140,16 +140,16 @@ impl Placement {
                 extent.add(call.correlation);
             }
         }
-        let mut placement = Placement { calls: Correlations::new(extents), nodes: Vec::new() };
+        let mut nesting = Nesting { calls: Correlations::new(extents), nodes: Vec::new() };
         let mut backtraces = Vec::new();
         for (thread, calls) in threads {
-            placement.place_thread(thread, calls.calls, owners, by);
+            nesting.place_thread(thread, calls.calls, owners, by);
             backtraces.push((thread, calls.backtraces));
         }
         for (thread, calls) in backtraces {
-            placement.place_thread(thread, calls, owners, by);
+            nesting.place_thread(thread, calls, owners, by);
         }
-        placement
+        nesting
     }
 
     fn place_thread(&mut self, thread: GlobalId, mut calls: Vec<Call>, owners: &Owners, by: AttributeBy) {
@@ -205,7 +205,7 @@ impl Placement {
         self.calls.get(process, correlation?).map(|node| node as usize)
     }
 
-    /// [`Placement::node`], and whether this is the first piece of work of that call that is asked for.
+    /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked for.
     pub(crate) fn take(
         &mut self,
         process: Option<GlobalId>,
@@ -284,7 +284,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// The node of a call that begins no earlier than the calls before.
-    fn node_of(&mut self, placement: &mut Placement, call: Stretch) -> u32 {
+    fn node_of(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
         let stretches = self.stretches;
         while let Some(range) = self.ranges.next_if(|range| stretches[*range as usize].start <= call.start) {
             let Stretch { start, end } = stretches[range as usize];
@@ -301,7 +301,7 @@ impl<'a> Sweep<'a> {
         if self.crossing > 0 {
             self.close_all(call.start);
         }
-        if self.crossing > 0 { self.overlapping(placement, call) } else { self.nested(placement, call) }
+        if self.crossing > 0 { self.overlapping(nesting, call) } else { self.nested(nesting, call) }
     }
 
     fn pop(&mut self) {
@@ -326,7 +326,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// While open ranges lie within each other, those that contain a call are the outer ones.
-    fn nested(&mut self, placement: &mut Placement, call: Stretch) -> u32 {
+    fn nested(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
         let inner = self.open.iter().rev().take_while(|open| open.end < call.end).count();
         let outer = self.open.len() - inner;
         let around = &mut self.open[..outer];
@@ -334,7 +334,7 @@ impl<'a> Sweep<'a> {
         let mut node = known.map_or(self.root, |known| around[known].node);
         for open in &mut around[known.map_or(0, |known| known + 1)..] {
             self.tail.clear();
-            node = placement.child(node, open.range);
+            node = nesting.child(node, open.range);
             open.node = node;
         }
         node
@@ -344,7 +344,7 @@ impl<'a> Sweep<'a> {
     ///
     /// No node is gone back to once another was made outside it, so that the nodes below a node are those that follow it; a range
     /// may then have several.
-    fn overlapping(&mut self, placement: &mut Placement, call: Stretch) -> u32 {
+    fn overlapping(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
         let mut node = self.root;
         let mut left_out = None;
         let mut reused = 0;
@@ -357,7 +357,7 @@ impl<'a> Sweep<'a> {
             let Some(first) = left_out else {
                 if known == NONE {
                     self.tail.clear();
-                    self.open[at].node = placement.child(node, range);
+                    self.open[at].node = nesting.child(node, range);
                 }
                 node = self.open[at].node;
                 continue;
@@ -367,7 +367,7 @@ impl<'a> Sweep<'a> {
                 _ => {
                     self.tail.truncate(reused);
                     self.forget(first);
-                    let child = placement.child(node, range);
+                    let child = nesting.child(node, range);
                     self.tail.push((node, range, child));
                     node = child;
                 }
@@ -402,7 +402,7 @@ mod tests {
         outer.start <= inner.start && outer.end >= inner.end
     }
 
-    fn place(ranges: &Raw, calls: &Raw, by: AttributeBy) -> (Placement, Owners) {
+    fn place(ranges: &Raw, calls: &Raw, by: AttributeBy) -> (Nesting, Owners) {
         let owners = Owners::new(
             ranges.iter().map(|raw| stretch(*raw)).collect(),
             ranges.iter().map(|raw| Some(thread(*raw))),
@@ -411,15 +411,15 @@ mod tests {
         for (correlation, &raw) in (0..).zip(calls) {
             threads.entry(thread(raw)).or_default().calls.push(Call { stretch: stretch(raw), correlation });
         }
-        (Placement::place(threads.into_iter().collect(), &owners, by), owners)
+        (Nesting::place(threads.into_iter().collect(), &owners, by), owners)
     }
 
     /// The ranges found around each call, in order.
-    fn found(placement: &Placement, calls: &Raw) -> Vec<Vec<usize>> {
+    fn found(nesting: &Nesting, calls: &Raw) -> Vec<Vec<usize>> {
         let of = |(correlation, raw): (i64, &(i64, i64, usize))| {
-            let node = placement.node(Some(thread(*raw).process()), Some(correlation)).unwrap();
-            assert_eq!(placement.thread(node), thread(*raw));
-            let mut ranges: Vec<usize> = placement.ranges(node).collect();
+            let node = nesting.node(Some(thread(*raw).process()), Some(correlation)).unwrap();
+            assert_eq!(nesting.thread(node), thread(*raw));
+            let mut ranges: Vec<usize> = nesting.ranges(node).collect();
             ranges.sort_unstable();
             ranges
         };
@@ -443,16 +443,16 @@ mod tests {
         /// The sweep finds exactly the pairs that comparing every pair finds, also for ranges that overlap without nesting.
         #[test]
         fn all_pairs_are_found(ranges in raw(30, 20), calls in raw(30, 6)) {
-            let (placement, _) = place(&ranges, &calls, AttributeBy::Thread);
+            let (nesting, _) = place(&ranges, &calls, AttributeBy::Thread);
             let expected: Vec<Vec<usize>> =
                 calls.iter().map(|call| around(&ranges, *call, thread(*call))).collect();
-            prop_assert_eq!(found(&placement, &calls), expected);
+            prop_assert_eq!(found(&nesting, &calls), expected);
         }
 
         /// By process, a call within a range of its own thread stays there, and any other gets the ranges of the main thread.
         #[test]
         fn calls_outside_go_to_the_main_thread(ranges in raw(30, 20), calls in raw(30, 6)) {
-            let (placement, owners) = place(&ranges, &calls, AttributeBy::Process);
+            let (nesting, owners) = place(&ranges, &calls, AttributeBy::Process);
             let expected = calls.iter().map(|call| {
                 let own = around(&ranges, *call, thread(*call));
                 match owners.main_thread(thread(*call).process()) {
@@ -460,7 +460,7 @@ mod tests {
                     _ => own,
                 }
             });
-            prop_assert_eq!(found(&placement, &calls), expected.collect::<Vec<_>>());
+            prop_assert_eq!(found(&nesting, &calls), expected.collect::<Vec<_>>());
         }
     }
 
