@@ -86,16 +86,13 @@ impl Trace {
     /// The rows of a table, in the order of the file. Optional columns that the export does not have are NULL.
     pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows<'_>, Error> {
         let (table, slots) = self.resolve(table, columns)?;
-        let source = match self.plain(table) {
-            Some((pages, root)) => {
-                let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
-                Source::Pages(Box::new(cursor))
-            }
-            None => {
-                let mut held = Vec::new();
-                self.scan_by_sqlite(table, columns, &slots, |row| held.push(row.hold(columns.len())))?;
-                Source::Held(held.into_iter())
-            }
+        let source = if let Some((pages, root)) = self.plain(table) {
+            let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
+            Source::Pages(Box::new(cursor))
+        } else {
+            let mut held = Vec::new();
+            self.scan_by_sqlite(table, columns, &slots, |row| held.push(row.hold(columns.len())))?;
+            Source::Held(held.into_iter())
         };
         Ok(Rows { trace: self, table, source, offer: Offer::default() })
     }
