@@ -17,6 +17,7 @@ mod ranges;
 mod report;
 mod round;
 mod row;
+mod rows;
 mod rules;
 mod schema;
 mod stats;
