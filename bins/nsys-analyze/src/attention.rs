@@ -10,7 +10,7 @@ use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 
 use crate::answer::{Answer, report, unanswered};
-use crate::scope::{AttributionArguments, WarmUpArguments};
+use crate::scope::{OwnerArguments, WarmUpArguments};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,

@@ -11,7 +11,7 @@ use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::shares::Shares;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::scope::{AttributionArguments, WarmUpArguments, scope};
+use crate::scope::{OwnerArguments, WarmUpArguments, scope};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,

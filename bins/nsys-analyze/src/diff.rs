@@ -1,5 +1,6 @@
 //! `nsys-analyze diff BEFORE AFTER`: what got slower and what faster.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use flopgap_cli::{Failure, FormatArg};
@@ -12,7 +13,7 @@ use flopgap_timings::diff::{Change, Diff, Slower, diff};
 use serde::Serialize;
 
 use crate::answer::{Answer, report, unanswered};
-use crate::scope::{AttributionArguments, WarmUpArguments, scope};
+use crate::scope::{OwnerArguments, WarmUpArguments, scope};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -103,7 +104,8 @@ fn scope_sentence(found: &Diff) -> String {
 fn too_slow(slower: &[Slower], percent: f64) -> String {
     let mut text = format!("slower by more than {percent}%:");
     for slower in slower {
-        text += &format!(
+        let _ = write!(
+            text,
             "\n  {}: {:.3} ms before, {:.3} ms after ({:+.1}%)",
             slower.what,
             slower.before_ns / 1e6,

@@ -11,7 +11,7 @@ use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, si
 use serde::Serialize;
 
 use crate::answer::{Answer, name_of, report, unanswered};
-use crate::scope::{AttributionArguments, WarmUpArguments, scope};
+use crate::scope::{OwnerArguments, WarmUpArguments, scope};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -78,7 +78,7 @@ impl Arguments {
 
 fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
-    let table = table(found, &shown).map_err(|error| report(&error))?;
+    let table = table(arguments, found, &shown).map_err(|error| report(&error))?;
     let shown = Kernels { kernels: shown, ..found.clone() };
     let sentences = sentences(arguments, &shown);
     Answer::new(&shown, vec![table], sentences)?.print(arguments.format)
@@ -96,9 +96,12 @@ fn sentences(arguments: &Arguments, shown: &Kernels) -> Vec<String> {
     sentences
 }
 
-fn table(found: &Kernels, shown: &[KernelTimes]) -> Result<Table, ReportError> {
+fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Result<Table, ReportError> {
     let title = match found.instances {
-        Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
+        Some(instances) => {
+            let by = if arguments.attribution.by_process() { ", by process" } else { "" };
+            format!("Kernels launched within `{}`{by} ({instances} instances)", found.scope)
+        }
         None => "Kernels".to_owned(),
     };
     let mut table = Table::new(

@@ -1,7 +1,8 @@
-//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
+//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports, and answers about where the time went.
 
 mod answer;
 mod attention;
+mod attribution;
 mod compare;
 mod diff;
 mod export;

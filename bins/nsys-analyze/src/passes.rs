@@ -11,7 +11,7 @@ use flopgap_timings::{Times, measured};
 use serde::Serialize;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::scope::{AttributionArguments, WarmUpArguments};
+use crate::scope::{OwnerArguments, WarmUpArguments};
 use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,

@@ -1,35 +1,27 @@
 //! The options that say which ranges count and what belongs to them.
 
-use clap::ValueEnum;
-use flopgap_nsys::{AttributeBy, Attribution};
+use flopgap_nsys::Attribution;
 use flopgap_timings::{Ranges, Scope, WarmUp};
 
-/// Whose ranges own what a thread launches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
-    /// Those of the thread itself, as in nsys's own reports.
-    Thread,
-    /// Those of the thread, or where none contains the launch, of its process's main thread: so the backward pass that PyTorch
-    /// launches from its autograd thread belongs to `backward`.
-    Process,
-}
+use crate::attribution::AttributeArg;
 
-/// Whose ranges own GPU work, for every command that asks for ranges.
+/// Whose ranges own GPU work, for every command that measures passes: by process, because the questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct AttributionArguments {
+pub(crate) struct OwnerArguments {
     /// Whose ranges own what a thread launches.
-    #[arg(long = "attribute", value_enum, default_value_t = By::Process)]
-    by: By,
+    #[arg(long = "attribute", value_enum, value_name = "WHOSE", default_value_t = AttributeArg::Process)]
+    by: AttributeArg,
 }
 
-impl AttributionArguments {
+impl OwnerArguments {
+    /// Whether what the ranges of its own thread do not contain belongs to those of the main thread.
+    pub(crate) fn by_process(self) -> bool {
+        self.by == AttributeArg::Process
+    }
+
     pub(crate) fn attribution(self) -> Attribution {
-        let by = match self.by {
-            By::Thread => AttributeBy::Thread,
-            By::Process => AttributeBy::Process,
-        };
         // Graphs that were traced as a whole are work like any other; an answer without them would be wrong.
-        Attribution { by, whole_graphs: true }
+        Attribution { by: self.by.into(), whole_graphs: true }
     }
 }
 
@@ -42,15 +34,18 @@ pub(crate) struct WarmUpArguments {
     /// Leave out ranges of this name with all within them; those called `warmup` are always left out.
     #[arg(long, value_name = "NAME")]
     warmup: Vec<String>,
+    /// Leave nothing out.
+    #[arg(long, conflicts_with_all = ["skip_warmup", "warmup"])]
+    with_warmup: bool,
 }
 
 impl WarmUpArguments {
     pub(crate) fn warm_up(&self) -> WarmUp {
-        WarmUp { names: self.warmup.clone(), skip: self.skip_warmup }
+        WarmUp { names: self.warmup.clone(), skip: self.skip_warmup, keep: self.with_warmup }
     }
 }
 
 /// A scope of these options.
-pub(crate) fn scope(ranges: Ranges, warm_up: &WarmUpArguments, attribution: AttributionArguments) -> Scope {
+pub(crate) fn scope(ranges: Ranges, warm_up: &WarmUpArguments, attribution: OwnerArguments) -> Scope {
     Scope { ranges, warm_up: warm_up.warm_up(), attribution: attribution.attribution() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::gpu_work::Kind;
-use crate::placement::{Owners, Placement};
+use crate::nesting::{Nesting, Owners};
 use crate::report::Groups;
 use crate::{Attribution, Error, KernelName, Name, NvtxRanges, Summary, Trace};
 
@@ -36,14 +36,14 @@ impl Trace {
             None => None,
             Some((nvtx, ranges)) => {
                 let wanted: FxHashSet<usize> = ranges.iter().copied().collect();
-                let placement = Placement::of(self, &Owners::of(nvtx), attribution.by)?;
-                let nodes = placement.within(|range| wanted.contains(&range));
-                Some((placement, nodes))
+                let nesting = Nesting::of(self, &Owners::of(nvtx), attribution.by)?;
+                let nodes = nesting.within(|range| wanted.contains(&range));
+                Some((nesting, nodes))
             }
         };
         let counts = |process, correlation| {
-            within.as_ref().is_none_or(|(placement, nodes)| {
-                placement.node(process, correlation).is_some_and(|node| nodes[node])
+            within.as_ref().is_none_or(|(nesting, nodes)| {
+                nesting.node(process, correlation).is_some_and(|node| nodes[node])
             })
         };
         let (mut copies, mut sets) = (Vec::new(), Vec::new());

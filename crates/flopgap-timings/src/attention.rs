@@ -5,6 +5,7 @@ use flopgap_flops::transformer::Attention;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{Attribution, Trace};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::scope::{Ranges, Scope};
@@ -165,7 +166,8 @@ impl AttentionTimes {
             if let [Some(scores), Some(softmax), Some(weighted)] = rates {
                 let products = (self.scores.flops + self.weighted_sum.flops) as f64
                     / (self.scores.flops as f64 / scores + self.weighted_sum.flops as f64 / weighted);
-                text += &format!(
+                let _ = write!(
+                    text,
                     ": a FLOP of softmax costs {:.1} times as much ({} against {})",
                     products / softmax,
                     rate(softmax),
@@ -173,7 +175,7 @@ impl AttentionTimes {
                 );
             }
             text += if flops > 2.0 * time {
-                "; softmax is bound by memory, not by arithmetic: it reads and writes every score for five operations each."
+                "; that points to memory, not arithmetic: softmax reads and writes every score for five operations each."
             } else {
                 "."
             };

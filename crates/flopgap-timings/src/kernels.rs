@@ -1,6 +1,7 @@
 //! The kernels of a trace or a range, alone or of two traces side by side.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::Trace;
@@ -85,8 +86,12 @@ impl Kernels {
             top.times.count
         );
         if let Some(instances) = self.instances.filter(|instances| *instances > 1) {
-            text +=
-                &format!(" ({} in each of {instances} `{}`)", each(top.times.count, instances), self.scope);
+            let _ = write!(
+                text,
+                " ({} in each of {instances} `{}`)",
+                each(top.times.count, instances),
+                self.scope
+            );
         }
         text.push('.');
         Some(text)

@@ -58,7 +58,7 @@ const LONGEST: f64 = 86_400e9;
 /// A number of a unit, as whole nanoseconds.
 fn nanoseconds(number: f64, unit: Unit) -> Result<i64, String> {
     let value = number * unit.nanoseconds();
-    if !value.is_finite() || value < 0.0 || value > LONGEST {
+    if !(0.0..=LONGEST).contains(&value) {
         return Err(format!("{number} is no duration between 0 and a day"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "a day of nanoseconds fits")]
@@ -95,7 +95,7 @@ pub fn list(text: &str) -> Option<Vec<i64>> {
 /// The times in a file's text, in nanoseconds.
 ///
 /// Read are: one number a line; a CSV table, of which `column` is taken (or the only column of numbers); what Python's `timeit` prints
-/// (`10 loops, best of 5: 13.9 msec per loop`, with `-v` its raw times divided by the loops); IPython's `%timeit`; a JSON list, or an
+/// (`10 loops, best of 5: 13.9 msec per loop`, with `-v` its raw times divided by the loops); `IPython`'s `%timeit`; a JSON list, or an
 /// object with one. Numbers carry a unit, or the column's name does (`time_ms`, `seconds`), or they are milliseconds.
 ///
 /// # Errors
@@ -137,12 +137,11 @@ fn json(text: &str, column: Option<&str>) -> Result<Vec<i64>, String> {
     match &value {
         Value::Array(_) => numbers(&value, Unit::Milliseconds)
             .unwrap_or_else(|| Err("the list holds more than numbers".into())),
-        Value::Object(fields) => match column {
-            Some(column) => fields
-                .get(column)
-                .and_then(|value| numbers(value, unit(column)))
-                .unwrap_or_else(|| Err(format!("no field `{column}` with numbers"))),
-            None => {
+        Value::Object(fields) => {
+            if let Some(column) = column {
+                let found = fields.get(column).and_then(|value| numbers(value, unit(column)));
+                found.unwrap_or_else(|| Err(format!("no field `{column}` with numbers")))
+            } else {
                 let lists: Vec<_> = fields.iter().filter(|(_, value)| value.is_array()).collect();
                 match lists.as_slice() {
                     [(name, value)] => numbers(value, unit(name))
@@ -150,7 +149,7 @@ fn json(text: &str, column: Option<&str>) -> Result<Vec<i64>, String> {
                     _ => Err(format!("{} of its fields are lists: name the one with the times", lists.len())),
                 }
             }
-        },
+        }
         _ => Err("is neither a list nor an object".into()),
     }
 }
@@ -197,32 +196,24 @@ fn table(text: &str, column: Option<&str>) -> Result<Vec<i64>, (Option<u64>, Str
     }
     let Some(first) = records.first() else { return Ok(Vec::new()) };
     let is_number = |text: &str| quantity(text, Unit::Milliseconds).is_some();
-    let headed = !first.iter().any(is_number);
-    let header: Vec<String> = if headed { first.iter().map(str::to_owned).collect() } else { Vec::new() };
-    let rows = &records[usize::from(headed)..];
+    let has_header = !first.iter().any(is_number);
+    let header: Vec<String> = if has_header { first.iter().map(str::to_owned).collect() } else { Vec::new() };
+    let rows = &records[usize::from(has_header)..];
     let width = first.len();
-    let at = match column {
-        Some(column) => header
-            .iter()
-            .position(|name| name == column)
-            .ok_or_else(|| (None, format!("has no column `{column}`; it has {}", header.join(", "))))?,
-        None => {
-            let numbers =
-                |at: usize| !rows.is_empty() && rows.iter().all(|row| row.get(at).is_some_and(is_number));
-            let columns: Vec<usize> = (0..width).filter(|&at| numbers(at)).collect();
-            match columns.as_slice() {
-                [at] => *at,
-                [] => 0,
-                several => {
-                    let names: Vec<&str> = several
-                        .iter()
-                        .map(|&at| header.get(at).map_or("(no name)", String::as_str))
-                        .collect();
-                    return Err((
-                        None,
-                        format!("several columns hold numbers ({}): name one", names.join(", ")),
-                    ));
-                }
+    let at = if let Some(column) = column {
+        let at = header.iter().position(|name| name == column);
+        at.ok_or_else(|| (None, format!("has no column `{column}`; it has {}", header.join(", "))))?
+    } else {
+        let numbers =
+            |at: usize| !rows.is_empty() && rows.iter().all(|row| row.get(at).is_some_and(is_number));
+        let columns: Vec<usize> = (0..width).filter(|&at| numbers(at)).collect();
+        match columns.as_slice() {
+            [at] => *at,
+            [] => 0,
+            several => {
+                let name = |at: &usize| header.get(*at).map_or("(no name)", String::as_str);
+                let names: Vec<&str> = several.iter().map(name).collect();
+                return Err((None, format!("several columns hold numbers ({}): name one", names.join(", "))));
             }
         }
     };

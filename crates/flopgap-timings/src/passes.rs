@@ -2,6 +2,7 @@
 
 use flopgap_nsys::{AttributeBy, Attribution, NvtxRange, RangeWork, Trace};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::kind::PassKind;
@@ -98,7 +99,7 @@ pub struct GpuTimes {
     pub projected: Times,
     /// The part of it in which at least one operation ran.
     pub busy: Times,
-    /// The rest of it.
+    /// The rest of it; none when several GPUs were busy for longer in sum.
     pub idle: Times,
     /// How long after the range began its first operation did.
     pub lead: Times,
@@ -278,7 +279,7 @@ fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
     Some(GpuTimes {
         projected: times(&|_, work| work.projected_ns())?,
         busy: times(&|_, work| work.busy_ns)?,
-        idle: times(&|_, work| work.projected_ns().saturating_sub(work.busy_ns))?,
+        idle: times(&|_, work| work.projected_ns().saturating_sub(work.busy_ns).max(0))?,
         lead: times(&|instance, work| work.start_ns.saturating_sub(instance.start_ns))?,
         tail: times(&|instance, work| work.end_ns.saturating_sub(instance.end_ns))?,
         operations_mean: worked.iter().map(|(_, work)| work.operations).sum::<u64>() as f64 / n,
@@ -344,7 +345,8 @@ impl Pass {
             in_words(projected)
         );
         if gpu.tail.mean_ns > NOTABLE * host {
-            text += &format!(
+            let _ = write!(
+                text,
                 ": it launches ahead, so its work begins {} after the range begins and ends {} after the range ends",
                 in_words(gpu.lead.mean_ns),
                 in_words(gpu.tail.mean_ns)
@@ -355,14 +357,16 @@ impl Pass {
         if let Some(waiting) = &self.waiting
             && waiting.mean_ns > NOTABLE * host
         {
-            text += &format!(
+            let _ = write!(
+                text,
                 "; for {} ({} of the host time) it waits for the GPU in synchronising calls",
                 in_words(waiting.mean_ns),
                 percent(waiting.mean_ns / host)
             );
         }
         if gpu.idle.mean_ns > NOTABLE * projected {
-            text += &format!(
+            let _ = write!(
+                text,
                 "; the GPU is idle for {} of it ({})",
                 in_words(gpu.idle.mean_ns),
                 percent(gpu.idle.mean_ns / projected)

@@ -90,11 +90,11 @@ impl Scope {
                 steps
             }
         };
-        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        let shown: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let mut instances: Vec<usize> =
             groups.iter().flat_map(|group| group.instances.iter().copied()).collect();
         instances.sort_by_key(|&at| (nvtx.ranges[at].start, at));
-        Ok((names.join(", "), instances))
+        Ok((shown.join(", "), instances))
     }
 
     /// The GPU work of the scope.

@@ -20,6 +20,8 @@ pub struct WarmUp {
     pub names: Vec<String>,
     /// How many first instances of each pass to leave out.
     pub skip: Option<u64>,
+    /// Leave nothing out.
+    pub keep: bool,
 }
 
 /// Why instances of a pass were left out, and how many.
@@ -103,9 +105,9 @@ impl<'a> Named<'a> {
         let mut marked: Vec<&str> = self.marks(warm_up).map(|(name, _)| name.as_str()).collect();
         marked.truncate(3);
         let first = match (marked.is_empty(), warm_up.skip) {
+            _ if warm_up.keep => None,
             (_, Some(0)) | (false, None) => None,
-            (true, None) => Some("the first instance of each pass".to_owned()),
-            (_, Some(1)) => Some("the first instance of each pass".to_owned()),
+            (true, None) | (_, Some(1)) => Some("the first instance of each pass".to_owned()),
             (_, Some(skip)) => Some(format!("the first {skip} instances of each pass")),
         };
         let marked = (!marked.is_empty()).then(|| format!("what lies in `{}`", marked.join("`, `")));
@@ -125,7 +127,7 @@ impl<'a> Named<'a> {
         let mut groups = self.groups(warm_up, kind);
         if exact {
             for group in &mut groups {
-                group.name = wanted.to_owned();
+                wanted.clone_into(&mut group.name);
             }
         }
         groups
@@ -152,7 +154,8 @@ impl<'a> Named<'a> {
 
     /// The ranges that mark warming up.
     fn marks(&self, warm_up: &WarmUp) -> impl Iterator<Item = (&String, &Vec<usize>)> {
-        self.by_name.iter().filter(|(name, _)| {
+        let all = if warm_up.keep { None } else { Some(self.by_name.iter()) };
+        all.into_iter().flatten().filter(|(name, _)| {
             let named = |wanted: &String| bare(wanted) == name.as_str() || bare(wanted) == folded(name);
             kind_of(name) == Some(PassKind::WarmUp) || warm_up.names.iter().any(named)
         })
@@ -206,6 +209,7 @@ impl<'a> Named<'a> {
 
         instances.sort_by_key(|&at| (ranges[at].start, ranges[at].id));
         let unmarked = usize::from(marked.0.is_empty() && instances.len() > 1 && kind != PassKind::WarmUp);
+        let unmarked = if warm_up.keep { 0 } else { unmarked };
         let skip = warm_up.skip.map_or(unmarked, |skip| usize::try_from(skip).unwrap_or(usize::MAX));
         let skip = skip.min(instances.len());
         instances.drain(..skip);

@@ -105,7 +105,7 @@ mod tests {
             let mut stretches: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
             let (start, end) = (window.0, window.0 + window.1);
             let covered = |at: &i64| stretches.iter().any(|(began, ended)| began <= at && at < ended);
-            let expected = (start..end).filter(covered).count() as i64;
+            let expected = i64::try_from((start..end).filter(covered).count()).unwrap();
             merge(&mut stretches);
             let thread = GlobalId(1);
             let waits = Waits([(thread, stretches)].into_iter().collect());

@@ -9,7 +9,7 @@ use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
 use crate::tables::{DEVICES, GPUS, KERNEL};
 use crate::trace::{need, want};
-use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Trace, memory_label};
+use crate::{Error, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [
     Column::new("Start", Unit::Time),
@@ -44,11 +44,11 @@ enum Work {
 }
 
 impl Work {
-    fn start(&self) -> i64 {
+    fn at(&self) -> &Placement {
         match self {
-            Work::Kernel(kernel, _) => kernel.start,
-            Work::Copy(copy) => copy.start,
-            Work::Set(set) => set.start,
+            Work::Kernel(kernel, _) => &kernel.at,
+            Work::Copy(copy) => &copy.at,
+            Work::Set(set) => &set.at,
         }
     }
 }
@@ -80,8 +80,9 @@ impl Devices {
     }
 
     /// `NVIDIA H200 (0)`, or the number alone where the export has no names.
-    fn label(&self, process: Option<GlobalId>, device: i64) -> Value {
-        let number = process.and_then(|process| self.numbers.get(&(process.pid(), device)));
+    fn label(&self, at: &Placement) -> Value {
+        let device = at.device;
+        let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
         match self.gpus.get(number.unwrap_or(&device)) {
             Some(name) => Value::Text(format!("{name} ({device})").into()),
             None => Value::Text(format!("({device})").into()),
@@ -121,7 +122,7 @@ pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Re
             _ => {}
         }
     }
-    work.sort_by_key(Work::start);
+    work.sort_by_key(|piece| piece.at().start);
     let devices = Devices::read(trace)?;
     let mut texts: FxHashMap<i64, Arc<str>> = FxHashMap::default();
     for piece in &work {
@@ -154,85 +155,60 @@ fn shown_names(trace: &Trace, names: KernelName) -> Result<FxHashMap<i64, i64>, 
     Ok(shown)
 }
 
+/// Bytes, throughput, and the kinds of memory.
+fn memory_cells(bytes: i64, at: &Placement, source: Option<i64>, destination: Option<i64>) -> [Value; 4] {
+    [bytes.into(), throughput(bytes, at.duration()), memory(source), memory(destination)]
+}
+
 fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Value; 21] {
     const NONE: Value = Value::Absent;
-    // nsys writes 0 where there is no green context.
-    let green = |context: Option<i64>| context.filter(|context| *context != 0).into();
-    match piece {
-        Work::Kernel(kernel, name) => [
-            kernel.start.into(),
-            kernel.end.saturating_sub(kernel.start).into(),
-            kernel.correlation.into(),
-            kernel.grid[0].into(),
-            kernel.grid[1].into(),
-            kernel.grid[2].into(),
-            kernel.block[0].into(),
-            kernel.block[1].into(),
-            kernel.block[2].into(),
-            kernel.registers.into(),
-            kernel.static_shared.into(),
-            kernel.dynamic_shared.into(),
-            NONE,
-            NONE,
-            NONE,
-            NONE,
-            devices.label(kernel.process, kernel.device),
-            kernel.context.into(),
-            green(kernel.green_context),
-            kernel.stream.into(),
-            texts[name].clone().into(),
-        ],
+    let at = piece.at();
+    let (launch, transfer, name) = match piece {
+        Work::Kernel(kernel, name) => {
+            let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (kernel.grid, kernel.block);
+            let launch = [
+                grid_x.into(),
+                grid_y.into(),
+                grid_z.into(),
+                block_x.into(),
+                block_y.into(),
+                block_z.into(),
+                kernel.registers.into(),
+                kernel.static_shared.into(),
+                kernel.dynamic_shared.into(),
+            ];
+            (launch, [NONE; 4], texts[name].clone())
+        }
         Work::Copy(copy) => {
-            let duration = copy.end.saturating_sub(copy.start);
-            [
-                copy.start.into(),
-                duration.into(),
-                copy.correlation.into(),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                copy.bytes.into(),
-                throughput(copy.bytes, duration),
-                memory(copy.source),
-                memory(copy.destination),
-                devices.label(copy.process, copy.device),
-                copy.context.into(),
-                green(copy.green_context),
-                copy.stream.into(),
-                copy_name(copy.kind).into(),
-            ]
+            let transfer = memory_cells(copy.bytes, at, copy.source, copy.destination);
+            ([NONE; 9], transfer, copy_name(copy.kind))
         }
-        Work::Set(set) => {
-            let duration = set.end.saturating_sub(set.start);
-            [
-                set.start.into(),
-                duration.into(),
-                set.correlation.into(),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                set.bytes.into(),
-                throughput(set.bytes, duration),
-                memory(set.memory),
-                NONE,
-                devices.label(set.process, set.device),
-                set.context.into(),
-                green(set.green_context),
-                set.stream.into(),
-                set_name().into(),
-            ]
-        }
-    }
+        Work::Set(set) => ([NONE; 9], memory_cells(set.bytes, at, set.memory, None), set_name()),
+    };
+    let [grid_x, grid_y, grid_z, block_x, block_y, block_z, registers, fixed, dynamic] = launch;
+    let [bytes, throughput, source, destination] = transfer;
+    [
+        at.start.into(),
+        at.duration().into(),
+        at.correlation.into(),
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        registers,
+        fixed,
+        dynamic,
+        bytes,
+        throughput,
+        source,
+        destination,
+        devices.label(at),
+        at.context.into(),
+        // nsys writes 0 where there is no green context.
+        at.green_context.filter(|context| *context != 0).into(),
+        at.stream.into(),
+        name.into(),
+    ]
 }

@@ -118,8 +118,8 @@ fn throughput_is_not_rounded_down() {
             continue;
         };
         let mut bytes = Vec::new();
-        trace.copies(|copy| bytes.push((copy.start, copy.bytes, copy.end - copy.start))).unwrap();
-        trace.sets(|set| bytes.push((set.start, set.bytes, set.end - set.start))).unwrap();
+        trace.copies(|copy| bytes.push((copy.at.start, copy.bytes, copy.at.duration()))).unwrap();
+        trace.sets(|set| bytes.push((set.at.start, set.bytes, set.at.duration()))).unwrap();
         bytes.sort_unstable();
         let column = ours[0].iter().position(|title| title == "Throughput (MB/s)").unwrap();
         let copies = ours.iter().zip(&theirs).skip(1).filter(|(our, _)| !our[column].is_empty());

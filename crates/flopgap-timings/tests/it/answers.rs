@@ -119,7 +119,7 @@ fn inference_against_training() {
     assert!(products.change() < 0.0);
     let optimizer = row(Work::Kernels(KernelClass::Optimizer));
     assert_eq!((optimizer.total_ns[0], optimizer.share[0]), (0.0, 0.0));
-    assert_eq!(optimizer.total_ns[1], (2_155_289 + 2_147_192) as f64 / 2.0);
+    assert_eq!(optimizer.total_ns[1], f64::from(2_155_289 + 2_147_192) / 2.0);
     for side in 0..2 {
         assert!((found.rows.iter().map(|row| row.share[side]).sum::<f64>() - 1.0).abs() < 1e-12);
     }

@@ -75,8 +75,8 @@ fn assert_identity(pass: &Pass) {
 #[test]
 fn timings_measured_outside_agree_with_the_steps() {
     for (name, measured, host_mean) in [
-        ("small_forward", vec![14_020_000, 13_930_000], (14_024_068 + 13_936_154) as f64 / 2.0),
-        ("small_training_step", vec![40_790_000, 40_910_000], (40_802_937 + 40_918_507) as f64 / 2.0),
+        ("small_forward", vec![14_020_000, 13_930_000], f64::from(14_024_068 + 13_936_154) / 2.0),
+        ("small_training_step", vec![40_790_000, 40_910_000], f64::from(40_802_937 + 40_918_507) / 2.0),
     ] {
         let recorded = Recorded::new(name);
         let options = Options { attribution: BY_PROCESS, measured: measured.clone(), ..Options::default() };
@@ -130,8 +130,10 @@ fn warming_up_is_left_out_as_asked() {
     );
     let none = with(WarmUp { skip: Some(2), ..WarmUp::default() }, "");
     assert!(matches!(none, Err(Error::OnlyWarmUp { instances: 2, .. })), "{none:?}");
-    let named = with(WarmUp { names: vec!["step_0".to_owned()], skip: None }, "forward").unwrap();
+    let named = with(WarmUp { names: vec!["step_0".to_owned()], ..WarmUp::default() }, "forward").unwrap();
     assert_eq!(names(&named), [("forward", PassKind::Forward, 1)]);
+    let kept = with(WarmUp { keep: true, ..WarmUp::default() }, "").unwrap();
+    assert_eq!(names(&kept), [("step_*", PassKind::Step, 2), ("forward", PassKind::Forward, 3)]);
     // Asked for by name, it is not left out for being it.
     assert_eq!(names(&with(WarmUp::default(), "warmup").unwrap()), [("warmup", PassKind::WarmUp, 1)]);
     assert_eq!(names(&with(WarmUp::default(), "step_1").unwrap()), [("step_1", PassKind::Step, 1)]);
