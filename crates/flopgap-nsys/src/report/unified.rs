@@ -17,6 +17,9 @@ static CPU_FAULT_COLUMNS: [Column; 4] = [
     Column::new("Source Line", Unit::Plain),
 ];
 
+/// Where a page fault happened: the instruction, and where its source is known, the file and the line.
+type Place = (Arc<str>, Option<Arc<str>>, Option<i64>);
+
 /// `um_cpu_page_faults_sum`. Exports before 2025 name no source; nsys ends with an error on them.
 pub(super) fn cpu_faults(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut by_id: FxHashMap<(i64, Option<i64>, Option<i64>), u64> = FxHashMap::default();
@@ -25,7 +28,7 @@ pub(super) fn cpu_faults(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error
         *by_id.entry((row.int(0)?, row.int(1), row.int(2))).or_default() += 1;
         Some(())
     })?;
-    let mut by_text: FxHashMap<(Arc<str>, Option<Arc<str>>, Option<i64>), u64> = FxHashMap::default();
+    let mut by_text: FxHashMap<Place, u64> = FxHashMap::default();
     for ((instruction, file, line), faults) in by_id {
         let file = file.map(|file| trace.string_or_id(file)).transpose()?;
         *by_text.entry((trace.string_or_id(instruction)?, file, line)).or_default() += faults;
