@@ -212,7 +212,8 @@ fn copies_belong_to_calls_of_their_own_process() {
                      ORDER BY 1 DESC"
                 ))
                 .unwrap();
-            let cell = |row: &rusqlite::Row, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.to_string());
+            let cell =
+                |row: &rusqlite::Row<'_>, at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.to_string());
             let rows = query.query_map([], |row| Ok([cell(row, 0)?, cell(row, 1)?, cell(row, 2)?])).unwrap();
             rows.map(Result::unwrap).collect()
         };
