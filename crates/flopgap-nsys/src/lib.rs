@@ -14,6 +14,7 @@ mod ranges;
 mod report;
 mod round;
 mod row;
+mod rows;
 mod rules;
 mod schema;
 mod stats;
