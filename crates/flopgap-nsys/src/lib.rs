@@ -8,6 +8,7 @@ mod fold;
 mod gpu_work;
 mod hierarchy;
 mod ids;
+mod in_time;
 mod launches;
 mod model;
 mod names;
