@@ -46,6 +46,8 @@ pub struct GpuWork {
     /// How long any of it was running, in nanoseconds: what runs at the same time on one device counts once. With work on several
     /// devices this is the sum over them.
     pub busy: i64,
+    /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several the sum over them.
+    pub extent: i64,
     /// The sum of all durations, in nanoseconds.
     pub total: i128,
     /// How many kernels ran; graphs that were traced as a whole do not count.
@@ -171,12 +173,14 @@ impl Trace {
         let mut covered: Vec<Covered> = vec![Covered::default(); nvtx.ranges.len()];
         for (device, start, end, node, kind, first) in placed {
             for range in nesting.ranges(node) {
+                let lasts = covered[range].extend(device, start, end);
                 let busy = covered[range].add(device, start, end);
-                let none = GpuWork { start, end, busy: 0, total: 0, kernels: 0, operations: 0 };
+                let none = GpuWork { start, end, busy: 0, extent: 0, total: 0, kernels: 0, operations: 0 };
                 let known = work[range].get_or_insert(none);
                 known.start = known.start.min(start);
                 known.end = known.end.max(end);
                 known.busy = known.busy.saturating_add(busy);
+                known.extent = known.extent.saturating_add(lasts);
                 known.total += i128::from(end) - i128::from(start);
                 known.kernels += u64::from(kind == Kind::Kernel);
                 known.operations += u64::from(first);
@@ -287,6 +291,15 @@ struct Covered {
 }
 
 impl Covered {
+    /// By how much an interval that is not added yet is later than all before it on its device, gaps included.
+    fn extend(&self, device: i64, start: i64, end: i64) -> i64 {
+        let until = match self.until {
+            Some((same, until)) if same == device => until,
+            _ => start,
+        };
+        end.saturating_sub(until).max(0)
+    }
+
     /// How much of an interval is new.
     fn add(&mut self, device: i64, start: i64, end: i64) -> i64 {
         let until = match self.until {
@@ -316,6 +329,20 @@ mod tests {
                 raw.iter().any(|(device, start, length)| device == on && start <= at && *at < start + length)
             });
             prop_assert_eq!(busy, i64::try_from(expected.count()).unwrap());
+
+            // The extent of each device is from its first start to its last end.
+            let mut covered = Covered::default();
+            let mut extent = 0;
+            for (device, start, length) in &raw {
+                extent += covered.extend(*device, *start, start + length);
+                covered.add(*device, *start, start + length);
+            }
+            let of = |on: i64| {
+                let own = || raw.iter().filter(|(device, ..)| *device == on);
+                let last = own().map(|(_, start, length)| start + length).max();
+                last.zip(own().map(|(_, start, _)| *start).min()).map_or(0, |(last, first)| last - first)
+            };
+            prop_assert_eq!(extent, of(0) + of(1));
         }
     }
 }

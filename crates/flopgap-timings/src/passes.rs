@@ -82,8 +82,10 @@ pub struct InstanceWork {
     pub start_ns: i64,
     /// When its last operation ended.
     pub end_ns: i64,
-    /// The time between in which at least one of its operations ran.
+    /// The time between in which at least one of its operations ran; on several GPUs the sum over them.
     pub busy_ns: i64,
+    /// The rest of the time from its first to its last operation on each GPU.
+    pub idle_ns: i64,
     /// Its kernels.
     pub kernels: u64,
     /// Its kernels, copies and sets.
@@ -97,9 +99,9 @@ pub struct InstanceWork {
 pub struct GpuTimes {
     /// From the first operation's beginning to the last one's end.
     pub projected: Times,
-    /// The part of it in which at least one operation ran.
+    /// The part of it in which at least one operation ran; on several GPUs the sum over them.
     pub busy: Times,
-    /// The rest of it; none when several GPUs were busy for longer in sum.
+    /// The rest of it, each GPU from its own first to its own last operation.
     pub idle: Times,
     /// How long after the range began its first operation did.
     pub lead: Times,
@@ -248,6 +250,7 @@ fn instance(range: &NvtxRange, work: &RangeWork, at: usize, waits: Option<&Waits
         start_ns: work.start,
         end_ns: work.end,
         busy_ns: work.busy,
+        idle_ns: work.extent.saturating_sub(work.busy),
         kernels: work.kernels,
         operations: work.operations,
     });
@@ -279,7 +282,7 @@ fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
     Some(GpuTimes {
         projected: times(&|_, work| work.projected_ns())?,
         busy: times(&|_, work| work.busy_ns)?,
-        idle: times(&|_, work| work.projected_ns().saturating_sub(work.busy_ns).max(0))?,
+        idle: times(&|_, work| work.idle_ns)?,
         lead: times(&|instance, work| work.start_ns.saturating_sub(instance.start_ns))?,
         tail: times(&|instance, work| work.end_ns.saturating_sub(instance.end_ns))?,
         operations_mean: worked.iter().map(|(_, work)| work.operations).sum::<u64>() as f64 / n,

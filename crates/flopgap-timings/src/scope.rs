@@ -137,7 +137,7 @@ impl Scope {
             copies: times.copies,
             sets: times.sets,
             busy_ns: worked().map(|work| i128::from(work.busy)).sum(),
-            extent_ns: worked().map(|work| i128::from(work.end) - i128::from(work.start)).sum(),
+            extent_ns: worked().map(|work| i128::from(work.extent)).sum(),
             optimizer,
         })
     }

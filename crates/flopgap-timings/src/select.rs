@@ -12,8 +12,11 @@ use crate::waits::merge;
 /// What counts as warming up and is left out.
 ///
 /// Ranges that mark warming up, by their name ([`PassKind::WarmUp`]) or because it is one of `names`, are left out with everything
-/// that lies in them. Of what is left, the first `skip` instances of each pass are left out, too. Without a number that is none when the trace
-/// marks its warming up, and else the first, unless it is the only one.
+/// that lies in them. Of what is left, the first `skip` instances of each pass in each process are left out, too.
+///
+/// Without a number, nothing more is left out of a trace that marks its warming up. Of one that does not, the first step of each process is
+/// left out, and with it the passes within it and those outside of any step; where there are no steps around a pass, its first instance in
+/// each process, unless it is the only one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// More names of ranges that mark warming up.
@@ -27,7 +30,7 @@ pub struct WarmUp {
 /// Why instances of a pass were left out, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// They lie in a range that marks warming up.
+    /// They lie in a range that marks warming up, or in the first step, or outside of the steps.
     pub in_warm_up: u64,
     /// They are the first.
     pub first: u64,
@@ -107,8 +110,15 @@ impl<'a> Named<'a> {
         let first = match (marked.is_empty(), warm_up.skip) {
             _ if warm_up.keep => None,
             (_, Some(0)) | (false, None) => None,
-            (true, None) | (_, Some(1)) => Some("the first instance of each pass".to_owned()),
-            (_, Some(skip)) => Some(format!("the first {skip} instances of each pass")),
+            (true, None) => match self.steps(warm_up, &Marked::default()) {
+                Some(steps) => Some(format!(
+                    "the first `{}` of each process, and passes outside of the steps",
+                    steps.names.join("`, `")
+                )),
+                None => Some("the first instance of each pass in each process".to_owned()),
+            },
+            (_, Some(1)) => Some("the first instance of each pass in each process".to_owned()),
+            (_, Some(skip)) => Some(format!("the first {skip} instances of each pass in each process")),
         };
         let marked = (!marked.is_empty()).then(|| format!("what lies in `{}`", marked.join("`, `")));
         match (marked, first) {
@@ -135,6 +145,7 @@ impl<'a> Named<'a> {
 
     fn groups(&self, warm_up: &WarmUp, kind: impl Fn(&str) -> Option<PassKind>) -> Vec<Group> {
         let (marked, nothing) = (self.marked(warm_up), Marked::default());
+        let steps = self.steps(warm_up, &marked);
         let mut groups: BTreeMap<(String, PassKind), Vec<usize>> = BTreeMap::new();
         for (name, instances) in &self.by_name {
             if let Some(kind) = kind(name) {
@@ -144,7 +155,7 @@ impl<'a> Named<'a> {
         let groups = groups.into_iter().map(|((name, kind), instances)| {
             // What the user asks for by a name of warming up is not left out for being it.
             let marked = if kind == PassKind::WarmUp { &nothing } else { &marked };
-            self.without_warm_up(name, kind, instances, marked, warm_up)
+            self.without_warm_up(name, kind, instances, marked, steps.as_ref(), warm_up)
         });
         let mut groups: Vec<Group> = groups.collect();
         let first = |group: &Group| group.instances.first().map(|&at| self.nvtx.ranges[at].start);
@@ -165,14 +176,64 @@ impl<'a> Named<'a> {
     fn marked(&self, warm_up: &WarmUp) -> Marked {
         let mut marked = Marked::default();
         for &at in self.marks(warm_up).flat_map(|(_, instances)| instances) {
-            let range = &self.nvtx.ranges[at];
-            let end = range.end.unwrap_or(self.nvtx.last_range);
-            marked.0.entry(range.thread).or_default().push((range.start, end));
+            let range = self.nvtx.ranges[at];
+            marked.add(&NvtxRange { end: range.end.or(Some(self.nvtx.last_range)), ..range });
         }
-        for stretches in marked.0.values_mut() {
-            merge(stretches);
-        }
+        marked.merge();
         marked
+    }
+
+    /// Leaves the first instances in each process out, and says how many.
+    fn skip(&self, instances: &mut Vec<usize>, skip: Skip) -> u64 {
+        let process = |at: usize| self.nvtx.ranges[at].thread.process();
+        let mut counts: FxHashMap<GlobalId, u64> = FxHashMap::default();
+        for &at in instances.iter() {
+            *counts.entry(process(at)).or_default() += 1;
+        }
+        for count in counts.values_mut() {
+            *count = match skip {
+                Skip::Nothing => 0,
+                Skip::First(skip) => skip.min(*count),
+                Skip::FirstOfSeveral => u64::from(*count > 1),
+            };
+        }
+        let skipped = counts.values().sum();
+        instances.retain(|&at| match counts.get_mut(&process(at)) {
+            Some(left @ 1..) => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        });
+        skipped
+    }
+
+    /// The steps by which the warming up of a trace is told that does not mark it: when some process has several of one name.
+    fn steps(&self, warm_up: &WarmUp, marked: &Marked) -> Option<Steps> {
+        if warm_up.keep || warm_up.skip.is_some() || !marked.0.is_empty() {
+            return None;
+        }
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (name, at) in self.marked_as(PassKind::Step) {
+            by_name.entry(name).or_default().push(at);
+        }
+        let mut steps = Steps::default();
+        for (name, mut instances) in by_name {
+            instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
+            let all = instances.clone();
+            if self.skip(&mut instances, Skip::FirstOfSeveral) == 0 {
+                continue;
+            }
+            let kept: FxHashSet<usize> = instances.into_iter().collect();
+            steps.names.push(name);
+            for at in all {
+                let side = if kept.contains(&at) { &mut steps.kept } else { &mut steps.first };
+                side.add(&self.nvtx.ranges[at]);
+            }
+        }
+        steps.first.merge();
+        steps.kept.merge();
+        (!steps.names.is_empty()).then_some(steps)
     }
 
     fn without_warm_up(
@@ -181,6 +242,7 @@ impl<'a> Named<'a> {
         kind: PassKind,
         mut instances: Vec<usize>,
         marked: &Marked,
+        steps: Option<&Steps>,
         warm_up: &WarmUp,
     ) -> Group {
         let ranges = &self.nvtx.ranges;
@@ -207,13 +269,24 @@ impl<'a> Named<'a> {
         instances.retain(|&at| !marked.contains(&ranges[at]));
         left_out.in_warm_up = (before - instances.len()) as u64;
 
+        let before = instances.len();
+        let mut told_by_steps = false;
+        if let Some(steps) = steps.filter(|_| !matches!(kind, PassKind::Step | PassKind::WarmUp)) {
+            let is_pass = kind != PassKind::Named;
+            told_by_steps = instances.iter().any(|&at| steps.kept.contains(&ranges[at]));
+            let outside = |at: usize| is_pass && told_by_steps && !steps.kept.contains(&ranges[at]);
+            instances.retain(|&at| !steps.first.contains(&ranges[at]) && !outside(at));
+        }
+        left_out.in_warm_up += (before - instances.len()) as u64;
+
         instances.sort_by_key(|&at| (ranges[at].start, ranges[at].id));
-        let unmarked = usize::from(marked.0.is_empty() && instances.len() > 1 && kind != PassKind::WarmUp);
-        let unmarked = if warm_up.keep { 0 } else { unmarked };
-        let skip = warm_up.skip.map_or(unmarked, |skip| usize::try_from(skip).unwrap_or(usize::MAX));
-        let skip = skip.min(instances.len());
-        instances.drain(..skip);
-        left_out.first = skip as u64;
+        let skip = match warm_up.skip {
+            _ if warm_up.keep => Skip::Nothing,
+            Some(skip) => Skip::First(skip),
+            None if marked.0.is_empty() && !told_by_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
+            None => Skip::Nothing,
+        };
+        left_out.first = self.skip(&mut instances, skip);
         Group { name, kind, instances, left_out }
     }
 }
@@ -249,7 +322,35 @@ fn kind_of(name: &str) -> Option<PassKind> {
 #[derive(Default)]
 struct Marked(FxHashMap<GlobalId, Vec<(i64, i64)>>);
 
+/// How many first instances are left out in each process.
+#[derive(Clone, Copy)]
+enum Skip {
+    Nothing,
+    First(u64),
+    FirstOfSeveral,
+}
+
+/// The steps of a trace that does not mark its warming up.
+#[derive(Default)]
+struct Steps {
+    names: Vec<String>,
+    /// The first of each process.
+    first: Marked,
+    /// All others.
+    kept: Marked,
+}
+
 impl Marked {
+    fn add(&mut self, range: &NvtxRange) {
+        if let Some(end) = range.end {
+            self.0.entry(range.thread).or_default().push((range.start, end));
+        }
+    }
+
+    fn merge(&mut self) {
+        self.0.values_mut().for_each(merge);
+    }
+
     /// Whether a range lies in one of them, or is one.
     fn contains(&self, range: &NvtxRange) -> bool {
         let Some(stretches) = self.0.get(&range.thread) else { return false };
@@ -264,4 +365,100 @@ fn contains(outer: &NvtxRange, inner: &NvtxRange) -> bool {
     outer.thread == inner.thread
         && outer.start <= inner.start
         && outer.end.is_some_and(|end| inner.end.is_some_and(|inner| inner <= end))
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_nsys::RangeStyle;
+
+    use super::*;
+
+    /// Ranges by name, start, end and thread.
+    fn recorded(ranges: &[(&str, i64, i64, i64)]) -> NvtxRanges {
+        let mut nvtx = NvtxRanges { last_event: 1000, last_range: 1000, ..NvtxRanges::default() };
+        for (id, &(name, start, end, thread)) in (1..).zip(ranges) {
+            let name = nvtx.names.intern(&format!(":{name}"));
+            nvtx.ranges.push(NvtxRange {
+                id,
+                start,
+                end: (end > 0).then_some(end),
+                thread: GlobalId(thread),
+                name,
+                style: RangeStyle::PushPop,
+                crosses_threads: false,
+            });
+        }
+        nvtx
+    }
+
+    /// The starts of the instances of each pass.
+    fn starts(nvtx: &NvtxRanges, warm_up: &WarmUp) -> Vec<(String, Vec<i64>)> {
+        let groups = Named::new(nvtx).passes(warm_up).into_iter();
+        let starts = |group: &Group| group.instances.iter().map(|&at| nvtx.ranges[at].start).collect();
+        groups.map(|group| (group.name.clone(), starts(&group))).collect()
+    }
+
+    fn expected(groups: &[(&str, &[i64])]) -> Vec<(String, Vec<i64>)> {
+        groups.iter().map(|(name, starts)| ((*name).to_owned(), starts.to_vec())).collect()
+    }
+
+    const MAIN: i64 = 0x100_0001;
+    const OTHER: i64 = 0x200_0001;
+
+    #[test]
+    fn the_first_step_of_each_process_is_warming_up_and_what_lies_outside() {
+        let nvtx = recorded(&[
+            ("forward", 0, 5, MAIN),
+            ("step_0", 10, 20, MAIN),
+            ("forward", 11, 15, MAIN),
+            ("step_1", 30, 40, MAIN),
+            ("forward", 31, 35, MAIN),
+            ("step_0", 12, 22, OTHER),
+            ("forward", 13, 14, OTHER),
+            ("step_1", 32, 42, OTHER),
+            ("forward", 33, 34, OTHER),
+        ]);
+        let found = starts(&nvtx, &WarmUp::default());
+        assert_eq!(found, expected(&[("step_*", &[30, 32]), ("forward", &[31, 33])]));
+        assert_eq!(
+            Named::new(&nvtx).rule(&WarmUp::default()),
+            "Left out as warming up: the first `step_*` of each process, and passes outside of the steps."
+        );
+        let two = WarmUp { skip: Some(1), ..WarmUp::default() };
+        assert_eq!(starts(&nvtx, &two), expected(&[("step_*", &[30, 32]), ("forward", &[11, 31, 33])]));
+        let all = WarmUp { keep: true, ..WarmUp::default() };
+        assert_eq!(
+            starts(&nvtx, &all),
+            expected(&[("step_*", &[10, 12, 30, 32]), ("forward", &[0, 11, 13, 31, 33])])
+        );
+        assert_eq!(Named::new(&nvtx).rule(&all), "Nothing is left out as warming up.");
+    }
+
+    #[test]
+    fn without_steps_the_first_instance_goes_unless_it_is_the_only_one() {
+        let nvtx = recorded(&[("forward", 0, 5, MAIN), ("forward", 6, 9, MAIN), ("backward", 10, 12, MAIN)]);
+        assert_eq!(starts(&nvtx, &WarmUp::default()), expected(&[("forward", &[6]), ("backward", &[10])]));
+    }
+
+    #[test]
+    fn nested_and_open_instances_do_not_count() {
+        let nvtx = recorded(&[
+            ("warmup 1", 0, 5, MAIN),
+            ("forward", 1, 4, MAIN),
+            ("forward", 10, 20, MAIN),
+            ("forward", 11, 19, MAIN),
+            ("forward", 30, 0, MAIN),
+        ]);
+        let groups = Named::new(&nvtx).passes(&WarmUp::default());
+        assert_eq!(starts(&nvtx, &WarmUp::default()), expected(&[("forward", &[10])]));
+        assert_eq!(groups[0].left_out, LeftOut { in_warm_up: 1, first: 0, nested: 1, open: 1 });
+    }
+
+    #[test]
+    fn numbers_of_passes_fold_and_domains_stay() {
+        assert_eq!(folded("forward_3"), "forward_*");
+        assert_eq!(folded("gpu0:step_12"), "gpu0:step_*");
+        assert_eq!(folded("aten::view, op_id = 7"), "aten::view, op_id = *");
+        assert_eq!(folded("layer1"), "layer1");
+    }
 }

@@ -102,9 +102,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The part of the extent in which nothing ran; none when several GPUs were busy for longer in sum.
+    /// The part of the extent in which nothing ran.
     pub fn idle_ns(&self) -> i128 {
-        (self.extent_ns - self.busy_ns).max(0)
+        self.extent_ns - self.busy_ns
     }
 
     /// The share of one kind of work; 0 when there was none of it.

@@ -90,7 +90,7 @@ fn passes_of_what_the_trace_has() {
     let named = run(&["passes", &streams, "--range", "model:registered_step"]);
     assert_eq!(named.code, 0);
     assert!(
-        named.stdout.contains("Left out as warming up: the first instance of each pass."),
+        named.stdout.contains("Left out as warming up: the first instance of each pass in each process."),
         "{}",
         named.stdout
     );

@@ -126,7 +126,7 @@ fn warming_up_is_left_out_as_asked() {
     assert_eq!((first.passes[1].left_out.in_warm_up, first.passes[1].left_out.first), (1, 1));
     assert_eq!(
         first.rule,
-        "Left out as warming up: what lies in `warmup`, and the first instance of each pass after it."
+        "Left out as warming up: what lies in `warmup`, and the first instance of each pass in each process after it."
     );
     let none = with(WarmUp { skip: Some(2), ..WarmUp::default() }, "");
     assert!(matches!(none, Err(Error::OnlyWarmUp { instances: 2, .. })), "{none:?}");
