@@ -20,7 +20,12 @@ mod trace;
 
 pub use error::Error;
 pub use ids::GlobalId;
-pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
+pub use model::{
+    ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
+    GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
+    NvtxPayload, NvtxText, OsCall, Placement, Process, Session, Stream, Synchronization, ThreadName,
+    access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
+};
 pub use names::{Name, Names};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{

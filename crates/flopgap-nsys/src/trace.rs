@@ -249,6 +249,15 @@ impl Row<'_> {
         }
     }
 
+    /// The number in a column, whole or not; nothing when it is NULL or no number.
+    pub(crate) fn real(&self, column: usize) -> Option<f64> {
+        match self.row.get_ref(column + 1) {
+            Ok(ValueRef::Real(value)) => Some(value),
+            Ok(ValueRef::Integer(value)) => Some(value as f64),
+            _ => None,
+        }
+    }
+
     /// The text in a column; nothing when it is NULL or not UTF-8.
     pub(crate) fn text(&self, column: usize) -> Option<&str> {
         match self.row.get_ref(column + 1) {

@@ -13,13 +13,11 @@ use super::links::{Links, optional};
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::{Strings, writing};
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, THREADS};
-use crate::trace::{TableSpec, need, want};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, PROCESSES, RUNTIME, THREADS};
+use crate::trace::{need, want};
 use crate::{
     ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label, memory_label,
 };
-
-const PROCESSES: TableSpec = TableSpec { name: "PROCESSES", holds: "names of processes" };
 
 /// How many events an export has, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
