@@ -30,7 +30,7 @@ pub struct OsCall {
     pub start: i64,
     /// When it returned.
     pub end: i64,
-    /// What recorded it: 27 the operating system's libraries.
+    /// What it is: 27 a call, other numbers a state of the thread such as waiting.
     pub class: Option<i64>,
     /// The calling thread.
     pub thread: Option<GlobalId>,

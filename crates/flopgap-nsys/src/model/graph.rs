@@ -1,8 +1,9 @@
 //! CUDA graphs.
 
 use super::operation::{MORE, Placement, placed, placement};
+use crate::row::Row;
 use crate::tables::{GRAPH_EVENTS, GRAPH_NODES, GRAPH_TRACE};
-use crate::trace::{Column, Row, TableSpec, need, want};
+use crate::trace::{Column, TableSpec, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies have no rows of their own.

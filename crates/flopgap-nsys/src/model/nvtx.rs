@@ -2,8 +2,9 @@
 //!
 //! [`Trace::nvtx_ranges`](crate::Trace::nvtx_ranges) has the ranges with their full names; this is the table itself.
 
+use crate::row::Row;
 use crate::tables::NVTX;
-use crate::trace::{Column, Row, need, want};
+use crate::trace::{Column, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// What a row of the annotations is.
