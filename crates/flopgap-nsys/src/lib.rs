@@ -4,6 +4,7 @@ mod attribution;
 mod containment;
 mod error;
 pub mod export;
+mod filter;
 mod hierarchy;
 mod ids;
 mod launches;
@@ -21,6 +22,7 @@ mod tables;
 mod trace;
 
 pub use error::Error;
+pub use filter::{Filter, InvalidTime};
 pub use ids::GlobalId;
 pub use model::{
     ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,

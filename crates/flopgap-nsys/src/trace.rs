@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use crate::filter::{Filter, RowFilter};
 use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
 use crate::{Error, Schema};
@@ -29,6 +30,13 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// ```
 #[derive(Debug)]
 pub struct Trace {
+    file: Arc<Opened>,
+    filter: Option<Filter>,
+}
+
+/// What all filtered views of one file share.
+#[derive(Debug)]
+struct Opened {
     path: PathBuf,
     schema: Schema,
     /// None when only `SQLite` can read the file.
@@ -74,51 +82,56 @@ impl Trace {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
         let pages = Pages::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Ok(Trace {
+        let file = Opened {
             path: path.to_owned(),
             schema,
             pages,
             cache: Mutex::default(),
             fallback: Mutex::default(),
             warnings: Mutex::default(),
-        })
+        };
+        Ok(Trace { file: Arc::new(file), filter: None })
+    }
+
+    pub(crate) fn with_filter(&self, filter: Option<Filter>) -> Trace {
+        Trace { file: self.file.clone(), filter }
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Its tables and columns.
     pub fn schema(&self) -> &Schema {
-        &self.schema
+        &self.file.schema
     }
 
     /// What was strange in the rows read so far.
     pub fn warnings(&self) -> Vec<Warning> {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text of a row of `StringIds`; none when there is no such row.
     pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
         const TABLE: &str = "StringIds";
-        let Some(table) = self.schema.table(TABLE) else { return Ok(None) };
+        let Some(table) = self.file.schema.table(TABLE) else { return Ok(None) };
         let text = |value: Value<'_>| match value {
             Value::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
             _ => None,
         };
-        let slots = (self.schema.slot(table, "id"), self.schema.slot(table, "value"));
+        let slots = (self.file.schema.slot(table, "id"), self.file.schema.slot(table, "value"));
         if let (Some(pages), Some(root), (Some(Slot::Rowid), Some(value))) =
-            (&self.pages, self.schema.root(table), slots)
+            (&self.file.pages, self.file.schema.root(table), slots)
         {
-            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cache = self.file.cache.lock().unwrap_or_else(PoisonError::into_inner);
             let found = pages.find(&mut cache, root, id, value, text);
             return Ok(found.map_err(|fault| self.fault(table, fault))?.flatten());
         }
-        let mut fallback = self.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fallback = self.file.fallback.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match &mut *fallback {
             Some(connection) => connection,
-            none => none.insert(connect(&self.path)?),
+            none => none.insert(connect(&self.file.path)?),
         };
         let mut statement = connection
             .prepare_cached(&format!("SELECT id, value FROM \"{table}\" WHERE id = ?1"))
@@ -143,12 +156,19 @@ impl Trace {
         mut visit: impl FnMut(&Row<'_>) -> Option<()>,
     ) -> Result<(), Error> {
         let name = self.require(table)?;
+        let filter =
+            self.filter.and_then(|filter| RowFilter::new(filter, table, &self.file.schema, columns.len()));
+        let mut columns = columns.to_vec();
+        let filter = filter.map(|(filter, more)| {
+            columns.extend(more);
+            filter
+        });
         let mut slots = Vec::with_capacity(columns.len());
-        for column in columns {
-            match self.schema.slot(name, column.name) {
+        for column in &columns {
+            match self.file.schema.slot(name, column.name) {
                 None if column.required => {
                     return Err(Error::NoColumn {
-                        path: self.path.clone(),
+                        path: self.file.path.clone(),
                         table: table.name,
                         column: column.name,
                     });
@@ -158,17 +178,20 @@ impl Trace {
         }
         let (mut unusable, mut strange) = (Tally::default(), Tally::default());
         let mut visit = |row: &Row<'_>| {
+            if filter.as_ref().is_some_and(|filter| !filter.keeps(row)) {
+                return;
+            }
             if visit(row).is_none() {
                 unusable.add(row.id());
             } else if row.was_mistyped() {
                 strange.add(row.id());
             }
         };
-        match (&self.pages, self.schema.root(name)) {
+        match (&self.file.pages, self.file.schema.root(name)) {
             (Some(pages), Some(root)) => pages
                 .scan(root, &slots, |record| visit(&Row::of_page(*record)))
                 .map_err(|fault| self.fault(name, fault))?,
-            _ => self.scan_by_sqlite(name, columns, &slots, &mut visit)?,
+            _ => self.scan_by_sqlite(name, &columns, &slots, &mut visit)?,
         }
         self.warn(name, &unusable, "without the numbers it needs: left out");
         self.warn(
@@ -189,7 +212,7 @@ impl Trace {
     ) -> Result<(), Error> {
         let mut sql = String::from("SELECT ");
         // A table without row ids has none to give.
-        sql.push_str(if self.schema.has_rowid(name) { "rowid" } else { "0" });
+        sql.push_str(if self.file.schema.has_rowid(name) { "rowid" } else { "0" });
         for (column, slot) in columns.iter().zip(slots) {
             match slot {
                 Slot::Absent => sql.push_str(", NULL"),
@@ -200,7 +223,7 @@ impl Trace {
         }
         let _ = write!(sql, " FROM \"{name}\"");
         // A connection of its own: the visitor may look up strings meanwhile.
-        let connection = connect(&self.path)?;
+        let connection = connect(&self.file.path)?;
         let mut statement = connection.prepare(&sql).map_err(|source| self.sqlite(source))?;
         let mut rows = statement.query([]).map_err(|source| self.sqlite(source))?;
         while let Some(row) = rows.next().map_err(|source| self.sqlite(source))? {
@@ -214,8 +237,12 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when there is none.
     pub(crate) fn require(&self, table: &TableSpec) -> Result<&str, Error> {
-        let found = self.schema.table(table.name);
-        found.ok_or_else(|| Error::NoTable { path: self.path.clone(), table: table.name, what: table.holds })
+        let found = self.file.schema.table(table.name);
+        found.ok_or_else(|| Error::NoTable {
+            path: self.file.path.clone(),
+            table: table.name,
+            what: table.holds,
+        })
     }
 
     pub(crate) fn warn(&self, table: &str, tally: &Tally, what: &'static str) {
@@ -223,7 +250,7 @@ impl Trace {
             return;
         }
         let warning = Warning { table: table.to_owned(), rows: tally.rows, first: tally.first, what };
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // Several reports may read one table: it is told once.
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -231,7 +258,7 @@ impl Trace {
     }
 
     fn fault(&self, table: &str, fault: Fault) -> Error {
-        let path = self.path.clone();
+        let path = self.file.path.clone();
         match fault {
             Fault::Io(source) => Error::Io { path, source },
             Fault::Damage { page, what } => Error::Damaged { path, table: table.to_owned(), page, what },
@@ -239,7 +266,7 @@ impl Trace {
     }
 
     fn sqlite(&self, source: rusqlite::Error) -> Error {
-        Error::Sqlite { path: self.path.clone(), source }
+        Error::Sqlite { path: self.file.path.clone(), source }
     }
 }
 

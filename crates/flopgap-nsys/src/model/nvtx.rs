@@ -36,7 +36,12 @@ pub enum NvtxKind {
 }
 
 impl NvtxKind {
-    fn of(number: i64) -> NvtxKind {
+    /// Whether it only names something, or ends a name: such rows have a time but nothing happened at it.
+    pub(crate) fn is_name(self) -> bool {
+        !matches!(self, NvtxKind::Mark | NvtxKind::PushPop | NvtxKind::StartEnd | NvtxKind::Other(_))
+    }
+
+    pub(crate) fn of(number: i64) -> NvtxKind {
         // The higher numbers of the first four are those of imported annotations (NVTXT).
         match number {
             34 | 65 => NvtxKind::Mark,
