@@ -85,9 +85,15 @@ impl Devices {
         let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
         match self.gpus.get(number.unwrap_or(&device)) {
             Some(name) => Value::Text(format!("{name} ({device})").into()),
-            None => Value::Text(format!("({device})").into()),
+            // So printed by nsys, with nothing before the space.
+            None => Value::Text(format!(" ({device})").into()),
         }
     }
+}
+
+/// A context, green context or stream. 0 is none: pages of unified memory move without them.
+fn numbered(number: impl Into<Option<i64>>) -> Value {
+    number.into().filter(|number| *number != 0).into()
 }
 
 /// Bytes in a second; nothing for an operation that took no time.
@@ -205,10 +211,9 @@ fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Va
         source,
         destination,
         devices.label(at),
-        at.context.into(),
-        // nsys writes 0 where there is no green context.
-        at.green_context.filter(|context| *context != 0).into(),
-        at.stream.into(),
+        numbered(at.context),
+        numbered(at.green_context),
+        numbered(at.stream),
         name.into(),
     ]
 }

@@ -259,7 +259,7 @@ fn extents(trace: &Trace, launches: &Launches) -> Result<Vec<(Span, Extent)>, Er
     }
 }
 
-/// Every range with GPU work, in the order of that work.
+/// Every range with GPU work, in the order of the file, as nsys lists them.
 fn projected(trace: &Trace, nvtx: &NvtxRanges) -> Result<Vec<Projected>, Error> {
     let launches = Launches::read(trace)?;
     let extents = extents(trace, &launches)?;
@@ -289,7 +289,7 @@ fn projected(trace: &Trace, nvtx: &NvtxRanges) -> Result<Vec<Projected>, Error> 
         })
     });
     let mut rows: Vec<Projected> = rows.collect();
-    rows.sort_by_key(|row| (row.extent.start, Reverse(row.extent.duration()), row.span.id));
+    rows.sort_by_key(|row| row.span.id);
     Ok(rows)
 }
 

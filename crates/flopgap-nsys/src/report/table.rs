@@ -143,7 +143,7 @@ impl Units {
     /// ```
     /// use flopgap_nsys::{TimeUnit, Unit, Units, Value};
     ///
-    /// assert_eq!(Units::default().print(Unit::Time, &Value::Real(30770.35)), "30770.4");
+    /// assert_eq!(Units::default().print(Unit::Time, &Value::Real(30770.35)), "30770.3");
     /// assert_eq!(Units { time: TimeUnit::Milliseconds }.print(Unit::Time, &Value::Int(1_234_567)), "1.2346");
     /// assert_eq!(Units::default().print(Unit::Memory, &Value::Int(4_194_304)), "4.194");
     /// ```
