@@ -1,6 +1,7 @@
 //! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
 
 mod export;
+mod filter;
 mod kernels;
 mod output;
 mod rules;

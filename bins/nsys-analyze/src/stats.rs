@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use flopgap_cli::Failure;
 use flopgap_nsys::Report;
 
+use crate::filter::FilterArguments;
 use crate::output::{Nothing, Output, OutputArguments};
 use crate::{open, warn_all};
 
@@ -17,6 +18,8 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
     report: Vec<Report>,
     #[command(flatten)]
+    filter: FilterArguments,
+    #[command(flatten)]
     output: OutputArguments,
 }
 
@@ -25,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if arguments.report.is_empty() { Report::DEFAULT.as_slice() } else { arguments.report.as_slice() };
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = open(path)?;
+        let trace = arguments.filter.apply(open(path)?)?;
         for report in reports {
             output.report(&trace, &report.to_string(), Nothing::IsAbsence, |sink| {
                 trace.report(*report, sink)

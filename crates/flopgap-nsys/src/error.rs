@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::InvalidTime;
+
 /// Why a trace could not be opened or read.
 ///
 /// Every variant names the file; [`Error::hint`] says what to do about it.
@@ -83,6 +85,14 @@ pub enum Error {
         /// The name.
         range: String,
     },
+    /// The time to look at leaves nothing.
+    #[error("{}: {source}", path.display())]
+    Filter {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: InvalidTime,
+    },
     /// A page of the database is not what its format allows.
     #[error("{}: damaged: page {page}, read for the table {table}, {what}", path.display())]
     Damaged {
@@ -129,7 +139,7 @@ impl Error {
                 "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges; name them with their domain, or without `:`",
             ),
             Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
-            Error::Io { .. } => None,
+            Error::Io { .. } | Error::Filter { .. } => None,
         }
     }
 

@@ -169,6 +169,7 @@ fn whole_number(value: f64) -> Option<i64> {
 }
 
 /// What [`Filter`] needs to read of a table beside what is asked for.
+#[derive(Debug)]
 pub(crate) struct RowFilter {
     filter: Filter,
     /// The first of its columns.

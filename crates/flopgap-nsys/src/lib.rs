@@ -15,6 +15,7 @@ mod ranges;
 mod report;
 mod round;
 mod row;
+mod rows;
 mod rules;
 mod schema;
 mod stats;
@@ -36,7 +37,7 @@ pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportTable, Sink, TimeUnit, Unit, Units, UnknownReport,
     Value,
 };
-pub use rules::{Rule, UnknownRule};
+pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use stats::Summary;
 pub use trace::{Trace, Warning};

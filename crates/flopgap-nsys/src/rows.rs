@@ -1,0 +1,191 @@
+//! The rows of a table: all of them, or one after the other.
+
+use std::fmt::Write as _;
+use std::vec;
+
+use crate::filter::RowFilter;
+use crate::pages::{Cursor, Slot};
+use crate::row::{Held, Row};
+use crate::trace::{Column, TableSpec, Tally, connect};
+use crate::{Error, Trace};
+
+/// What is done with each row of a table, and what was strange in them.
+#[derive(Debug, Default)]
+struct Offer {
+    filter: Option<RowFilter>,
+    unusable: Tally,
+    strange: Tally,
+}
+
+impl Offer {
+    fn new(filter: Option<RowFilter>) -> Offer {
+        Offer { filter, ..Offer::default() }
+    }
+
+    /// Offers a row that the filter keeps; one of which nothing is made could not be used.
+    #[inline]
+    fn row<T>(&mut self, row: &Row<'_>, visit: impl FnOnce(&Row<'_>) -> Option<T>) -> Option<T> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.keeps(row)) {
+            return None;
+        }
+        let made = visit(row);
+        if made.is_none() {
+            self.unusable.add(row.id());
+        } else if row.was_mistyped() {
+            self.strange.add(row.id());
+        }
+        made
+    }
+
+    fn end(&mut self, trace: &Trace, table: &str) {
+        trace.warn(table, &self.unusable, "without the numbers it needs: left out");
+        trace.warn(
+            table,
+            &self.strange,
+            "with text or a fraction where a whole number belongs: that value was ignored",
+        );
+    }
+}
+
+/// The rows of a table, in the order of the file, one when it is asked for.
+pub(crate) struct Rows<'t> {
+    trace: &'t Trace,
+    table: &'t str,
+    source: Source<'t>,
+    offer: Offer,
+}
+
+enum Source<'t> {
+    Pages(Box<Cursor<'t>>),
+    /// A table that only `SQLite` can read is read when the first row is asked for.
+    Held(vec::IntoIter<Held>),
+}
+
+impl Rows<'_> {
+    /// What `visit` makes of the next row of which it makes something; nothing after the last. Rows of which it makes nothing are
+    /// counted as a warning.
+    #[inline]
+    pub(crate) fn next<T>(
+        &mut self,
+        mut visit: impl FnMut(&Row<'_>) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        loop {
+            let made = match &mut self.source {
+                Source::Pages(cursor) => {
+                    match cursor.next_row().map_err(|fault| self.trace.fault(self.table, fault))? {
+                        Some(record) => self.offer.row(&Row::of_page(record), &mut visit),
+                        None => break,
+                    }
+                }
+                Source::Held(rows) => match rows.next() {
+                    Some(held) => self.offer.row(&Row::of_held(&held), &mut visit),
+                    None => break,
+                },
+            };
+            if made.is_some() {
+                return Ok(made);
+            }
+        }
+        self.offer.end(self.trace, self.table);
+        Ok(None)
+    }
+}
+
+/// How a table is read.
+struct Resolved<'t> {
+    /// Its name in this export.
+    table: &'t str,
+    columns: Vec<Column>,
+    slots: Vec<Slot>,
+    filter: Option<RowFilter>,
+}
+
+impl Trace {
+    /// The rows of a table, in the order of the file. Optional columns that the export does not have are NULL.
+    pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows<'_>, Error> {
+        let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
+        let source = if let Some((pages, root)) = self.plain(table) {
+            let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
+            Source::Pages(Box::new(cursor))
+        } else {
+            let mut held = Vec::new();
+            self.scan_by_sqlite(table, &columns, &slots, |row| held.push(row.hold(columns.len())))?;
+            Source::Held(held.into_iter())
+        };
+        Ok(Rows { trace: self, table, source, offer: Offer::new(filter) })
+    }
+
+    /// Calls `visit` with every row of a table, in the order of the file.
+    ///
+    /// A visitor that returns nothing could not use the row: such rows are counted as a warning. Optional columns that the
+    /// export does not have are NULL.
+    pub(crate) fn scan(
+        &self,
+        table: &TableSpec,
+        columns: &[Column],
+        mut visit: impl FnMut(&Row<'_>) -> Option<()>,
+    ) -> Result<(), Error> {
+        if self.plain(self.require(table)?).is_some() {
+            let mut rows = self.rows(table, columns)?;
+            while rows.next(&mut visit)?.is_some() {}
+            return Ok(());
+        }
+        let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
+        let mut offer = Offer::new(filter);
+        self.scan_by_sqlite(table, &columns, &slots, |row| {
+            offer.row(row, &mut visit);
+        })?;
+        offer.end(self, table);
+        Ok(())
+    }
+
+    /// Where a table is, and where its rows hold each column, those of the filter last.
+    fn resolve(&self, table: &TableSpec, columns: &[Column]) -> Result<Resolved<'_>, Error> {
+        let name = self.require(table)?;
+        let mut columns = columns.to_vec();
+        let filter = self.filter().and_then(|filter| {
+            let (filter, more) = RowFilter::new(filter, table, self.schema(), columns.len())?;
+            columns.extend(more);
+            Some(filter)
+        });
+        let slots = columns.iter().map(|column| match self.schema().slot(name, column.name) {
+            Some(slot) => Ok(slot),
+            None if column.required => {
+                Err(Error::NoColumn { path: self.path().to_owned(), table: table.name, column: column.name })
+            }
+            None => Ok(Slot::Absent),
+        });
+        let slots = slots.collect::<Result<_, _>>()?;
+        Ok(Resolved { table: name, columns, slots, filter })
+    }
+
+    /// A scan of a table that does not lie in the file as a plain b-tree of rows.
+    fn scan_by_sqlite(
+        &self,
+        name: &str,
+        columns: &[Column],
+        slots: &[Slot],
+        mut visit: impl FnMut(&Row<'_>),
+    ) -> Result<(), Error> {
+        let mut sql = String::from("SELECT ");
+        // A table without row ids has none to give.
+        sql.push_str(if self.schema().has_rowid(name) { "rowid" } else { "0" });
+        for (column, slot) in columns.iter().zip(slots) {
+            match slot {
+                Slot::Absent => sql.push_str(", NULL"),
+                _ => {
+                    let _ = write!(sql, ", \"{}\"", column.name);
+                }
+            }
+        }
+        let _ = write!(sql, " FROM \"{name}\"");
+        // A connection of its own: the visitor may look up strings meanwhile.
+        let connection = connect(self.path())?;
+        let mut statement = connection.prepare(&sql).map_err(|source| self.sqlite(source))?;
+        let mut rows = statement.query([]).map_err(|source| self.sqlite(source))?;
+        while let Some(row) = rows.next().map_err(|source| self.sqlite(source))? {
+            visit(&Row::of_sqlite(row));
+        }
+        Ok(())
+    }
+}
