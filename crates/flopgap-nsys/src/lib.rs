@@ -7,6 +7,7 @@ pub mod export;
 mod filter;
 mod hierarchy;
 mod ids;
+mod in_time;
 mod launches;
 mod model;
 mod names;

@@ -245,3 +245,49 @@ fn export_writes_whole_files_or_standard_output() {
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
     assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
 }
+
+/// The names of domains stay, and so does all that nsys 2024.2 prints but for them.
+#[test]
+fn parts_of_a_trace() {
+    let (_folder, path) = trace("graph_nodes");
+    let time = run(&[
+        "stats",
+        &path,
+        "-r",
+        "cuda_gpu_mem_time_sum",
+        "--filter-time",
+        "395ms/397ms",
+        "--format",
+        "csv",
+    ]);
+    assert_eq!(
+        (time.code, time.stdout.trim_end()),
+        (0, golden("filtered/time.cuda_gpu_mem_time_sum.csv").trim_end())
+    );
+    let range = ["--filter-nvtx", "registered_step@io/2", "--format", "csv"];
+    let kernels = run(&[&["stats", &path, "-r", "cuda_gpu_kern_sum"], &range[..]].concat());
+    assert_eq!(kernels.stdout.trim_end(), golden("filtered/range.cuda_gpu_kern_sum.csv").trim_end());
+    let ranges = run(&[&["stats", &path, "-r", "nvtx_sum"], &range[..]].concat());
+    assert!(ranges.stdout.contains("io:registered_step"), "{}", ranges.stdout);
+
+    let absent = run(&["stats", &path, "--filter-nvtx", "registered_step"]);
+    assert_eq!(absent.code, 3);
+    assert!(absent.stderr.contains("no NVTX range is called `registered_step`"), "{}", absent.stderr);
+    for usage in [
+        &["--filter-time", "2s/1s"][..],
+        &["--filter-time", "soon/"],
+        &["--filter-time", "1/2", "--filter-nvtx", "a"],
+    ] {
+        assert_eq!(run(&[&["stats", &path], usage].concat()).code, 2, "{usage:?}");
+    }
+}
+
+#[test]
+fn rules_take_the_arguments_of_nsys() {
+    let (_folder, path) = trace("small_training_step");
+    let gaps = run(&["rules", &path, "--rule", "gpu_gaps:gap=1:rows=5", "--format", "csv"]);
+    assert_eq!(gaps.stdout.trim_end(), golden("filtered/rule.gpu_gaps_gap-1_rows-5.csv").trim_end());
+    let refused = run(&["rules", &path, "--rule", "gpu_gaps:chunks=5"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("`chunks=5` is none of its arguments: rows=N"), "{}", refused.stderr);
+}

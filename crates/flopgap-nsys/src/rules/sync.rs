@@ -48,6 +48,7 @@ const PAGEABLE: i64 = 0;
 const PINNED: i64 = 1;
 const MANAGED: i64 = 4;
 const HOST_TO_DEVICE: i64 = 1;
+const DEVICE_TO_DEVICE: i64 = 8;
 /// Up to this size a copy to the device returns before it is done.
 const SMALL: i64 = 64_000;
 
@@ -122,7 +123,10 @@ pub(super) fn pageable_copies(
 pub(super) fn waiting_copies(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     copies(trace, options, sink, |copy, name| {
         let small = copy.kind == HOST_TO_DEVICE && copy.bytes <= SMALL;
-        let within = copy.source_device.is_some() && copy.source_device == copy.destination_device;
+        // Exports name the devices only where they may differ. nsys means to leave all copies within a device out, but then lists
+        // those that name none.
+        let one_device = copy.source_device == copy.destination_device;
+        let within = one_device && (copy.source_device.is_some() || copy.kind == DEVICE_TO_DEVICE);
         !is_async(name) && !small && !within
     })
 }

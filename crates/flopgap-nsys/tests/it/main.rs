@@ -1,8 +1,10 @@
 //! The reader and its reports on recorded traces.
 
 mod export;
+mod filters;
 mod golden;
 mod projection;
 mod records;
 mod robust;
 mod support;
+mod unified;
