@@ -1,16 +1,20 @@
 #![doc = include_str!("../README.md")]
 
 mod attribution;
-mod containment;
+mod correlation;
 mod error;
 pub mod export;
 mod filter;
+mod fold;
+mod gpu_work;
 mod hierarchy;
 mod ids;
 mod in_time;
 mod launches;
 mod model;
 mod names;
+mod nesting;
+mod operations;
 mod pages;
 mod ranges;
 mod report;
@@ -23,8 +27,10 @@ mod stats;
 mod tables;
 mod trace;
 
+pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork};
 pub use error::Error;
 pub use filter::{Filter, InvalidTime};
+pub use fold::fold_name;
 pub use ids::GlobalId;
 pub use model::{
     ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
@@ -33,10 +39,11 @@ pub use model::{
     access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
 };
 pub use names::{Name, Names};
+pub use operations::OperationTimes;
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{
-    Column, CsvSink, KernelName, Report, ReportKind, ReportTable, Sink, TimeUnit, Unit, Units, UnknownReport,
-    Value,
+    Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
+    UnknownReport, Value,
 };
 pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;

@@ -14,6 +14,7 @@ tables! {
     MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY": "CUDA memory copies";
     MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET": "CUDA memory sets";
     NVTX = "NVTX_EVENTS": "NVTX annotations";
+    GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "CUDA graphs traced as a whole";
     OSRT = "OSRT_API": "OS runtime calls";
     THREADS = "ThreadNames": "names of threads";
     GPUS = "TARGET_INFO_GPU": "GPUs";
@@ -25,7 +26,6 @@ tables! {
     STREAMS = "TARGET_INFO_CUDA_STREAM": "CUDA streams";
     SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "CUDA synchronization";
     CUDA_EVENT = "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA events";
-    GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "launches of whole CUDA graphs";
     GRAPH_EVENTS = "CUDA_GRAPH_EVENTS": "the making of CUDA graphs";
     GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS": "the making of nodes of CUDA graphs";
     GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "GPU page faults of CUDA unified memory";

@@ -2,7 +2,7 @@
 
 use super::operation::{MORE, Placement, placed, placement};
 use crate::row::Row;
-use crate::tables::{GRAPH_EVENTS, GRAPH_NODES, GRAPH_TRACE};
+use crate::tables::{GRAPH, GRAPH_EVENTS, GRAPH_NODES};
 use crate::trace::{Column, TableSpec, need, want};
 use crate::{Error, GlobalId, Trace};
 
@@ -76,7 +76,7 @@ impl Trace {
     /// [`Error::NoTable`] when none were recorded.
     pub fn graph_runs(&self, mut visit: impl FnMut(GraphRun)) -> Result<(), Error> {
         let columns = placed([need("graphId"), need("graphExecId")]);
-        self.scan(&GRAPH_TRACE, &columns, |row| {
+        self.scan(&GRAPH, &columns, |row| {
             let (graph, executable) = (row.int(MORE)?, row.int(MORE + 1)?);
             visit(GraphRun { at: placement(row)?, graph, executable });
             Some(())
