@@ -262,7 +262,7 @@ impl OrSkip for Error {
         }
         match self {
             // Standard output that was closed is no error of the trace.
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Some(source.into()),
+            Error::Output { source } => Some(source.into()),
             error => Some(failure(&error)),
         }
     }

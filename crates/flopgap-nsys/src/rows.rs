@@ -37,13 +37,14 @@ impl Offer {
         made
     }
 
-    fn end(&mut self, trace: &Trace, table: &str) {
+    fn end(&mut self, trace: &Trace, table: &str) -> Result<(), Error> {
         trace.warn(table, &self.unusable, "without the numbers it needs: left out");
         trace.warn(
             table,
             &self.strange,
             "with text or a fraction where a whole number belongs: that value was ignored",
         );
+        trace.unchanged()
     }
 }
 
@@ -86,7 +87,7 @@ impl Rows<'_> {
                 return Ok(made);
             }
         }
-        self.offer.end(self.trace, self.table);
+        self.offer.end(self.trace, self.table)?;
         Ok(None)
     }
 }
@@ -135,8 +136,7 @@ impl Trace {
         self.scan_by_sqlite(table, &columns, &slots, |row| {
             offer.row(row, &mut visit);
         })?;
-        offer.end(self, table);
-        Ok(())
+        offer.end(self, table)
     }
 
     /// Where a table is, and where its rows hold each column, those of the filter last.

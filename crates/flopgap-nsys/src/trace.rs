@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
@@ -38,6 +39,8 @@ pub struct Trace {
 #[derive(Debug)]
 struct Opened {
     path: PathBuf,
+    /// What the file was when it was opened.
+    stamp: Stamp,
     schema: Schema,
     /// None when only `SQLite` can read the file.
     pages: Option<Pages>,
@@ -72,9 +75,10 @@ impl Trace {
     ///
     /// # Errors
     /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
-    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]), or was not written by nsys
+    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
     /// ([`Error::NotAnExport`]).
     pub fn open(path: &Path) -> Result<Trace, Error> {
+        let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(path)?;
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
         let schema = Schema::probe(&connect(path)?).map_err(sqlite)?;
@@ -84,6 +88,7 @@ impl Trace {
         let pages = Pages::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         let file = Opened {
             path: path.to_owned(),
+            stamp,
             schema,
             pages,
             cache: Mutex::default(),
@@ -178,7 +183,23 @@ impl Trace {
         }
     }
 
+    /// Whether the file is what it was when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] when it is not.
+    pub(crate) fn unchanged(&self) -> Result<(), Error> {
+        match Stamp::of(&self.file.path) {
+            Ok(stamp) if stamp != self.file.stamp => Err(Error::Changed { path: self.file.path.clone() }),
+            // One that was moved away or deleted is still open, and still the same.
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn fault(&self, table: &str, fault: Fault) -> Error {
+        // Pages that change while they are read look damaged.
+        if let Err(changed) = self.unchanged() {
+            return changed;
+        }
         let path = self.file.path.clone();
         match fault {
             Fault::Io(source) => Error::Io { path, source },
@@ -188,6 +209,20 @@ impl Trace {
 
     pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { path: self.file.path.clone(), source }
+    }
+}
+
+/// Size and time of a file: another one when it was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Stamp> {
+        let metadata = path.metadata()?;
+        Ok(Stamp { size: metadata.len(), modified: metadata.modified().ok() })
     }
 }
 

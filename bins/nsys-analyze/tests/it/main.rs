@@ -326,3 +326,40 @@ fn attribution_by_process_is_asked_for_and_labelled() {
     let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
     assert!(output.stderr.contains("change none of the reports asked for"), "{}", output.stderr);
 }
+
+/// The bytes of the trace and the folder that it lies in stay what they are, whatever is asked.
+#[test]
+fn the_input_stays_as_it_is() {
+    let (folder, path) = trace("small_forward");
+    let before = fs::read(&path).unwrap();
+    let commands: [&[&str]; 8] = [
+        &["stats", &path],
+        &["stats", &path, "-r", "cuda_gpu_trace,nvtx_gpu_proj_trace", "--filter-nvtx", "step_1", "--format", "csv"],
+        &["rules", &path],
+        &["kernels", &path, "--range", "forward"],
+        &["passes", &path],
+        &["compare", &path, &path],
+        &["diff", &path, &path],
+        &["export", &path, "--to", "perfetto"],
+    ];
+    for command in commands {
+        let done = run(command);
+        assert_eq!(done.code, 0, "{command:?}: {}", done.stderr);
+        assert!(fs::read(&path).unwrap() == before, "{command:?} changed it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{command:?} left a file beside it");
+    }
+}
+
+/// What cannot be written is named, and not the trace.
+#[test]
+fn an_output_that_cannot_be_written_is_named() {
+    let (folder, path) = trace("streams_domains");
+    let file = folder.path().join("a file");
+    fs::write(&file, "in the way").unwrap();
+    let below = file.join("timeline.json");
+    for arguments in [&["export", &path, "--to", "perfetto"][..], &["stats", &path], &["export", &path, "--to", "csv"]] {
+        let refused = run(&[arguments, &["--output", below.to_str().unwrap()]].concat());
+        assert_eq!(refused.code, 1, "{arguments:?}");
+        assert!(refused.stderr.contains("a file") && !refused.stderr.contains("sqlite"), "{}", refused.stderr);
+    }
+}

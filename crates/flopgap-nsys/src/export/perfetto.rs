@@ -70,8 +70,7 @@ pub struct ExportCounts {
 /// correlation id and a number for each launch of several kernels.
 ///
 /// # Errors
-/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Io`], which names the
-/// trace, when `out` fails.
+/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Output`] when `out` fails.
 ///
 /// ```no_run
 /// use std::io::Write;
@@ -209,7 +208,7 @@ struct Writer<'t, 'o, W> {
 
 impl<W: Write> Writer<'_, '_, W> {
     fn raw(&mut self, text: &str) -> Result<(), Error> {
-        writing(self.trace, self.out.write_all(text.as_bytes()))
+        writing(self.out.write_all(text.as_bytes()))
     }
 
     /// Writes the event that was put together.
@@ -218,7 +217,7 @@ impl<W: Write> Writer<'_, '_, W> {
         self.counts.events += 1;
         let line = self.event.finish();
         let result = self.out.write_all(separator).and_then(|()| self.out.write_all(line.as_bytes()));
-        writing(self.trace, result)
+        writing(result)
     }
 
     /// A number that no process or thread has yet; `wanted` when it is free.

@@ -255,8 +255,8 @@ impl Trace {
         }
     }
 
-    /// Runs the writing half of a report; its errors name this file.
+    /// Runs the writing half of a report, of which the trace is not to blame.
     pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
-        body().map_err(|source| Error::Io { path: self.path().to_owned(), source })
+        body().map_err(|source| Error::Output { source })
     }
 }
