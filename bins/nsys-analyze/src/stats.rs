@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::Report;
+use flopgap_nsys::{Error, Report, ReportTable};
 
 use crate::output::{Nothing, Output, OutputArguments};
 use crate::{open, warn_all};
@@ -26,9 +26,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
         let trace = open(path)?;
+        // Summaries are made together and held; what has a row for every event is written as it is read.
+        let summaries = reports.iter().filter(|report| !report.kind.is_trace());
+        let mut made = trace.reports(summaries.map(|report| (*report, ReportTable::default()))).into_iter();
         for report in reports {
             output.report(&trace, &report.to_string(), Nothing::IsAbsence, |sink| {
-                trace.report(*report, sink)
+                if report.kind.is_trace() {
+                    return trace.report(*report, sink);
+                }
+                let Some((table, ended)) = made.next() else { return Ok(()) };
+                ended?;
+                table.replay(sink).map_err(|source| Error::Io { path: trace.path().to_owned(), source })
             })?;
         }
         warn_all(&trace);
