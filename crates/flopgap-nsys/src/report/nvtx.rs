@@ -1,12 +1,14 @@
 //! NVTX ranges in host time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::ReportOptions;
 use super::group::{Groups, grand_total, times, with_times};
 use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Hierarchy, Span};
-use crate::{Error, RangeStyle, Summary, Trace};
+use crate::{Error, RangeStyle, Summary, Trace, fold_name};
 
 static BOTH: [Column; 10] =
     with_times("Instances", [Column::new("Style", Unit::Plain), Column::new("Range", Unit::Plain)]);
@@ -40,7 +42,7 @@ pub(super) enum Styles {
 pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
 
 /// The times of all ranges. None of them is held: an open one alone waits for the last event, which ends it.
-fn times_by_name(trace: &Trace) -> Result<Ranges, Error> {
+fn times_by_name(trace: &Trace, options: ReportOptions) -> Result<Ranges, Error> {
     let mut groups = Groups::default();
     let mut open = Vec::new();
     let mut names = trace.nvtx_rows(|range, domain| {
@@ -55,14 +57,25 @@ fn times_by_name(trace: &Trace) -> Result<Ranges, Error> {
     }
     let groups = groups.rekey(|(process, domain, text, style)| {
         let name = names.full(process, domain, text);
-        Ok::<_, Error>((names.names.text(name).clone(), style))
+        let name = names.names.text(name);
+        let name = match options.fold_names.then(|| fold_name(name)) {
+            Some(Cow::Owned(folded)) => folded.into(),
+            _ => name.clone(),
+        };
+        Ok::<_, Error>((name, style))
     })?;
     Ok(groups.summaries())
 }
 
 /// `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`.
-pub(super) fn sum(trace: &Trace, shared: &Shared, styles: Styles, sink: &mut dyn Sink) -> Result<(), Error> {
-    let ranges = shared.ranges.get(|| times_by_name(trace))?;
+pub(super) fn sum(
+    trace: &Trace,
+    shared: &Shared,
+    styles: Styles,
+    options: ReportOptions,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    let ranges = shared.ranges.get(|| times_by_name(trace, options))?;
     let listed = |style| match styles {
         Styles::Both => true,
         Styles::PushPop => style == RangeStyle::PushPop,

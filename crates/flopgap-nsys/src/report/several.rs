@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::shared::Shared;
-use super::{Report, ReportKind, Sink};
+use super::{Report, ReportKind, ReportOptions, Sink};
 use crate::{Error, Trace};
 
 impl Trace {
@@ -34,6 +34,15 @@ impl Trace {
         &self,
         reports: impl IntoIterator<Item = (Report, S)>,
     ) -> Vec<(S, Result<(), Error>)> {
+        self.reports_with(reports, ReportOptions::default())
+    }
+
+    /// [`Trace::reports`] with options that nsys does not have.
+    pub fn reports_with<S: Sink + Send>(
+        &self,
+        reports: impl IntoIterator<Item = (Report, S)>,
+        options: ReportOptions,
+    ) -> Vec<(S, Result<(), Error>)> {
         let shared = Shared::default();
         let mut waiting: Vec<(usize, Report, S)> =
             reports.into_iter().enumerate().map(|(place, (report, sink))| (place, report, sink)).collect();
@@ -46,7 +55,7 @@ impl Trace {
             loop {
                 let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
                 let Some((place, report, mut sink)) = next else { return made };
-                let ended = self.make(report, &shared, &mut sink);
+                let ended = self.make(report, options, &shared, &mut sink);
                 made.push((place, (sink, ended)));
             }
         };
