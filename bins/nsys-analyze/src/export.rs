@@ -58,7 +58,9 @@ impl From<Either> for Failure {
 /// Which side failed when `path` was written.
 fn either(path: &Path, error: Error) -> Either {
     match error {
-        Error::Output { source } => Either::Write(WriteError { path: path.to_owned(), action: "write", source }),
+        Error::Output { source } => {
+            Either::Write(WriteError { path: path.to_owned(), action: "write", source })
+        }
         error => Either::Read(error),
     }
 }
@@ -67,7 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let trace = open(&arguments.trace)?;
     match (arguments.to, &arguments.output) {
         (To::Perfetto, Some(path)) => {
-            write_atomic_with(path, |file| perfetto(&trace, file).map(drop).map_err(|error| either(path, error)))?;
+            write_atomic_with(path, |file| {
+                perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
+            })?;
         }
         (To::Perfetto, None) => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         (To::Csv, Some(folder)) => all_tables(&trace, folder)?,
@@ -88,7 +92,8 @@ fn all_tables(trace: &Trace, folder: &Path) -> Result<(), Failure> {
     let mut written = 0;
     for table in CsvTable::ALL {
         let path = folder.join(format!("{}.csv", table.name()));
-        let rows = write_atomic_with(&path, |file| csv(trace, table, file).map_err(|error| either(&path, error)));
+        let rows =
+            write_atomic_with(&path, |file| csv(trace, table, file).map_err(|error| either(&path, error)));
         match rows {
             Ok(rows) => {
                 flopgap_cli::note(PROGRAM, format!("{rows} rows in {}", path.display()));

@@ -334,7 +334,16 @@ fn the_input_stays_as_it_is() {
     let before = fs::read(&path).unwrap();
     let commands: [&[&str]; 8] = [
         &["stats", &path],
-        &["stats", &path, "-r", "cuda_gpu_trace,nvtx_gpu_proj_trace", "--filter-nvtx", "step_1", "--format", "csv"],
+        &[
+            "stats",
+            &path,
+            "-r",
+            "cuda_gpu_trace,nvtx_gpu_proj_trace",
+            "--filter-nvtx",
+            "step_1",
+            "--format",
+            "csv",
+        ],
         &["rules", &path],
         &["kernels", &path, "--range", "forward"],
         &["passes", &path],
@@ -357,9 +366,15 @@ fn an_output_that_cannot_be_written_is_named() {
     let file = folder.path().join("a file");
     fs::write(&file, "in the way").unwrap();
     let below = file.join("timeline.json");
-    for arguments in [&["export", &path, "--to", "perfetto"][..], &["stats", &path], &["export", &path, "--to", "csv"]] {
+    for arguments in
+        [&["export", &path, "--to", "perfetto"][..], &["stats", &path], &["export", &path, "--to", "csv"]]
+    {
         let refused = run(&[arguments, &["--output", below.to_str().unwrap()]].concat());
         assert_eq!(refused.code, 1, "{arguments:?}");
-        assert!(refused.stderr.contains("a file") && !refused.stderr.contains("sqlite"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("a file") && !refused.stderr.contains("sqlite"),
+            "{}",
+            refused.stderr
+        );
     }
 }

@@ -91,14 +91,8 @@ impl FromStr for CsvTable {
 /// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Output`] when
 /// `out` fails.
 pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, Error> {
-    let mut lines = Lines {
-        out,
-        line: String::new(),
-        names: Strings::new(trace),
-        begun: false,
-        rows: 0,
-        result: Ok(()),
-    };
+    let mut lines =
+        Lines { out, line: String::new(), names: Strings::new(trace), begun: false, rows: 0, result: Ok(()) };
     let header = table.header();
     match table {
         CsvTable::Kernels => trace.kernels(|kernel| {

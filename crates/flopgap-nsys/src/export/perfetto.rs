@@ -92,7 +92,7 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
     let timeline =
         Timeline { pids: FxHashMap::default(), used: FxHashSet::default(), lanes: FxHashMap::default() };
     let counts = ExportCounts::default();
-    let mut writer = Writer { trace, out, event: Event::default(), links, strings, labels, timeline, counts };
+    let mut writer = Writer { out, event: Event::default(), links, strings, labels, timeline, counts };
     writer.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     optional(in_order(
         |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
@@ -196,7 +196,6 @@ struct Timeline {
 const INVENTED: i64 = 1 << 24;
 
 struct Writer<'t, 'o, W> {
-    trace: &'t Trace,
     out: &'o mut W,
     event: Event,
     links: Links,
