@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use flopgap_nsys::Error;
-use flopgap_nsys::Trace;
 use flopgap_nsys::export::{CsvTable, ExportCounts, csv, perfetto};
+use flopgap_nsys::{Error, Trace};
 use rusqlite::Connection;
 use serde_json::Value;
 
