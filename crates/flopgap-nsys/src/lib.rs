@@ -11,6 +11,7 @@ mod model;
 mod names;
 mod pages;
 mod ranges;
+mod recording;
 mod report;
 mod round;
 mod row;
@@ -25,6 +26,7 @@ pub use ids::GlobalId;
 pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
 pub use names::{Name, Names};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
+pub use recording::Recording;
 pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportTable, Sink, TimeUnit, Unit, Units, UnknownReport,
     Value,

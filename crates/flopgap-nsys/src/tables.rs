@@ -18,6 +18,9 @@ tables! {
     THREADS = "ThreadNames": "names of threads";
     GPUS = "TARGET_INFO_GPU": "GPUs";
     DEVICES = "TARGET_INFO_CUDA_DEVICE": "CUDA devices";
+    ANALYSIS = "ANALYSIS_DETAILS": "the time of the recording";
+    SESSION = "TARGET_INFO_SESSION_START_TIME": "the begin of the recording";
+    CAPTURE = "META_DATA_CAPTURE": "the options of the recording";
     OVERHEAD = "PROFILER_OVERHEAD": "overhead of the profiler";
     CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "CPU page faults of CUDA unified memory";
 }

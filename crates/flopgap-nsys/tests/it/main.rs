@@ -3,5 +3,6 @@
 mod export;
 mod golden;
 mod projection;
+mod recording;
 mod robust;
 mod support;
