@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value as Owned, ValueRef};
 
 use crate::pages::{Record, Value};
 
@@ -16,6 +16,13 @@ enum Source<'a> {
     Page(Record<'a>),
     /// The row id comes first.
     Sqlite(&'a rusqlite::Row<'a>),
+    Held(&'a Held),
+}
+
+/// The values of a row that outlive its statement.
+pub(crate) struct Held {
+    rowid: i64,
+    values: Vec<Owned>,
 }
 
 impl<'a> Row<'a> {
@@ -28,11 +35,32 @@ impl<'a> Row<'a> {
         Row { source: Source::Sqlite(row), mistyped: Cell::new(false) }
     }
 
+    pub(crate) fn of_held(held: &'a Held) -> Row<'a> {
+        Row { source: Source::Held(held), mistyped: Cell::new(false) }
+    }
+
+    /// The rowid and the first `columns` columns, kept.
+    pub(crate) fn hold(&self, columns: usize) -> Held {
+        let values = (0..columns).map(|column| match self.value(column) {
+            Value::Null => Owned::Null,
+            Value::Int(value) => Owned::Integer(value),
+            Value::Real(value) => Owned::Real(value),
+            // Texts that are not UTF-8 are kept as what they are: bytes.
+            Value::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Owned::Text(text.to_owned()),
+                Err(_) => Owned::Blob(bytes.to_owned()),
+            },
+            Value::Blob(bytes) => Owned::Blob(bytes.to_owned()),
+        });
+        Held { rowid: self.id(), values: values.collect() }
+    }
+
     /// The rowid.
     #[inline]
     pub(crate) fn id(&self) -> i64 {
         match &self.source {
             Source::Page(record) => record.rowid(),
+            Source::Held(held) => held.rowid,
             Source::Sqlite(row) => {
                 row.get_ref(0).ok().and_then(|value| value.as_i64().ok()).unwrap_or_default()
             }
@@ -65,13 +93,8 @@ impl<'a> Row<'a> {
     pub(crate) fn value(&self, column: usize) -> Value<'a> {
         match &self.source {
             Source::Page(record) => record.value(column),
-            Source::Sqlite(row) => match row.get_ref(column + 1) {
-                Ok(ValueRef::Integer(value)) => Value::Int(value),
-                Ok(ValueRef::Real(value)) => Value::Real(value),
-                Ok(ValueRef::Text(bytes)) => Value::Text(bytes),
-                Ok(ValueRef::Blob(bytes)) => Value::Blob(bytes),
-                Ok(ValueRef::Null) | Err(_) => Value::Null,
-            },
+            Source::Sqlite(row) => row.get_ref(column + 1).map_or(Value::Null, value_of),
+            Source::Held(held) => held.values.get(column).map_or(Value::Null, |value| value_of(value.into())),
         }
     }
 
@@ -79,5 +102,15 @@ impl<'a> Row<'a> {
     #[inline]
     pub(crate) fn was_mistyped(&self) -> bool {
         self.mistyped.get()
+    }
+}
+
+fn value_of(value: ValueRef<'_>) -> Value<'_> {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Text(bytes) => Value::Text(bytes),
+        ValueRef::Blob(bytes) => Value::Blob(bytes),
     }
 }

@@ -108,9 +108,7 @@ impl Trace {
             _ => None,
         };
         let slots = (self.schema.slot(table, "id"), self.schema.slot(table, "value"));
-        if let (Some(pages), Some(root), (Some(Slot::Rowid), Some(value))) =
-            (&self.pages, self.schema.root(table), slots)
-        {
+        if let (Some((pages, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
             let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
             let found = pages.find(&mut cache, root, id, value, text);
             return Ok(found.map_err(|fault| self.fault(table, fault))?.flatten());
@@ -132,81 +130,9 @@ impl Trace {
         Ok(self.string(id)?.unwrap_or_else(|| format!("[unknown string {id}]").into()))
     }
 
-    /// Calls `visit` with every row of a table, in the order of the file.
-    ///
-    /// A visitor that returns nothing could not use the row: such rows are counted as a warning. Optional columns that the
-    /// export does not have are NULL.
-    pub(crate) fn scan(
-        &self,
-        table: &TableSpec,
-        columns: &[Column],
-        mut visit: impl FnMut(&Row<'_>) -> Option<()>,
-    ) -> Result<(), Error> {
-        let name = self.require(table)?;
-        let mut slots = Vec::with_capacity(columns.len());
-        for column in columns {
-            match self.schema.slot(name, column.name) {
-                None if column.required => {
-                    return Err(Error::NoColumn {
-                        path: self.path.clone(),
-                        table: table.name,
-                        column: column.name,
-                    });
-                }
-                slot => slots.push(slot.unwrap_or(Slot::Absent)),
-            }
-        }
-        let (mut unusable, mut strange) = (Tally::default(), Tally::default());
-        let mut visit = |row: &Row<'_>| {
-            if visit(row).is_none() {
-                unusable.add(row.id());
-            } else if row.was_mistyped() {
-                strange.add(row.id());
-            }
-        };
-        match (&self.pages, self.schema.root(name)) {
-            (Some(pages), Some(root)) => pages
-                .scan(root, &slots, |record| visit(&Row::of_page(*record)))
-                .map_err(|fault| self.fault(name, fault))?,
-            _ => self.scan_by_sqlite(name, columns, &slots, &mut visit)?,
-        }
-        self.warn(name, &unusable, "without the numbers it needs: left out");
-        self.warn(
-            name,
-            &strange,
-            "with text or a fraction where a whole number belongs: that value was ignored",
-        );
-        Ok(())
-    }
-
-    /// A scan of a table that does not lie in the file as a plain b-tree of rows.
-    fn scan_by_sqlite(
-        &self,
-        name: &str,
-        columns: &[Column],
-        slots: &[Slot],
-        visit: &mut dyn FnMut(&Row<'_>),
-    ) -> Result<(), Error> {
-        let mut sql = String::from("SELECT ");
-        // A table without row ids has none to give.
-        sql.push_str(if self.schema.has_rowid(name) { "rowid" } else { "0" });
-        for (column, slot) in columns.iter().zip(slots) {
-            match slot {
-                Slot::Absent => sql.push_str(", NULL"),
-                _ => {
-                    let _ = write!(sql, ", \"{}\"", column.name);
-                }
-            }
-        }
-        let _ = write!(sql, " FROM \"{name}\"");
-        // A connection of its own: the visitor may look up strings meanwhile.
-        let connection = connect(&self.path)?;
-        let mut statement = connection.prepare(&sql).map_err(|source| self.sqlite(source))?;
-        let mut rows = statement.query([]).map_err(|source| self.sqlite(source))?;
-        while let Some(row) = rows.next().map_err(|source| self.sqlite(source))? {
-            visit(&Row::of_sqlite(row));
-        }
-        Ok(())
+    /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
+    pub(crate) fn plain(&self, table: &str) -> Option<(&Pages, u32)> {
+        Some((self.pages.as_ref()?, self.schema.root(table)?))
     }
 
     /// The name of a table in this export.
@@ -230,7 +156,7 @@ impl Trace {
         }
     }
 
-    fn fault(&self, table: &str, fault: Fault) -> Error {
+    pub(crate) fn fault(&self, table: &str, fault: Fault) -> Error {
         let path = self.path.clone();
         match fault {
             Fault::Io(source) => Error::Io { path, source },
@@ -238,7 +164,7 @@ impl Trace {
         }
     }
 
-    fn sqlite(&self, source: rusqlite::Error) -> Error {
+    pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { path: self.path.clone(), source }
     }
 }
@@ -270,8 +196,9 @@ pub(crate) struct TableSpec {
 /// A column to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    name: &'static str,
-    required: bool,
+    pub(crate) name: &'static str,
+    /// Whether the rows mean nothing without it.
+    pub(crate) required: bool,
 }
 
 /// A column without which the rows mean nothing.
@@ -285,7 +212,7 @@ pub(crate) const fn want(name: &'static str) -> Column {
 }
 
 /// Opens a database that is known to be one.
-fn connect(path: &Path) -> Result<Connection, Error> {
+pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri(path)?, flags)

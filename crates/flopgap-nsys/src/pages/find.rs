@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::leaf::{INTERIOR, LEAF, Leaf, header_of};
+use super::leaf::{INTERIOR, LEAF, header_of};
 use super::record::{Layout, Record};
 use super::walk::{DEEPEST, Visited};
 use super::{Fault, Pages, Slot, Value, damage};
@@ -72,22 +72,22 @@ impl Pages {
                 _ => return damage(number, "is no page of a table"),
             }
         }
-        let leaf = Leaf::of(cache.page(self, number)?, number)?;
-        let (mut low, mut high) = (0, leaf.cells());
+        let leaf = cache.page(self, number)?;
+        let header = header_of(leaf, number)?;
+        let (mut low, mut high) = (0, header.cells);
         while low < high {
             let middle = low.midpoint(high);
-            let cell = leaf.cell(middle)?;
+            let cell = header.row(leaf, middle, number)?;
             match cell.rowid.cmp(&rowid) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => {
-                    let slots = [slot];
-                    let mut layout = Layout::of(&slots);
+                    let mut layout = Layout::of(vec![slot]);
                     if layout.fits(cell.local, cell.size, number)? {
                         return Ok(Some(visit(Record::new(rowid, cell.local, &layout).value(0))));
                     }
                     let (mut payload, mut visited) = (Vec::new(), Visited::new(self.count));
-                    cell.assemble(self, &mut visited, &mut payload)?;
+                    cell.assemble(self, number, &mut visited, &mut payload)?;
                     if !layout.fits(&payload, cell.size, number)? {
                         return damage(number, "has a row that ends before its columns");
                     }

@@ -35,43 +35,21 @@ impl Header {
         usize::from(u16::from_be_bytes([bytes[pointer], bytes[pointer + 1]]))
     }
 
+    /// The row that a cell of a leaf is.
+    #[inline]
+    pub(super) fn row<'a>(&self, bytes: &'a [u8], at: usize, number: u32) -> Result<Cell<'a>, Fault> {
+        match cell(bytes, self.pointer(bytes, at)) {
+            Some(cell) => Ok(cell),
+            None => damage(number, "has a cell beyond its end"),
+        }
+    }
+
     /// The child that a cell of an interior page names, and the largest row id below it.
     pub(super) fn child(&self, bytes: &[u8], at: usize, number: u32) -> Result<(u32, i64), Fault> {
         let cell = bytes.get(self.pointer(bytes, at)..).and_then(|cell| cell.split_first_chunk::<4>());
         match cell.and_then(|(page, key)| Some((page, varint(key)?.0))) {
             Some((page, key)) => Ok((u32::from_be_bytes(*page), key.cast_signed())),
             None => damage(number, "has a cell beyond its end"),
-        }
-    }
-}
-
-/// A page of rows.
-pub(super) struct Leaf<'a> {
-    bytes: &'a [u8],
-    number: u32,
-    header: Header,
-}
-
-impl<'a> Leaf<'a> {
-    /// A leaf of `bytes`, which are the usable ones of a page.
-    pub(super) fn of(bytes: &'a [u8], number: u32) -> Result<Leaf<'a>, Fault> {
-        Ok(Leaf { bytes, number, header: header_of(bytes, number)? })
-    }
-
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(super) fn cells(&self) -> usize {
-        self.header.cells
-    }
-
-    /// A row.
-    #[inline]
-    pub(super) fn cell(&self, at: usize) -> Result<Cell<'a>, Fault> {
-        match cell(self.bytes, self.header.pointer(self.bytes, at)) {
-            Some(cell) => Ok(Cell { leaf: self.number, ..cell }),
-            None => damage(self.number, "has a cell beyond its end"),
         }
     }
 }
@@ -85,7 +63,6 @@ pub(super) struct Cell<'a> {
     pub(super) local: &'a [u8],
     /// The page on which it continues; 0 for none.
     overflow: u32,
-    leaf: u32,
 }
 
 #[inline]
@@ -97,13 +74,7 @@ fn cell(page: &[u8], at: usize) -> Option<Cell<'_>> {
     let (rowid, bytes) = (rowid.cast_signed(), &bytes[taken..]);
     let most = page.len() as u64 - 35;
     if size <= most {
-        return Some(Cell {
-            rowid,
-            size,
-            local: bytes.get(..usize::try_from(size).ok()?)?,
-            overflow: 0,
-            leaf: 0,
-        });
+        return Some(Cell { rowid, size, local: bytes.get(..usize::try_from(size).ok()?)?, overflow: 0 });
     }
     // What remains beyond whole overflow pages is kept on the leaf when it fits there.
     let usable = page.len() as u64;
@@ -111,25 +82,26 @@ fn cell(page: &[u8], at: usize) -> Option<Cell<'_>> {
     let best = least + (size - least) % (usable - 4);
     let local = usize::try_from(if best <= most { best } else { least }).ok()?;
     let (local, rest) = bytes.split_at_checked(local)?;
-    Some(Cell { rowid, size, local, overflow: u32::from_be_bytes(*rest.first_chunk()?), leaf: 0 })
+    Some(Cell { rowid, size, local, overflow: u32::from_be_bytes(*rest.first_chunk()?) })
 }
 
 impl Cell<'_> {
-    /// Puts the whole record together from the pages on which it continues.
+    /// Puts the whole record of a row of `leaf` together from the pages on which it continues.
     pub(super) fn assemble(
         &self,
         pages: &Pages,
+        leaf: u32,
         visited: &mut Visited,
         into: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         if self.size > u64::from(pages.count) * pages.usable as u64 {
-            return damage(self.leaf, "has a row that is longer than the file");
+            return damage(leaf, "has a row that is longer than the file");
         }
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         into.clear();
         into.extend_from_slice(self.local);
         let mut page = vec![0; if into.len() < size { pages.page_size } else { 0 }];
-        let (mut next, mut named_by) = (self.overflow, self.leaf);
+        let (mut next, mut named_by) = (self.overflow, leaf);
         while into.len() < size {
             pages.check(next, named_by)?;
             visited.mark(next, named_by)?;

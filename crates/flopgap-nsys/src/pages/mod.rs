@@ -7,6 +7,7 @@
 //! Nothing in a file is trusted: every page is in the file and read once, every cell lies within its page, row ids ascend. What
 //! breaks that is a [`Fault`] with the page's number; time and memory are bounded by the size of the file.
 
+mod cursor;
 mod find;
 mod leaf;
 mod record;
@@ -19,11 +20,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+pub(crate) use cursor::Cursor;
 pub(crate) use find::PageCache;
 pub(crate) use record::{Record, Slot, Value};
-
-use record::Layout;
-use walk::{Visited, Walk};
 
 /// Why a table could not be read.
 #[derive(Debug)]
@@ -87,41 +86,12 @@ impl Pages {
         Ok(Some(Pages { file, page_size, usable, count }))
     }
 
-    /// Calls `visit` with every row of the table whose b-tree begins on page `root`, in the order of row ids.
+    /// The rows of the table whose b-tree begins on page `root`, in the order of row ids.
     ///
-    /// `slots` says where each column lies that was asked for; [`Record`] counts columns as they do.
-    pub(crate) fn scan(
-        &self,
-        root: u32,
-        slots: &[Slot],
-        mut visit: impl FnMut(&Record<'_>),
-    ) -> Result<(), Fault> {
+    /// `slots` says where each column lies that is asked for; [`Record`] counts columns as they do.
+    pub(crate) fn rows(&self, root: u32, slots: Vec<Slot>) -> Result<Cursor<'_>, Fault> {
         self.check(root, 1)?;
-        let mut visited = Visited::new(self.count);
-        let mut walk = Walk::new(self, root);
-        let mut layout = Layout::of(slots);
-        let mut overflowing = Vec::new();
-        let mut before = None;
-        while let Some(leaf) = walk.next_leaf(&mut visited)? {
-            for at in 0..leaf.cells() {
-                let cell = leaf.cell(at)?;
-                if before.is_some_and(|before| before >= cell.rowid) {
-                    return damage(leaf.number(), "has row ids that do not ascend");
-                }
-                before = Some(cell.rowid);
-                let payload = if layout.fits(cell.local, cell.size, leaf.number())? {
-                    cell.local
-                } else {
-                    cell.assemble(self, &mut visited, &mut overflowing)?;
-                    if !layout.fits(&overflowing, cell.size, leaf.number())? {
-                        return damage(leaf.number(), "has a row that ends before its columns");
-                    }
-                    overflowing.as_slice()
-                };
-                visit(&Record::new(cell.rowid, payload, &layout));
-            }
-        }
-        Ok(())
+        Ok(Cursor::new(self, root, slots))
     }
 
     /// Reads consecutive pages, of which `buffer` holds a whole number.

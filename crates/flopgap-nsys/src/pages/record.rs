@@ -49,8 +49,8 @@ const LENGTHS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
 
 /// Where the columns of the last record lay. Rows of one table are alike: the next often has the same header.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
-    slots: &'a [Slot],
+pub(super) struct Layout {
+    slots: Vec<Slot>,
     /// How many stored columns are needed.
     needed: usize,
     /// The header of the last record up to the last needed column; empty before the first.
@@ -60,13 +60,14 @@ pub(super) struct Layout<'a> {
     end: usize,
 }
 
-impl<'a> Layout<'a> {
-    pub(super) fn of(slots: &'a [Slot]) -> Layout<'a> {
+impl Layout {
+    pub(super) fn of(slots: Vec<Slot>) -> Layout {
         let places = slots.iter().filter_map(|slot| match slot {
             Slot::Stored { place, .. } => Some(place + 1),
             Slot::Absent | Slot::Rowid => None,
         });
-        Layout { slots, needed: places.max().unwrap_or(0), header: Vec::new(), fields: Vec::new(), end: 0 }
+        let needed = places.max().unwrap_or(0);
+        Layout { slots, needed, header: Vec::new(), fields: Vec::new(), end: 0 }
     }
 
     /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the length; false when more bytes
@@ -146,8 +147,8 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     /// `layout` was found to fit the payload.
     #[inline]
-    pub(super) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout<'_>) -> Record<'a> {
-        Record { rowid, payload, slots: layout.slots, fields: &layout.fields }
+    pub(super) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout) -> Record<'a> {
+        Record { rowid, payload, slots: &layout.slots, fields: &layout.fields }
     }
 
     /// The row id.

@@ -1,6 +1,6 @@
 //! The leaves of a b-tree, in order.
 
-use super::leaf::{INTERIOR, LEAF, Leaf, header_of};
+use super::leaf::{Header, INTERIOR, LEAF, header_of};
 use super::{Fault, Pages, damage};
 
 /// How many bytes are read at once.
@@ -47,18 +47,20 @@ pub(super) struct Walk<'a> {
     block: Vec<u8>,
     /// The number of the first page in the block, and how many there are.
     held: (u32, u32),
+    /// Where in the block the leaf lies, and its number.
+    leaf: (usize, u32),
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(pages: &'a Pages, root: u32) -> Walk<'a> {
         // The root is the only child of a page that is not there; damage of its number is told as of page 1, which holds it.
         let path = vec![Children { number: 1, pages: vec![root], next: 0 }];
-        Walk { pages, path, block: Vec::new(), held: (0, 0) }
+        Walk { pages, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
     }
 
-    /// The next leaf; nothing after the last.
-    pub(super) fn next_leaf(&mut self, visited: &mut Visited) -> Result<Option<Leaf<'_>>, Fault> {
-        let (number, at) = loop {
+    /// Goes to the next leaf and gives its number; nothing after the last.
+    pub(super) fn next_leaf(&mut self, visited: &mut Visited) -> Result<Option<u32>, Fault> {
+        loop {
             let Some(children) = self.path.last_mut() else { return Ok(None) };
             let Some(&page) = children.pages.get(children.next) else {
                 self.path.pop();
@@ -71,7 +73,10 @@ impl<'a> Walk<'a> {
             }
             let bytes = &self.block[at..at + self.pages.usable];
             match bytes[0] {
-                LEAF => break (page, at),
+                LEAF => {
+                    self.leaf = (at, page);
+                    return Ok(Some(page));
+                }
                 INTERIOR if self.path.len() > DEEPEST => return damage(page, "lies too deep in its table"),
                 INTERIOR => {
                     let pages = children_of(self.pages, page, bytes)?;
@@ -79,8 +84,18 @@ impl<'a> Walk<'a> {
                 }
                 _ => return damage(page, "is no page of a table"),
             }
-        };
-        Leaf::of(&self.block[at..at + self.pages.usable], number).map(Some)
+        }
+    }
+
+    /// The bytes of the leaf.
+    #[inline]
+    pub(super) fn leaf(&self) -> &[u8] {
+        &self.block[self.leaf.0..self.leaf.0 + self.pages.usable]
+    }
+
+    /// The header of the leaf.
+    pub(super) fn header(&self) -> Result<Header, Fault> {
+        header_of(self.leaf(), self.leaf.1)
     }
 
     /// Where in the block the next child lies, which is read, together with those that follow it closely, when it is not there.
