@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_kernels::Classifier;
@@ -85,8 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_fs::create_folder(&arguments.output)
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
     let done = each_on_all_cores(&found.traces, |path| one(arguments, path));
-    let recordings: Vec<String> =
-        found.recordings.iter().map(|path| format!("SKIPPED: {}: not exported yet", relative(arguments, path).display())).collect();
+    let recordings: Vec<String> = found
+        .recordings
+        .iter()
+        .map(|path| format!("SKIPPED: {}: not exported yet", relative(arguments, path).display()))
+        .collect();
     for line in recordings.iter().chain(&found.unreadable) {
         flopgap_cli::note(PROGRAM, line);
     }
@@ -147,7 +150,10 @@ fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
             });
         }
     });
-    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    results
+        .into_iter()
+        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
 }
 
 /// Analyses one trace and writes what came out.

@@ -23,7 +23,8 @@ const HOSTS: [&str; 2] = ["host-linux-x64", "linux-desktop-glibc_*"];
 /// # Errors
 /// The places that were searched.
 pub(super) fn nsys(path: Option<&OsStr>, root: &Path) -> Result<PathBuf, Vec<String>> {
-    let on_path = path.into_iter().flat_map(std::env::split_paths).filter(|folder| !folder.as_os_str().is_empty());
+    let on_path =
+        path.into_iter().flat_map(std::env::split_paths).filter(|folder| !folder.as_os_str().is_empty());
     let installed = INSTALLED.iter().flat_map(|pattern| folders(root, pattern));
     let found = on_path.chain(installed).map(|folder| folder.join("nsys")).find(|file| is_program(file));
     found.ok_or_else(|| {
@@ -52,7 +53,8 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
             continue;
         };
         let matching = |folder: &PathBuf| {
-            let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+            let names =
+                std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
             let mut names: Vec<String> = names
                 .filter_map(|name| name.into_string().ok())
                 .filter(|name| name.len() >= before.len() + after.len())
@@ -116,12 +118,16 @@ mod tests {
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::write(root.join("bin/nsys"), "text").unwrap();
         let path = root.join("bin");
-        assert_eq!(nsys(Some(path.as_os_str()), root), Ok(root.join("opt/nvidia/nsight-systems/2025.10.1/bin/nsys")));
+        assert_eq!(
+            nsys(Some(path.as_os_str()), root),
+            Ok(root.join("opt/nvidia/nsight-systems/2025.10.1/bin/nsys"))
+        );
         program(&path.join("nsys"));
         assert_eq!(nsys(Some(path.as_os_str()), root), Ok(path.join("nsys")));
 
         assert_eq!(importer(&compute), None);
-        let desktop = root.join("opt/nvidia/nsight-compute/2025.3.1/host/linux-desktop-glibc_2_11_3-x64/QdstrmImporter");
+        let desktop = root
+            .join("opt/nvidia/nsight-compute/2025.3.1/host/linux-desktop-glibc_2_11_3-x64/QdstrmImporter");
         program(&desktop);
         assert_eq!(importer(&compute), Some(desktop.canonicalize().unwrap()));
     }

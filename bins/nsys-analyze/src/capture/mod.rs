@@ -66,7 +66,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let recorded = record::record(&nsys, arguments)?;
     if let Some(ended) = &recorded.program {
-        flopgap_cli::warn(PROGRAM, format!("the profiled program {ended}; the trace holds what ran until then"));
+        flopgap_cli::warn(
+            PROGRAM,
+            format!("the profiled program {ended}; the trace holds what ran until then"),
+        );
     } else {
         flopgap_cli::note(PROGRAM, "the profiled program ended with exit code 0");
     }

@@ -54,13 +54,15 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
         flopgap_fs::create_folder(folder)
             .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
     }
-    let [report, raw, sqlite] = ["nsys-rep", "qdstrm", "sqlite"].map(|extension| with_extension(base, extension));
+    let [report, raw, sqlite] =
+        ["nsys-rep", "qdstrm", "sqlite"].map(|extension| with_extension(base, extension));
     let (report_before, raw_before) = (stamp(&report), stamp(&raw));
     let status = run(nsys, &options(arguments, base))?;
     if stamp(&report) == report_before {
         if stamp(&raw) == raw_before {
             let message = format!("{} {}, and wrote no {}", nsys.display(), ended(status), report.display());
-            return Err(Failure::new(message).hint("what it said is above; the profiled program may not have started"));
+            return Err(Failure::new(message)
+                .hint("what it said is above; the profiled program may not have started"));
         }
         import(nsys, &raw, &report)?;
     }
@@ -76,7 +78,8 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
     let exported = run(nsys, &export)?;
     if !exported.success() || stamp(&sqlite) == before {
         let message = format!("{}: nsys could not export it: it {}", report.display(), ended(exported));
-        return Err(Failure::new(message).hint("what it said is above; the recording is complete and can be exported later"));
+        return Err(Failure::new(message)
+            .hint("what it said is above; the recording is complete and can be exported later"));
     }
     // nsys ends with the exit code of the program; what was recorded until then is there.
     let program = (!status.success()).then(|| ended(status));
@@ -142,7 +145,11 @@ fn with_extension(base: &Path, extension: &str) -> PathBuf {
 /// A word as a shell reads it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,11 @@ pub(super) fn passes(found: &Passes) -> Vec<String> {
     let mut sentences = found.sentences();
     for pass in found.passes.iter().filter(|pass| pass.gpu.is_none()) {
         let n = pass.host.count;
-        sentences.push(format!("`{}` takes {} on the host (mean of {n}).", pass.name, time(pass.host.mean_ns)));
+        sentences.push(format!(
+            "`{}` takes {} on the host (mean of {n}).",
+            pass.name,
+            time(pass.host.mean_ns)
+        ));
     }
     sentences
 }
@@ -141,8 +145,14 @@ mod tests {
 
     #[test]
     fn times_and_lists_read_well() {
-        assert_eq!((time(13_980_000.0), time(999.0), time(41_234.0)), ("13.980 ms".into(), "999 ns".into(), "41.2 µs".into()));
+        assert_eq!(
+            (time(13_980_000.0), time(999.0), time(41_234.0)),
+            ("13.980 ms".into(), "999 ns".into(), "41.2 µs".into())
+        );
         let words = |n: usize| ["a", "b", "c"][..n].iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!((list(&words(1)), list(&words(2)), list(&words(3))), ("a".into(), "a and b".into(), "a, b and c".into()));
+        assert_eq!(
+            (list(&words(1)), list(&words(2)), list(&words(3))),
+            ("a".into(), "a and b".into(), "a, b and c".into())
+        );
     }
 }

@@ -131,7 +131,12 @@ pub(crate) fn print(traces: &[PathBuf], view: &View) -> Result<(), Failure> {
     write(traces, &[], view, None)
 }
 
-fn write(traces: &[PathBuf], measured: &[Vec<i64>], view: &View, output: Option<&Path>) -> Result<(), Failure> {
+fn write(
+    traces: &[PathBuf],
+    measured: &[Vec<i64>],
+    view: &View,
+    output: Option<&Path>,
+) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let mut pages = Vec::new();
     for (at, path) in traces.iter().enumerate() {
@@ -174,14 +179,18 @@ pub(crate) fn of_trace(
     Ok(page)
 }
 
-/// The answers of all traces first, then what is missing, then the sections of each.
+/// The comparison of two traces and the answers of all first, then what is missing, then the sections of each.
 pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<Block>) -> Document {
     let several = pages.len() > 1;
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-    let mut document =
-        Document { title: names.join(", "), subtitle: "What the trace answers".to_owned(), blocks: Vec::new() };
-    if several {
-        document.subtitle = "What the traces answer".to_owned();
+    let subtitle = match pages.as_slice() {
+        [one] => one.machine.clone(),
+        several => format!("{} traces", several.len()),
+    };
+    let mut document = Document { title: names.join(", "), subtitle, blocks: Vec::new() };
+    if !comparison.is_empty() && several {
+        document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
+        document.blocks.push(Block::List(comparison));
     }
     for (letter, page) in ('A'..='Z').zip(&pages) {
         if several {
@@ -189,10 +198,6 @@ pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<B
             document.blocks.push(Block::Text(format!("{letter}{}", page.name)));
         }
         document.blocks.push(Block::List(page.answers.clone()));
-    }
-    if !comparison.is_empty() {
-        document.blocks.push(Block::Text("A against B".to_owned()));
-        document.blocks.push(Block::List(comparison));
     }
     document.blocks.extend(compared);
     for page in pages {

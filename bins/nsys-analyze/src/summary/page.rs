@@ -11,6 +11,8 @@ use crate::answer::{report, unanswered};
 /// What one trace answers.
 pub(crate) struct OfTrace {
     pub(crate) name: String,
+    /// Where and for how long it was recorded, in one line.
+    pub(super) machine: String,
     /// In sentences.
     pub(crate) answers: Vec<String>,
     /// What could not be answered, and why.
@@ -42,6 +44,7 @@ impl OfTrace {
     pub(crate) fn new(name: String) -> OfTrace {
         OfTrace {
             name,
+            machine: String::new(),
             answers: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),

@@ -13,7 +13,8 @@ use crate::failure;
 pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity]) -> Result<(), Failure> {
     let recording = trace.recording().map_err(|error| failure(&error))?;
     let mut facts = vec![("file".to_owned(), trace.path().display().to_string())];
-    let mut fact = |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
+    let mut fact =
+        |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
     let gpus: Vec<String> = recording.gpus.iter().map(|(id, name)| format!("{name} ({id})")).collect();
     fact("GPU", (!gpus.is_empty()).then(|| gpus.join(", ")));
     fact("exported by nsys", trace.schema().product.clone());
@@ -36,6 +37,10 @@ pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity
         Err(error) => return Err(failure(&error)),
     };
     fact("NVTX ranges", ranges.map(group_thousands));
+    let tool = trace.schema().product.as_ref().map(|version| format!("exported by nsys {version}"));
+    let duration = recording.duration.map(|ns| format!("recorded for {}", time(ns as f64)));
+    let gpus = recording.gpus.iter().map(|(_, name)| name.clone());
+    page.machine = gpus.chain(tool).chain(duration).collect::<Vec<_>>().join(", ");
     page.overview.recorded_ns = recording.duration;
     page.overview.kernels = kernels;
     page.heading("What was recorded");
@@ -44,7 +49,7 @@ pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity
 }
 
 /// How many calls `cuda_api_sum` counts.
-fn api_calls(trace: &Trace) -> Result<Option<i64>, Failure> {
+fn api_calls(trace: &Trace) -> Result<Option<i128>, Failure> {
     let Some(table) = report(trace, ReportKind::CudaApiSum)? else { return Ok(None) };
     let at = table.columns.iter().position(|column| column.title == "Num Calls");
     let calls = table.rows.iter().filter_map(|row| match row.get(at?) {

@@ -14,13 +14,16 @@ use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::kernels::{Kernels, kernels, same_top};
 use flopgap_timings::passes::{self, Options, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
-use flopgap_timings::{Error, PassKind, Ranges, Scope};
+use flopgap_timings::{PassKind, Ranges, Scope};
 
-use super::page::OfTrace;
 pub(super) use super::answers::time;
+use super::page::OfTrace;
 use super::{Look, answers, recorded, timeline, work};
-use crate::answer::{ms, report, unanswered};
-use crate::{attention as attention_command, compare as compare_command, kernels as kernels_command, passes as passes_command};
+use crate::answer::{ms, name_of, report, unanswered};
+use crate::{
+    attention as attention_command, compare as compare_command, kernels as kernels_command,
+    passes as passes_command,
+};
 use crate::{failure, open};
 
 /// Makes all sections of one trace.
@@ -35,7 +38,10 @@ pub(super) fn all(
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {
             let why = "nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`";
-            page.skip("kernels, their shares, attention, memory, and when the GPU was busy", format!("{error}; {why}"));
+            page.skip(
+                "kernels, their shares, attention, memory, and when the GPU was busy",
+                format!("{error}; {why}"),
+            );
             Vec::new()
         }
         Err(error) => return Err(failure(&error)),
@@ -119,7 +125,8 @@ fn kernels_section(
     let worked: Vec<_> = all.filter(|pass| pass.gpu.is_some()).collect();
     let forward = worked.iter().find(|pass| pass.kind == PassKind::Forward);
     let whole = look.whole(passes);
-    let mut scopes: Vec<Scope> = forward.map(|pass| look.scope(Ranges::Named(pass.name.clone()))).into_iter().collect();
+    let mut scopes: Vec<Scope> =
+        forward.map(|pass| look.scope(Ranges::Named(pass.name.clone()))).into_iter().collect();
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
     if scopes.is_empty() || (more && whole.ranges != scopes[0].ranges) {
@@ -148,8 +155,13 @@ fn kernels_section(
 
 /// The kernels that multiply no matrices.
 fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failure> {
-    let others: Vec<_> =
-        found.kernels.iter().filter(|kernel| !answers::is_product(kernel.class)).take(look.top).cloned().collect();
+    let others: Vec<_> = found
+        .kernels
+        .iter()
+        .filter(|kernel| !answers::is_product(kernel.class))
+        .take(look.top)
+        .cloned()
+        .collect();
     let Some(sentence) = answers::others(found) else { return Ok(()) };
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
@@ -164,7 +176,9 @@ fn shares_section(
     classifier: &Classifier,
 ) -> Result<(), Failure> {
     let scope = look.whole(passes);
-    let Some(found) = page.answer("shares by kind of work", shares(trace, &scope, classifier))? else { return Ok(()) };
+    let Some(found) = page.answer("shares by kind of work", shares(trace, &scope, classifier))? else {
+        return Ok(());
+    };
     page.overview.matmul = Some(found.share(Work::Kernels(KernelClass::Matmul)));
     page.answers.extend(answers::shares(&found));
     page.heading("GPU time by kind of work");
@@ -261,7 +275,11 @@ fn attention_section(
         };
         page.answers.extend(found.sentences());
         page.heading("Attention");
-        for table in [attention_command::parts(&found), attention_command::ratios(&found), attention_command::contents(&found)] {
+        for table in [
+            attention_command::parts(&found),
+            attention_command::ratios(&found),
+            attention_command::contents(&found),
+        ] {
             page.table(table)?;
         }
         return Ok(());
@@ -295,7 +313,8 @@ fn attention_table(parts: &[Shares]) -> Result<Table, ReportError> {
         ],
     )?;
     for part in parts {
-        let kinds = part.shares.iter().map(|share| format!("{} {}", share.work, numbers::percent(share.share, 1)));
+        let kinds =
+            part.shares.iter().map(|share| format!("{} {}", share.work, numbers::percent(share.share, 1)));
         table.push([
             Cell::text(&part.scope),
             Cell::from(part.instances),
@@ -444,9 +463,12 @@ pub(super) fn comparison(
     };
     let (found, [top_a, top_b]) = both;
     sentences.extend(found.sentences());
-    sentences.extend(same_top(&top_a, &top_b).map(|text| format!("The kernel with the most time: {}", lower_first(&text))));
+    sentences.extend(
+        same_top(&top_a, &top_b).map(|text| format!("The kernel with the most time: {}", lower_first(&text))),
+    );
+    let names = paths.map(|path| name_of(path));
     let mut blocks = vec![Block::Heading("A against B".to_owned()), Block::Text(compared(&found))];
-    if let Some(chart) = bars("GPU time by kind of work", &[("A", &found.a), ("B", &found.b)])? {
+    if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
         blocks.push(Block::Shares(chart));
     }
     for table in [compare_command::shares(&found), compare_command::busy(&found)] {

@@ -55,21 +55,29 @@ pub(super) fn section(
     let mut names = Names::new(trace, classifier);
     for (device, operations) in devices {
         let mut intervals = Vec::new();
-        for operation in operations.iter().filter(|operation| operation.start < window.end && operation.end > window.start) {
+        for operation in
+            operations.iter().filter(|operation| operation.start < window.end && operation.end > window.start)
+        {
             let (name, work) = names.of(*operation)?;
             intervals.extend(window.clip(operation.start, operation.end, &name, colour(work)));
         }
-        rows.push(TimelineRow { label: format!("GPU {device}: what ran, coloured by kind of work"), intervals });
+        rows.push(TimelineRow {
+            label: format!("GPU {device}: what ran, coloured by kind of work"),
+            intervals,
+        });
     }
     rows.retain(|row| !row.intervals.is_empty());
     let title = match steps {
-        Some((pass, _)) => format!("The last of `{}`", pass.name),
-        None => "Everything recorded".to_owned(),
+        Some((pass, _)) => format!(
+            "The last {} of {}, timed from their beginning",
+            pass.instances.len().min(STEPS),
+            pass.name
+        ),
+        None => "Everything recorded, timed from its first work on a GPU".to_owned(),
     };
     match Timeline::new(title, rows) {
         Ok(timeline) => {
             page.heading("Timeline");
-            page.text("Times are from the beginning of what is shown. The page as HTML draws it.");
             page.push(Block::Timeline(timeline));
             Ok(())
         }
@@ -84,7 +92,8 @@ pub(super) fn section(
 /// The pass to draw, and from the beginning of the first to the end of the last of its instances that are.
 fn steps(passes: &Passes) -> Option<(&Pass, Window)> {
     let by_kind = |kind| passes.passes.iter().find(|pass| pass.kind == kind);
-    let pass = by_kind(PassKind::Step).or_else(|| by_kind(PassKind::Forward)).or_else(|| passes.passes.first())?;
+    let pass =
+        by_kind(PassKind::Step).or_else(|| by_kind(PassKind::Forward)).or_else(|| passes.passes.first())?;
     let drawn = &pass.instances[pass.instances.len().saturating_sub(STEPS)..];
     let start = drawn.iter().map(|instance| instance.start_ns).min()?;
     let end = drawn
@@ -150,8 +159,11 @@ fn projected(passes: &Passes, window: Window, colours: &mut Colours) -> Option<T
         let colour = colours.of(&pass.name);
         let works = pass.instances.iter().filter_map(|instance| instance.gpu);
         let works = works.filter(|work| work.start_ns < window.end && work.end_ns > window.start);
-        intervals.extend(works.filter_map(|work| window.clip(work.start_ns, work.end_ns, &pass.name, colour)));
+        intervals
+            .extend(works.filter_map(|work| window.clip(work.start_ns, work.end_ns, &pass.name, colour)));
     }
-    (!intervals.is_empty())
-        .then(|| TimelineRow { label: "GPU: from the first to the last operation of each pass".to_owned(), intervals })
+    (!intervals.is_empty()).then(|| TimelineRow {
+        label: "GPU: from the first to the last operation of each pass".to_owned(),
+        intervals,
+    })
 }

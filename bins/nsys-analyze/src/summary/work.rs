@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_gap_is_where_nothing_at_all_runs() {
-        let work = vec![operation(0, 10), operation(5, 30), operation(12, 20), operation(40, 50), operation(51, 52)];
+        let work =
+            vec![operation(0, 10), operation(5, 30), operation(12, 20), operation(40, 50), operation(51, 52)];
         let found = gaps(&[(0, work)].into(), 5);
         let ends: Vec<(i64, i64)> = found.iter().map(|gap| (gap.before.end, gap.after.start)).collect();
         assert_eq!(ends, [(30, 40), (50, 51)]);

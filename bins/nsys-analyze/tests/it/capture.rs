@@ -89,7 +89,9 @@ fn records_exports_and_summarises() {
     assert!(done.stdout.starts_with("# a.b\n"), "{}", done.stdout);
     assert!(done.stdout.contains("sm80_xmma_gemm fp32 tn 128x128x8"));
     // Standard output is the summary alone; the command line can be run again.
-    assert!(!done.stdout.contains("the program's own output") && done.stderr.contains("the program's own output"));
+    assert!(
+        !done.stdout.contains("the program's own output") && done.stderr.contains("the program's own output")
+    );
     assert!(done.stderr.contains("--output runs/a.b python3 'my model.py' --steps 2\n"), "{}", done.stderr);
     assert!(done.stderr.contains("the profiled program ended with exit code 0"));
 }
@@ -100,7 +102,18 @@ fn options_reach_nsys() {
     let done = fake.run(
         "",
         "0",
-        &["--trace", "cuda,nvtx,osrt", "--graph-trace", "graph", "--python-backtrace", "--nsys-arg=--delay=5", "--format", "json", "--", "x"],
+        &[
+            "--trace",
+            "cuda,nvtx,osrt",
+            "--graph-trace",
+            "graph",
+            "--python-backtrace",
+            "--nsys-arg=--delay=5",
+            "--format",
+            "json",
+            "--",
+            "x",
+        ],
     );
     assert_eq!(done.code, 0, "{}", done.stderr);
     let called = fs::read_to_string(fake.path("log")).unwrap();
@@ -123,11 +136,19 @@ fn every_way_to_fail_has_its_message() {
     let fake = Fake::new();
     let nothing = fake.run("none", "0", &["--", "x"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (1, ""));
-    assert!(nothing.stderr.contains("ended with exit code 1, and wrote no capture.nsys-rep"), "{}", nothing.stderr);
+    assert!(
+        nothing.stderr.contains("ended with exit code 1, and wrote no capture.nsys-rep"),
+        "{}",
+        nothing.stderr
+    );
 
     let raw = fake.run("raw", "0", &["--", "x"]);
     assert_eq!((raw.code, raw.stdout.as_str()), (3, ""));
-    assert!(raw.stderr.contains("capture.qdstrm: recorded, but not imported: the importer of "), "{}", raw.stderr);
+    assert!(
+        raw.stderr.contains("capture.qdstrm: recorded, but not imported: the importer of "),
+        "{}",
+        raw.stderr
+    );
     assert!(raw.stderr.contains("QdstrmImporter -i"), "{}", raw.stderr);
 
     // An importer that is there and fails, as for want of a library.
@@ -135,17 +156,29 @@ fn every_way_to_fail_has_its_message() {
     fs::remove_file(fake.path("capture.qdstrm")).unwrap();
     let raw = fake.run("raw", "0", &["--", "x"]);
     assert_eq!(raw.code, 3);
-    assert!(raw.stderr.contains("QdstrmImporter ended with exit code 127; it may lack a library"), "{}", raw.stderr);
+    assert!(
+        raw.stderr.contains("QdstrmImporter ended with exit code 127; it may lack a library"),
+        "{}",
+        raw.stderr
+    );
 
     // And one that works.
     script(&fake.path("host-linux-x64/QdstrmImporter"), "#!/bin/sh\nmv \"$2\" \"$4\"\n");
     let imported = fake.run("raw", "0", &["--output", "other", "--", "x"]);
-    assert!(fake.path("other.nsys-rep").exists() && fake.path("other.sqlite").exists(), "{}", imported.stderr);
+    assert!(
+        fake.path("other.nsys-rep").exists() && fake.path("other.sqlite").exists(),
+        "{}",
+        imported.stderr
+    );
     assert!(imported.stdout.starts_with("# other\n"));
 
     let export = fake.run("export", "0", &["--output", "third", "--", "x"]);
     assert_eq!((export.code, export.stdout.as_str()), (1, ""));
-    assert!(export.stderr.contains("third.nsys-rep: nsys could not export it: it ended with exit code 1"), "{}", export.stderr);
+    assert!(
+        export.stderr.contains("third.nsys-rep: nsys could not export it: it ended with exit code 1"),
+        "{}",
+        export.stderr
+    );
     assert!(fake.path("third.nsys-rep").exists(), "the recording is kept");
 }
 

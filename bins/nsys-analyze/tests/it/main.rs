@@ -1,5 +1,9 @@
 //! The built `nsys-analyze` on recorded traces.
 
+mod batch;
+mod capture;
+mod summary;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
