@@ -1,5 +1,7 @@
 //! What figures say, in sentences.
 
+use std::fmt::Write as _;
+
 use flopgap_kernels::KernelClass;
 use flopgap_nsys::GpuActivity;
 use flopgap_timings::kernels::{KernelTimes, Kernels};
@@ -87,15 +89,16 @@ pub(super) fn shares(found: &Shares) -> Option<String> {
     if products > 0.0 {
         let others = found.shares.iter().filter(|share| share.work != Work::Kernels(KernelClass::Matmul));
         let others: Vec<String> = others.take(3).map(word).collect();
-        text += &format!("Matrix products take {} of the GPU's work", percent(products));
+        let _ = write!(text, "Matrix products take {} of the GPU's work", percent(products));
         if !others.is_empty() {
-            text += &format!("; of the rest, most goes to {}", list(&others));
+            let _ = write!(text, "; of the rest, most goes to {}", list(&others));
         }
     } else {
-        text += &format!("No matrix products ran; most of the GPU's work is {}", word(largest));
+        let _ = write!(text, "No matrix products ran; most of the GPU's work is {}", word(largest));
     }
     if found.extent_ns > 0 {
-        text += &format!(
+        let _ = write!(
+            text,
             ". The GPU was busy for {} of {} ({})",
             time(found.each(found.busy_ns)),
             time(found.each(found.extent_ns)),
@@ -115,10 +118,10 @@ pub(super) fn busy(gpu: &GpuActivity, longest: Option<&Gap>) -> String {
         time(extent as f64)
     );
     if extent > 0 {
-        text += &format!(" ({})", percent(gpu.busy as f64 / extent as f64));
+        let _ = write!(text, " ({})", percent(gpu.busy as f64 / extent as f64));
     }
     if let Some(gap) = longest {
-        text += &format!("; its longest rest took {}", time(gap.length() as f64));
+        let _ = write!(text, "; its longest rest took {}", time(gap.length() as f64));
     }
     text + "."
 }

@@ -19,7 +19,7 @@ pub(crate) use page::{OfTrace, Overview};
 
 use crate::answer::{name_of, report};
 use crate::passes::Measured;
-use crate::scope::{AttributionArguments, WarmUpArguments};
+use crate::scope::{OwnerArguments, WarmUpArguments};
 use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
@@ -102,7 +102,7 @@ pub(crate) struct Look {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
-    attribution: AttributionArguments,
+    attribution: OwnerArguments,
 }
 
 impl Look {
@@ -143,7 +143,7 @@ fn write(
         let measured = measured.get(at).map(Vec::as_slice).unwrap_or_default();
         pages.push(of_trace(path, &view.look, measured, &classifier)?);
     }
-    if pages.iter().all(|page| page.is_empty()) {
+    if pages.iter().all(OfTrace::is_empty) {
         let message = "none of what a summary answers is in the trace";
         return Err(Failure::new(message)
             .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")

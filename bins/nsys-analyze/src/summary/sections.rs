@@ -140,7 +140,11 @@ fn kernels_section(
             begun = true;
         }
         let top = &found.kernels[..look.top.min(found.kernels.len())];
-        page.table(kernels_command::table(&found, top))?;
+        let title = match found.instances {
+            Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
+            None => "Kernels".to_owned(),
+        };
+        page.table(kernels_command::titled(&title, top))?;
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }

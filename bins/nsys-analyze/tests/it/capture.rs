@@ -29,7 +29,7 @@ esac
 
 struct Fake {
     folder: TempDir,
-    _trace: TempDir,
+    _kept: TempDir,
     trace: String,
 }
 
@@ -43,8 +43,8 @@ impl Fake {
     fn new() -> Fake {
         let folder = tempfile::tempdir().unwrap();
         script(&folder.path().join("target-linux-x64/nsys"), FAKE_NSYS);
-        let (_trace, trace) = trace("small_forward");
-        Fake { folder, _trace, trace }
+        let (kept, trace) = trace("small_forward");
+        Fake { folder, _kept: kept, trace }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -43,13 +43,20 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         }
     }
 
-    /// The statistics of each group: largest total first, then fewer values, then by key.
+    /// The statistics of each group: largest total first, then by key.
     pub(crate) fn summaries(self) -> Vec<(K, Summary)> {
         let summaries = self.0.into_iter().filter_map(|(key, values)| Some((key, values.summary()?)));
         let mut summaries: Vec<(K, Summary)> = summaries.collect();
         summaries.sort_unstable_by(|(key, one), (other_key, other)| {
-            (Reverse(one.total), one.count, key).cmp(&(Reverse(other.total), other.count, other_key))
+            (Reverse(one.total), key).cmp(&(Reverse(other.total), other_key))
         });
+        summaries
+    }
+
+    /// [`summaries`](Self::summaries), with fewer values first among equal totals.
+    pub(crate) fn summaries_fewest_first(self) -> Vec<(K, Summary)> {
+        let mut summaries = self.summaries();
+        summaries.sort_by_key(|(_, summary)| (Reverse(summary.total), summary.count));
         summaries
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
         .map(|range| Span {
             id: range.id,
             start: range.start,
-            end: range.end.unwrap_or(nvtx.last_event),
+            end: range.end.unwrap_or(nvtx.last_push_pop),
             thread: range.thread,
         })
         .collect();

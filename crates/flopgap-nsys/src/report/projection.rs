@@ -234,7 +234,7 @@ fn extents(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<V
     Ok(by_range)
 }
 
-/// Every range with GPU work, in the order of that work.
+/// Every range with GPU work, in the order of the file, as nsys lists them.
 fn projected(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Projected>, Error> {
     let by_range = extents(trace, nvtx, options)?;
     let (ranges, spans) = owners(nvtx);
@@ -253,7 +253,7 @@ fn projected(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result
         })
     });
     let mut rows: Vec<Projected> = rows.collect();
-    rows.sort_by_key(|row| (row.extent.start, Reverse(row.extent.duration()), row.span.id));
+    rows.sort_by_key(|row| row.span.id);
     Ok(rows)
 }
 
