@@ -66,7 +66,8 @@ pub(super) fn is_product(class: KernelClass) -> bool {
 /// What takes the time besides matrix products.
 pub(super) fn others(found: &Kernels) -> Option<String> {
     let others: Vec<&KernelTimes> = found.kernels.iter().filter(|kernel| !is_product(kernel.class)).collect();
-    if others.is_empty() {
+    // Without a product the list would be that of all kernels.
+    if others.is_empty() || others.len() == found.kernels.len() {
         return None;
     }
     let share: f64 = others.iter().map(|kernel| kernel.share).sum();
@@ -94,7 +95,11 @@ pub(super) fn shares(found: &Shares) -> Option<String> {
             let _ = write!(text, "; of the rest, most goes to {}", list(&others));
         }
     } else {
-        let _ = write!(text, "No matrix products ran; most of the GPU's work is {}", word(largest));
+        let _ = write!(
+            text,
+            "No kernel is known to be a matrix product; most of the GPU's work is {}",
+            word(largest)
+        );
     }
     if found.extent_ns > 0 {
         let _ = write!(

@@ -17,7 +17,7 @@ use flopgap_report::html::{Block, Document};
 
 pub(crate) use page::{OfTrace, Overview};
 
-use crate::answer::{name_of, report};
+use crate::answer::report;
 use crate::passes::Measured;
 use crate::scope::{OwnerArguments, WarmUpArguments};
 use crate::{PROGRAM, open, warn_all};
@@ -172,7 +172,7 @@ pub(crate) fn of_trace(
     classifier: &Classifier,
 ) -> Result<OfTrace, Failure> {
     let trace = open(path)?;
-    let mut page = OfTrace::new(name_of(path));
+    let mut page = OfTrace::new(path);
     sections::all(&mut page, &trace, look, measured, classifier)?;
     page.warnings(trace.warnings().iter().map(ToString::to_string));
     warn_all(&trace);

@@ -1,16 +1,18 @@
 //! The page of one trace while it is made.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
 use flopgap_report::html::Block;
 use flopgap_timings::Error;
 
-use crate::answer::{report, unanswered};
+use crate::answer::{name_of, report, unanswered};
 
 /// What one trace answers.
 pub(crate) struct OfTrace {
     pub(crate) name: String,
+    path: PathBuf,
     /// Where and for how long it was recorded, in one line.
     pub(super) machine: String,
     /// In sentences.
@@ -41,9 +43,10 @@ pub(crate) struct Overview {
 }
 
 impl OfTrace {
-    pub(crate) fn new(name: String) -> OfTrace {
+    pub(crate) fn new(path: &Path) -> OfTrace {
         OfTrace {
-            name,
+            name: name_of(path),
+            path: path.to_owned(),
             machine: String::new(),
             answers: Vec::new(),
             skipped: Vec::new(),
@@ -72,6 +75,9 @@ impl OfTrace {
 
     /// Says that something could not be answered.
     pub(super) fn skip(&mut self, what: &str, reason: impl fmt::Display) {
+        let reason = reason.to_string();
+        // The page is about one file: it need not be named again and again.
+        let reason = reason.strip_prefix(&format!("{}: ", self.path.display())).unwrap_or(&reason);
         self.skipped.push(format!("SKIPPED: {what}: {reason}"));
     }
 
