@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
 
+use record::Program;
+
 use crate::PROGRAM;
 use crate::summary::{self, View};
 
@@ -65,18 +67,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         })?,
     };
     let recorded = record::record(&nsys, arguments)?;
-    if let Some(ended) = &recorded.program {
-        flopgap_cli::warn(
-            PROGRAM,
-            format!("the profiled program {ended}; the trace holds what ran until then"),
-        );
-    } else {
-        flopgap_cli::note(PROGRAM, "the profiled program ended with exit code 0");
+    match &recorded.program {
+        Program::Well => flopgap_cli::note(PROGRAM, "the profiled program ended with exit code 0"),
+        Program::Badly(ended) => {
+            let message = format!("the profiled program {ended}; the trace holds what ran until then");
+            flopgap_cli::warn(PROGRAM, message);
+        }
+        Program::Unknown(ended) => {
+            flopgap_cli::warn(PROGRAM, format!("nsys {ended}, so how the profiled program ended is not known"));
+        }
     }
     flopgap_cli::note(PROGRAM, format!("wrote {}", recorded.sqlite.display()));
     summary::print(std::slice::from_ref(&recorded.sqlite), &arguments.view)?;
     match recorded.program {
-        Some(ended) => Err(Failure::new(format!("the profiled program {ended}"))),
-        None => Ok(()),
+        Program::Badly(ended) => Err(Failure::new(format!("the profiled program {ended}"))),
+        Program::Well | Program::Unknown(_) => Ok(()),
     }
 }

@@ -15,8 +15,16 @@ use crate::PROGRAM;
 /// What came of a recording.
 pub(super) struct Recorded {
     pub(super) sqlite: PathBuf,
-    /// How the profiled program ended, when not with success.
-    pub(super) program: Option<String>,
+    pub(super) program: Program,
+}
+
+/// How the profiled program ended.
+pub(super) enum Program {
+    Well,
+    /// In words.
+    Badly(String),
+    /// nsys failed on its own account, in words.
+    Unknown(String),
 }
 
 /// The options of nsys that the answers need.
@@ -58,7 +66,8 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
         ["nsys-rep", "qdstrm", "sqlite"].map(|extension| with_extension(base, extension));
     let (report_before, raw_before) = (stamp(&report), stamp(&raw));
     let status = run(nsys, &options(arguments, base))?;
-    if stamp(&report) == report_before {
+    let imported = stamp(&report) != report_before;
+    if !imported {
         if stamp(&raw) == raw_before {
             let message = format!("{} {}, and wrote no {}", nsys.display(), ended(status), report.display());
             return Err(Failure::new(message)
@@ -81,8 +90,14 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
         return Err(Failure::new(message)
             .hint("what it said is above; the recording is complete and can be exported later"));
     }
-    // nsys ends with the exit code of the program; what was recorded until then is there.
-    let program = (!status.success()).then(|| ended(status));
+    // nsys ends with the exit code of the program, unless it fails itself.
+    let program = if status.success() {
+        Program::Well
+    } else if imported {
+        Program::Badly(ended(status))
+    } else {
+        Program::Unknown(ended(status))
+    };
     Ok(Recorded { sqlite, program })
 }
 
@@ -91,7 +106,7 @@ fn import(nsys: &Path, raw: &Path, report: &Path) -> Result<(), Failure> {
     let absent = |why: String| {
         Failure::new(format!("{}: recorded, but not imported: {why}", raw.display()))
             .hint(
-                "import it where Nsight Systems is installed whole (`QdstrmImporter -i FILE.qdstrm`), or open it there; then \
+                "install what is missing, or import it where Nsight Systems is installed whole (`QdstrmImporter -i FILE.qdstrm`), or open it there; then \
                  `nsys export --type sqlite` and `nsys-analyze summary`",
             )
             .exit(Exit::Absent)

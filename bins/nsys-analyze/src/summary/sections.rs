@@ -193,7 +193,11 @@ fn shares_section(
     if let Some(chart) = bars(&title, &[(&page.name, &found)])? {
         page.push(Block::Shares(chart));
     }
-    page.table(shares_table(&found))
+    page.table(shares_table(&found))?;
+    if let Some(ranges) = &found.optimizer {
+        page.text(format!("Kernels launched within `{ranges}` count as optimizer, whatever their names tell."));
+    }
+    Ok(())
 }
 
 fn shares_table(found: &Shares) -> Result<Table, ReportError> {

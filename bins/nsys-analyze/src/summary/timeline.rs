@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use flopgap_cli::Failure;
-use flopgap_kernels::Classifier;
+use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GlobalId, Trace, fold_name};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Colour, Interval, Timeline, TimelineRow};
 use flopgap_report::html::Block;
 use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
+use flopgap_timings::shares::Work;
 
 use super::page::OfTrace;
 use super::sections::colour;
-use super::work::{Devices, Names};
+use super::work::{Devices, Names, Operation};
 use crate::answer::report;
 use crate::failure;
+
+/// What kernels of an optimizer are shown as.
+const OPTIMIZER: Work = Work::Kernels(KernelClass::Optimizer);
 
 /// How many steps are drawn: the last ones, which are no longer warming up.
 const STEPS: usize = 3;
@@ -53,12 +57,19 @@ pub(super) fn section(
     rows.extend(host_rows(trace, window, &mut colours)?);
     rows.extend(passes.and_then(|passes| projected(passes, window, &mut colours)));
     let mut names = Names::new(trace, classifier);
+    // As in the shares: only its range tells that an unfused kernel is part of an optimizer.
+    let optimizer: Vec<(i64, i64)> = passes.map(optimizer).unwrap_or_default();
+    let in_optimizer = |operation: &Operation| {
+        let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
+        next > 0 && operation.end <= optimizer[next - 1].1
+    };
     for (device, operations) in devices {
         let mut intervals = Vec::new();
         for operation in
             operations.iter().filter(|operation| operation.start < window.end && operation.end > window.start)
         {
             let (name, work) = names.of(*operation)?;
+            let work = if operation.name.is_some() && in_optimizer(operation) { OPTIMIZER } else { work };
             intervals.extend(window.clip(operation.start, operation.end, &name, colour(work)));
         }
         rows.push(TimelineRow {
@@ -107,6 +118,15 @@ fn everything(devices: &Devices) -> Option<Window> {
     let all = || devices.values().flatten();
     let start = all().map(|operation| operation.start).min()?;
     Some(Window { start, end: all().map(|operation| operation.end).max()? })
+}
+
+/// From the first to the last operation of each optimizer pass, by time.
+fn optimizer(passes: &Passes) -> Vec<(i64, i64)> {
+    let passes = passes.passes.iter().filter(|pass| pass.kind == PassKind::Optimizer);
+    let works = passes.flat_map(|pass| &pass.instances).filter_map(|instance| instance.gpu);
+    let mut stretches: Vec<(i64, i64)> = works.map(|work| (work.start_ns, work.end_ns)).collect();
+    stretches.sort_unstable();
+    stretches
 }
 
 /// A colour for each name, in the order in which they come.

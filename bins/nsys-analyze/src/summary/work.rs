@@ -33,7 +33,7 @@ pub(super) struct Gap {
 
 impl Gap {
     pub(super) fn length(&self) -> i64 {
-        self.after.start - self.before.end
+        self.after.start.saturating_sub(self.before.end)
     }
 }
 

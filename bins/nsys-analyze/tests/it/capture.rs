@@ -171,6 +171,8 @@ fn every_way_to_fail_has_its_message() {
         imported.stderr
     );
     assert!(imported.stdout.starts_with("# other\n"));
+    assert_eq!(imported.code, 0);
+    assert!(imported.stderr.contains("how the profiled program ended is not known"), "{}", imported.stderr);
 
     let export = fake.run("export", "0", &["--output", "third", "--", "x"]);
     assert_eq!((export.code, export.stdout.as_str()), (1, ""));

@@ -182,6 +182,12 @@ fn the_html_page_is_whole_and_loads_nothing() {
     {
         assert!(html.contains(wanted), "{wanted}");
     }
+    // The kernels of the optimizer are drawn as in the shares: each of its 80 calls, its slice of the bar, and the legend.
+    let shares = json(&[&path]);
+    let work = rows(section(&shares, "GPU time by kind of work"), "Sums");
+    let optimizer = work.iter().find(|row| row["work"] == "optimizer").unwrap();
+    assert_eq!(optimizer["calls"], 80);
+    assert_eq!(html.matches("class=\"fg-c10").count(), 80 + 2);
     let html = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for loads in ["http:", "https:", "src=", "<link", "@import", "url("] {
         assert!(!html.contains(loads), "{loads}");
