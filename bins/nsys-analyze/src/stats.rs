@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::{Report, ReportOptions};
+use flopgap_nsys::{Error, Report, ReportOptions, ReportTable};
 
 use crate::attribution::AttributionArguments;
 use crate::output::{Nothing, Output, OutputArguments};
@@ -45,9 +45,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
         let trace = open(path)?;
+        // Summaries are made together and held; what has a row for every event is written as it is read.
+        let summaries = reports.iter().filter(|report| !report.kind.is_trace());
+        let mut made = trace
+            .reports_with(summaries.map(|report| (*report, ReportTable::default())), options)
+            .into_iter();
         for report in reports {
             output.report(&trace, &options.title(*report), Nothing::IsAbsence, |sink| {
-                trace.report_with(*report, options, sink)
+                if report.kind.is_trace() {
+                    return trace.report_with(*report, options, sink);
+                }
+                let Some((table, ended)) = made.next() else { return Ok(()) };
+                ended?;
+                table.replay(sink).map_err(|source| Error::Io { path: trace.path().to_owned(), source })
             })?;
         }
         warn_all(&trace);

@@ -9,6 +9,8 @@ mod names;
 mod nvtx;
 mod options;
 mod projection;
+mod several;
+mod shared;
 mod summary;
 mod table;
 mod unified;
@@ -21,6 +23,7 @@ pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use crate::{Error, Trace};
+use shared::Shared;
 
 /// Which of a kernel's names a report shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +55,11 @@ macro_rules! kinds {
                 match self {
                     $(ReportKind::$kind => $name,)+
                 }
+            }
+
+            /// Whether it has a row for every event, not for every name: as many as the trace.
+            pub fn is_trace(self) -> bool {
+                self.name().ends_with("_trace")
             }
 
             /// Whether it shows kernels, so that `:base` and `:mangled` mean something.
@@ -203,26 +211,36 @@ impl Trace {
         options: ReportOptions,
         sink: &mut dyn Sink,
     ) -> Result<(), Error> {
+        self.make(report, options, &Shared::default(), sink)
+    }
+
+    fn make(
+        &self,
+        report: Report,
+        options: ReportOptions,
+        shared: &Shared,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
         let (names, options) = (report.names, options.of(report));
         match report.kind {
-            ReportKind::CudaApiGpuSum => summary::gpu(self, names, true, sink),
+            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, names, true, sink),
             ReportKind::CudaApiSum => api::sum(self, sink),
             ReportKind::CudaApiTrace => api::trace(self, sink),
             ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
-            ReportKind::CudaGpuKernSum => summary::kernels(self, names, sink),
-            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, sink),
-            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, sink),
-            ReportKind::CudaGpuSum => summary::gpu(self, names, false, sink),
+            ReportKind::CudaGpuKernSum => summary::kernels(self, shared, names, sink),
+            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, shared, sink),
+            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
+            ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
             ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
             ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
-            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, options, sink),
+            ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
             ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
-            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, options, sink),
-            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, options, sink),
+            ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
+            ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
             ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
         }

@@ -248,6 +248,17 @@ pub struct ReportTable {
     pub rows: Vec<Vec<Value>>,
 }
 
+impl ReportTable {
+    /// Passes its columns and rows on.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn replay(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        sink.columns(self.columns)?;
+        self.rows.iter().try_for_each(|row| sink.row(row))
+    }
+}
+
 impl Sink for ReportTable {
     fn columns(&mut self, columns: &'static [Column]) -> io::Result<()> {
         self.columns = columns;

@@ -337,3 +337,24 @@ fn every_trace_says_which_nsys_wrote_it() {
         assert_eq!(trace.schema().product.as_deref(), Some("2025.3.2.0"));
     }
 }
+
+/// Reports that are made together, on several threads and from shared parts, are those that are made alone.
+#[test]
+fn reports_made_together_are_those_made_alone() {
+    for name in TRACES {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        let alone = ReportKind::ALL.iter().map(|kind| {
+            let mut table = ReportTable::default();
+            let ended = trace.report(Report::of(*kind), &mut table);
+            (table, ended.map_err(|error| error.to_string()))
+        });
+        let asked = ReportKind::ALL.iter().map(|kind| (Report::of(*kind), ReportTable::default()));
+        let together = unpacked.open().reports(asked);
+        let together: Vec<_> = together
+            .into_iter()
+            .map(|(table, ended)| (table, ended.map_err(|error| error.to_string())))
+            .collect();
+        assert_eq!(together, alone.collect::<Vec<_>>(), "{name}");
+    }
+}
