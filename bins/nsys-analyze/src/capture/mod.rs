@@ -74,7 +74,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             flopgap_cli::warn(PROGRAM, message);
         }
         Program::Unknown(ended) => {
-            flopgap_cli::warn(PROGRAM, format!("nsys {ended}, so how the profiled program ended is not known"));
+            flopgap_cli::warn(
+                PROGRAM,
+                format!("nsys {ended}, so how the profiled program ended is not known"),
+            );
         }
     }
     flopgap_cli::note(PROGRAM, format!("wrote {}", recorded.sqlite.display()));

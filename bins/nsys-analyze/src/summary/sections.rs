@@ -195,7 +195,9 @@ fn shares_section(
     }
     page.table(shares_table(&found))?;
     if let Some(ranges) = &found.optimizer {
-        page.text(format!("Kernels launched within `{ranges}` count as optimizer, whatever their names tell."));
+        page.text(format!(
+            "Kernels launched within `{ranges}` count as optimizer, whatever their names tell."
+        ));
     }
     Ok(())
 }
