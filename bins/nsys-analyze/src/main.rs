@@ -8,6 +8,7 @@ mod capture;
 mod compare;
 mod diff;
 mod export;
+mod filter;
 mod kernels;
 mod output;
 mod passes;

@@ -2,8 +2,11 @@
 
 mod attribution;
 mod export;
+mod filters;
 mod golden;
 mod projection;
 mod recording;
+mod records;
 mod robust;
 mod support;
+mod unified;
