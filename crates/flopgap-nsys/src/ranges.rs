@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nesting::{Owners, Stretch, Threads};
 use crate::tables::NVTX;
 use crate::trace::{Tally, need, want};
-use crate::{Error, GlobalId, Name, Names, Trace};
+use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,10 +60,27 @@ pub struct NvtxRanges {
     pub last_push_pop: i64,
 }
 
-/// A range before the names of all domains are known.
-struct Raw {
-    range: NvtxRange,
-    domain: i64,
+/// The ranges that can own GPU work and what reports need of them, in half the memory of [`NvtxRanges`].
+#[derive(Debug)]
+pub(crate) struct RangeTable {
+    /// All ranges by their place in the file.
+    pub(crate) owners: Owners,
+    /// The name of each range.
+    pub(crate) names: Vec<Name>,
+    /// How each was marked.
+    pub(crate) styles: Vec<RangeStyle>,
+    /// The texts of the names.
+    pub(crate) texts: Names,
+}
+
+/// What is known after all ranges were read.
+struct Read {
+    names: Names,
+    /// The names by the provisional ones.
+    full: Vec<Name>,
+    last_event: i64,
+    last_range: i64,
+    last_push_pop: i64,
 }
 
 /// Event types of `NVTX_EVENTS`.
@@ -78,6 +96,48 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when nothing was annotated.
     pub fn nvtx_ranges(&self) -> Result<NvtxRanges, Error> {
+        let mut ranges = Vec::new();
+        let read = self.scan_ranges(|range| ranges.push(range))?;
+        for range in &mut ranges {
+            range.name = read.full[range.name.index()];
+        }
+        let Read { names, last_event, last_range, last_push_pop, .. } = read;
+        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places; on request under folded names.
+    pub(crate) fn range_table(&self, fold_names: bool) -> Result<RangeTable, Error> {
+        let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
+        let mut open = Vec::new();
+        let mut threads = Threads::default();
+        let mut read = self.scan_ranges(|range| {
+            if range.end.is_none() {
+                open.push(stretches.len());
+            }
+            if !range.crosses_threads {
+                threads.add(range.thread, stretches.len());
+            }
+            stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
+            names.push(range.name);
+            styles.push(range.style);
+        })?;
+        for range in open {
+            stretches[range].end = read.last_range;
+        }
+        if fold_names {
+            for name in &mut read.full {
+                let folded = fold_name(read.names.text(*name)).into_owned();
+                *name = read.names.intern(&folded);
+            }
+        }
+        for name in &mut names {
+            *name = read.full[name.index()];
+        }
+        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, texts: read.names })
+    }
+
+    /// Calls `visit` with every range, in the order of the file, under a provisional name.
+    fn scan_ranges(&self, mut visit: impl FnMut(NvtxRange)) -> Result<Read, Error> {
         let columns = [
             need("start"),
             want("end"),
@@ -91,7 +151,8 @@ impl Trace {
         let mut names = Names::default();
         let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
         let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
-        let mut raw = Vec::new();
+        // Domains may be created on a later row than the first range that uses them.
+        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
         let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
         let mut failure = None;
         let mut backwards = Tally::default();
@@ -132,8 +193,9 @@ impl Trace {
                 backwards.add(row.id());
             }
             let crosses_threads = row.int(6).is_some();
-            let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
-            raw.push(Raw { range, domain });
+            let next = Name::at(provisional.len());
+            let name = *provisional.entry((thread.process(), domain, name)).or_insert(next);
+            visit(NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads });
             Some(())
         })?;
         self.warn(
@@ -144,17 +206,12 @@ impl Trace {
         if let Some(error) = failure {
             return Err(error);
         }
-        // Domains may be created on a later row than the first range that uses them.
-        let mut full: FxHashMap<(Option<Name>, Name), Name> = FxHashMap::default();
-        let ranges = raw.into_iter().map(|Raw { mut range, domain }| {
-            let domain = domains.get(&(range.thread.process(), domain)).copied();
-            range.name = *full.entry((domain, range.name)).or_insert_with(|| {
-                let prefix = domain.map(|domain| names.text(domain).clone()).unwrap_or_default();
-                let text = names.text(range.name).clone();
-                names.intern(&format!("{prefix}:{text}"))
-            });
-            range
-        });
-        Ok(NvtxRanges { ranges: ranges.collect(), names, last_event, last_range, last_push_pop })
+        let mut full = vec![Name::at(0); provisional.len()];
+        for ((process, domain, text), name) in provisional {
+            let prefix = domains.get(&(process, domain)).map_or("", |domain| names.text(*domain).as_ref());
+            let text = format!("{prefix}:{}", names.text(text));
+            full[name.index()] = names.intern(&text);
+        }
+        Ok(Read { names, full, last_event, last_range, last_push_pop })
     }
 }
