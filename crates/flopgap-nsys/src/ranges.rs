@@ -73,14 +73,29 @@ pub(crate) struct RangeTable {
     pub(crate) texts: Names,
 }
 
-/// What is known after all ranges were read.
-struct Read {
-    names: Names,
-    /// The names by the provisional ones.
-    full: Vec<Name>,
-    last_event: i64,
+/// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
+#[derive(Debug)]
+pub(crate) struct NvtxNames {
+    /// The texts of ranges and domains, and the names of ranges that were asked for.
+    pub(crate) names: Names,
+    domains: FxHashMap<(GlobalId, i64), Name>,
+    full: FxHashMap<(Option<Name>, Name), Name>,
+    /// As in [`NvtxRanges`].
+    pub(crate) last_event: i64,
     last_range: i64,
     last_push_pop: i64,
+}
+
+impl NvtxNames {
+    /// The name with its domain of a range of which `text` is the text.
+    pub(crate) fn full(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
+        let domain = self.domains.get(&(process, domain)).copied();
+        *self.full.entry((domain, text)).or_insert_with(|| {
+            let prefix = domain.map(|domain| self.names.text(domain).clone()).unwrap_or_default();
+            let text = self.names.text(text).clone();
+            self.names.intern(&format!("{prefix}:{text}"))
+        })
+    }
 }
 
 /// Event types of `NVTX_EVENTS`.
@@ -97,11 +112,15 @@ impl Trace {
     /// [`Error::NoTable`] when nothing was annotated.
     pub fn nvtx_ranges(&self) -> Result<NvtxRanges, Error> {
         let mut ranges = Vec::new();
-        let read = self.scan_ranges(|range| ranges.push(range))?;
-        for range in &mut ranges {
-            range.name = read.full[range.name.index()];
+        let mut domains = Vec::new();
+        let mut names = self.nvtx_rows(|range, domain| {
+            ranges.push(range);
+            domains.push(domain);
+        })?;
+        for (range, domain) in ranges.iter_mut().zip(domains) {
+            range.name = names.full(range.thread.process(), domain, range.name);
         }
-        let Read { names, last_event, last_range, last_push_pop, .. } = read;
+        let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
     }
 
@@ -110,7 +129,9 @@ impl Trace {
         let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
         let mut open = Vec::new();
         let mut threads = Threads::default();
-        let mut read = self.scan_ranges(|range| {
+        // Few names stand for many ranges: what each is called is found out once for each.
+        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
+        let mut read = self.nvtx_rows(|range, domain| {
             if range.end.is_none() {
                 open.push(stretches.len());
             }
@@ -118,26 +139,27 @@ impl Trace {
                 threads.add(range.thread, stretches.len());
             }
             stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
-            names.push(range.name);
+            let next = Name::at(provisional.len());
+            names.push(*provisional.entry((range.thread.process(), domain, range.name)).or_insert(next));
             styles.push(range.style);
         })?;
         for range in open {
             stretches[range].end = read.last_range;
         }
-        if fold_names {
-            for name in &mut read.full {
-                let folded = fold_name(read.names.text(*name)).into_owned();
-                *name = read.names.intern(&folded);
-            }
+        let mut full = vec![Name::at(0); provisional.len()];
+        for ((process, domain, text), name) in provisional {
+            let whole = read.full(process, domain, text);
+            let folded = fold_names.then(|| fold_name(read.names.text(whole)).into_owned());
+            full[name.index()] = folded.map_or(whole, |folded| read.names.intern(&folded));
         }
         for name in &mut names {
-            *name = read.full[name.index()];
+            *name = full[name.index()];
         }
         Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, texts: read.names })
     }
 
-    /// Calls `visit` with every range, in the order of the file, under a provisional name.
-    fn scan_ranges(&self, mut visit: impl FnMut(NvtxRange)) -> Result<Read, Error> {
+    /// Calls `visit` with every NVTX range, named by its text alone, and its domain, in the order of the file.
+    pub(crate) fn nvtx_rows(&self, mut visit: impl FnMut(NvtxRange, i64)) -> Result<NvtxNames, Error> {
         let columns = [
             need("start"),
             want("end"),
@@ -151,8 +173,6 @@ impl Trace {
         let mut names = Names::default();
         let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
         let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
-        // Domains may be created on a later row than the first range that uses them.
-        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
         let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
         let mut failure = None;
         let mut backwards = Tally::default();
@@ -193,9 +213,8 @@ impl Trace {
                 backwards.add(row.id());
             }
             let crosses_threads = row.int(6).is_some();
-            let next = Name::at(provisional.len());
-            let name = *provisional.entry((thread.process(), domain, name)).or_insert(next);
-            visit(NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads });
+            let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
+            visit(range, domain);
             Some(())
         })?;
         self.warn(
@@ -206,12 +225,7 @@ impl Trace {
         if let Some(error) = failure {
             return Err(error);
         }
-        let mut full = vec![Name::at(0); provisional.len()];
-        for ((process, domain, text), name) in provisional {
-            let prefix = domains.get(&(process, domain)).map_or("", |domain| names.text(*domain).as_ref());
-            let text = format!("{prefix}:{}", names.text(text));
-            full[name.index()] = names.intern(&text);
-        }
-        Ok(Read { names, full, last_event, last_range, last_push_pop })
+        let full = FxHashMap::default();
+        Ok(NvtxNames { names, domains, full, last_event, last_range, last_push_pop })
     }
 }
