@@ -1,5 +1,7 @@
 //! The reader and its reports on recorded traces.
 
+mod altered;
+mod corpus;
 mod export;
 mod golden;
 mod projection;
