@@ -6,6 +6,7 @@ mod error;
 pub mod export;
 mod hierarchy;
 mod ids;
+mod in_time;
 mod launches;
 mod model;
 mod names;

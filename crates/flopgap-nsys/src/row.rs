@@ -72,12 +72,14 @@ impl<'a> Row<'a> {
     pub(crate) fn int(&self, column: usize) -> Option<i64> {
         match self.value(column) {
             Value::Int(value) => Some(value),
-            Value::Null => None,
-            _ => {
-                self.mistyped.set(true);
-                None
-            }
+            value => self.no_int(value),
         }
+    }
+
+    #[cold]
+    fn no_int(&self, value: Value<'_>) -> Option<i64> {
+        self.mistyped.set(self.mistyped.get() || value != Value::Null);
+        None
     }
 
     /// The text in a column; nothing when it is NULL or not UTF-8.
@@ -91,6 +93,13 @@ impl<'a> Row<'a> {
     /// The value of a column as `SQLite` gives it.
     #[inline]
     pub(crate) fn value(&self, column: usize) -> Value<'a> {
+        match &self.source {
+            Source::Page(record) => record.value(column),
+            _ => self.value_from_sqlite(column),
+        }
+    }
+
+    fn value_from_sqlite(&self, column: usize) -> Value<'a> {
         match &self.source {
             Source::Page(record) => record.value(column),
             Source::Sqlite(row) => row.get_ref(column + 1).map_or(Value::Null, value_of),

@@ -118,18 +118,10 @@ pub struct MemorySet {
     pub memory: Option<i64>,
 }
 
-impl Trace {
-    /// Calls `visit` with every kernel, in the order of the file, which is not always that of time.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] when no kernels were recorded.
-    pub fn kernels(&self, mut visit: impl FnMut(Kernel)) -> Result<(), Error> {
-        self.kernel_rows(|kernel, _| visit(kernel))
-    }
-
-    /// [`Trace::kernels`] with the rowid of each.
-    pub(crate) fn kernel_rows(&self, mut visit: impl FnMut(Kernel, i64)) -> Result<(), Error> {
-        let columns = placed([
+impl Kernel {
+    /// The columns that [`Kernel::of`] reads, followed by others, of which the first is [`Kernel::MORE`].
+    pub(crate) fn columns<const N: usize>(more: [Column; N]) -> Vec<Column> {
+        let mut columns = placed([
             need("demangledName"),
             want("shortName"),
             want("registersPerThread"),
@@ -143,20 +135,78 @@ impl Trace {
             want("dynamicSharedMemory"),
             want("graphNodeId"),
         ]);
-        self.scan(&KERNEL, &columns, |row| {
-            let demangled = row.int(MORE)?;
-            let kernel = Kernel {
-                at: placement(row)?,
-                demangled,
-                short: row.int(MORE + 1).unwrap_or(demangled),
-                registers: row.int(MORE + 2),
-                grid: [row.int(MORE + 3)?, row.int(MORE + 4)?, row.int(MORE + 5)?],
-                block: [row.int(MORE + 6)?, row.int(MORE + 7)?, row.int(MORE + 8)?],
-                static_shared: row.int(MORE + 9),
-                dynamic_shared: row.int(MORE + 10),
-                graph_node: row.int(MORE + 11),
-            };
-            visit(kernel, row.id());
+        columns.extend(more);
+        columns
+    }
+
+    /// The first column after those of a kernel.
+    pub(crate) const MORE: usize = MORE + 12;
+
+    /// The kernel of a row of [`Kernel::columns`].
+    #[inline]
+    pub(crate) fn of(row: &Row<'_>) -> Option<Kernel> {
+        let demangled = row.int(MORE)?;
+        Some(Kernel {
+            at: placement(row)?,
+            demangled,
+            short: row.int(MORE + 1).unwrap_or(demangled),
+            registers: row.int(MORE + 2),
+            grid: [row.int(MORE + 3)?, row.int(MORE + 4)?, row.int(MORE + 5)?],
+            block: [row.int(MORE + 6)?, row.int(MORE + 7)?, row.int(MORE + 8)?],
+            static_shared: row.int(MORE + 9),
+            dynamic_shared: row.int(MORE + 10),
+            graph_node: row.int(MORE + 11),
+        })
+    }
+}
+
+impl MemoryCopy {
+    /// The columns that [`MemoryCopy::of`] reads.
+    pub(crate) fn columns() -> Vec<Column> {
+        placed([
+            need("bytes"),
+            need("copyKind"),
+            want("srcKind"),
+            want("dstKind"),
+            want("srcDeviceId"),
+            want("dstDeviceId"),
+        ])
+    }
+
+    /// The copy of a row of [`MemoryCopy::columns`].
+    pub(crate) fn of(row: &Row<'_>) -> Option<MemoryCopy> {
+        Some(MemoryCopy {
+            at: placement(row)?,
+            bytes: row.int(MORE)?,
+            kind: row.int(MORE + 1)?,
+            source: row.int(MORE + 2),
+            destination: row.int(MORE + 3),
+            source_device: row.int(MORE + 4),
+            destination_device: row.int(MORE + 5),
+        })
+    }
+}
+
+impl MemorySet {
+    /// The columns that [`MemorySet::of`] reads.
+    pub(crate) fn columns() -> Vec<Column> {
+        placed([need("bytes"), want("memKind")])
+    }
+
+    /// The set of a row of [`MemorySet::columns`].
+    pub(crate) fn of(row: &Row<'_>) -> Option<MemorySet> {
+        Some(MemorySet { at: placement(row)?, bytes: row.int(MORE)?, memory: row.int(MORE + 1) })
+    }
+}
+
+impl Trace {
+    /// Calls `visit` with every kernel, in the order of the file, which is not always that of time.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when no kernels were recorded.
+    pub fn kernels(&self, mut visit: impl FnMut(Kernel)) -> Result<(), Error> {
+        self.scan(&KERNEL, &Kernel::columns([]), |row| {
+            visit(Kernel::of(row)?);
             Some(())
         })
     }
@@ -166,24 +216,8 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn copies(&self, mut visit: impl FnMut(MemoryCopy)) -> Result<(), Error> {
-        let columns = placed([
-            need("bytes"),
-            need("copyKind"),
-            want("srcKind"),
-            want("dstKind"),
-            want("srcDeviceId"),
-            want("dstDeviceId"),
-        ]);
-        self.scan(&MEMCPY, &columns, |row| {
-            visit(MemoryCopy {
-                at: placement(row)?,
-                bytes: row.int(MORE)?,
-                kind: row.int(MORE + 1)?,
-                source: row.int(MORE + 2),
-                destination: row.int(MORE + 3),
-                source_device: row.int(MORE + 4),
-                destination_device: row.int(MORE + 5),
-            });
+        self.scan(&MEMCPY, &MemoryCopy::columns(), |row| {
+            visit(MemoryCopy::of(row)?);
             Some(())
         })
     }
@@ -193,9 +227,8 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn sets(&self, mut visit: impl FnMut(MemorySet)) -> Result<(), Error> {
-        let columns = placed([need("bytes"), want("memKind")]);
-        self.scan(&MEMSET, &columns, |row| {
-            visit(MemorySet { at: placement(row)?, bytes: row.int(MORE)?, memory: row.int(MORE + 1) });
+        self.scan(&MEMSET, &MemorySet::columns(), |row| {
+            visit(MemorySet::of(row)?);
             Some(())
         })
     }

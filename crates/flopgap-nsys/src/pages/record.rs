@@ -35,13 +35,51 @@ pub(crate) enum Value<'a> {
 struct Field {
     offset: u32,
     length: u32,
-    /// `SQLite`'s serial type; those of texts and blobs by [`Field::TEXT`] and [`Field::BLOB`] alone.
-    kind: u8,
+    kind: Kind,
 }
 
-impl Field {
-    const BLOB: u8 = 12;
-    const TEXT: u8 = 13;
+/// What a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Null,
+    /// A whole number of 1, 2, 3, 4, 6 or 8 bytes, the most significant first.
+    Int,
+    Zero,
+    One,
+    /// A whole number that is to be called real.
+    IntAsReal,
+    ZeroAsReal,
+    OneAsReal,
+    Real,
+    Text,
+    Blob,
+    Rowid,
+}
+
+impl Kind {
+    /// Of a serial type.
+    fn of(serial: u64) -> Option<Kind> {
+        Some(match serial {
+            0 => Kind::Null,
+            1..=6 => Kind::Int,
+            7 => Kind::Real,
+            8 => Kind::Zero,
+            9 => Kind::One,
+            10 | 11 => return None,
+            _ if serial.is_multiple_of(2) => Kind::Blob,
+            _ => Kind::Text,
+        })
+    }
+
+    fn as_real(self) -> Kind {
+        match self {
+            Kind::Int => Kind::IntAsReal,
+            Kind::Zero => Kind::ZeroAsReal,
+            Kind::One => Kind::OneAsReal,
+            other => other,
+        }
+    }
 }
 
 /// How many bytes a value of each of the first serial types takes.
@@ -55,6 +93,9 @@ pub(super) struct Layout {
     needed: usize,
     /// The header of the last record up to the last needed column; empty before the first.
     header: Vec<u8>,
+    /// The values of the stored columns.
+    stored: Vec<Field>,
+    /// The values of the columns that are asked for.
     fields: Vec<Field>,
     /// Where the last needed column ends.
     end: usize,
@@ -67,7 +108,7 @@ impl Layout {
             Slot::Absent | Slot::Rowid => None,
         });
         let needed = places.max().unwrap_or(0);
-        Layout { slots, needed, header: Vec::new(), fields: Vec::new(), end: 0 }
+        Layout { slots, needed, header: Vec::new(), stored: Vec::new(), fields: Vec::new(), end: 0 }
     }
 
     /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the length; false when more bytes
@@ -93,7 +134,7 @@ impl Layout {
 
     fn learn(&mut self, bytes: &[u8], size: u64) -> Result<(), Unlearned> {
         const RESERVED: Unlearned = Unlearned::Wrong("has a value of a type that SQLite does not have");
-        self.fields.clear();
+        self.stored.clear();
         let (length, mut at) = varint(bytes).ok_or(Unlearned::Incomplete)?;
         // A length that counts itself alone is that of a row without columns.
         if length > size || length < at as u64 {
@@ -101,26 +142,36 @@ impl Layout {
         }
         let header = usize::try_from(length).map_err(|_| Unlearned::Incomplete)?;
         let mut offset = length;
-        while self.fields.len() < self.needed && at < header {
-            let (kind, taken) =
+        while self.stored.len() < self.needed && at < header {
+            let (serial, taken) =
                 varint(bytes.get(at..).ok_or(Unlearned::Incomplete)?).ok_or(Unlearned::Incomplete)?;
             at += taken;
             if at > header {
                 return Err(Unlearned::Wrong("has a row whose header ends within a number"));
             }
-            let (kind, length) = match kind {
-                0..=9 => (kind.to_le_bytes()[0], u64::from(LENGTHS[usize::from(kind.to_le_bytes()[0])])),
-                10 | 11 => return Err(RESERVED),
-                _ if kind % 2 == 0 => (Field::BLOB, (kind - 12) / 2),
-                _ => (Field::TEXT, (kind - 13) / 2),
+            let kind = Kind::of(serial).ok_or(RESERVED)?;
+            let length = match kind {
+                Kind::Text | Kind::Blob => (serial - 12) / 2,
+                _ => u64::from(LENGTHS[usize::from(serial.to_le_bytes()[0])]),
             };
             let place = (u32::try_from(offset), u32::try_from(length));
             let (Ok(place), Ok(length)) = place else {
                 return Err(Unlearned::Wrong("has a value of more than 4 GB"));
             };
-            self.fields.push(Field { offset: place, length, kind });
+            self.stored.push(Field { offset: place, length, kind });
             offset += u64::from(length);
         }
+        self.fields.clear();
+        self.fields.extend(self.slots.iter().map(|slot| match *slot {
+            Slot::Absent => Field::default(),
+            Slot::Rowid => Field { kind: Kind::Rowid, ..Field::default() },
+            Slot::Stored { place, real } => match self.stored.get(place) {
+                Some(field) if real => Field { kind: field.kind.as_real(), ..*field },
+                Some(field) => *field,
+                // A column that was added to the table after the row: NULL.
+                None => Field::default(),
+            },
+        }));
         self.header.clear();
         self.header.extend_from_slice(bytes.get(..at).ok_or(Unlearned::Incomplete)?);
         self.end = usize::try_from(offset).map_err(|_| Unlearned::Incomplete)?;
@@ -140,7 +191,6 @@ enum Unlearned {
 pub(crate) struct Record<'a> {
     rowid: i64,
     payload: &'a [u8],
-    slots: &'a [Slot],
     fields: &'a [Field],
 }
 
@@ -148,7 +198,7 @@ impl<'a> Record<'a> {
     /// `layout` was found to fit the payload.
     #[inline]
     pub(super) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout) -> Record<'a> {
-        Record { rowid, payload, slots: &layout.slots, fields: &layout.fields }
+        Record { rowid, payload, fields: &layout.fields }
     }
 
     /// The row id.
@@ -160,43 +210,53 @@ impl<'a> Record<'a> {
     /// The value of a column, counted as the slots were given.
     #[inline]
     pub(crate) fn value(&self, column: usize) -> Value<'a> {
-        let (place, real) = match self.slots.get(column) {
-            Some(Slot::Stored { place, real }) => (*place, *real),
-            Some(Slot::Rowid) => return Value::Int(self.rowid),
-            Some(Slot::Absent) | None => return Value::Null,
-        };
-        // A column that was added to the table after the row has no field; nor has the row more than NULL in it.
-        let Some(field) = self.fields.get(place) else { return Value::Null };
-        let (start, length) = (field.offset as usize, field.length as usize);
-        let Some(bytes) = self.payload.get(start..start + length) else { return Value::Null };
-        let int = match field.kind {
-            1 => int_of::<1>(bytes),
-            2 => int_of::<2>(bytes),
-            3 => int_of::<3>(bytes),
-            4 => int_of::<4>(bytes),
-            5 => int_of::<6>(bytes),
-            6 => int_of::<8>(bytes),
-            7 => {
-                let value = f64::from_bits(int_of::<8>(bytes).cast_unsigned());
+        match self.fields.get(column) {
+            Some(field) if field.kind == Kind::Int => Value::Int(self.int(*field)),
+            Some(field) => self.other(*field),
+            None => Value::Null,
+        }
+    }
+
+    fn other(&self, field: Field) -> Value<'a> {
+        match field.kind {
+            Kind::Null => Value::Null,
+            Kind::Int => Value::Int(self.int(field)),
+            Kind::Zero => Value::Int(0),
+            Kind::One => Value::Int(1),
+            Kind::IntAsReal => Value::Real(self.int(field) as f64),
+            Kind::ZeroAsReal => Value::Real(0.0),
+            Kind::OneAsReal => Value::Real(1.0),
+            Kind::Real => {
+                let value = f64::from_bits(self.int(field).cast_unsigned());
                 // SQLite has no NaN.
-                return if value.is_nan() { Value::Null } else { Value::Real(value) };
+                if value.is_nan() { Value::Null } else { Value::Real(value) }
             }
-            8 => 0,
-            9 => 1,
-            Field::TEXT => return Value::Text(bytes),
-            Field::BLOB => return Value::Blob(bytes),
-            _ => return Value::Null,
+            Kind::Text => Value::Text(self.bytes(field)),
+            Kind::Blob => Value::Blob(self.bytes(field)),
+            Kind::Rowid => Value::Int(self.rowid),
+        }
+    }
+
+    fn bytes(&self, field: Field) -> &'a [u8] {
+        let (start, length) = (field.offset as usize, field.length as usize);
+        self.payload.get(start..start + length).unwrap_or_default()
+    }
+
+    /// The number of a field of 1 to 8 bytes.
+    #[inline]
+    fn int(&self, field: Field) -> i64 {
+        let wide = match self.payload.get(field.offset as usize..).and_then(|bytes| bytes.first_chunk()) {
+            Some(wide) => *wide,
+            None => padded(self.bytes(field)),
         };
-        if real { Value::Real(int as f64) } else { Value::Int(int) }
+        // What follows the number is shifted out.
+        i64::from_be_bytes(wide) >> (64 - 8 * field.length.clamp(1, 8))
     }
 }
 
-/// The integer of `N` bytes, the most significant first.
-#[inline]
-fn int_of<const N: usize>(bytes: &[u8]) -> i64 {
+/// The number at the very end of a row, where no eight bytes are left.
+fn padded(bytes: &[u8]) -> [u8; 8] {
     let mut wide = [0; 8];
-    if let Some(bytes) = bytes.first_chunk::<N>() {
-        wide[..N].copy_from_slice(bytes);
-    }
-    i64::from_be_bytes(wide) >> (64 - 8 * N)
+    wide.iter_mut().zip(bytes).for_each(|(wide, byte)| *wide = *byte);
+    wide
 }

@@ -1,5 +1,6 @@
 //! Every kernel and memory operation in the order of time.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -7,9 +8,11 @@ use rustc_hash::FxHashMap;
 use super::KernelName;
 use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::{DEVICES, GPUS, KERNEL};
+use crate::in_time::in_time;
+use crate::row::Row;
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET};
 use crate::trace::{need, want};
-use crate::{Error, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
+use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [
     Column::new("Start", Unit::Time),
@@ -51,17 +54,32 @@ impl Work {
             Work::Set(set) => &set.at,
         }
     }
+
+    fn kernel(row: &Row<'_>) -> Option<Work> {
+        let name = row.int(Kernel::MORE).or_else(|| row.int(Kernel::MORE + 1))?;
+        Some(Work::Kernel(Kernel::of(row)?, name))
+    }
+
+    fn copy(row: &Row<'_>) -> Option<Work> {
+        MemoryCopy::of(row).map(Work::Copy)
+    }
+
+    fn set(row: &Row<'_>) -> Option<Work> {
+        MemorySet::of(row).map(Work::Set)
+    }
 }
 
 /// The name of each GPU by process (where the export numbers devices by process) and device.
+#[derive(Default)]
 struct Devices {
     gpus: FxHashMap<i64, Arc<str>>,
     numbers: FxHashMap<(i64, i64), i64>,
+    labels: FxHashMap<(Option<GlobalId>, i64), Arc<str>>,
 }
 
 impl Devices {
     fn read(trace: &Trace) -> Result<Devices, Error> {
-        let mut devices = Devices { gpus: FxHashMap::default(), numbers: FxHashMap::default() };
+        let mut devices = Devices::default();
         let absent = |result: Result<(), Error>| match result {
             Err(error) if !error.is_absence() => Err(error),
             _ => Ok(()),
@@ -80,14 +98,17 @@ impl Devices {
     }
 
     /// `NVIDIA H200 (0)`, or the number alone where the export has no names.
-    fn label(&self, at: &Placement) -> Value {
+    fn label(&mut self, at: &Placement) -> Value {
         let device = at.device;
-        let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
-        match self.gpus.get(number.unwrap_or(&device)) {
-            Some(name) => Value::Text(format!("{name} ({device})").into()),
-            // So printed by nsys, with nothing before the space.
-            None => Value::Text(format!(" ({device})").into()),
-        }
+        let label = self.labels.entry((at.process, device)).or_insert_with(|| {
+            let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
+            match self.gpus.get(number.unwrap_or(&device)) {
+                Some(name) => format!("{name} ({device})").into(),
+                // So printed by nsys, with nothing before the space.
+                None => format!(" ({device})").into(),
+            }
+        });
+        Value::Text(label.clone())
     }
 }
 
@@ -101,72 +122,75 @@ fn throughput(bytes: i64, duration: i64) -> Value {
     if duration > 0 { Value::Real(bytes as f64 * 1e9 / duration as f64) } else { Value::Absent }
 }
 
-fn memory(kind: Option<i64>) -> Value {
-    match kind {
-        Some(kind) => memory_label(kind).map_or_else(|| kind.into(), Value::text),
-        None => Value::Absent,
-    }
-}
-
 /// `cuda_gpu_trace`.
 pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut work = Vec::new();
-    let shown = shown_names(trace, names)?;
-    let kernels = trace.kernel_rows(|kernel, row| {
-        let name = match names {
-            KernelName::Demangled => kernel.demangled,
-            KernelName::Base => kernel.short,
-            KernelName::Mangled => shown.get(&row).copied().unwrap_or(kernel.demangled),
-        };
-        work.push(Work::Kernel(kernel, name));
-    });
-    let copies = trace.copies(|copy| work.push(Work::Copy(copy)));
-    let sets = trace.sets(|set| work.push(Work::Set(set)));
-    for result in [kernels, copies, sets] {
-        match result {
-            Err(error) if !error.is_no_table() || work.is_empty() => return Err(error),
-            _ => {}
+    let kernels = in_time(trace, &KERNEL, &Kernel::columns(names.columns()), Work::kernel);
+    let copies = in_time(trace, &MEMCPY, &MemoryCopy::columns(), Work::copy);
+    let sets = in_time(trace, &MEMSET, &MemorySet::columns(), Work::set);
+    let (mut sources, mut absences) = (Vec::new(), Vec::new());
+    for source in [kernels, copies, sets] {
+        match source {
+            Ok(source) => sources.push(source),
+            Err(error) if error.is_no_table() => absences.push(error),
+            Err(error) => return Err(error),
         }
     }
-    work.sort_by_key(|piece| piece.at().start);
-    let devices = Devices::read(trace)?;
-    let mut texts: FxHashMap<i64, Arc<str>> = FxHashMap::default();
-    for piece in &work {
-        if let Work::Kernel(_, name) = piece
-            && !texts.contains_key(name)
-        {
-            texts.insert(*name, trace.string_or_id(*name)?);
+    if sources.is_empty() {
+        return Err(absences.swap_remove(0));
+    }
+    let mut labels = Labels::read(trace)?;
+    trace.writing(|| sink.columns(&COLUMNS))?;
+    // Of pieces that start together, kernels come first and sets last.
+    while let Some((_, at)) = (0..sources.len()).filter_map(|at| Some((sources[at].start()?, at))).min() {
+        if let Some(piece) = sources[at].take()? {
+            let cells = row(&piece, &mut labels)?;
+            trace.writing(|| sink.row(&cells))?;
         }
     }
-    trace.writing(|| {
-        sink.columns(&COLUMNS)?;
-        for piece in &work {
-            sink.row(&row(piece, &devices, &texts))?;
-        }
-        Ok(())
-    })
+    Ok(())
 }
 
-/// The mangled name of each kernel row that has one; read only when it is shown.
-fn shown_names(trace: &Trace, names: KernelName) -> Result<FxHashMap<i64, i64>, Error> {
-    let mut shown = FxHashMap::default();
-    if names == KernelName::Mangled && trace.schema().table(KERNEL.name).is_some() {
-        trace.scan(&KERNEL, &[want("mangledName")], |row| {
-            if let Some(name) = row.int(0) {
-                shown.insert(row.id(), name);
-            }
-            Some(())
-        })?;
+/// The texts of cells, each made once.
+struct Labels<'t> {
+    trace: &'t Trace,
+    devices: Devices,
+    names: FxHashMap<i64, Arc<str>>,
+    copies: FxHashMap<i64, Arc<str>>,
+    set: Arc<str>,
+    memories: FxHashMap<i64, Value>,
+}
+
+impl<'t> Labels<'t> {
+    fn read(trace: &'t Trace) -> Result<Labels<'t>, Error> {
+        Ok(Labels {
+            trace,
+            devices: Devices::read(trace)?,
+            names: FxHashMap::default(),
+            copies: FxHashMap::default(),
+            set: set_name(),
+            memories: FxHashMap::default(),
+        })
     }
-    Ok(shown)
+
+    fn kernel(&mut self, id: i64) -> Result<Arc<str>, Error> {
+        Ok(match self.names.entry(id) {
+            Entry::Occupied(name) => name.get().clone(),
+            Entry::Vacant(place) => place.insert(self.trace.string_or_id(id)?).clone(),
+        })
+    }
+
+    fn copy(&mut self, kind: i64) -> Arc<str> {
+        self.copies.entry(kind).or_insert_with(|| copy_name(kind)).clone()
+    }
+
+    fn memory(&mut self, kind: Option<i64>) -> Value {
+        let Some(kind) = kind else { return Value::Absent };
+        let label = || memory_label(kind).map_or_else(|| kind.into(), Value::text);
+        self.memories.entry(kind).or_insert_with(label).clone()
+    }
 }
 
-/// Bytes, throughput, and the kinds of memory.
-fn memory_cells(bytes: i64, at: &Placement, source: Option<i64>, destination: Option<i64>) -> [Value; 4] {
-    [bytes.into(), throughput(bytes, at.duration()), memory(source), memory(destination)]
-}
-
-fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Value; 21] {
+fn row(piece: &Work, labels: &mut Labels<'_>) -> Result<[Value; 21], Error> {
     const NONE: Value = Value::Absent;
     let at = piece.at();
     let (launch, transfer, name) = match piece {
@@ -183,17 +207,22 @@ fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Va
                 kernel.static_shared.into(),
                 kernel.dynamic_shared.into(),
             ];
-            (launch, [NONE; 4], texts[name].clone())
+            (launch, [NONE; 4], labels.kernel(*name)?)
         }
         Work::Copy(copy) => {
-            let transfer = memory_cells(copy.bytes, at, copy.source, copy.destination);
-            ([NONE; 9], transfer, copy_name(copy.kind))
+            let (source, destination) = (labels.memory(copy.source), labels.memory(copy.destination));
+            let transfer = [copy.bytes.into(), throughput(copy.bytes, at.duration()), source, destination];
+            ([NONE; 9], transfer, labels.copy(copy.kind))
         }
-        Work::Set(set) => ([NONE; 9], memory_cells(set.bytes, at, set.memory, None), set_name()),
+        Work::Set(set) => {
+            let memory = labels.memory(set.memory);
+            let transfer = [set.bytes.into(), throughput(set.bytes, at.duration()), memory, NONE];
+            ([NONE; 9], transfer, labels.set.clone())
+        }
     };
     let [grid_x, grid_y, grid_z, block_x, block_y, block_z, registers, fixed, dynamic] = launch;
     let [bytes, throughput, source, destination] = transfer;
-    [
+    Ok([
         at.start.into(),
         at.duration().into(),
         at.correlation.into(),
@@ -210,10 +239,10 @@ fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Va
         throughput,
         source,
         destination,
-        devices.label(at),
+        labels.devices.label(at),
         numbered(at.context),
         numbered(at.green_context),
         numbered(at.stream),
         name.into(),
-    ]
+    ])
 }

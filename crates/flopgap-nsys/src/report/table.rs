@@ -161,7 +161,9 @@ impl Units {
             Value::Absent => {}
             Value::Text(text) => line.extend_from_slice(text.as_bytes()),
             Value::Int(value) if self.is_whole(unit) => write_int(*value, line),
-            Value::Int(value) if unit == Unit::Memory && write_thousandths(*value, line) => {}
+            Value::Int(value)
+                if unit == Unit::Memory
+                    && i64::try_from(*value).is_ok_and(|bytes| write_thousandths(bytes, line)) => {}
             Value::Int(_) | Value::Real(_) => match (self.number(unit, value), value) {
                 (Some((number, decimals)), _) => {
                     // Writing to memory does not fail.
@@ -215,15 +217,15 @@ fn write_int(value: i128, line: &mut Vec<u8>) {
 
 /// Writes bytes as megabytes with three decimals, which for all but halves needs no fraction; false, and nothing written, for halves,
 /// whose rounding depends on the fraction's binary form, and where a double is too coarse.
-fn write_thousandths(bytes: i128, line: &mut Vec<u8>) -> bool {
+fn write_thousandths(bytes: i64, line: &mut Vec<u8>) -> bool {
     if !(0..1_000_000_000_000_000).contains(&bytes) || bytes % 1000 == 500 {
         return false;
     }
     let kilobytes = (bytes + 500) / 1000;
-    write_int(kilobytes / 1000, line);
-    let decimals = 1000 + kilobytes % 1000;
+    let mut buffer = itoa::Buffer::new();
+    line.extend_from_slice(buffer.format(kilobytes / 1000).as_bytes());
     let at = line.len();
-    write_int(decimals, line);
+    line.extend_from_slice(buffer.format(1000 + kilobytes % 1000).as_bytes());
     line[at] = b'.';
     true
 }
