@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::Summary;
+use flopgap_nsys::{AttributeBy, Attribution, Summary};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
+use crate::attribution::AttributionArguments;
 use crate::{failure, open, warn_all};
 
 #[derive(clap::Args)]
@@ -17,6 +18,8 @@ pub(crate) struct Arguments {
     /// Only kernels launched within NVTX ranges of this name, such as `forward` or `domain:forward`.
     #[arg(long, value_name = "NAME")]
     range: Option<String>,
+    #[command(flatten)]
+    attribution: AttributionArguments,
     /// Leave out kernels of these classes, such as `matmul,copy`.
     #[arg(long, value_delimiter = ',', value_name = "CLASS")]
     exclude: Vec<KernelClass>,
@@ -37,7 +40,8 @@ struct Row {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let trace = open(&arguments.trace)?;
-    let times = trace.kernel_times(arguments.range.as_deref()).map_err(|error| {
+    let attribution = Attribution::from(arguments.attribution);
+    let times = trace.kernel_times_by(arguments.range.as_deref(), attribution).map_err(|error| {
         let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
         failure(&error).exit(exit)
     })?;
@@ -53,13 +57,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     rows.truncate(arguments.top.unwrap_or(usize::MAX));
     if rows.is_empty() {
         return Err(Failure::new(format!("{}: no kernel is left to show", arguments.trace.display()))
-            .hint("the range launched none on its own thread, or all are of an excluded class")
+            .hint("the range launched none on its own thread (try --attribute process), or all are of an excluded class")
             .exit(Exit::Absent));
     }
-    let title = match &arguments.range {
+    let mut title = match &arguments.range {
+        Some(range) if attribution.by == AttributeBy::Process => {
+            format!("Kernels launched within `{range}`, by process")
+        }
         Some(range) => format!("Kernels launched within `{range}`"),
         None => "Kernels".to_owned(),
     };
+    if attribution.whole_graphs {
+        title.push_str(", with whole graphs");
+    }
     let table = table(&title, &rows, all).map_err(|error| Failure::from_error(&error))?;
     let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
     flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)

@@ -1,5 +1,6 @@
 //! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
 
+mod attribution;
 mod export;
 mod kernels;
 mod output;

@@ -245,3 +245,32 @@ fn export_writes_whole_files_or_standard_output() {
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
     assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
 }
+
+#[test]
+fn attribution_by_process_is_asked_for_and_labelled() {
+    let (_folder, path) = trace("small_forward_backward");
+    let calls = |arguments: &[&str]| {
+        let output =
+            run(&[&["kernels", &path, "--range", "backward", "--format", "json"], arguments].concat());
+        let rows: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        rows.as_array().unwrap().iter().map(|row| row["calls"].as_u64().unwrap()).sum::<u64>()
+    };
+    // The autograd thread launches nearly all of the backward pass.
+    assert_eq!((calls(&[]), calls(&["--attribute", "process"])), (3, 1610));
+    let text = run(&["kernels", &path, "--range", "backward", "--attribute", "process"]).stdout;
+    assert!(text.starts_with("Kernels launched within `backward`, by process\n"), "{text}");
+
+    let options = ["--attribute", "process", "--fold-names"];
+    let report = ["stats", &path, "-r", "nvtx_gpu_proj_sum,cuda_api_sum"];
+    let output = run(&[&report[..], &options].concat());
+    assert_eq!(
+        output.stderr,
+        "nsys-analyze: not nsys's numbers, as asked: nvtx_gpu_proj_sum+process+folded\n"
+    );
+    assert!(
+        output.stdout.starts_with("nvtx_gpu_proj_sum+process+folded\n") && output.stdout.contains(":step_*")
+    );
+    assert!(output.stdout.contains("\ncuda_api_sum\n"));
+    let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
+    assert!(output.stderr.contains("change none of the reports asked for"), "{}", output.stderr);
+}
