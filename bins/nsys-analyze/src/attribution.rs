@@ -14,8 +14,9 @@ pub(crate) struct AttributionArguments {
     whole_graphs: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum AttributeArg {
+/// Whose NVTX ranges own what a thread launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AttributeArg {
     /// Those of the thread, as nsys.
     #[default]
     Thread,
@@ -24,12 +25,17 @@ enum AttributeArg {
     Process,
 }
 
-impl From<AttributionArguments> for Attribution {
-    fn from(arguments: AttributionArguments) -> Attribution {
-        let by = match arguments.attribute {
+impl From<AttributeArg> for AttributeBy {
+    fn from(by: AttributeArg) -> AttributeBy {
+        match by {
             AttributeArg::Thread => AttributeBy::Thread,
             AttributeArg::Process => AttributeBy::Process,
-        };
-        Attribution { by, whole_graphs: arguments.whole_graphs }
+        }
+    }
+}
+
+impl From<AttributionArguments> for Attribution {
+    fn from(arguments: AttributionArguments) -> Attribution {
+        Attribution { by: arguments.attribute.into(), whole_graphs: arguments.whole_graphs }
     }
 }

@@ -13,6 +13,7 @@ mod launches;
 mod model;
 mod names;
 mod nesting;
+mod operations;
 mod pages;
 mod ranges;
 mod report;
@@ -31,6 +32,7 @@ pub use fold::fold_name;
 pub use ids::GlobalId;
 pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
 pub use names::{Name, Names};
+pub use operations::OperationTimes;
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
