@@ -1,0 +1,597 @@
+//! The range profiler of CUPTI, in user replay: the work is run once for each pass, and nothing is replayed behind it.
+
+use std::ffi::CString;
+use std::mem::take;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::Arc;
+
+use cudarc::cupti::sys;
+
+use super::cupti::Cupti;
+use super::launches::{Recording, Watch};
+use super::{
+    Chip, CounterError, CounterSource, Launch, LaunchCounts, MetricPlan, RegionCounts, Regions, Work,
+};
+use crate::context::Context;
+use crate::device::copy_c_string;
+use crate::error::GpuError;
+
+/// The largest whole number below which a 64-bit float holds every whole number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Counts what this process does on one GPU.
+///
+/// A GPU has one session at a time; several GPUs can have one each, each driven from a thread of its own.
+///
+/// ```no_run
+/// use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
+///
+/// let gpu = flopgap_gpu::Context::new(0)?;
+/// let metrics = Chip::of(&gpu)?.preset(Preset::Flops);
+/// let mut session = CounterSession::new(&gpu, &metrics)?;
+/// let rows = session.per_launch(100, &mut |regions| {
+///     regions.within("forward", |_| {
+///         // launch kernels here
+///         Ok(())
+///     })
+/// })?;
+/// for row in rows {
+///     println!("{} {:?} {:?}", row.launch.symbol, row.launch.grid, row.counts);
+/// }
+/// # Ok::<(), flopgap_gpu::counters::CounterError>(())
+/// ```
+#[derive(Debug)]
+pub struct CounterSession {
+    // Dropped in this order: the profiler must end before the context may.
+    profiler: RangeProfiler,
+    watch: Watch,
+    plan: MetricPlan,
+    chip: String,
+    context: Context,
+    /// Whether rows were seen to come in the order of their launches. CUPTI does not promise it, so the first measurement checks.
+    ordered: bool,
+}
+
+/// What a row of counts is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Launch,
+    Region,
+}
+
+impl CounterSession {
+    /// A session that counts these metrics on an open GPU.
+    ///
+    /// # Errors
+    /// CUPTI missing, no permission to read counters, a metric that the chip does not have.
+    pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
+        Self::on_chip(context, &Chip::of(context)?, metrics)
+    }
+
+    /// [`CounterSession::new`] where the chip is known already.
+    ///
+    /// # Errors
+    /// As [`CounterSession::new`].
+    pub fn on_chip<S: AsRef<str>>(
+        context: &Context,
+        chip: &Chip,
+        metrics: &[S],
+    ) -> Result<Self, CounterError> {
+        let cupti = Cupti::get()?;
+        let plan = chip.plan(metrics)?;
+        context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        let watch = Watch::new(cupti, context.cuda().cu_ctx())?;
+        let profiler = RangeProfiler::enable(cupti, context)?;
+        let context = context.clone();
+        Ok(CounterSession { profiler, watch, plan, chip: chip.name().to_owned(), context, ordered: false })
+    }
+
+    /// The chip: `GH100`.
+    pub fn chip(&self) -> &str {
+        &self.chip
+    }
+
+    /// Runs the work in all its passes. Returns what it launched (the same in all passes), and what it did in the last pass.
+    fn run(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<Ran, CounterError> {
+        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        self.profiler.prepare(mode, limit, &self.plan)?;
+        let mut first: Option<Ran> = None;
+        for pass in 1..=self.plan.passes() {
+            let (ran, complete) = self.pass(mode, limit, work)?;
+            match &first {
+                None => first = Some(ran),
+                Some(first) => same_work(pass, first, &ran)?,
+            }
+            if complete {
+                return first.ok_or(CounterError::TooManyPasses { planned: 0 });
+            }
+        }
+        Err(CounterError::TooManyPasses { planned: self.plan.passes() })
+    }
+
+    /// Runs the work once. The second value says whether all passes are done.
+    fn pass(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<(Ran, bool), CounterError> {
+        self.watch.take();
+        self.profiler.start()?;
+        let mut tracker = Tracker {
+            profiler: &self.profiler,
+            watch: &self.watch,
+            mode,
+            limit,
+            open: Vec::new(),
+            marks: Vec::new(),
+            regions: Vec::new(),
+            ended: false,
+        };
+        let worked = work(&mut tracker);
+        let open = tracker.close();
+        let synchronized = self.context.synchronize();
+        // Also after an error, so that the session can be used again. The first error is the one that says why.
+        let stopped = tracker.stop();
+        let (marks, regions) = (take(&mut tracker.marks), take(&mut tracker.regions));
+        drop(tracker);
+        worked.map_err(|error| match error.downcast::<CounterError>() {
+            Ok(ours) => *ours,
+            Err(theirs) => CounterError::Work(theirs),
+        })?;
+        if let Some(name) = open? {
+            return Err(CounterError::NoRegion { what: format!("region {name:?} was never left") });
+        }
+        synchronized?;
+        let complete = stopped?;
+        let Recording { launches, graphs, threads } = self.watch.take();
+        if mode == Mode::Launch {
+            if graphs > 0 {
+                return Err(CounterError::Graphs { graphs });
+            }
+            if threads.len() > 1 {
+                return Err(CounterError::Threads { threads: threads.len() });
+            }
+        }
+        Ok((Ran { launches, marks, regions }, complete))
+    }
+
+    /// The counts of `rows` rows, in order.
+    fn counts(&mut self, rows: usize, limit: usize) -> Result<Vec<Vec<u64>>, CounterError> {
+        let dropped = self.profiler.decode()?;
+        if dropped > 0 || rows > limit {
+            return Err(CounterError::TooMany { limit, found: rows.max(limit + dropped) });
+        }
+        let ranges = self.profiler.ranges()?;
+        if ranges != rows {
+            return Err(CounterError::Mismatch { launches: rows, ranges });
+        }
+        let mut values = vec![0.0; self.plan.metrics().len()];
+        let mut counts = Vec::with_capacity(rows);
+        for row in 0..rows {
+            if !self.ordered {
+                let name = self.profiler.range_name(row)?;
+                if name.parse() != Ok(row) {
+                    return Err(CounterError::Order { index: row, name });
+                }
+            }
+            self.plan.evaluate(self.profiler.data(), row, &mut values)?;
+            let exact = values.iter().zip(self.plan.metrics()).map(|(&value, metric)| {
+                exact_count(value).ok_or_else(|| CounterError::NotExact {
+                    metric: metric.clone(),
+                    range: row,
+                    value,
+                })
+            });
+            counts.push(exact.collect::<Result<_, _>>()?);
+        }
+        self.ordered |= rows > 1;
+        Ok(counts)
+    }
+}
+
+impl CounterSource for CounterSession {
+    fn metrics(&self) -> &[String] {
+        self.plan.metrics()
+    }
+
+    fn passes(&self) -> usize {
+        self.plan.passes()
+    }
+
+    fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
+        let ran = self.run(Mode::Launch, limit, work)?;
+        let counts = self.counts(ran.launches.len(), limit)?;
+        let mut marks = ran.marks.into_iter().peekable();
+        let mut region = None;
+        let rows = ran.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
+            while let Some((_, label)) = marks.next_if(|(first, _)| *first <= index) {
+                region = label;
+            }
+            LaunchCounts { launch, region: region.clone(), counts }
+        });
+        Ok(rows.collect())
+    }
+
+    fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError> {
+        let ran = self.run(Mode::Region, limit, work)?;
+        let counts = self.counts(ran.regions.len(), limit)?;
+        let rows = ran.regions.into_iter().zip(counts).map(|(region, counts)| RegionCounts {
+            region: region.name,
+            launches: ran.launches.get(region.launches).unwrap_or_default().to_vec(),
+            graphs: region.graphs,
+            counts,
+        });
+        Ok(rows.collect())
+    }
+}
+
+/// What the work did in a pass.
+struct Ran {
+    launches: Vec<Launch>,
+    /// From which launch on which region is open.
+    marks: Vec<(usize, Option<Arc<str>>)>,
+    /// The regions that were entered and left.
+    regions: Vec<Region>,
+}
+
+struct Region {
+    name: Arc<str>,
+    launches: std::ops::Range<usize>,
+    graphs: usize,
+}
+
+/// Checks that a later pass did the same as the first.
+fn same_work(pass: usize, first: &Ran, now: &Ran) -> Result<(), CounterError> {
+    let different = |what| Err(CounterError::NotRepeatable { pass, what });
+    if first.launches.len() != now.launches.len() {
+        return different(format!("{} kernels, the first pass {}", now.launches.len(), first.launches.len()));
+    }
+    let mut pairs = first.launches.iter().zip(&now.launches).enumerate();
+    if let Some((index, (before, after))) = pairs.find(|(_, (before, after))| before != after) {
+        return different(format!(
+            "{} {:?} {:?} as number {index}, the first pass {} {:?} {:?}",
+            after.symbol, after.grid, after.block, before.symbol, before.grid, before.block
+        ));
+    }
+    if !first.regions.iter().map(|region| &region.name).eq(now.regions.iter().map(|region| &region.name)) {
+        return different("kernels in other regions".to_owned());
+    }
+    Ok(())
+}
+
+/// A count that the float holds exactly.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole, not negative, below 2^53"
+)]
+fn exact_count(value: f64) -> Option<u64> {
+    ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
+}
+
+/// Follows the regions of the work through one pass.
+struct Tracker<'a> {
+    profiler: &'a RangeProfiler,
+    watch: &'a Watch,
+    mode: Mode,
+    limit: usize,
+    open: Vec<String>,
+    marks: Vec<(usize, Option<Arc<str>>)>,
+    regions: Vec<Region>,
+    /// Whether the pass was ended.
+    ended: bool,
+}
+
+/// Ends the pass also when the work panics.
+impl Drop for Tracker<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.close();
+            let _ = self.stop();
+        }
+    }
+}
+
+impl Tracker<'_> {
+    /// Ends the pass. Returns whether it was the last.
+    fn stop(&mut self) -> Result<bool, CounterError> {
+        self.ended = true;
+        self.profiler.stop()
+    }
+
+    /// Leaves what is open. Returns the innermost region that was.
+    fn close(&mut self) -> Result<Option<String>, CounterError> {
+        let innermost = self.open.last().cloned();
+        while !self.open.is_empty() {
+            self.leave()?;
+        }
+        Ok(innermost)
+    }
+
+    fn mark(&mut self) {
+        let label = (!self.open.is_empty()).then(|| self.open.join("/").into());
+        self.marks.push((self.watch.launches(), label));
+    }
+}
+
+impl Regions for Tracker<'_> {
+    fn enter(&mut self, name: &str) -> Result<(), CounterError> {
+        if self.mode == Mode::Region {
+            if let Some(outer) = self.open.last() {
+                return Err(CounterError::Nested { outer: outer.clone(), inner: name.to_owned() });
+            }
+            if self.regions.len() == self.limit {
+                return Err(CounterError::TooMany { limit: self.limit, found: self.limit + 1 });
+            }
+            self.profiler.push(self.regions.len())?;
+            let start = self.watch.launches();
+            // `graphs` holds the count at the start until the region is left.
+            self.regions.push(Region {
+                name: name.into(),
+                launches: start..start,
+                graphs: self.watch.graphs(),
+            });
+        }
+        self.open.push(name.to_owned());
+        self.mark();
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<(), CounterError> {
+        if self.open.pop().is_none() {
+            return Err(CounterError::NoRegion { what: "no region to leave".to_owned() });
+        }
+        self.mark();
+        if self.mode == Mode::Region {
+            if let Some(region) = self.regions.last_mut() {
+                region.launches.end = self.watch.launches();
+                region.graphs = self.watch.graphs() - region.graphs;
+            }
+            self.profiler.pop()?;
+        }
+        Ok(())
+    }
+}
+
+/// CUPTI's range profiler on one context.
+#[derive(Debug)]
+struct RangeProfiler {
+    cupti: &'static Cupti,
+    object: NonNull<sys::CUpti_RangeProfiler_Object>,
+    /// The counter data image, which CUPTI fills. Kept between measurements.
+    data: Vec<u8>,
+    /// Rows that the image has room for.
+    room: usize,
+}
+
+impl RangeProfiler {
+    fn enable(cupti: &'static Cupti, context: &Context) -> Result<Self, CounterError> {
+        let mut enable = sys::CUpti_RangeProfiler_Enable_Params {
+            structSize: sys::RangeProfiler_Enable_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            ctx: context.cuda().cu_ctx(),
+            pRangeProfilerObject: null_mut(),
+        };
+        // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the profiler in `CounterSession`.
+        unsafe { cupti.call("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
+        let object = NonNull::new(enable.pRangeProfilerObject).ok_or_else(|| CounterError::Cupti {
+            function: "cuptiRangeProfilerEnable",
+            code: 0,
+            message: "returned no object".to_owned(),
+        })?;
+        Ok(RangeProfiler { cupti, object, data: Vec::new(), room: 0 })
+    }
+
+    /// Makes room for `limit` rows, empties it, and sets what is counted.
+    fn prepare(&mut self, mode: Mode, limit: usize, plan: &MetricPlan) -> Result<(), CounterError> {
+        let limit = limit.max(1);
+        // An image that is much too large would cost time in every measurement: all of it is initialised.
+        if self.room < limit || self.room / 4 > limit {
+            self.data = vec![0; self.data_size(limit, plan)?];
+            self.room = limit;
+        }
+        let mut initialize = sys::CUpti_RangeProfiler_CounterDataImage_Initialize_Params {
+            structSize: sys::RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            counterDataSize: self.data.len(),
+            pCounterData: self.data.as_mut_ptr(),
+        };
+        // SAFETY: the object is alive, the image has the size that CUPTI asked for.
+        unsafe {
+            self.cupti.call(
+                "cuptiRangeProfilerCounterDataImageInitialize",
+                self.cupti.data_initialize,
+                &mut initialize,
+            )
+        }?;
+        let mut config = sys::CUpti_RangeProfiler_SetConfig_Params {
+            structSize: sys::RangeProfiler_SetConfig_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            configSize: plan.config().len(),
+            pConfig: plan.config().as_ptr(),
+            counterDataImageSize: self.data.len(),
+            pCounterDataImage: self.data.as_mut_ptr(),
+            range: match mode {
+                Mode::Launch => sys::CUpti_ProfilerRange::CUPTI_AutoRange,
+                Mode::Region => sys::CUpti_ProfilerRange::CUPTI_UserRange,
+            },
+            replayMode: sys::CUpti_ProfilerReplayMode::CUPTI_UserReplay,
+            maxRangesPerPass: self.room,
+            numNestingLevels: 1,
+            minNestingLevel: 1,
+            passIndex: 0,
+            targetNestingLevel: 1,
+        };
+        // SAFETY: configuration and image are part of the session and are neither moved nor freed before the next call of this function: a
+        // `Vec`'s bytes stay where they are when the `Vec` moves.
+        unsafe { self.cupti.call("cuptiRangeProfilerSetConfig", self.cupti.set_config, &mut config) }
+    }
+
+    /// Bytes of an image with room for `limit` rows.
+    fn data_size(&self, limit: usize, plan: &MetricPlan) -> Result<usize, CounterError> {
+        let mut pointers = plan.names().pointers();
+        let nodes = u32::try_from(limit)
+            .map_err(|_| GpuError::TooLarge { what: "the limit of launches", value: limit })?;
+        let mut size = sys::CUpti_RangeProfiler_GetCounterDataSize_Params {
+            structSize: sys::RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            pMetricNames: pointers.as_mut_ptr(),
+            numMetrics: pointers.len(),
+            maxNumOfRanges: limit,
+            maxNumRangeTreeNodes: nodes,
+            counterDataSize: 0,
+        };
+        // SAFETY: the object is alive; the names live until the call returns.
+        unsafe { self.cupti.call("cuptiRangeProfilerGetCounterDataSize", self.cupti.data_size, &mut size) }?;
+        Ok(size.counterDataSize)
+    }
+
+    fn start(&self) -> Result<(), CounterError> {
+        let mut start = sys::CUpti_RangeProfiler_Start_Params {
+            structSize: sys::RangeProfiler_Start_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+        };
+        // SAFETY: the object is alive.
+        unsafe { self.cupti.call("cuptiRangeProfilerStart", self.cupti.start, &mut start) }
+    }
+
+    /// Ends a pass. Returns whether it was the last.
+    fn stop(&self) -> Result<bool, CounterError> {
+        let mut stop = sys::CUpti_RangeProfiler_Stop_Params {
+            structSize: sys::RangeProfiler_Stop_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            passIndex: 0,
+            targetNestingLevel: 0,
+            isAllPassSubmitted: 0,
+        };
+        // SAFETY: the object is alive.
+        unsafe { self.cupti.call("cuptiRangeProfilerStop", self.cupti.stop, &mut stop) }?;
+        Ok(stop.isAllPassSubmitted != 0)
+    }
+
+    /// Begins a range named by its number.
+    fn push(&self, number: usize) -> Result<(), CounterError> {
+        // Digits hold no zero byte.
+        let name = CString::new(number.to_string()).unwrap_or_default();
+        let mut push = sys::CUpti_RangeProfiler_PushRange_Params {
+            structSize: sys::RangeProfiler_PushRange_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeName: name.as_ptr(),
+        };
+        // SAFETY: the object is alive, the name lives until the call returns.
+        unsafe { self.cupti.call("cuptiRangeProfilerPushRange", self.cupti.push_range, &mut push) }
+    }
+
+    fn pop(&self) -> Result<(), CounterError> {
+        let mut pop = sys::CUpti_RangeProfiler_PopRange_Params {
+            structSize: sys::RangeProfiler_PopRange_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+        };
+        // SAFETY: the object is alive.
+        unsafe { self.cupti.call("cuptiRangeProfilerPopRange", self.cupti.pop_range, &mut pop) }
+    }
+
+    /// Moves what the hardware counted into the image. Returns how many ranges did not fit.
+    fn decode(&mut self) -> Result<usize, CounterError> {
+        let mut decode = sys::CUpti_RangeProfiler_DecodeData_Params {
+            structSize: sys::RangeProfiler_DecodeData_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+            numOfRangeDropped: 0,
+        };
+        // SAFETY: the object is alive, and so is the image that was set in `prepare`.
+        unsafe { self.cupti.call("cuptiRangeProfilerDecodeData", self.cupti.decode, &mut decode) }?;
+        Ok(decode.numOfRangeDropped)
+    }
+
+    /// Rows in the image.
+    fn ranges(&self) -> Result<usize, CounterError> {
+        let mut info = sys::CUpti_RangeProfiler_GetCounterDataInfo_Params {
+            structSize: sys::RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pCounterDataImage: self.data.as_ptr(),
+            counterDataImageSize: self.data.len(),
+            numTotalRanges: 0,
+        };
+        // SAFETY: the image is alive.
+        unsafe { self.cupti.call("cuptiRangeProfilerGetCounterDataInfo", self.cupti.data_info, &mut info) }?;
+        Ok(info.numTotalRanges)
+    }
+
+    /// The name of a row: the number that it was pushed with, or that CUPTI gave the launch.
+    fn range_name(&self, row: usize) -> Result<String, CounterError> {
+        let mut info = sys::CUpti_RangeProfiler_CounterData_GetRangeInfo_Params {
+            structSize: sys::RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pCounterDataImage: self.data.as_ptr(),
+            counterDataImageSize: self.data.len(),
+            rangeIndex: row,
+            rangeDelimiter: c"/".as_ptr(),
+            rangeName: null(),
+        };
+        // SAFETY: the image is alive.
+        unsafe {
+            self.cupti.call("cuptiRangeProfilerCounterDataGetRangeInfo", self.cupti.range_info, &mut info)
+        }?;
+        // SAFETY: after success, a C string or null. CUPTI does not say who frees it, so it is left alone: a few bytes a session.
+        Ok(unsafe { copy_c_string(info.rangeName) }.unwrap_or_default())
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for RangeProfiler {
+    fn drop(&mut self) {
+        let mut disable = sys::CUpti_RangeProfiler_Disable_Params {
+            structSize: sys::RangeProfiler_Disable_Params_STRUCT_SIZE as usize,
+            pPriv: null_mut(),
+            pRangeProfilerObject: self.object.as_ptr(),
+        };
+        // SAFETY: the object is alive and is not used again. Nothing can be done about an error here.
+        let _ = unsafe { (self.cupti.disable)(&raw mut disable) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_counts_are_counts() {
+        assert_eq!(exact_count(0.0), Some(0));
+        assert_eq!(exact_count(9_007_199_254_740_991.0), Some(9_007_199_254_740_991));
+        for value in [9_007_199_254_740_992.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
+            assert_eq!(exact_count(value), None, "{value}");
+        }
+    }
+
+    fn ran(launches: &[(&str, u32)], regions: &[&str]) -> Ran {
+        let launch = |(symbol, blocks): &(&str, u32)| Launch {
+            symbol: (*symbol).into(),
+            grid: [*blocks, 1, 1],
+            block: [1, 1, 1],
+            shared_bytes: 0,
+        };
+        let region = |name: &&str| Region { name: (*name).into(), launches: 0..0, graphs: 0 };
+        Ran {
+            launches: launches.iter().map(launch).collect(),
+            marks: Vec::new(),
+            regions: regions.iter().map(region).collect(),
+        }
+    }
+
+    #[test]
+    fn a_pass_that_does_something_else_is_named() {
+        let first = ran(&[("a", 1), ("b", 2)], &["r"]);
+        assert!(same_work(2, &first, &ran(&[("a", 1), ("b", 2)], &["r"])).is_ok());
+        let text = |now: &Ran| same_work(2, &first, now).unwrap_err().to_string();
+        assert!(text(&ran(&[("a", 1)], &["r"])).contains("1 kernels, the first pass 2"));
+        assert!(text(&ran(&[("a", 1), ("b", 3)], &["r"])).contains("b [3, 1, 1]"));
+        assert!(text(&ran(&[("a", 1), ("b", 2)], &["s"])).contains("other regions"));
+    }
+}
