@@ -11,7 +11,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
-use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset, Regions};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
 
@@ -28,8 +28,10 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("counters: error: {error}");
-            let hint = error.downcast_ref::<CounterError>().and_then(CounterError::hint);
-            if let Some(hint) = hint.or_else(|| error.downcast_ref::<GpuError>().and_then(GpuError::hint)) {
+            let of_counters = error.downcast_ref::<CounterError>().and_then(CounterError::hint);
+            let of_gpu = error.downcast_ref::<GpuError>().and_then(GpuError::hint);
+            let of_compiler = error.downcast_ref::<CompileError>().and_then(CompileError::hint);
+            if let Some(hint) = of_counters.or(of_gpu).or(of_compiler) {
                 eprintln!("  hint: {hint}");
             }
             ExitCode::FAILURE

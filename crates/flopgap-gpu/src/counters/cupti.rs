@@ -24,6 +24,9 @@ pub(super) type Subscriber = *mut c_void;
 
 pub(super) const SUCCESS: u32 = 0;
 
+/// `CUPTI_ERROR_{MIG,SLI,WSL}_DEVICE_NOT_SUPPORTED`.
+const NOT_SUPPORTED_SINCE_13: [u32; 3] = [43, 44, 45];
+
 /// The functions.
 #[derive(Debug)]
 pub(super) struct Cupti {
@@ -64,6 +67,8 @@ impl Cupti {
             return Ok(cupti);
         }
         let cupti = Cupti::look_up(probe(Library::Cupti)?)?;
+        // CUPTI opens it by name on first use, and only says that it is "not initialized" if it is missing.
+        probe(Library::NvperfHost)?;
         Ok(CUPTI.get_or_init(|| cupti))
     }
 
@@ -147,6 +152,7 @@ fn error(function: &'static str, code: u32, message: String) -> CounterError {
         || is(Code::CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED)
         || is(Code::CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED)
         || is(Code::CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED)
+        || NOT_SUPPORTED_SINCE_13.contains(&code)
     {
         CounterError::Unsupported { function, message }
     } else {
@@ -166,6 +172,7 @@ mod tests {
         assert!(matches!(of(26), CounterError::Busy { .. }));
         assert!(matches!(of(39), CounterError::Busy { .. }));
         assert!(matches!(of(41), CounterError::Unsupported { .. }));
+        assert!(matches!(of(43), CounterError::Unsupported { .. }));
         assert!(matches!(of(4711), CounterError::Cupti { code: 4711, .. }), "a code that no header has");
     }
 

@@ -43,8 +43,9 @@ pub trait CounterSource {
     /// from a graph or from two threads. The source can be used again after any error.
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
 
-    /// Runs `work` and returns the counts of every region that it enters, in order. Within a region, kernels may overlap, and graphs may
-    /// be launched. What is launched outside regions is not counted. Regions cannot be nested.
+    /// Runs `work` and returns the counts of every region that it enters, in order. Within a region, kernels may overlap. Graphs may be
+    /// launched where hardware events are counted (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
+    /// outside regions is not counted. Regions cannot be nested.
     ///
     /// # Errors
     /// What `work` returns, as [`CounterError::Work`]; more regions than `limit`; a region in a region.
@@ -230,8 +231,10 @@ pub enum CounterError {
         /// Its name.
         name: String,
     },
-    /// A graph was launched while launches were counted one by one.
-    #[error("{graphs} CUDA graphs were launched: the kernels in a graph cannot be counted one by one")]
+    /// A graph was launched while launches or instructions were counted.
+    #[error(
+        "{graphs} CUDA graph(s) launched: CUPTI counts neither the launches nor the instructions in a graph"
+    )]
     Graphs {
         /// How many.
         graphs: usize,
@@ -296,10 +299,12 @@ impl CounterError {
                  `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, then reload the driver",
             ),
             CounterError::Busy { .. } => Some(
-                "end what else reads counters on this GPU or in this process: ncu, nsys --gpu-metrics-devices, DCGM \
-                 (dcgmi profile --pause), PyTorch's profiler",
+                "end what else reads counters on this GPU or watches this process: ncu, nsys, cuda-gdb, compute-sanitizer, \
+                 DCGM (dcgmi profile --pause), PyTorch's profiler",
             ),
-            CounterError::Graphs { .. } => Some("launch on a stream instead of a graph, or count per region"),
+            CounterError::Graphs { .. } => {
+                Some("launch on a stream instead of a graph; bytes and time can be counted per region")
+            }
             CounterError::Threads { .. } => Some("launch from one thread, or count per region"),
             CounterError::TooMany { .. } => Some("give a larger limit"),
             _ => None,

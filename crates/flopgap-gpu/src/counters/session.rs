@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::mem::take;
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use cudarc::cupti::sys;
@@ -48,8 +48,8 @@ pub struct CounterSession {
     plan: MetricPlan,
     chip: String,
     context: Context,
-    /// Whether rows were seen to come in the order of their launches. CUPTI does not promise it, so the first measurement checks.
-    ordered: bool,
+    /// For which rows it was seen that they come in the order of their launches or regions. CUPTI does not promise it.
+    ordered: Vec<Mode>,
 }
 
 /// What a row of counts is about.
@@ -83,7 +83,14 @@ impl CounterSession {
         let watch = Watch::new(cupti, context.cuda().cu_ctx())?;
         let profiler = RangeProfiler::enable(cupti, context)?;
         let context = context.clone();
-        Ok(CounterSession { profiler, watch, plan, chip: chip.name().to_owned(), context, ordered: false })
+        Ok(CounterSession {
+            profiler,
+            watch,
+            plan,
+            chip: chip.name().to_owned(),
+            context,
+            ordered: Vec::new(),
+        })
     }
 
     /// The chip: `GH100`.
@@ -94,7 +101,7 @@ impl CounterSession {
     /// Runs the work in all its passes. Returns what it launched (the same in all passes), and what it did in the last pass.
     fn run(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<Ran, CounterError> {
         self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
-        self.profiler.prepare(mode, limit, &self.plan)?;
+        self.profiler.prepare(mode, limit, &self.plan, &self.context)?;
         let mut first: Option<Ran> = None;
         for pass in 1..=self.plan.passes() {
             let (ran, complete) = self.pass(mode, limit, work)?;
@@ -140,19 +147,19 @@ impl CounterSession {
         synchronized?;
         let complete = stopped?;
         let Recording { launches, graphs, threads } = self.watch.take();
-        if mode == Mode::Launch {
-            if graphs > 0 {
-                return Err(CounterError::Graphs { graphs });
-            }
-            if threads.len() > 1 {
-                return Err(CounterError::Threads { threads: threads.len() });
-            }
+        // The instructions of a graph's kernels are not counted (the rows say 0), hardware events are.
+        let by_instruction = self.plan.metrics().iter().any(|metric| metric.contains("__sass_"));
+        if graphs > 0 && (mode == Mode::Launch || by_instruction) {
+            return Err(CounterError::Graphs { graphs });
+        }
+        if mode == Mode::Launch && threads.len() > 1 {
+            return Err(CounterError::Threads { threads: threads.len() });
         }
         Ok((Ran { launches, marks, regions }, complete))
     }
 
     /// The counts of `rows` rows, in order.
-    fn counts(&mut self, rows: usize, limit: usize) -> Result<Vec<Vec<u64>>, CounterError> {
+    fn counts(&mut self, mode: Mode, rows: usize, limit: usize) -> Result<Vec<Vec<u64>>, CounterError> {
         let dropped = self.profiler.decode()?;
         if dropped > 0 || rows > limit {
             return Err(CounterError::TooMany { limit, found: rows.max(limit + dropped) });
@@ -161,15 +168,14 @@ impl CounterSession {
         if ranges != rows {
             return Err(CounterError::Mismatch { launches: rows, ranges });
         }
+        // A name costs as much as a value, so the order is checked once for each kind of row.
+        if !self.ordered.contains(&mode) && rows > 1 {
+            self.profiler.check_order(mode, rows)?;
+            self.ordered.push(mode);
+        }
         let mut values = vec![0.0; self.plan.metrics().len()];
         let mut counts = Vec::with_capacity(rows);
         for row in 0..rows {
-            if !self.ordered {
-                let name = self.profiler.range_name(row)?;
-                if name.parse() != Ok(row) {
-                    return Err(CounterError::Order { index: row, name });
-                }
-            }
             self.plan.evaluate(self.profiler.data(), row, &mut values)?;
             let exact = values.iter().zip(self.plan.metrics()).map(|(&value, metric)| {
                 exact_count(value).ok_or_else(|| CounterError::NotExact {
@@ -180,7 +186,7 @@ impl CounterSession {
             });
             counts.push(exact.collect::<Result<_, _>>()?);
         }
-        self.ordered |= rows > 1;
+        self.profiler.clean = true;
         Ok(counts)
     }
 }
@@ -196,7 +202,7 @@ impl CounterSource for CounterSession {
 
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
         let ran = self.run(Mode::Launch, limit, work)?;
-        let counts = self.counts(ran.launches.len(), limit)?;
+        let counts = self.counts(Mode::Launch, ran.launches.len(), limit)?;
         let mut marks = ran.marks.into_iter().peekable();
         let mut region = None;
         let rows = ran.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
@@ -210,7 +216,7 @@ impl CounterSource for CounterSession {
 
     fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError> {
         let ran = self.run(Mode::Region, limit, work)?;
-        let counts = self.counts(ran.regions.len(), limit)?;
+        let counts = self.counts(Mode::Region, ran.regions.len(), limit)?;
         let rows = ran.regions.into_iter().zip(counts).map(|(region, counts)| RegionCounts {
             region: region.name,
             launches: ran.launches.get(region.launches).unwrap_or_default().to_vec(),
@@ -353,43 +359,55 @@ impl Regions for Tracker<'_> {
 #[derive(Debug)]
 struct RangeProfiler {
     cupti: &'static Cupti,
-    object: NonNull<sys::CUpti_RangeProfiler_Object>,
-    /// The counter data image, which CUPTI fills. Kept between measurements.
-    data: Vec<u8>,
-    /// Rows that the image has room for.
+    /// Null after a failed attempt to make a new one; CUPTI refuses it then.
+    object: *mut sys::CUpti_RangeProfiler_Object,
+    /// What the object counts. It keeps its first configuration whatever it is told later: with another mode `PushRange` is refused,
+    /// with more room rows are lost without a word (CUPTI 13.0).
+    mode: Option<Mode>,
+    /// Rows that object and image have room for.
     room: usize,
+    /// Whether the last measurement came to its end. Otherwise rows of it may be left in the object.
+    clean: bool,
+    /// The counter data image, which CUPTI fills: some 50 KiB a row. Kept between measurements.
+    data: Vec<u8>,
 }
 
 impl RangeProfiler {
     fn enable(cupti: &'static Cupti, context: &Context) -> Result<Self, CounterError> {
-        let mut enable = sys::CUpti_RangeProfiler_Enable_Params {
-            structSize: sys::RangeProfiler_Enable_Params_STRUCT_SIZE as usize,
-            pPriv: null_mut(),
-            ctx: context.cuda().cu_ctx(),
-            pRangeProfilerObject: null_mut(),
-        };
-        // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the profiler in `CounterSession`.
-        unsafe { cupti.call("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
-        let object = NonNull::new(enable.pRangeProfilerObject).ok_or_else(|| CounterError::Cupti {
-            function: "cuptiRangeProfilerEnable",
-            code: 0,
-            message: "returned no object".to_owned(),
-        })?;
-        Ok(RangeProfiler { cupti, object, data: Vec::new(), room: 0 })
+        let object = enable(cupti, context)?;
+        Ok(RangeProfiler { cupti, object, mode: None, room: 0, clean: true, data: Vec::new() })
     }
 
     /// Makes room for `limit` rows, empties it, and sets what is counted.
-    fn prepare(&mut self, mode: Mode, limit: usize, plan: &MetricPlan) -> Result<(), CounterError> {
+    fn prepare(
+        &mut self,
+        mode: Mode,
+        limit: usize,
+        plan: &MetricPlan,
+        context: &Context,
+    ) -> Result<(), CounterError> {
         let limit = limit.max(1);
-        // An image that is much too large would cost time in every measurement: all of it is initialised.
-        if self.room < limit || self.room / 4 > limit {
-            self.data = vec![0; self.data_size(limit, plan)?];
+        // All of the room is cleared for every measurement, so there should not be much more than is needed.
+        let fits = (limit..=limit.saturating_mul(2)).contains(&self.room);
+        if !fits || !self.clean || self.mode != Some(mode) {
+            if self.mode.take().is_some() {
+                disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))?;
+            }
+            if self.object.is_null() {
+                self.object = enable(self.cupti, context)?;
+            }
+            // A new object must be asked for the size also where it is known: it crashes on an image otherwise.
+            let size = self.data_size(limit, plan)?;
+            self.data.clear();
+            self.data.resize(size, 0);
             self.room = limit;
         }
+        self.mode = Some(mode);
+        self.clean = false;
         let mut initialize = sys::CUpti_RangeProfiler_CounterDataImage_Initialize_Params {
             structSize: sys::RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             counterDataSize: self.data.len(),
             pCounterData: self.data.as_mut_ptr(),
         };
@@ -404,7 +422,7 @@ impl RangeProfiler {
         let mut config = sys::CUpti_RangeProfiler_SetConfig_Params {
             structSize: sys::RangeProfiler_SetConfig_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             configSize: plan.config().len(),
             pConfig: plan.config().as_ptr(),
             counterDataImageSize: self.data.len(),
@@ -433,7 +451,7 @@ impl RangeProfiler {
         let mut size = sys::CUpti_RangeProfiler_GetCounterDataSize_Params {
             structSize: sys::RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             pMetricNames: pointers.as_mut_ptr(),
             numMetrics: pointers.len(),
             maxNumOfRanges: limit,
@@ -449,7 +467,7 @@ impl RangeProfiler {
         let mut start = sys::CUpti_RangeProfiler_Start_Params {
             structSize: sys::RangeProfiler_Start_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
         };
         // SAFETY: the object is alive.
         unsafe { self.cupti.call("cuptiRangeProfilerStart", self.cupti.start, &mut start) }
@@ -460,7 +478,7 @@ impl RangeProfiler {
         let mut stop = sys::CUpti_RangeProfiler_Stop_Params {
             structSize: sys::RangeProfiler_Stop_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             passIndex: 0,
             targetNestingLevel: 0,
             isAllPassSubmitted: 0,
@@ -477,7 +495,7 @@ impl RangeProfiler {
         let mut push = sys::CUpti_RangeProfiler_PushRange_Params {
             structSize: sys::RangeProfiler_PushRange_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             pRangeName: name.as_ptr(),
         };
         // SAFETY: the object is alive, the name lives until the call returns.
@@ -488,7 +506,7 @@ impl RangeProfiler {
         let mut pop = sys::CUpti_RangeProfiler_PopRange_Params {
             structSize: sys::RangeProfiler_PopRange_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
         };
         // SAFETY: the object is alive.
         unsafe { self.cupti.call("cuptiRangeProfilerPopRange", self.cupti.pop_range, &mut pop) }
@@ -499,7 +517,7 @@ impl RangeProfiler {
         let mut decode = sys::CUpti_RangeProfiler_DecodeData_Params {
             structSize: sys::RangeProfiler_DecodeData_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
+            pRangeProfilerObject: self.object,
             numOfRangeDropped: 0,
         };
         // SAFETY: the object is alive, and so is the image that was set in `prepare`.
@@ -519,6 +537,23 @@ impl RangeProfiler {
         // SAFETY: the image is alive.
         unsafe { self.cupti.call("cuptiRangeProfilerGetCounterDataInfo", self.cupti.data_info, &mut info) }?;
         Ok(info.numTotalRanges)
+    }
+
+    /// Checks that rows come in the order in which they were counted: the name of a region is the number that it was pushed with, and
+    /// launches are numbered on by CUPTI.
+    fn check_order(&self, mode: Mode, rows: usize) -> Result<(), CounterError> {
+        let mut first = 0;
+        for row in 0..rows {
+            let name = self.range_name(row)?;
+            let number: Option<usize> = name.parse().ok();
+            if row == 0 && mode == Mode::Launch {
+                first = number.unwrap_or(0);
+            }
+            if number != Some(first + row) {
+                return Err(CounterError::Order { index: row, name });
+            }
+        }
+        Ok(())
     }
 
     /// The name of a row: the number that it was pushed with, or that CUPTI gave the launch.
@@ -547,14 +582,34 @@ impl RangeProfiler {
 
 impl Drop for RangeProfiler {
     fn drop(&mut self) {
-        let mut disable = sys::CUpti_RangeProfiler_Disable_Params {
-            structSize: sys::RangeProfiler_Disable_Params_STRUCT_SIZE as usize,
-            pPriv: null_mut(),
-            pRangeProfilerObject: self.object.as_ptr(),
-        };
-        // SAFETY: the object is alive and is not used again. Nothing can be done about an error here.
-        let _ = unsafe { (self.cupti.disable)(&raw mut disable) };
+        // Nothing can be done about an error here.
+        let _ = disable(self.cupti, self.object);
     }
+}
+
+fn enable(
+    cupti: &'static Cupti,
+    context: &Context,
+) -> Result<*mut sys::CUpti_RangeProfiler_Object, CounterError> {
+    let mut enable = sys::CUpti_RangeProfiler_Enable_Params {
+        structSize: sys::RangeProfiler_Enable_Params_STRUCT_SIZE as usize,
+        pPriv: null_mut(),
+        ctx: context.cuda().cu_ctx(),
+        pRangeProfilerObject: null_mut(),
+    };
+    // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the profiler in `CounterSession`.
+    unsafe { cupti.call("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
+    Ok(enable.pRangeProfilerObject)
+}
+
+fn disable(cupti: &'static Cupti, object: *mut sys::CUpti_RangeProfiler_Object) -> Result<(), CounterError> {
+    let mut disable = sys::CUpti_RangeProfiler_Disable_Params {
+        structSize: sys::RangeProfiler_Disable_Params_STRUCT_SIZE as usize,
+        pPriv: null_mut(),
+        pRangeProfilerObject: object,
+    };
+    // SAFETY: the object is alive (or null, which CUPTI refuses), and the callers do not use it again.
+    unsafe { cupti.call("cuptiRangeProfilerDisable", cupti.disable, &mut disable) }
 }
 
 #[cfg(test)]

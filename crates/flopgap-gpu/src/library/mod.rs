@@ -199,16 +199,17 @@ fn describe_missing(
     use fmt::Write as _;
     let mut text = String::new();
     if refused.is_empty() {
-        let _ = write!(text, "{} was not found: the system's loader has no ", library.title());
-        let _ = write!(text, "{}", names.first().map_or("", String::as_str));
-        // The bare name and the newest version say it all; the loader was asked for every name in between.
-        if let Some(versioned) = names.iter().find(|name| name.contains(".so.")) {
-            let _ = write!(text, " or {versioned}");
-        }
+        // The bare name says it; the loader was asked for every version.
+        let name = names.first().map_or("", String::as_str);
+        let _ = write!(
+            text,
+            "{} was not found: {name} is neither where the system's loader looks ",
+            library.title()
+        );
+        text.push_str("(LD_LIBRARY_PATH, ldconfig), nor in ");
         match searched {
-            [] => text.push_str(", and no other folder of CUDA is on this machine"),
+            [] => text.push_str("another folder of CUDA, of which this machine has none"),
             folders => {
-                text.push_str(", nor have ");
                 for (index, folder) in folders.iter().enumerate() {
                     let _ = write!(text, "{}{}", if index > 0 { ", " } else { "" }, folder.display());
                 }

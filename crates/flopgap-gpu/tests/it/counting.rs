@@ -74,40 +74,67 @@ fn each_launch_has_its_exact_counts_its_name_and_its_region() {
 }
 
 #[test]
-fn regions_sum_their_launches_with_and_without_a_graph() {
+fn regions_sum_their_launches() {
     let Some((context, _guard)) = gpu() else { return };
     let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
     let stream = context.stream().unwrap();
     let ffma = kernel(&context, "count_ffma").unwrap();
     let mut x = stream.zeros::<f32>(132 * 256).unwrap();
     let shapes = [(2, 64, 10), (1, 32, 7)];
-    let graph = stream
-        .capture(|| shapes.iter().try_for_each(|shape| launch(&stream, &ffma, &mut x, *shape)))
-        .unwrap();
-    let rows = session
+    for _ in 0..2 {
+        let rows = session
+            .per_region(10, &mut |regions| {
+                // Outside regions: not counted.
+                launch(&stream, &ffma, &mut x, (1, 32, 1000))?;
+                for name in ["first", "second"] {
+                    regions.within(name, |_| {
+                        shapes.iter().try_for_each(|shape| launch(&stream, &ffma, &mut x, *shape))?;
+                        Ok::<_, CounterError>(())
+                    })?;
+                }
+                regions.within("nothing", |_| Ok::<_, CounterError>(()))?;
+                Ok(())
+            })
+            .unwrap();
+        let of = |index: usize| (&*rows[index].region, rows[index].launches.len(), rows[index].counts[2]);
+        assert_eq!(of(0), ("first", 2, 2 * 64 * 10 + 32 * 7));
+        assert_eq!(of(1), ("second", 2, 2 * 64 * 10 + 32 * 7));
+        assert_eq!(of(2), ("nothing", 0, 0));
+        still_counts(&mut session, &context, &stream);
+    }
+}
+
+#[test]
+fn graphs_are_counted_by_hardware_and_refused_for_instructions() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut bytes) = session(&context, &[Preset::Bytes]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(132 * 1024).unwrap();
+    let shape = (132, 1024, 1);
+    let graph = stream.capture(|| launch(&stream, &ffma, &mut x, shape)).unwrap();
+    let rows = bytes
         .per_region(10, &mut |regions| {
-            // Outside regions: not counted.
-            launch(&stream, &ffma, &mut x, (1, 32, 1000))?;
-            regions.within("launches", |_| {
-                shapes.iter().try_for_each(|shape| launch(&stream, &ffma, &mut x, *shape))?;
-                Ok::<_, CounterError>(())
-            })?;
-            regions.within("nothing", |_| Ok::<_, CounterError>(()))?;
-            regions.within("graph", |_| {
-                graph.launch()?;
-                graph.launch()?;
-                Ok::<_, CounterError>(())
-            })?;
+            regions.within("launch", |_| Ok::<_, CounterError>(launch(&stream, &ffma, &mut x, shape)?))?;
+            regions.within("graph", |_| Ok::<_, CounterError>(graph.launch()?))?;
             Ok(())
         })
         .unwrap();
-    let sum = 2 * 64 * 10 + 32 * 7;
-    let ffma_of = |index: usize| {
-        (&*rows[index].region, rows[index].launches.len(), rows[index].graphs, rows[index].counts[2])
-    };
-    assert_eq!(ffma_of(0), ("launches", 2, 0, sum));
-    assert_eq!(ffma_of(1), ("nothing", 0, 0, 0));
-    assert_eq!(ffma_of(2), ("graph", 0, 2, 2 * sum));
+    let l1 = bytes.metrics().iter().position(|metric| metric.starts_with("l1tex__t_bytes")).unwrap();
+    // Each thread reads and writes 4 bytes.
+    assert_eq!(rows[0].counts[l1], 132 * 1024 * 8, "{rows:?}");
+    assert_eq!(rows[1].counts[l1], rows[0].counts[l1], "{rows:?}");
+    assert_eq!(rows[1].graphs, 1);
+    drop(bytes);
+
+    let mut flops = session(&context, &[Preset::Flops]).unwrap();
+    let error = flops
+        .per_region(10, &mut |regions| {
+            Ok(regions.within("graph", |_| Ok::<_, CounterError>(graph.launch()?))?)
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::Graphs { graphs: 1 }), "{error}");
+    still_counts(&mut flops, &context, &stream);
 }
 
 #[test]
@@ -224,6 +251,45 @@ fn a_session_survives_errors_of_the_work() {
     }));
     assert!(panicked.is_err());
     still_counts(&mut session, &context, &stream);
+}
+
+#[test]
+fn the_limit_may_change_between_measurements() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    for count in [2_u32, 3, 40, 400, 399, 1, 1000] {
+        let rows = session
+            .per_launch(count as usize, &mut |_| {
+                (0..count).try_for_each(|_| launch(&stream, &ffma, &mut x, (1, 32, 2)))?;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rows.len(), count as usize);
+        assert!(rows.iter().all(|row| row.counts == [0, 0, 64]));
+    }
+}
+
+#[test]
+fn several_gpus_count_at_the_same_time() {
+    let Some((first, _guard)) = gpu() else { return };
+    let second = match Context::new(1) {
+        Ok(context) => context,
+        Err(error) => return crate::skip("second gpu", &error).unwrap_or_default(),
+    };
+    thread::scope(|scope| {
+        for context in [&first, &second] {
+            scope.spawn(move || {
+                let Some(mut session) = session(context, &[Preset::Flops]) else { return };
+                let stream = context.stream().unwrap();
+                for _ in 0..20 {
+                    still_counts(&mut session, context, &stream);
+                }
+            });
+        }
+    });
 }
 
 #[test]
