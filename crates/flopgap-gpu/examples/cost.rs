@@ -10,8 +10,10 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
 use flopgap_gpu::{Buffer, Context, Kernel, LaunchConfig, PushKernelArg as _, Stream};
 
-/// Each figure is the median of so many runs.
-const RUNS: usize = 15;
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Each figure is the mean of so many measurements: an even number, since every second one of CUPTI is slow.
+const RUNS: u32 = 20;
 
 fn main() -> ExitCode {
     match run() {
@@ -23,12 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn launch(
-    stream: &Stream,
-    kernel: &Kernel,
-    x: &mut Buffer<f32>,
-    count: usize,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn launch(stream: &Stream, kernel: &Kernel, x: &mut Buffer<f32>, count: usize) -> Result<(), Failure> {
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
     for _ in 0..count {
         let mut launch = stream.launch_builder(kernel);
@@ -39,12 +36,18 @@ fn launch(
     Ok(())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+/// The mean time of `RUNS` calls after two that warm up, in microseconds.
+fn microseconds(mut measured: impl FnMut() -> Result<Duration, Failure>) -> Result<f64, Failure> {
+    measured()?;
+    measured()?;
+    let mut sum = Duration::ZERO;
+    for _ in 0..RUNS {
+        sum += measured()?;
+    }
+    Ok(sum.as_secs_f64() * 1e6 / f64::from(RUNS))
 }
 
-fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
+fn run() -> Result<(), Failure> {
     let begin = Instant::now();
     let gpu = Context::new(0)?;
     println!("open the GPU: {:.1?}", begin.elapsed());
@@ -58,34 +61,32 @@ fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
     let begin = Instant::now();
     let chip = Chip::of(&gpu)?;
     println!("ask the chip: {:.1?}", begin.elapsed());
-    for (label, presets) in [
+    let sets = [
         ("flops", &[Preset::Flops][..]),
         ("bytes", &[Preset::Bytes]),
-        ("flops+time", &[Preset::Flops, Preset::Time]),
-    ] {
+        ("flops + time", &[Preset::Flops, Preset::Time]),
+    ];
+    for (label, presets) in sets {
         let metrics: Vec<String> = presets.iter().flat_map(|preset| chip.preset(*preset)).collect();
         let begin = Instant::now();
         let mut session = CounterSession::on_chip(&gpu, &chip, &metrics)?;
+        let opened = begin.elapsed();
         println!(
-            "{label}: {} metrics, {} pass(es), session opened in {:.1?}",
+            "{label}: {} metrics, {} pass(es), session opened in {opened:.1?}",
             metrics.len(),
-            session.passes(),
-            begin.elapsed()
+            session.passes()
         );
-        println!(
-            "{:>9} {:>14} {:>14} {:>14} {:>16}",
-            "launches", "plain us each", "launch us each", "region us all", "(decode us each)"
-        );
-        for count in [1, 10, 100, 1000] {
-            let (mut plain, mut each, mut decode, mut region) =
-                (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..RUNS {
+        println!("launches  us a launch: plain  counted, work  counted, all   us: one region of all");
+        for count in [1, 10, 64, 250] {
+            let plain = microseconds(|| {
                 let begin = Instant::now();
                 launch(&stream, &kernel, &mut x, count)?;
                 gpu.synchronize()?;
-                plain.push(begin.elapsed());
+                Ok(begin.elapsed())
+            })?;
+            let mut inside = Duration::ZERO;
+            let counted = microseconds(|| {
                 let begin = Instant::now();
-                let mut inside = Duration::ZERO;
                 let rows = session.per_launch(count, &mut |_| {
                     let begin = Instant::now();
                     launch(&stream, &kernel, &mut x, count)?;
@@ -93,21 +94,22 @@ fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
                     Ok(())
                 })?;
                 assert_eq!(rows.len(), count);
-                decode.push(begin.elapsed().saturating_sub(inside));
-                each.push(inside);
+                Ok(begin.elapsed())
+            })?;
+            let work = inside.as_secs_f64() * 1e6 / f64::from(RUNS + 2);
+            let region = microseconds(|| {
                 let begin = Instant::now();
                 session.per_region(1, &mut |regions| {
                     regions.within("all", |_| launch(&stream, &kernel, &mut x, count))
                 })?;
-                region.push(begin.elapsed());
-            }
-            let per = |times: Vec<Duration>| median(times).as_secs_f64() * 1e6 / count as f64;
+                Ok(begin.elapsed())
+            })?;
+            let each = |total: f64| total / count as f64;
             println!(
-                "{count:>9} {:>14.2} {:>14.2} {:>14.1} {:>16.2}",
-                per(plain),
-                per(each),
-                median(region).as_secs_f64() * 1e6,
-                per(decode)
+                "{count:>8} {:>19.1} {:>14.1} {:>13.1} {region:>21.0}",
+                each(plain),
+                each(work),
+                each(counted)
             );
         }
     }

@@ -62,7 +62,7 @@ impl Chip {
             pPriv: null_mut(),
         };
         // SAFETY: filled as `cupti_profiler_target.h` says.
-        unsafe { cupti.call("cuptiProfilerInitialize", cupti.initialize, &mut initialize) }?;
+        unsafe { cupti.call_alone("cuptiProfilerInitialize", cupti.initialize, &mut initialize) }?;
 
         let mut chip = sys::CUpti_Device_GetChipName_Params {
             structSize: sys::Device_GetChipName_Params_STRUCT_SIZE as usize,
@@ -71,7 +71,7 @@ impl Chip {
             pChipName: null(),
         };
         // SAFETY: as above.
-        unsafe { cupti.call("cuptiDeviceGetChipName", cupti.chip_name, &mut chip) }?;
+        unsafe { cupti.call_alone("cuptiDeviceGetChipName", cupti.chip_name, &mut chip) }?;
         // SAFETY: after success, a C string that CUPTI owns, or null.
         let name = unsafe { copy_c_string(chip.pChipName) }.unwrap_or_default();
 
@@ -85,11 +85,11 @@ impl Chip {
         };
         let function = "cuptiProfilerGetCounterAvailability";
         // SAFETY: a null image asks for its size.
-        unsafe { cupti.call(function, cupti.availability, &mut availability) }?;
+        unsafe { cupti.call_alone(function, cupti.availability, &mut availability) }?;
         let mut image = vec![0_u8; availability.counterAvailabilityImageSize];
         availability.pCounterAvailabilityImage = image.as_mut_ptr();
         // SAFETY: the image has the size that the call before said.
-        unsafe { cupti.call(function, cupti.availability, &mut availability) }?;
+        unsafe { cupti.call_alone(function, cupti.availability, &mut availability) }?;
         Self::open(name, Some(image))
     }
 
@@ -261,8 +261,9 @@ impl Host {
             pHostObject: null_mut(),
         };
         // SAFETY: filled as `cupti_profiler_host.h` says; name and image live until the call returns.
-        let made =
-            unsafe { cupti.call("cuptiProfilerHostInitialize", cupti.host_initialize, &mut initialize) };
+        let made = unsafe {
+            cupti.call_alone("cuptiProfilerHostInitialize", cupti.host_initialize, &mut initialize)
+        };
         match (made, NonNull::new(initialize.pHostObject)) {
             (Ok(()), Some(object)) => Ok(Host { cupti, object }),
             (Ok(()), None)
@@ -284,7 +285,9 @@ impl Host {
             numMetrics: 0,
         };
         // SAFETY: filled as the header says; the object is alive.
-        unsafe { self.cupti.call("cuptiProfilerHostGetBaseMetrics", self.cupti.base_metrics, &mut list) }?;
+        unsafe {
+            self.cupti.call_alone("cuptiProfilerHostGetBaseMetrics", self.cupti.base_metrics, &mut list)
+        }?;
         let mut names = Vec::with_capacity(list.numMetrics);
         if !list.ppMetricNames.is_null() {
             for index in 0..list.numMetrics {
@@ -307,7 +310,9 @@ impl Host {
             numMetrics: pointers.len(),
         };
         // SAFETY: names and pointers live until the call returns.
-        unsafe { self.cupti.call("cuptiProfilerHostConfigAddMetrics", self.cupti.add_metrics, &mut add) }?;
+        unsafe {
+            self.cupti.call_alone("cuptiProfilerHostConfigAddMetrics", self.cupti.add_metrics, &mut add)
+        }?;
         let mut size = sys::CUpti_Profiler_Host_GetConfigImageSize_Params {
             structSize: sys::Profiler_Host_GetConfigImageSize_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
@@ -315,7 +320,9 @@ impl Host {
             configImageSize: 0,
         };
         // SAFETY: the object is alive.
-        unsafe { self.cupti.call("cuptiProfilerHostGetConfigImageSize", self.cupti.config_size, &mut size) }?;
+        unsafe {
+            self.cupti.call_alone("cuptiProfilerHostGetConfigImageSize", self.cupti.config_size, &mut size)
+        }?;
         let mut config = vec![0_u8; size.configImageSize];
         let mut image = sys::CUpti_Profiler_Host_GetConfigImage_Params {
             structSize: sys::Profiler_Host_GetConfigImage_Params_STRUCT_SIZE as usize,
@@ -325,7 +332,9 @@ impl Host {
             pConfigImage: config.as_mut_ptr(),
         };
         // SAFETY: the image has the size that the call before said.
-        unsafe { self.cupti.call("cuptiProfilerHostGetConfigImage", self.cupti.config_image, &mut image) }?;
+        unsafe {
+            self.cupti.call_alone("cuptiProfilerHostGetConfigImage", self.cupti.config_image, &mut image)
+        }?;
         Ok(config)
     }
 
@@ -339,7 +348,7 @@ impl Host {
             numOfPasses: 0,
         };
         // SAFETY: the image lives until the call returns.
-        unsafe { self.cupti.call("cuptiProfilerHostGetNumOfPasses", self.cupti.passes, &mut passes) }?;
+        unsafe { self.cupti.call_alone("cuptiProfilerHostGetNumOfPasses", self.cupti.passes, &mut passes) }?;
         Ok(passes.numOfPasses)
     }
 }
@@ -352,6 +361,8 @@ impl Drop for Host {
             pHostObject: self.object.as_ptr(),
         };
         // SAFETY: the object is alive and is not used again. Nothing can be done about an error here.
-        let _ = unsafe { (self.cupti.host_deinitialize)(&raw mut end) };
+        let _ = unsafe {
+            self.cupti.call_alone("cuptiProfilerHostDeinitialize", self.cupti.host_deinitialize, &mut end)
+        };
     }
 }

@@ -5,7 +5,7 @@
 //! than the Rust struct where the last member is padded.
 
 use std::ffi::{c_char, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::cupti::sys;
 
@@ -26,6 +26,9 @@ pub(super) const SUCCESS: u32 = 0;
 
 /// `CUPTI_ERROR_{MIG,SLI,WSL}_DEVICE_NOT_SUPPORTED`.
 const NOT_SUPPORTED_SINCE_13: [u32; 3] = [43, 44, 45];
+
+/// Held during [`Cupti::call_alone`].
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The functions.
 #[derive(Debug)]
@@ -121,6 +124,21 @@ impl Cupti {
         // SAFETY: the caller's promise.
         let code = unsafe { call(std::ptr::from_mut(params)) };
         self.check(function, code)
+    }
+
+    /// [`Cupti::call`] for the functions that plan: they are not safe to call from two threads (CUPTI 13.0 fails with an unknown error).
+    ///
+    /// # Safety
+    /// As [`Cupti::call`].
+    pub(super) unsafe fn call_alone<P>(
+        &self,
+        function: &'static str,
+        call: Call<P>,
+        params: &mut P,
+    ) -> Result<(), CounterError> {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's promise.
+        unsafe { self.call(function, call, params) }
     }
 
     /// Makes an error of CUPTI typed.

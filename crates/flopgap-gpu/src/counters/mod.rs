@@ -6,6 +6,12 @@
 //! restores all memory around every launch.
 //!
 //! Names of metrics are those of Nsight Compute, and so are the counts: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`.
+//!
+//! # What it costs
+//!
+//! CUPTI 13.0 takes time for every row that a measurement has *room* for, not only for those that it fills, and 0.2 s to begin with other room or
+//! to change between launches and regions. So give the number of launches as the limit if it is known, and do not alternate between
+//! [`per_launch`](CounterSource::per_launch) and [`per_region`](CounterSource::per_region) in a loop. The crate's README has figures.
 
 mod chip;
 mod cupti;
@@ -35,8 +41,8 @@ pub trait CounterSource {
 
     /// Runs `work` and returns the counts of every launch, in order. Launches run one after the other, each alone.
     ///
-    /// `limit` is the number of launches that there is room for; memory is kept for the next call. Regions that `work` enters
-    /// name the launches in them, and may be nested.
+    /// `limit` is the number of launches that there is room for. Room is kept for the next call and costs time, so it should be what is
+    /// needed and not much more. Regions that `work` enters name the launches in them, and may be nested.
     ///
     /// # Errors
     /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that cannot be told apart, because they came

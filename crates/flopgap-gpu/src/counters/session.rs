@@ -387,7 +387,7 @@ impl RangeProfiler {
         context: &Context,
     ) -> Result<(), CounterError> {
         let limit = limit.max(1);
-        // All of the room is cleared for every measurement, so there should not be much more than is needed.
+        // Every measurement pays for all of the room, and a change of it for a new object: neither too much nor changed without need.
         let fits = (limit..=limit.saturating_mul(2)).contains(&self.room);
         if !fits || !self.clean || self.mode != Some(mode) {
             if self.mode.take().is_some() {
@@ -459,7 +459,9 @@ impl RangeProfiler {
             counterDataSize: 0,
         };
         // SAFETY: the object is alive; the names live until the call returns.
-        unsafe { self.cupti.call("cuptiRangeProfilerGetCounterDataSize", self.cupti.data_size, &mut size) }?;
+        unsafe {
+            self.cupti.call_alone("cuptiRangeProfilerGetCounterDataSize", self.cupti.data_size, &mut size)
+        }?;
         Ok(size.counterDataSize)
     }
 
@@ -598,7 +600,7 @@ fn enable(
         pRangeProfilerObject: null_mut(),
     };
     // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the profiler in `CounterSession`.
-    unsafe { cupti.call("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
+    unsafe { cupti.call_alone("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
     Ok(enable.pRangeProfilerObject)
 }
 
@@ -609,7 +611,7 @@ fn disable(cupti: &'static Cupti, object: *mut sys::CUpti_RangeProfiler_Object) 
         pRangeProfilerObject: object,
     };
     // SAFETY: the object is alive (or null, which CUPTI refuses), and the callers do not use it again.
-    unsafe { cupti.call("cuptiRangeProfilerDisable", cupti.disable, &mut disable) }
+    unsafe { cupti.call_alone("cuptiRangeProfilerDisable", cupti.disable, &mut disable) }
 }
 
 #[cfg(test)]
