@@ -8,7 +8,6 @@ use std::ffi::{CString, c_int};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::RwLock;
 
 use cudarc::nvrtc::{result, sys};
 
@@ -75,7 +74,8 @@ impl Binary {
         &self.image
     }
 
-    /// What the compiler said: warnings, and with the option `--ptxas-options=-v` registers and spills of every kernel.
+    /// What the compiler said: warnings, and with the option `--ptxas-options=-v` registers and spills of every kernel. NVRTC 13.0 leaves
+    /// these out once the process works on a GPU.
     pub fn log(&self) -> &str {
         &self.log
     }
@@ -311,9 +311,6 @@ impl Program {
     }
 }
 
-/// Compilations with options for ptxas hold it alone, others share it.
-static VERBOSE: RwLock<()> = RwLock::new(());
-
 fn run_nvrtc(
     name: &str,
     source: &str,
@@ -332,13 +329,6 @@ fn run_nvrtc(
     let target = format!("--gpu-architecture={architecture}");
     let mut all = vec![target.as_str()];
     all.extend_from_slice(options);
-    // NVRTC 13.0 loses what `--ptxas-options=-v` prints when two threads compile at once.
-    let (_alone, _together);
-    if options.iter().any(|option| option.contains("ptxas-options")) {
-        _alone = VERBOSE.write();
-    } else {
-        _together = VERBOSE.read();
-    }
     // SAFETY: the program is alive; `c_source` and `c_name` outlive it, as it is dropped before them.
     let compiled = unsafe { result::compile_program(program.0, &all) };
     let log = program.log();

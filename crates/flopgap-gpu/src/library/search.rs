@@ -12,7 +12,7 @@ use super::{Library, LibraryError, Loaded};
 /// 1. next to the executable, and in `lib` beside its folder;
 /// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest first), with `lib64`,
 ///    `extras/CUPTI/lib64` and `targets/*/lib`;
-/// 3. the `nvidia` packages of `PyPI` (`site-packages/nvidia/*/lib`) of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the user and the system;
+/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the user and the system;
 /// 4. `$CONDA_PREFIX/lib`.
 ///
 /// Only folders that exist are returned.

@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::table::{Column, Unit, Value};
 use crate::Summary;
+use crate::stats::Values;
 
 /// Values by key.
 #[derive(Debug)]
-pub(crate) struct Groups<K>(FxHashMap<K, Vec<i64>>);
+pub(crate) struct Groups<K>(FxHashMap<K, Values>);
 
 impl<K> Default for Groups<K> {
     fn default() -> Self {
@@ -20,7 +21,7 @@ impl<K> Default for Groups<K> {
 
 impl<K: Hash + Eq + Ord> Groups<K> {
     pub(crate) fn add(&mut self, key: K, value: i64) {
-        self.0.entry(key).or_default().push(value);
+        self.0.entry(key).or_default().add(value);
     }
 
     /// The values under new keys: those whose keys become equal are put together.
@@ -28,37 +29,32 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         self,
         mut key: impl FnMut(K) -> Result<L, E>,
     ) -> Result<Groups<L>, E> {
-        let mut merged: FxHashMap<L, Vec<i64>> = FxHashMap::default();
+        let mut merged: FxHashMap<L, Values> = FxHashMap::default();
         for (old, values) in self.0 {
-            let known = merged.entry(key(old)?).or_default();
-            if known.is_empty() {
-                *known = values;
-            } else {
-                known.extend(values);
-            }
+            merged.entry(key(old)?).or_default().extend(values);
         }
         Ok(Groups(merged))
     }
 
-    /// Adds all values of other groups.
-    pub(super) fn extend(&mut self, other: Groups<K>) {
-        for (key, values) in other.0 {
-            self.0.entry(key).or_default().extend(values);
-        }
-    }
-
-    /// The statistics of each group: largest total first, then fewer values, then by key.
+    /// The statistics of each group: largest total first, then by key.
     pub(crate) fn summaries(self) -> Vec<(K, Summary)> {
-        let summaries = self.0.into_iter().filter_map(|(key, mut values)| {
-            let summary = Summary::of(&mut values)?;
-            Some((key, summary))
-        });
+        let summaries = self.0.into_iter().filter_map(|(key, values)| Some((key, values.summary()?)));
         let mut summaries: Vec<(K, Summary)> = summaries.collect();
-        summaries.sort_unstable_by(|(key, one), (other_key, other)| {
-            (Reverse(one.total), one.count, key).cmp(&(Reverse(other.total), other.count, other_key))
-        });
+        largest_first(&mut summaries);
         summaries
     }
+}
+
+/// Sorts by total, largest first, then by key.
+pub(super) fn largest_first<K: Ord>(summaries: &mut [(K, Summary)]) {
+    summaries.sort_unstable_by(|(key, one), (other_key, other)| {
+        (Reverse(one.total), key).cmp(&(Reverse(other.total), other_key))
+    });
+}
+
+/// Puts those with fewer values first among equal totals of what is sorted by [`largest_first`].
+pub(super) fn fewest_first<K>(summaries: &mut [(K, Summary)]) {
+    summaries.sort_by_key(|(_, summary)| (Reverse(summary.total), summary.count));
 }
 
 /// The sum of all totals.

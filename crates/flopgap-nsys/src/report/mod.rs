@@ -7,7 +7,10 @@ mod group;
 mod memory;
 mod names;
 mod nvtx;
+mod options;
 mod projection;
+mod several;
+mod shared;
 mod summary;
 mod table;
 mod unified;
@@ -16,9 +19,11 @@ use std::fmt;
 use std::str::FromStr;
 
 pub(crate) use group::Groups;
+pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use crate::{Error, Trace};
+use shared::Shared;
 
 /// Which of a kernel's names a report shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +55,11 @@ macro_rules! kinds {
                 match self {
                     $(ReportKind::$kind => $name,)+
                 }
+            }
+
+            /// Whether it has a row for every event, not for every name: as many as the trace.
+            pub fn is_trace(self) -> bool {
+                self.name().ends_with("_trace")
             }
 
             /// Whether it shows kernels, so that `:base` and `:mangled` mean something.
@@ -188,26 +198,49 @@ impl Trace {
     /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the report needs
     /// ([`Error::is_absence`]); then nothing was written.
     pub fn report(&self, report: Report, sink: &mut dyn Sink) -> Result<(), Error> {
-        let names = report.names;
+        self.report_with(report, ReportOptions::default(), sink)
+    }
+
+    /// [`Trace::report`] with options that nsys does not have.
+    ///
+    /// # Errors
+    /// As [`Trace::report`].
+    pub fn report_with(
+        &self,
+        report: Report,
+        options: ReportOptions,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
+        self.make(report, options, &Shared::default(), sink)
+    }
+
+    fn make(
+        &self,
+        report: Report,
+        options: ReportOptions,
+        shared: &Shared,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
+        let (names, options) = (report.names, options.of(report));
         match report.kind {
-            ReportKind::CudaApiGpuSum => summary::gpu(self, names, true, sink),
+            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, names, true, sink),
             ReportKind::CudaApiSum => api::sum(self, sink),
             ReportKind::CudaApiTrace => api::trace(self, sink),
             ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
-            ReportKind::CudaGpuKernSum => summary::kernels(self, names, sink),
-            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, sink),
-            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, sink),
-            ReportKind::CudaGpuSum => summary::gpu(self, names, false, sink),
+            ReportKind::CudaGpuKernSum => summary::kernels(self, shared, names, sink),
+            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, shared, sink),
+            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
+            ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
-            ReportKind::NvtxGpuProjSum => projection::sum(self, sink),
-            ReportKind::NvtxGpuProjTrace => projection::trace(self, sink),
-            ReportKind::NvtxKernSum => projection::kernels(self, names, sink),
-            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, sink),
+            ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
+            ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
+            ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
+            ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
             ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
-            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, sink),
-            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, sink),
+            ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
+            ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
             ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
         }
