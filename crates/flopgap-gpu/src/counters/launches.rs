@@ -1,6 +1,7 @@
 //! Which kernels are launched, told by CUPTI's callbacks of the driver's functions.
 //!
-//! A process has one subscriber of callbacks, so it is shared by all sessions: the first subscribes, the last unsubscribes.
+//! One context is watched at a time: a process has one subscriber of callbacks, and with range profilers on two GPUs CUPTI 13.0 crashes, also
+//! where all calls are made one after the other.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -47,17 +48,18 @@ pub(super) struct Recording {
     pub(super) threads: Vec<ThreadId>,
 }
 
-#[derive(Default)]
+/// The context that is watched.
 struct Table {
-    /// By context, as its address. A handful at most.
-    contexts: Vec<(usize, Recording)>,
+    /// The context's address.
+    context: usize,
+    recording: Recording,
     /// Each name is allocated once.
     symbols: HashMap<Box<[u8]>, Arc<str>>,
 }
 
 impl Table {
-    fn recording(&mut self, context: usize) -> Option<&mut Recording> {
-        self.contexts.iter_mut().find(|(watched, _)| *watched == context).map(|(_, recording)| recording)
+    fn new(context: usize) -> Self {
+        Table { context, recording: Recording::default(), symbols: HashMap::new() }
     }
 
     fn symbol(&mut self, name: &[u8]) -> Arc<str> {
@@ -70,97 +72,77 @@ impl Table {
     }
 }
 
-/// What the callbacks write. Apart from the subscription, whose lock is held while CUPTI is called.
+/// What the callbacks write to. Never locked while CUPTI is called.
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
-/// The subscriber (an address) and how many watch with it.
-static SUBSCRIPTION: Mutex<Option<(usize, usize)>> = Mutex::new(None);
-
-fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn table() -> MutexGuard<'static, Option<Table>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Watches the launches of one context until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     cupti: &'static Cupti,
-    context: usize,
+    subscriber: Subscriber,
 }
 
 impl Watch {
+    /// Whether [`Watch::new`] would find that this process watches already.
+    pub(super) fn check_free() -> Result<(), CounterError> {
+        if table().is_some() { Err(busy()) } else { Ok(()) }
+    }
+
     /// Begins to watch.
     ///
     /// # Errors
-    /// [`CounterError::Busy`] when the context is watched already, or another tool of this process uses CUPTI.
+    /// [`CounterError::Busy`] when this process watches already, or another tool of it uses CUPTI.
     pub(super) fn new(cupti: &'static Cupti, context: driver::CUcontext) -> Result<Self, CounterError> {
-        let context = context as usize;
-        share_subscription(cupti)?;
-        let mut table = lock(&TABLE);
-        let table = table.get_or_insert_default();
-        if table.recording(context).is_some() {
-            // Somebody shares it, so this only counts down: CUPTI is not called while the table is locked.
-            leave_subscription(cupti);
-            let message = "this GPU has a session already".to_owned();
-            return Err(CounterError::Busy { function: "CounterSession::new", message });
+        {
+            let mut table = table();
+            if table.is_some() {
+                return Err(busy());
+            }
+            *table = Some(Table::new(context as usize));
         }
-        table.contexts.push((context, Recording::default()));
-        Ok(Watch { cupti, context })
+        match subscribe(cupti) {
+            Ok(subscriber) => Ok(Watch { cupti, subscriber }),
+            Err(error) => {
+                *table() = None;
+                Err(error)
+            }
+        }
     }
 
     /// How many launches were seen since the last [`Watch::take`].
+    #[expect(clippy::unused_self, reason = "who has no watch may not ask")]
     pub(super) fn launches(&self) -> usize {
-        lock(&TABLE)
-            .as_mut()
-            .and_then(|table| Some(table.recording(self.context)?.launches.len()))
-            .unwrap_or(0)
+        table().as_ref().map_or(0, |table| table.recording.launches.len())
     }
 
     /// How many graphs were launched since the last [`Watch::take`].
+    #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn graphs(&self) -> usize {
-        lock(&TABLE).as_mut().and_then(|table| Some(table.recording(self.context)?.graphs)).unwrap_or(0)
+        table().as_ref().map_or(0, |table| table.recording.graphs)
     }
 
     /// Hands out what was seen, and begins anew.
+    #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn take(&self) -> Recording {
-        lock(&TABLE)
-            .as_mut()
-            .and_then(|table| Some(std::mem::take(table.recording(self.context)?)))
-            .unwrap_or_default()
+        table().as_mut().map(|table| std::mem::take(&mut table.recording)).unwrap_or_default()
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(table) = lock(&TABLE).as_mut() {
-            table.contexts.retain(|(context, _)| *context != self.context);
-        }
-        leave_subscription(self.cupti);
+        // SAFETY: the subscriber is alive and is not used again. Nothing can be done about an error here.
+        let _ = unsafe { (self.cupti.unsubscribe)(self.subscriber) };
+        *table() = None;
     }
 }
 
-/// Subscribes, unless somebody of this process did so already.
-fn share_subscription(cupti: &'static Cupti) -> Result<(), CounterError> {
-    let mut subscription = lock(&SUBSCRIPTION);
-    if let Some((_, watchers)) = subscription.as_mut() {
-        *watchers += 1;
-    } else {
-        *subscription = Some((subscribe(cupti)? as usize, 1));
-    }
-    Ok(())
-}
-
-/// Ends the subscription if nobody else shares it.
-fn leave_subscription(cupti: &'static Cupti) {
-    let mut subscription = lock(&SUBSCRIPTION);
-    match subscription.as_mut() {
-        Some((_, watchers)) if *watchers > 1 => *watchers -= 1,
-        Some((subscriber, _)) => {
-            // SAFETY: the subscriber is alive and is not used again. Nothing can be done about an error here.
-            let _ = unsafe { (cupti.unsubscribe)(*subscriber as Subscriber) };
-            *subscription = None;
-        }
-        None => {}
-    }
+fn busy() -> CounterError {
+    let message = "this process has a session already".to_owned();
+    CounterError::Busy { function: "CounterSession::new", message }
 }
 
 fn subscribe(cupti: &'static Cupti) -> Result<Subscriber, CounterError> {
@@ -197,12 +179,8 @@ unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u
         // Nothing was launched.
         return;
     }
-    let mut table = lock(&TABLE);
-    let Some(table) = table.as_mut() else { return };
-    let context = data.context as usize;
-    if table.recording(context).is_none() {
-        return;
-    }
+    let mut table = table();
+    let Some(table) = table.as_mut().filter(|table| table.context == data.context as usize) else { return };
     let is_graph = callback == LAUNCH_GRAPH || callback == LAUNCH_GRAPH_PTSZ;
     let launch = if is_graph || data.functionParams.is_null() {
         None
@@ -218,7 +196,7 @@ unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u
         let symbol = table.symbol(name);
         shape.map(|(grid, block, shared_bytes)| Launch { symbol, grid, block, shared_bytes })
     };
-    let Some(recording) = table.recording(context) else { return };
+    let recording = &mut table.recording;
     recording.graphs += usize::from(is_graph);
     recording.launches.extend(launch);
     let thread = thread::current().id();
@@ -312,7 +290,7 @@ mod tests {
     #[test]
     fn launches_of_the_watched_context_are_recorded_once_they_succeeded() {
         const CONTEXT: usize = 0x1000;
-        lock(&TABLE).get_or_insert_default().contexts.push((CONTEXT, Recording::default()));
+        *table() = Some(Table::new(CONTEXT));
         let params = kernel_params([7, 8, 9]);
         let params: *const c_void = (&raw const params).cast();
         call(CONTEXT, LAUNCH_KERNEL, 0, params, c"_Z1kPf", false);
@@ -320,9 +298,7 @@ mod tests {
         call(CONTEXT, LAUNCH_KERNEL, 701, params, c"refused", true);
         call(0x2000, LAUNCH_KERNEL, 0, params, c"elsewhere", true);
         call(CONTEXT, LAUNCH_GRAPH, 0, std::ptr::null(), c"", true);
-        let mut table = lock(&TABLE);
-        let recording = std::mem::take(table.as_mut().unwrap().recording(CONTEXT).unwrap());
-        table.as_mut().unwrap().contexts.retain(|(context, _)| *context != CONTEXT);
+        let recording = table().take().unwrap().recording;
         assert_eq!(recording.graphs, 1);
         assert_eq!(recording.threads, [thread::current().id()]);
         let expected =

@@ -305,7 +305,7 @@ impl CounterError {
                  `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, then reload the driver",
             ),
             CounterError::Busy { .. } => Some(
-                "end what else reads counters on this GPU or watches this process: ncu, nsys, cuda-gdb, compute-sanitizer, \
+                "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, nsys, cuda-gdb, compute-sanitizer, \
                  DCGM (dcgmi profile --pause), PyTorch's profiler",
             ),
             CounterError::Graphs { .. } => {

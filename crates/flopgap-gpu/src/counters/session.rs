@@ -21,7 +21,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Counts what this process does on one GPU.
 ///
-/// A GPU has one session at a time; several GPUs can have one each, each driven from a thread of its own.
+/// A process has one session at a time, on one GPU: CUPTI 13.0 crashes with two. Count several GPUs from a process each.
 ///
 /// ```no_run
 /// use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
@@ -65,6 +65,8 @@ impl CounterSession {
     /// # Errors
     /// CUPTI missing, no permission to read counters, a metric that the chip does not have.
     pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
+        // Asked first: what the chip can count cannot be asked while something is counted.
+        Watch::check_free()?;
         Self::on_chip(context, &Chip::of(context)?, metrics)
     }
 
