@@ -305,8 +305,8 @@ impl CounterError {
                  `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, then reload the driver",
             ),
             CounterError::Busy { .. } => Some(
-                "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, nsys, cuda-gdb, compute-sanitizer, \
-                 DCGM (dcgmi profile --pause), PyTorch's profiler",
+                "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, \
+                 nsys, cuda-gdb, compute-sanitizer, DCGM (dcgmi profile --pause), PyTorch's profiler",
             ),
             CounterError::Graphs { .. } => {
                 Some("launch on a stream instead of a graph; bytes and time can be counted per region")
