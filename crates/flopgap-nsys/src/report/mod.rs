@@ -9,6 +9,7 @@ mod names;
 mod nvtx;
 mod options;
 mod projection;
+mod pushpop;
 mod several;
 mod shared;
 mod summary;
@@ -238,7 +239,7 @@ impl Trace {
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
             ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
             ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
-            ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
+            ReportKind::NvtxPushPopTrace => pushpop::trace(self, sink),
             ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
             ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
