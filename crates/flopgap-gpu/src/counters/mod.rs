@@ -17,6 +17,7 @@ mod chip;
 mod cupti;
 mod launches;
 mod preset;
+mod range;
 mod session;
 
 pub use chip::{Chip, MetricPlan};

@@ -2,13 +2,16 @@
 
 mod api;
 mod exec;
+mod exec_sum;
 mod gpu_trace;
 mod group;
 mod memory;
 mod names;
 mod nvtx;
+mod nvtx_kernels;
 mod options;
 mod projection;
+mod pushpop;
 mod several;
 mod shared;
 mod summary;
@@ -113,6 +116,10 @@ kinds! {
     OsrtSum = "osrt_sum", false;
     /// CPU page faults of unified memory by instruction.
     UmCpuPageFaultsSum = "um_cpu_page_faults_sum", false;
+    /// Migrations and page faults of unified memory by page, the fastest migrations first.
+    UmSum = "um_sum", false;
+    /// Migrations and page faults of unified memory in all.
+    UmTotalSum = "um_total_sum", false;
 }
 
 /// A report to make: what it is, and which kernel names it shows.
@@ -131,23 +138,32 @@ pub struct Report {
     pub kind: ReportKind,
     /// Which kernel names it shows.
     pub names: KernelName,
+    /// How many rows at most; nothing: all of them. Only `um_sum` has a limit (`:rows=N`, −1 for all), 10 as with nsys.
+    pub rows: Option<usize>,
 }
 
 impl Report {
     /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's order.
-    pub const DEFAULT: [Report; 7] = [
+    pub const DEFAULT: [Report; 9] = [
         Report::of(ReportKind::NvtxSum),
         Report::of(ReportKind::OsrtSum),
         Report::of(ReportKind::CudaApiSum),
         Report::of(ReportKind::CudaGpuKernSum),
         Report::of(ReportKind::CudaGpuMemTimeSum),
         Report::of(ReportKind::CudaGpuMemSizeSum),
+        Report::of(ReportKind::UmSum),
+        Report::of(ReportKind::UmTotalSum),
         Report::of(ReportKind::UmCpuPageFaultsSum),
     ];
 
     /// A report with demangled kernel names.
     pub const fn of(kind: ReportKind) -> Report {
-        Report { kind, names: KernelName::Demangled }
+        Report { kind, names: KernelName::Demangled, rows: Report::limit(kind) }
+    }
+
+    /// How many rows nsys shows at most.
+    const fn limit(kind: ReportKind) -> Option<usize> {
+        if matches!(kind, ReportKind::UmSum) { Some(10) } else { None }
     }
 }
 
@@ -158,7 +174,12 @@ impl fmt::Display for Report {
             KernelName::Demangled => "",
             KernelName::Base => ":base",
             KernelName::Mangled => ":mangled",
-        })
+        })?;
+        match self.rows {
+            rows if rows == Report::limit(self.kind) => Ok(()),
+            Some(rows) => write!(f, ":rows={rows}"),
+            None => f.write_str(":rows=-1"),
+        }
     }
 }
 
@@ -171,7 +192,8 @@ pub struct UnknownReport {
 
 fn known() -> String {
     let names: Vec<&str> = ReportKind::ALL.iter().map(|kind| kind.name()).collect();
-    format!("{} (those with kernels also with `:base` or `:mangled`)", names.join(", "))
+    let arguments = "those with kernels also with `:base` or `:mangled`, um_sum with `:rows=N`";
+    format!("{} ({arguments})", names.join(", "))
 }
 
 impl FromStr for Report {
@@ -179,15 +201,21 @@ impl FromStr for Report {
 
     fn from_str(text: &str) -> Result<Report, UnknownReport> {
         let unknown = || UnknownReport { text: text.to_owned() };
-        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
         let kind = *ReportKind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(unknown)?;
-        let names = match argument {
-            None => KernelName::Demangled,
-            Some("base") if kind.shows_kernels() => KernelName::Base,
-            Some("mangled") if kind.shows_kernels() => KernelName::Mangled,
-            Some(_) => return Err(unknown()),
-        };
-        Ok(Report { kind, names })
+        let mut report = Report::of(kind);
+        for argument in parts {
+            match argument.split_once('=') {
+                None if argument == "base" && kind.shows_kernels() => report.names = KernelName::Base,
+                None if argument == "mangled" && kind.shows_kernels() => report.names = KernelName::Mangled,
+                Some(("rows", rows)) if Report::limit(kind).is_some() => {
+                    report.rows = usize::try_from(rows.parse::<i64>().map_err(|_| unknown())?).ok();
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(report)
     }
 }
 
@@ -232,22 +260,25 @@ impl Trace {
             ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
             ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
-            ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
+            ReportKind::CudaKernExecSum => exec_sum::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
             ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
-            ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
+            ReportKind::NvtxKernSum => nvtx_kernels::kernels(self, names, options, sink),
             ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
-            ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
+            ReportKind::NvtxPushPopTrace => pushpop::trace(self, sink),
             ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
             ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
             ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
+            ReportKind::UmSum => unified::pages(self, report.rows, sink),
+            ReportKind::UmTotalSum => unified::totals(self, sink),
         }
     }
 
-    /// Runs the writing half of a report; its errors name this file.
+    /// Runs the writing half of a report, of which the trace is not to blame.
+    #[expect(clippy::unused_self, reason = "it is a part of making a report of this trace")]
     pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
-        body().map_err(|source| Error::Io { path: self.path().to_owned(), source })
+        body().map_err(|source| Error::Output { source })
     }
 }

@@ -78,6 +78,12 @@ impl From<i64> for Value {
     }
 }
 
+impl From<i128> for Value {
+    fn from(value: i128) -> Value {
+        Value::Int(value)
+    }
+}
+
 impl From<u64> for Value {
     fn from(value: u64) -> Value {
         Value::Int(value.into())
