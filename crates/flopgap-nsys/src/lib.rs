@@ -17,7 +17,6 @@ mod nesting;
 mod operations;
 mod pages;
 mod ranges;
-mod recording;
 mod report;
 mod round;
 mod row;
@@ -42,7 +41,6 @@ pub use model::{
 pub use names::{Name, Names};
 pub use operations::OperationTimes;
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
-pub use recording::Recording;
 pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
     UnknownReport, Value,

@@ -19,9 +19,6 @@ tables! {
     THREADS = "ThreadNames": "names of threads";
     GPUS = "TARGET_INFO_GPU": "GPUs";
     DEVICES = "TARGET_INFO_CUDA_DEVICE": "CUDA devices";
-    ANALYSIS = "ANALYSIS_DETAILS": "the time of the recording";
-    SESSION = "TARGET_INFO_SESSION_START_TIME": "the begin of the recording";
-    CAPTURE = "META_DATA_CAPTURE": "the options of the recording";
     OVERHEAD = "PROFILER_OVERHEAD": "overhead of the profiler";
     PROCESSES = "PROCESSES": "names of processes";
     CONTEXTS = "TARGET_INFO_CUDA_CONTEXT_INFO": "CUDA contexts";

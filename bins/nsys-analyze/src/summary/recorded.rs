@@ -1,7 +1,9 @@
 //! What was recorded.
 
+use std::collections::BTreeMap;
+
 use flopgap_cli::Failure;
-use flopgap_nsys::{GpuActivity, Report, ReportKind, ReportTable, Trace, Value};
+use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportTable, Trace, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
 
@@ -11,7 +13,7 @@ use crate::failure;
 
 /// Tool, machine, duration and counts.
 pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity]) -> Result<(), Failure> {
-    let recording = trace.recording().map_err(|error| failure(&error))?;
+    let recording = Recording::read(trace).map_err(|error| failure(&error))?;
     let mut facts = vec![("file".to_owned(), trace.path().display().to_string())];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
@@ -46,6 +48,48 @@ pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity
     page.heading("What was recorded");
     page.push(Block::Facts(facts));
     Ok(())
+}
+
+/// What a trace says about its recording; exports of different ages say different things.
+struct Recording {
+    /// The machine's GPUs by number, with their names.
+    gpus: Vec<(i64, String)>,
+    /// For how long nsys recorded, in nanoseconds.
+    duration: Option<i64>,
+    /// When it began, in UTC.
+    began: Option<String>,
+    /// The program that was recorded, with its arguments.
+    command: Option<String>,
+}
+
+impl Recording {
+    fn read(trace: &Trace) -> Result<Recording, Error> {
+        let session = trace.session()?;
+        let gpus = match trace.gpus() {
+            Err(error) if error.is_absence() => Vec::new(),
+            gpus => gpus?,
+        };
+        let gpus: BTreeMap<i64, String> =
+            gpus.into_iter().filter_map(|gpu| Some((gpu.id, gpu.name?.to_string()))).collect();
+        let mut words: BTreeMap<u32, String> = BTreeMap::new();
+        for entry in trace.capture_metadata()? {
+            let word = entry.name.strip_prefix("PROCESS_0:");
+            let place = word.and_then(|word| match word {
+                "COMMAND" => Some(0),
+                word => word.strip_prefix("ARGUMENT_")?.parse::<u32>().ok()?.checked_add(1),
+            });
+            if let (Some(place), Some(value)) = (place, entry.value) {
+                words.insert(place, value.to_string());
+            }
+        }
+        let command = words.contains_key(&0).then(|| words.into_values().collect::<Vec<_>>().join(" "));
+        Ok(Recording {
+            gpus: gpus.into_iter().collect(),
+            duration: session.span.and_then(|(start, stop)| stop.checked_sub(start)),
+            began: session.utc.map(|utc| utc.to_string()),
+            command,
+        })
+    }
 }
 
 /// How many calls `cuda_api_sum` counts.

@@ -105,7 +105,8 @@ fn every_answer_agrees_with_nsys() {
         (&facts["GPU"], &facts["exported by nsys"]),
         (&"NVIDIA H200 (0)".into(), &"2025.3.2.0".into())
     );
-    assert_eq!(facts["NVTX ranges"], "150");
+    assert_eq!((&facts["NVTX ranges"], &facts["recorded for"]), (&"150".into(), &"9.578 s".into()));
+    assert_eq!(facts["program"], "python3 lm.py --mode forward --steps 2 --warmup 1");
 }
 
 #[test]

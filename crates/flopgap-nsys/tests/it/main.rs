@@ -5,7 +5,6 @@ mod export;
 mod filters;
 mod golden;
 mod projection;
-mod recording;
 mod records;
 mod robust;
 mod support;
