@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nesting::{Owners, Stretch, Threads};
 use crate::tables::NVTX;
 use crate::trace::{Tally, need, want};
-use crate::{Error, GlobalId, Name, Names, Trace};
+use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +17,15 @@ pub enum RangeStyle {
 }
 
 impl RangeStyle {
+    /// The style of the range that an event of this type is; nothing for other events.
+    pub(crate) fn of_event(kind: i64) -> Option<RangeStyle> {
+        match kind {
+            kind if PUSH_POP.contains(&kind) => Some(RangeStyle::PushPop),
+            kind if START_END.contains(&kind) => Some(RangeStyle::StartEnd),
+            _ => None,
+        }
+    }
+
     /// As nsys spells it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,20 +69,40 @@ pub struct NvtxRanges {
     pub last_push_pop: i64,
 }
 
+/// The ranges that can own GPU work and what reports need of them, in half the memory of [`NvtxRanges`].
+#[derive(Debug)]
+pub(crate) struct RangeTable {
+    /// All ranges by their place in the file.
+    pub(crate) owners: Owners,
+    /// The name of each range.
+    pub(crate) names: Vec<Name>,
+    /// How each was marked.
+    pub(crate) styles: Vec<RangeStyle>,
+    /// The texts of the names.
+    pub(crate) texts: Names,
+}
+
 /// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
 #[derive(Debug)]
 pub(crate) struct NvtxNames {
     /// The texts of ranges and domains, and the names of ranges that were asked for.
     pub(crate) names: Names,
+    by_id: FxHashMap<i64, Name>,
     domains: FxHashMap<(GlobalId, i64), Name>,
     full: FxHashMap<(Option<Name>, Name), Name>,
     /// As in [`NvtxRanges`].
     pub(crate) last_event: i64,
     last_range: i64,
-    last_push_pop: i64,
+    pub(crate) last_push_pop: i64,
 }
 
 impl NvtxNames {
+    /// The name of the text of a row that was read before, which is a registered string or its own.
+    pub(crate) fn known(&mut self, id: Option<i64>, text: Option<&str>) -> Name {
+        let registered = id.and_then(|id| self.by_id.get(&id).copied());
+        registered.unwrap_or_else(|| self.names.intern(text.unwrap_or_default()))
+    }
+
     /// The name with its domain of a range of which `text` is the text.
     pub(crate) fn full(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
         let domain = self.domains.get(&(process, domain)).copied();
@@ -110,6 +140,40 @@ impl Trace {
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
     }
 
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places; on request under folded names.
+    pub(crate) fn range_table(&self, fold_names: bool) -> Result<RangeTable, Error> {
+        let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
+        let mut open = Vec::new();
+        let mut threads = Threads::default();
+        // Few names stand for many ranges: what each is called is found out once for each.
+        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
+        let mut read = self.nvtx_rows(|range, domain| {
+            if range.end.is_none() {
+                open.push(stretches.len());
+            }
+            if !range.crosses_threads {
+                threads.add(range.thread, stretches.len());
+            }
+            stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
+            let next = Name::at(provisional.len());
+            names.push(*provisional.entry((range.thread.process(), domain, range.name)).or_insert(next));
+            styles.push(range.style);
+        })?;
+        for range in open {
+            stretches[range].end = read.last_range;
+        }
+        let mut full = vec![Name::at(0); provisional.len()];
+        for ((process, domain, text), name) in provisional {
+            let whole = read.full(process, domain, text);
+            let folded = fold_names.then(|| fold_name(read.names.text(whole)).into_owned());
+            full[name.index()] = folded.map_or(whole, |folded| read.names.intern(&folded));
+        }
+        for name in &mut names {
+            *name = full[name.index()];
+        }
+        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, texts: read.names })
+    }
+
     /// Calls `visit` with every NVTX range, named by its text alone, and its domain, in the order of the file.
     pub(crate) fn nvtx_rows(&self, mut visit: impl FnMut(NvtxRange, i64)) -> Result<NvtxNames, Error> {
         let columns = [
@@ -133,10 +197,11 @@ impl Trace {
             let last = end.map_or(start, |end| end.max(start));
             last_event = last_event.max(last);
             let style = match kind {
-                kind if PUSH_POP.contains(&kind) => RangeStyle::PushPop,
-                kind if START_END.contains(&kind) => RangeStyle::StartEnd,
                 DOMAIN => RangeStyle::PushPop,
-                _ => return Some(()),
+                kind => match RangeStyle::of_event(kind) {
+                    Some(style) => style,
+                    None => return Some(()),
+                },
             };
             let name = match row.int(4) {
                 Some(id) => match by_id.get(&id) {
@@ -178,6 +243,6 @@ impl Trace {
             return Err(error);
         }
         let full = FxHashMap::default();
-        Ok(NvtxNames { names, domains, full, last_event, last_range, last_push_pop })
+        Ok(NvtxNames { names, by_id, domains, full, last_event, last_range, last_push_pop })
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn section(
     rows.retain(|row| !row.intervals.is_empty());
     let title = match steps {
         Some((pass, _)) => format!(
-            "The last {} of {}, timed from their beginning",
+            "The last {} of `{}`, timed from their beginning",
             pass.instances.len().min(STEPS),
             pass.name
         ),
