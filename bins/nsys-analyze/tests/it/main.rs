@@ -159,7 +159,9 @@ fn exit_codes_of_bad_input() {
     let refused = run(&["stats", recording.to_str().unwrap()]);
     assert_eq!(refused.code, 1);
     assert!(
-        refused.stderr.contains("hint: export it first: `nsys export --type sqlite"),
+        refused.stderr.contains(
+            "hint: add --export where nsys is installed, or export it first: `nsys export --type sqlite"
+        ),
         "{}",
         refused.stderr
     );
