@@ -177,6 +177,7 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
         // Beyond the last stage, what is loaded is zero or of another block, and is not used.
         load_a(stage + 1);
         load_b(stage + 1);
+        __syncwarp();  // No arithmetic before the loads are on the way.
 #pragma unroll
         for (int step = 0; step < STEP; ++step) {
             const float *a = shared.tiles.a[half][group * STEP + step], *b = shared.tiles.b[half][group * STEP + step];
