@@ -113,7 +113,13 @@ impl Hierarchy {
             ids.push(id(at));
             next = self.parent(at);
         }
-        ids.iter().rev().fold(String::new(), |path, id| path + ":" + &id.to_string())
+        let mut path = String::new();
+        let mut digits = itoa::Buffer::new();
+        for id in ids.iter().rev() {
+            path.push(':');
+            path.push_str(digits.format(*id));
+        }
+        path
     }
 }
 
@@ -121,17 +127,23 @@ impl Hierarchy {
 ///
 /// Of two, the one that ends later is also the longer one: one that ends later and is no longer contains whatever the other
 /// contains from here on, and takes its place. So the first that ends late enough is the tightest, however many are open.
-#[derive(Default)]
-struct Open(BTreeMap<i64, (u64, usize)>);
+#[derive(Debug)]
+pub(crate) struct Open<T>(BTreeMap<i64, (u64, T)>);
 
-impl Open {
+impl<T> Default for Open<T> {
+    fn default() -> Open<T> {
+        Open(BTreeMap::new())
+    }
+}
+
+impl<T: Copy> Open<T> {
     /// The shortest span that contains this one, among equals the last entered.
-    fn tightest(&self, span: Stretch) -> Option<usize> {
+    pub(crate) fn tightest(&self, span: Stretch) -> Option<T> {
         self.0.range(span.end.max(span.start)..).next().map(|(_, (_, at))| *at)
     }
 
     /// Enters a span, which starts no earlier than those before it, and leaves those that ended before its start.
-    fn enter(&mut self, at: usize, span: Stretch) {
+    pub(crate) fn enter(&mut self, at: T, span: Stretch) {
         while self.0.first_key_value().is_some_and(|(end, _)| *end < span.start) {
             self.0.pop_first();
         }
@@ -139,7 +151,9 @@ impl Open {
             return;
         }
         let length = span.end.abs_diff(span.start);
-        while let Some((&end, _)) = self.0.range(..=span.end).next_back().filter(|(_, (other, _))| *other >= length) {
+        while let Some((&end, _)) =
+            self.0.range(..=span.end).next_back().filter(|(_, (other, _))| *other >= length)
+        {
             self.0.remove(&end);
         }
         self.0.insert(span.end, (length, at));
