@@ -29,6 +29,13 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// The arguments of `analyze RUN` without options, or with `--no-plots`.
+    pub(crate) fn of_run(run: &Path, no_plots: bool) -> Arguments {
+        Arguments { run: run.to_owned(), no_plots, format: FormatArg::default(), output: None }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let progress = OnceLock::new();
     let analysis = flopgap_sweep::analyze(&arguments.run, |_done, all| {

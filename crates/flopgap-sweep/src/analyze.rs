@@ -10,7 +10,8 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phases, Recording};
 use rayon::prelude::*;
 
-use crate::{Config, Manifest, RawFiles, RunError, Stage};
+use crate::journal::{self, Entry, read_journal};
+use crate::{Config, Manifest, RawFiles, Record, RunError, Stage, raw};
 
 /// What is wrong with one configuration or one file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +69,11 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
 
     let mut stages = files.configs;
     if let Some(manifest) = &manifest {
-        for config in manifest.grid.configs() {
+        for config in manifest.plan() {
             stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
         }
     }
+    let journaled = Journaled::read(run)?;
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
@@ -84,15 +86,20 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         })
         .collect();
 
-    let mut analysis =
-        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
-    for ((config, _), result) in work.iter().zip(results) {
+    let (configs, problems, warnings) = (BTreeMap::new(), Vec::new(), journaled.warnings);
+    let mut analysis = RunAnalysis { manifest, configs, problems, warnings };
+    for ((config, stages), result) in work.iter().zip(results) {
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
         match result {
             Ok((one, warnings)) => {
                 let all = warnings.into_iter().chain(one.warnings.iter().cloned());
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
+            }
+            Err(_) if stages.is_empty() && journaled.any => {
+                let reason = journaled.reasons.get(config).cloned();
+                let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
+                analysis.problems.push(problem(reason, None));
             }
             Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
         }
@@ -103,6 +110,37 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         hint: None,
     }));
     Ok(analysis)
+}
+
+/// What the journals of a run say about configurations that have no record.
+#[derive(Default)]
+struct Journaled {
+    /// Whether there are journals: the run was recorded by this program.
+    any: bool,
+    /// The last word on each configuration that was skipped or failed.
+    reasons: BTreeMap<Config, String>,
+    warnings: Vec<Problem>,
+}
+
+impl Journaled {
+    fn read(run: &Path) -> Result<Journaled, RunError> {
+        let mut journaled = Journaled::default();
+        for (path, _) in journal::list(run)? {
+            journaled.any = true;
+            let contents = read_journal(&path)?;
+            journaled.warnings.extend(contents.damaged.iter().map(|line| Problem {
+                config: None,
+                message: format!("{}:{line}: the line is damaged and ignored", path.display()),
+                hint: None,
+            }));
+            for entry in contents.entries {
+                if let Entry::Skipped { config, reason } | Entry::Failed { config, reason } = entry {
+                    journaled.reasons.insert(config, reason);
+                }
+            }
+        }
+        Ok(journaled)
+    }
 }
 
 /// Why one configuration has no analysis.
@@ -121,6 +159,15 @@ type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
 fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
+    if let Some(path) = stages.get(&Stage::Whole).filter(|path| raw::is_record(path)) {
+        let failure = |error: &dyn fmt::Display| Failure { message: error.to_string(), hint: None };
+        let record = Record::read(path).map_err(|error| Failure {
+            hint: Some("`hyper-profile resume` measures it again"),
+            ..failure(&error)
+        })?;
+        let recording = record.recording(path, classifier).map_err(|error| failure(&error))?;
+        return Ok((Analysis::of(network, &Phases::by_ranges(&recording)?)?, Vec::new()));
+    }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
         let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
