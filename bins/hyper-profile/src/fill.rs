@@ -182,10 +182,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
         ))
         .hint("use the flopgap version that wrote the run, or a newer one")
     })?;
-    let grid = match arguments.sizes.are_given() {
-        true => Some(arguments.sizes.grid(&manifest.grid)?),
-        false => None,
-    };
+    let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
     let backend = backend.open(hardware)?;
     let worker = arguments.worker.worker(&*backend, name)?;

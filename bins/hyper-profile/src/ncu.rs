@@ -18,7 +18,7 @@ const USUAL_PLACES: [&str; 2] = ["/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-
 /// Nsight Compute on this machine, and the program that it profiles: this one.
 pub(crate) struct Ncu<'a> {
     hardware: &'a dyn Hardware,
-    ncu: PathBuf,
+    program: PathBuf,
     version: String,
     runner: PathBuf,
 }
@@ -42,7 +42,7 @@ impl<'a> Ncu<'a> {
             .ok_or_else(|| broken(format!("{} --version names no version", ncu.display())))?;
         let runner = std::env::current_exe()
             .map_err(|error| broken(format!("the path of this program is unknown: {error}")))?;
-        Ok(Ncu { hardware, ncu, version, runner })
+        Ok(Ncu { hardware, program: ncu, version, runner })
     }
 }
 
@@ -99,7 +99,7 @@ struct OverNcu<'a> {
 impl OverNcu<'_> {
     fn profile(&self, config: Config, report: &Path) -> std::io::Result<Output> {
         let metrics: Vec<&str> = self.quantities.iter().map(|quantity| quantity.metric()).collect();
-        Command::new(&self.ncu.ncu)
+        Command::new(&self.ncu.program)
             .env("LC_ALL", "C")
             .args(["--csv", "--clock-control", "none", "--metrics", &metrics.join(","), "--log-file"])
             .arg(report)
@@ -112,9 +112,9 @@ impl OverNcu<'_> {
 impl CounterSource for OverNcu<'_> {
     fn count(&mut self, config: Config) -> Result<Record, SourceError> {
         let report = self.folder.path().join(format!("{config}.csv"));
-        let output = self
-            .profile(config, &report)
-            .map_err(|error| SourceError::Lost { message: format!("{}: {error}", self.ncu.ncu.display()) })?;
+        let output = self.profile(config, &report).map_err(|error| SourceError::Lost {
+            message: format!("{}: {error}", self.ncu.program.display()),
+        })?;
         if let Some(error) = run_one::error_in(&String::from_utf8_lossy(&output.stdout)) {
             return Err(error);
         }
@@ -196,19 +196,17 @@ mod tests {
     }
 
     fn csv(rows: &[(&str, [u64; 3])]) -> String {
-        let mut text =
-            "==PROF== Connected to process 7\n\"ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\
-                        \"Metric Name\",\"Metric Unit\",\"Metric Value\"\n"
-                .to_owned();
-        for (id, (name, values)) in rows.iter().enumerate() {
-            for (quantity, value) in Quantity::FP32.iter().zip(values) {
+        let head = "==PROF== Connected to process 7\n\"ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\
+                    \"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+        let lines = rows.iter().enumerate().flat_map(|(id, (name, values))| {
+            Quantity::FP32.iter().zip(values).map(move |(quantity, value)| {
                 let metric = quantity.metric();
-                text += &format!(
+                format!(
                     "\"{id}\",\"{name}\",\"(32, 1, 1)\",\"(4, 2, 1)\",\"{metric}\",\"inst\",\"{value}\"\n"
-                );
-            }
-        }
-        text
+                )
+            })
+        });
+        head.to_owned() + &lines.collect::<String>()
     }
 
     const CONFIG: Config = Config { n: 1, d: 8, m: 8 };

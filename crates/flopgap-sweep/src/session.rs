@@ -87,11 +87,12 @@ impl Session {
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
         create_folder(run)?;
-        // In this order: a manifest is the first thing that another worker makes.
+        // In this order: the manifest is made before whatever else a worker makes.
         if !is_unused(run)? && Manifest::read(run)?.is_none() {
             let what = "the folder is not empty, and no run";
             return Err(RunError::Occupied { path: run.to_owned(), what });
         }
+        let guard = opening_lock(run)?;
         let manifest = Manifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -109,9 +110,9 @@ impl Session {
             if found.grid != manifest.grid || found.backend != manifest.backend {
                 return Err(RunError::OtherPlan { path: run.to_owned() });
             }
-            return Session::open(run, found, worker, None, false);
+            return Session::open(run, &guard, found, worker, false);
         }
-        Session::open(run, manifest, worker, None, false)
+        Session::open(run, &guard, manifest, worker, false)
     }
 
     /// Opens a run directory to measure what is missing, or what of `grid` is missing, which then belongs to the plan.
@@ -128,19 +129,30 @@ impl Session {
         accept_driver: bool,
     ) -> Result<Session, RunError> {
         fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
-        let manifest = resumable(run)?;
+        resumable(run)?; // before anything is made in a folder that may be no run at all
+        let guard = opening_lock(run)?;
+        let mut manifest = resumable(run)?;
         manifest.extended.iter().chain([&manifest.grid]).chain(grid).try_for_each(Grid::check)?;
         if manifest.backend.as_deref() != Some(worker.backend.as_str()) {
             return Err(RunError::OtherPlan { path: run.to_owned() });
         }
-        Session::open(run, manifest, worker, grid, accept_driver)
+        let plan = manifest.plan();
+        let extension = grid.filter(|grid| grid.configs().any(|config| !plan.contains(&config)));
+        manifest.extended.extend(extension.cloned());
+        let extended = extension.is_some();
+        let session = Session::open(run, &guard, manifest, worker, accept_driver)?;
+        if extended {
+            session.manifest.write(run)?;
+        }
+        Ok(session)
     }
 
+    /// Checks the origin and claims the worker's part, while the opening lock keeps others from doing so.
     fn open(
         run: &Path,
-        mut manifest: Manifest,
+        _opening: &File,
+        manifest: Manifest,
         worker: Worker,
-        grid: Option<&Grid>,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
         match worker.origin.difference(&manifest.origin) {
@@ -150,18 +162,7 @@ impl Session {
             _ => {}
         }
         create_folder(&run.join("raw"))?;
-        create_folder(&journal::folder(run))?;
-        let guard = opening_lock(run)?;
         let (mut journal, contents) = claim(run, worker.shard)?;
-        if let Some(grid) = grid {
-            // Read again: another worker may have extended the plan a moment ago.
-            manifest = resumable(run)?;
-            let plan = manifest.plan();
-            if grid.configs().any(|config| !plan.contains(&config)) {
-                manifest.extended.push(grid.clone());
-                manifest.write(run)?;
-            }
-        }
         let warnings = contents
             .damaged
             .iter()
@@ -180,7 +181,6 @@ impl Session {
             devices: worker.devices.clone(),
             origin: worker.origin.clone(),
         })?;
-        drop(guard);
         Ok(Session { run: run.to_owned(), manifest, worker, journal, warnings })
     }
 
@@ -256,7 +256,7 @@ fn is_unused(run: &Path) -> Result<bool, RunError> {
     let error = |source| RunError::Io { path: run.to_owned(), source };
     for entry in fs::read_dir(run).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with(".flopgap-")) {
+        if !name.to_str().is_some_and(|name| name == "journal" || name.starts_with(".flopgap-")) {
             return Ok(false);
         }
     }
@@ -274,6 +274,7 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
 
 /// Makes processes open a run one after the other. Held for moments; goes with the process.
 fn opening_lock(run: &Path) -> Result<File, RunError> {
+    create_folder(&journal::folder(run))?;
     let path = journal::folder(run).join("lock");
     let write_error = |source| WriteError { path: path.clone(), action: "write", source };
     let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(write_error)?;

@@ -46,7 +46,7 @@ pub enum SourceError {
         hint: Option<String>,
     },
     /// The configuration needs more memory than there is.
-    #[error("does not fit: it needs {} on the device, which has {}", gibibytes(*needed), gibibytes(*available))]
+    #[error("does not fit: it needs {} on the device, which has {}", binary(*needed), binary(*available))]
     DoesNotFit {
         /// Bytes that it needs.
         needed: u64,
@@ -67,13 +67,15 @@ pub enum SourceError {
     },
 }
 
-/// `1.5 GiB`, or in bytes below 1 MiB.
-fn gibibytes(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{bytes} bytes"),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-    }
+/// `1.5 GiB`, or a smaller unit for less than one.
+fn binary(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..0x400 => return format!("{bytes} bytes"),
+        0x400..0x10_0000 => (1 << 10, "KiB"),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    format!("{:.1} {name}", bytes as f64 / f64::from(unit))
 }
 
 #[cfg(test)]

@@ -112,14 +112,13 @@ impl Record {
     pub fn push(&mut self, phase: Phase, name: &str, grid: [u64; 3], block: [u64; 3], values: &[u64]) {
         assert_eq!(values.len(), self.quantities.len(), "one value for each quantity");
         assert!(self.launches.last().is_none_or(|last| last.phase <= phase), "launches come in launch order");
-        let kernel = match self.ids.get(name) {
-            Some(&id) => id,
-            None => {
-                let id = u32::try_from(self.kernels.len()).expect("fewer than 2^32 different kernels");
-                self.kernels.push(name.to_owned());
-                self.ids.insert(name.to_owned(), id);
-                id
-            }
+        let kernel = if let Some(&id) = self.ids.get(name) {
+            id
+        } else {
+            let id = u32::try_from(self.kernels.len()).expect("fewer than 2^32 different kernels");
+            self.kernels.push(name.to_owned());
+            self.ids.insert(name.to_owned(), id);
+            id
         };
         self.launches.push(Entry { phase, kernel, grid, block });
         self.values.extend_from_slice(values);
