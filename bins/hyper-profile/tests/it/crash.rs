@@ -15,7 +15,7 @@ use crate::support::{contents, fake, journaled, recorded, run, text};
 const KILLS: usize = 200;
 const RUNS: usize = 8;
 
-/// Pseudo-random numbers (SplitMix64), so that a failure can be repeated.
+/// Pseudo-random numbers (`SplitMix64`), so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
