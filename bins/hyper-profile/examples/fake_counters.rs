@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use flopgap_phases::Phase;
-use flopgap_sweep::{Config, CounterSource, Quantity, Record, SourceError};
+use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 use hyper_profile::hardware::{Device, Hardware};
 
 fn main() -> ExitCode {
@@ -28,10 +28,10 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Hardware for Fake {
-    fn device(&self, index: u32) -> Result<Device, SourceError> {
+    fn device(&self, index: u32) -> Result<Device, MeterError> {
         if index > 3 {
             let what = format!("there is no fake device {index}");
-            return Err(SourceError::Unavailable { what, hint: Some("there are 0 to 3".to_owned()) });
+            return Err(MeterError::Unavailable { what, hint: Some("there are 0 to 3".to_owned()) });
         }
         Ok(Device {
             name: variable("FAKE_DEVICE").unwrap_or_else(|| "FAKE device of a test".to_owned()),
@@ -42,23 +42,23 @@ impl Hardware for Fake {
         })
     }
 
-    fn counters(&self, index: u32) -> Result<Box<dyn CounterSource + '_>, SourceError> {
+    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
         self.device(index)?;
         let delay_us = variable("FAKE_DELAY_US").and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(Box::new(FakeCounters { delay: Duration::from_micros(delay_us) }))
+        Ok(Box::new(FakeMeter { delay: Duration::from_micros(delay_us) }))
     }
 
-    fn run(&self, _index: u32, config: Config) -> Result<(), SourceError> {
+    fn run(&self, _index: u32, config: Config) -> Result<(), MeterError> {
         obstacle(config)
     }
 }
 
-struct FakeCounters {
+struct FakeMeter {
     delay: Duration,
 }
 
-impl CounterSource for FakeCounters {
-    fn count(&mut self, config: Config) -> Result<Record, SourceError> {
+impl Meter for FakeMeter {
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
         thread::sleep(self.delay);
         obstacle(config)?;
         Ok(closed_forms(config))
@@ -66,18 +66,18 @@ impl CounterSource for FakeCounters {
 }
 
 /// What the environment has in store for a configuration.
-fn obstacle(config: Config) -> Result<(), SourceError> {
+fn obstacle(config: Config) -> Result<(), MeterError> {
     let is = |name| variable(name).is_some_and(|text| text == config.to_string());
     assert!(!is("FAKE_PANIC"), "as FAKE_PANIC asks for");
     if is("FAKE_LOST") {
-        return Err(SourceError::Lost { message: "the fake device fell off the bus".to_owned() });
+        return Err(MeterError::Lost { message: "the fake device fell off the bus".to_owned() });
     }
     if is("FAKE_FAIL") {
-        return Err(SourceError::Failed { message: "no fake kernel for this shape".to_owned() });
+        return Err(MeterError::Failed { message: "no fake kernel for this shape".to_owned() });
     }
     let needed = 4 * (config.n * config.d * config.d + 2 * config.n * config.d * config.m);
     match variable("FAKE_MEMORY").and_then(|text| text.parse().ok()) {
-        Some(available) if needed > available => Err(SourceError::DoesNotFit { needed, available }),
+        Some(available) if needed > available => Err(MeterError::DoesNotFit { needed, available }),
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use flopgap_cli::{Exit, Failure};
 use flopgap_report::numbers;
 use flopgap_report::progress::Progress;
 use flopgap_sweep::{
-    Backend, Config, Event, Filled, Grid, Manifest, PlanError, RunError, Session, Shard, Sizes, SourceError,
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, PlanError, RunError, Session, Shard, Sizes,
     Worker,
 };
 
@@ -41,7 +41,7 @@ impl BackendArg {
     fn open<'a>(self, hardware: &'a dyn Hardware) -> Result<Box<dyn Backend + 'a>, Failure> {
         match self {
             BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
-            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| source_failure(&error))?)),
+            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| meter_failure(&error))?)),
         }
     }
 }
@@ -212,8 +212,7 @@ fn fill(
     }
     let filled = measure(&mut session, backend, &outstanding.configs)?;
     let run = session.run().to_owned();
-    let gaps = filled.skipped.len() + filled.failed.len();
-    let others = session.missing().saturating_sub(gaps);
+    let others = session.untouched().map_err(|error| failure(&error))?;
     let shard = session.worker().shard;
     drop(session); // and with it the lock
     if !shard.is_whole() && others > 0 {
@@ -251,7 +250,7 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
     result.map_err(|error| {
         let failure = failure(&error);
         match (&error, error.hint()) {
-            (RunError::Source { error: SourceError::Unavailable { .. }, .. }, _) if done == 0 => failure,
+            (RunError::Device { error: MeterError::Unavailable { .. }, .. }, _) if done == 0 => failure,
             (_, hint) => {
                 let go_on =
                     format!("what was measured is kept; `hyper-profile resume {}` goes on", run.display());
@@ -278,10 +277,10 @@ fn usage(error: &PlanError) -> Failure {
     Failure::from_error(error).exit(Exit::Usage)
 }
 
-fn source_failure(error: &SourceError) -> Failure {
+fn meter_failure(error: &MeterError) -> Failure {
     let failure = Failure::from_error(error);
     match error {
-        SourceError::Unavailable { hint, .. } => {
+        MeterError::Unavailable { hint, .. } => {
             let hint =
                 hint.as_deref().map_or(RECORDED_RUN.to_owned(), |hint| format!("{hint}; or: {RECORDED_RUN}"));
             failure.hint(hint).exit(Exit::Absent)
@@ -292,7 +291,7 @@ fn source_failure(error: &SourceError) -> Failure {
 
 fn failure(error: &RunError) -> Failure {
     match error {
-        RunError::Source { error: source @ SourceError::Unavailable { .. }, .. } => source_failure(source),
+        RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => meter_failure(meter),
         RunError::Plan(error) => usage(error),
         error => Failure::from_error(error).maybe_hint(error.hint()),
     }

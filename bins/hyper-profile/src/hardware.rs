@@ -1,27 +1,27 @@
 //! The seam to the GPU: what `new`, `resume` and `run-one` ask of it.
 
-use flopgap_sweep::{Backend, Config, CounterSource, Origin, SourceError};
+use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
 
 /// What the GPU side can do for this program. [`Absent`] stands for a machine that has none.
 pub trait Hardware: Sync {
     /// A device and the libraries that a network runs with on it. Starts nothing.
     ///
     /// # Errors
-    /// [`SourceError::Unavailable`] when there is no such device, or a library is missing.
-    fn device(&self, index: u32) -> Result<Device, SourceError>;
+    /// [`MeterError::Unavailable`] when there is no such device, or a library is missing.
+    fn device(&self, index: u32) -> Result<Device, MeterError>;
 
     /// Counters within this process, on the thread that will use them.
     ///
     /// # Errors
-    /// [`SourceError::Unavailable`] also when the privilege to count is missing.
-    fn counters(&self, index: u32) -> Result<Box<dyn CounterSource + '_>, SourceError>;
+    /// [`MeterError::Unavailable`] also when the privilege to count is missing.
+    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
 
     /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an empty kernel with the name of its
     /// [`mark`], by which a profiler over this process tells the phases apart.
     ///
     /// # Errors
-    /// As [`CounterSource::count`].
-    fn run(&self, index: u32, config: Config) -> Result<(), SourceError>;
+    /// As [`Meter::measure`].
+    fn run(&self, index: u32, config: Config) -> Result<(), MeterError>;
 }
 
 /// A device, with the libraries that decide which kernels a network launches.
@@ -66,21 +66,21 @@ pub fn mark(phase: flopgap_phases::Phase) -> String {
 pub struct Absent;
 
 impl Absent {
-    fn error() -> SourceError {
-        SourceError::Unavailable { what: "this build of hyper-profile reaches no GPU".to_owned(), hint: None }
+    fn error() -> MeterError {
+        MeterError::Unavailable { what: "this build of hyper-profile reaches no GPU".to_owned(), hint: None }
     }
 }
 
 impl Hardware for Absent {
-    fn device(&self, _index: u32) -> Result<Device, SourceError> {
+    fn device(&self, _index: u32) -> Result<Device, MeterError> {
         Err(Absent::error())
     }
 
-    fn counters(&self, _index: u32) -> Result<Box<dyn CounterSource + '_>, SourceError> {
+    fn meter(&self, _index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
         Err(Absent::error())
     }
 
-    fn run(&self, _index: u32, _config: Config) -> Result<(), SourceError> {
+    fn run(&self, _index: u32, _config: Config) -> Result<(), MeterError> {
         Err(Absent::error())
     }
 }
@@ -89,13 +89,13 @@ impl Hardware for Absent {
 pub(crate) struct InProcess<'a>(pub(crate) &'a dyn Hardware);
 
 impl Backend for InProcess<'_> {
-    fn origin(&self, device: u32) -> Result<Origin, SourceError> {
+    fn origin(&self, device: u32) -> Result<Origin, MeterError> {
         let device = self.0.device(device)?;
         let counters = device.counters.clone();
         Ok(device.origin(counters, "hyper-profile new --backend cupti"))
     }
 
-    fn open(&self, device: u32) -> Result<Box<dyn CounterSource + '_>, SourceError> {
-        self.0.counters(device)
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+        self.0.meter(device)
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use flopgap_ncu::{Error, LaunchView, Reader, Value};
 use flopgap_phases::Phase;
-use flopgap_sweep::{Backend, Config, CounterSource, Origin, Quantity, Record, SourceError};
+use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record};
 
 use crate::hardware::{Hardware, mark};
 use crate::run_one;
@@ -27,9 +27,9 @@ impl<'a> Ncu<'a> {
     /// Finds `ncu` and asks for its version.
     ///
     /// # Errors
-    /// [`SourceError::Unavailable`] when it is nowhere or does not run.
-    pub(crate) fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, SourceError> {
-        let unavailable = |what, hint: &str| SourceError::Unavailable { what, hint: Some(hint.to_owned()) };
+    /// [`MeterError::Unavailable`] when it is nowhere or does not run.
+    pub(crate) fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
+        let unavailable = |what, hint: &str| MeterError::Unavailable { what, hint: Some(hint.to_owned()) };
         let ncu = in_path(std::env::var_os("PATH").as_deref()).or_else(usual).ok_or_else(|| {
             let what =
                 format!("there is no ncu in PATH, at {} or below {}", USUAL_PLACES[0], USUAL_PLACES[1]);
@@ -74,15 +74,15 @@ fn version(text: &str) -> Option<String> {
 }
 
 impl Backend for Ncu<'_> {
-    fn origin(&self, device: u32) -> Result<Origin, SourceError> {
+    fn origin(&self, device: u32) -> Result<Origin, MeterError> {
         let profiler = format!("Nsight Compute {}", self.version);
         Ok(self.hardware.device(device)?.origin(profiler, "hyper-profile new --backend ncu"))
     }
 
-    fn open(&self, device: u32) -> Result<Box<dyn CounterSource + '_>, SourceError> {
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
         let quantities = Quantity::fp32(self.hardware.device(device)?.compute_capability);
         let folder = tempfile::tempdir()
-            .map_err(|error| SourceError::Lost { message: format!("no temporary folder: {error}") })?;
+            .map_err(|error| MeterError::Lost { message: format!("no temporary folder: {error}") })?;
         Ok(Box::new(OverNcu { ncu: self, device, quantities, folder }))
     }
 }
@@ -109,10 +109,10 @@ impl OverNcu<'_> {
     }
 }
 
-impl CounterSource for OverNcu<'_> {
-    fn count(&mut self, config: Config) -> Result<Record, SourceError> {
+impl Meter for OverNcu<'_> {
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
         let report = self.folder.path().join(format!("{config}.csv"));
-        let output = self.profile(config, &report).map_err(|error| SourceError::Lost {
+        let output = self.profile(config, &report).map_err(|error| MeterError::Lost {
             message: format!("{}: {error}", self.ncu.program.display()),
         })?;
         if let Some(error) = run_one::error_in(&String::from_utf8_lossy(&output.stdout)) {
@@ -122,21 +122,21 @@ impl CounterSource for OverNcu<'_> {
         let _ = fs::remove_file(&report);
         let record = result?;
         if !output.status.success() {
-            return Err(SourceError::Failed { message: format!("ncu ended with {}", output.status) });
+            return Err(MeterError::Failed { message: format!("ncu ended with {}", output.status) });
         }
         Ok(record)
     }
 }
 
 /// The report of a marked run as a record.
-fn read(config: Config, report: &Path, quantities: &[Quantity]) -> Result<Record, SourceError> {
-    let failed = |message| SourceError::Failed { message };
+fn read(config: Config, report: &Path, quantities: &[Quantity]) -> Result<Record, MeterError> {
+    let failed = |message| MeterError::Failed { message };
     let of_reader = |error: Error| match error {
-        Error::CounterPermission { .. } => SourceError::Unavailable {
+        Error::CounterPermission { .. } => MeterError::Unavailable {
             what: "ncu is not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)".to_owned(),
             hint: error.hint().map(str::to_owned),
         },
-        error => SourceError::Failed { message: error.to_string() },
+        error => MeterError::Failed { message: error.to_string() },
     };
     let mut reader = Reader::open(report).map_err(of_reader)?;
     let mut record = Record::new(config, quantities);
@@ -211,7 +211,7 @@ mod tests {
 
     const CONFIG: Config = Config { n: 1, d: 8, m: 8 };
 
-    fn read_text(text: &str) -> Result<Record, SourceError> {
+    fn read_text(text: &str) -> Result<Record, MeterError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("n1_d8_m8.csv");
         fs::write(&path, text).unwrap();
@@ -258,6 +258,6 @@ mod tests {
         );
         let refused =
             read_text("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n").unwrap_err();
-        assert!(matches!(refused, SourceError::Unavailable { hint: Some(_), .. }), "{refused}");
+        assert!(matches!(refused, MeterError::Unavailable { hint: Some(_), .. }), "{refused}");
     }
 }

@@ -1,7 +1,7 @@
 //! `hyper-profile run-one`: the program that `ncu` profiles.
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_sweep::{Config, SourceError};
+use flopgap_sweep::{Config, MeterError};
 
 use crate::hardware::Hardware;
 
@@ -46,14 +46,14 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
     let json = serde_json::to_string(&error).map_err(|error| Failure::from_error(&error))?;
     flopgap_cli::print(&json)?;
     let exit = match error {
-        SourceError::Unavailable { .. } => Exit::Absent,
+        MeterError::Unavailable { .. } => Exit::Absent,
         _ => Exit::Failed,
     };
     Err(Failure::from_error(&error).exit(exit))
 }
 
 /// What [`run`] said went wrong, among whatever else is on its standard output.
-pub(crate) fn error_in(stdout: &str) -> Option<SourceError> {
+pub(crate) fn error_in(stdout: &str) -> Option<MeterError> {
     stdout.lines().rev().find_map(|line| serde_json::from_str(line.trim()).ok())
 }
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn errors_travel_over_standard_output() {
-        let error = SourceError::DoesNotFit { needed: 2, available: 1 };
+        let error = MeterError::DoesNotFit { needed: 2, available: 1 };
         let line = serde_json::to_string(&error).unwrap();
         assert_eq!(line, r#"{"error":"does_not_fit","needed":2,"available":1}"#);
         assert_eq!(error_in(&format!("noise\n{line}\n==PROF== Disconnected\n")), Some(error));

@@ -10,7 +10,7 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phases, Recording};
 use rayon::prelude::*;
 
-use crate::journal::{self, Entry, read_journal};
+use crate::journal::Journals;
 use crate::{Config, Manifest, RawFiles, Record, RunError, Stage, raw};
 
 /// What is wrong with one configuration or one file of a run.
@@ -73,7 +73,13 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
             stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
         }
     }
-    let journaled = Journaled::read(run)?;
+    let journals = Journals::read(run)?;
+    let warnings = journals.damaged.iter().map(|(path, line)| Problem {
+        config: None,
+        message: format!("{}:{line}: the line is damaged and ignored", path.display()),
+        hint: None,
+    });
+    let warnings = warnings.collect();
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
@@ -86,8 +92,7 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         })
         .collect();
 
-    let (configs, problems, warnings) = (BTreeMap::new(), Vec::new(), journaled.warnings);
-    let mut analysis = RunAnalysis { manifest, configs, problems, warnings };
+    let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
     for ((config, stages), result) in work.iter().zip(results) {
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
         match result {
@@ -96,10 +101,12 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
             }
-            Err(_) if stages.is_empty() && journaled.any => {
-                let reason = journaled.reasons.get(config).cloned();
+            Err(_) if stages.is_empty() && journals.any => {
+                let reason = journals.gaps.get(config).cloned();
                 let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
-                analysis.problems.push(problem(reason, None));
+                analysis
+                    .problems
+                    .push(problem(reason, Some("`hyper-profile resume` measures what is missing")));
             }
             Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
         }
@@ -110,37 +117,6 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         hint: None,
     }));
     Ok(analysis)
-}
-
-/// What the journals of a run say about configurations that have no record.
-#[derive(Default)]
-struct Journaled {
-    /// Whether there are journals: the run was recorded by this program.
-    any: bool,
-    /// The last word on each configuration that was skipped or failed.
-    reasons: BTreeMap<Config, String>,
-    warnings: Vec<Problem>,
-}
-
-impl Journaled {
-    fn read(run: &Path) -> Result<Journaled, RunError> {
-        let mut journaled = Journaled::default();
-        for (path, _) in journal::list(run)? {
-            journaled.any = true;
-            let contents = read_journal(&path)?;
-            journaled.warnings.extend(contents.damaged.iter().map(|line| Problem {
-                config: None,
-                message: format!("{}:{line}: the line is damaged and ignored", path.display()),
-                hint: None,
-            }));
-            for entry in contents.entries {
-                if let Entry::Skipped { config, reason } | Entry::Failed { config, reason } = entry {
-                    journaled.reasons.insert(config, reason);
-                }
-            }
-        }
-        Ok(journaled)
-    }
 }
 
 /// Why one configuration has no analysis.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{OriginDifference, PlanError, RecordError, SourceError};
+use crate::{MeterError, OriginDifference, PlanError, RecordError};
 
 /// Why a run directory as a whole could not be read or written. What is wrong with one configuration is a
 /// [`Problem`](crate::Problem) instead and does not stop the others.
@@ -140,11 +140,11 @@ pub enum RunError {
     Plan(#[from] PlanError),
     /// Nothing more can be counted.
     #[error("device {device}: {error}")]
-    Source {
+    Device {
         /// The device.
         device: u32,
         /// What happened.
-        error: SourceError,
+        error: MeterError,
     },
 }
 
@@ -187,7 +187,7 @@ impl RunError {
                 "wait for it or end it; several processes share a run if each is started with its own --shard I/K",
             ),
             RunError::Write(error) => error.hint(),
-            RunError::Io { .. } | RunError::Table { .. } | RunError::Plan(_) | RunError::Source { .. } => {
+            RunError::Io { .. } | RunError::Table { .. } | RunError::Plan(_) | RunError::Device { .. } => {
                 None
             }
         }

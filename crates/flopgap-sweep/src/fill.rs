@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::journal::Entry;
 use crate::session::now;
-use crate::{Backend, Config, Record, RunError, Session, SourceError};
+use crate::{Backend, Config, MeterError, Record, RunError, Session};
 
 /// What became of one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ struct Outcome {
     elapsed: Duration,
     /// Absent when the device could not be opened.
     config: Option<Config>,
-    result: Result<Record, SourceError>,
+    result: Result<Record, MeterError>,
 }
 
 impl Session {
@@ -46,7 +46,7 @@ impl Session {
     /// `watch` is told of every configuration, on this thread.
     ///
     /// # Errors
-    /// [`RunError::Source`] when a device is lost or was not there, [`RunError::Write`] when the disk is full or read-only. Whatever
+    /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the disk is full or read-only. Whatever
     /// was measured before, or was being measured on other devices when one was lost, is kept.
     pub fn fill(
         &mut self,
@@ -70,7 +70,7 @@ impl Session {
             for outcome in outcomes {
                 if let Err(error) = self.take(outcome, &mut filled, &mut watch) {
                     stop.store(true, Ordering::Relaxed);
-                    if !matches!(error, RunError::Source { .. }) {
+                    if !matches!(error, RunError::Device { .. }) {
                         return Err(error); // what cannot be written is not waited for
                     }
                     lost.get_or_insert(error);
@@ -102,18 +102,18 @@ impl Session {
                 filled.done += 1;
                 watch(Event::Done(config));
             }
-            (Err(error @ SourceError::DoesNotFit { .. }), Some(config)) => {
+            (Err(error @ MeterError::DoesNotFit { .. }), Some(config)) => {
                 let reason = error.to_string();
                 self.journal.append(&Entry::Skipped { config, reason: reason.clone() })?;
                 watch(Event::Skipped(config, &reason));
                 filled.skipped.push((config, reason));
             }
-            (Err(SourceError::Failed { message: reason }), Some(config)) => {
+            (Err(MeterError::Failed { message: reason }), Some(config)) => {
                 self.journal.append(&Entry::Failed { config, reason: reason.clone() })?;
                 watch(Event::Failed(config, &reason));
                 filled.failed.push((config, reason));
             }
-            (Err(error), _) => return Err(RunError::Source { device, error }),
+            (Err(error), _) => return Err(RunError::Device { device, error }),
         }
         Ok(())
     }
@@ -139,15 +139,15 @@ impl Queue<'_> {
 fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSender<Outcome>) {
     let start = Instant::now();
     // Whatever a library does to this thread, the others' work is kept.
-    let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), SourceError> {
-        let mut source = backend.open(device)?;
+    let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), MeterError> {
+        let mut meter = backend.open(device)?;
         while let Some(config) = queue.pull() {
             let start = Instant::now();
-            let result = source.count(config).and_then(|record| match record.config() {
+            let result = meter.measure(config).and_then(|record| match record.config() {
                 counted if counted == config => Ok(record),
-                counted => Err(SourceError::Failed { message: format!("{counted} was measured instead") }),
+                counted => Err(MeterError::Failed { message: format!("{counted} was measured instead") }),
             });
-            let last = matches!(result, Err(SourceError::Lost { .. } | SourceError::Unavailable { .. }));
+            let last = matches!(result, Err(MeterError::Lost { .. } | MeterError::Unavailable { .. }));
             let outcome = Outcome { device, elapsed: start.elapsed(), config: Some(config), result };
             if sender.send(outcome).is_err() || last {
                 break;
@@ -158,7 +158,7 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
     let error = match worked {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
-        Err(_) => SourceError::Lost { message: "the thread that counts on it panicked".to_owned() },
+        Err(_) => MeterError::Lost { message: "the thread that counts on it panicked".to_owned() },
     };
     let _ = sender.send(Outcome { device, elapsed: start.elapsed(), config: None, result: Err(error) });
 }
@@ -170,21 +170,21 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     use super::*;
-    use crate::{CounterSource, Grid, Origin, Quantity, Shard, Worker, read_journal};
+    use crate::{Grid, Meter, Origin, Quantity, Shard, Worker, read_journal};
     use flopgap_phases::Phase;
 
     /// FAKE counters: the function decides what becomes of a configuration.
     struct Fake<'a>(&'a Act<'a>);
 
-    type Act<'a> = dyn Fn(u32, Config) -> Result<(), SourceError> + Sync + 'a;
+    type Act<'a> = dyn Fn(u32, Config) -> Result<(), MeterError> + Sync + 'a;
 
     impl Backend for Fake<'_> {
-        fn origin(&self, device: u32) -> Result<Origin, SourceError> {
+        fn origin(&self, device: u32) -> Result<Origin, MeterError> {
             let name = if device < 8 { "FAKE" } else { "another FAKE" };
             Ok(Origin { device: Some(name.to_owned()), ..Origin::default() })
         }
 
-        fn open(&self, device: u32) -> Result<Box<dyn CounterSource + '_>, SourceError> {
+        fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
             Ok(Box::new(FakeDevice { device, act: self.0 }))
         }
     }
@@ -194,8 +194,8 @@ mod tests {
         act: &'a Act<'a>,
     }
 
-    impl CounterSource for FakeDevice<'_> {
-        fn count(&mut self, config: Config) -> Result<Record, SourceError> {
+    impl Meter for FakeDevice<'_> {
+        fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
             (self.act)(self.device, config)?;
             let mut record = Record::new(config, &Quantity::FP32);
             for phase in [Phase::Forward, Phase::Backward] {
@@ -213,7 +213,7 @@ mod tests {
         run: &Path,
         devices: &[u32],
         n: u64,
-        act: impl Fn(u32, Config) -> Result<(), SourceError> + Sync,
+        act: impl Fn(u32, Config) -> Result<(), MeterError> + Sync,
     ) -> Result<Filled, RunError> {
         let backend = Fake(&act);
         let worker = Worker::new(&backend, "fake", devices, Shard::WHOLE)?;
@@ -254,7 +254,7 @@ mod tests {
         let error = fill(&run, &[0, 1], 50, |device, _| {
             if device == 0 {
                 both.wait();
-                return Err(SourceError::Lost { message: "gone".to_owned() });
+                return Err(MeterError::Lost { message: "gone".to_owned() });
             }
             if first.swap(false, Ordering::Relaxed) {
                 both.wait(); // so that the one is measuring when the other is lost
@@ -275,8 +275,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         let filled = fill(&run, &[0], 5, |_, config| match config.n {
-            2 => Err(SourceError::Failed { message: "no kernel".to_owned() }),
-            4 => Err(SourceError::DoesNotFit { needed: 9, available: 8 }),
+            2 => Err(MeterError::Failed { message: "no kernel".to_owned() }),
+            4 => Err(MeterError::DoesNotFit { needed: 9, available: 8 }),
             _ => Ok(()),
         })
         .unwrap();
@@ -286,8 +286,8 @@ mod tests {
         assert_eq!(filled.skipped, [(config(4), reason.to_owned())]);
         assert_eq!(records(&run), BTreeSet::from([1, 3, 5]));
         let analysis = crate::analyze(&run, |_, _| {}).unwrap();
-        let problems: Vec<String> = analysis.problems.iter().map(ToString::to_string).collect();
-        assert_eq!(problems, ["n2_d8_m4: no kernel".to_owned(), format!("n4_d8_m4: {reason}")]);
+        let problems: Vec<&str> = analysis.problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(problems, ["no kernel", reason]);
     }
 
     #[test]

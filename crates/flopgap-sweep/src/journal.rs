@@ -3,6 +3,7 @@
 //! A journal is a record of events, not the truth about what is done: that is the raw files, which are checked before they count.
 //! So a journal may break off or be damaged anywhere without a measurement being lost or believed wrongly.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -169,6 +170,34 @@ pub(crate) fn list(run: &Path) -> Result<Vec<(PathBuf, Shard)>, RunError> {
 pub fn read_journal(path: &Path) -> Result<JournalContents, RunError> {
     let bytes = fs::read(path).map_err(|source| RunError::Io { path: path.to_owned(), source })?;
     JournalContents::parse(&bytes, path)
+}
+
+/// What all journals of a run say together.
+#[derive(Debug, Default)]
+pub(crate) struct Journals {
+    /// Whether there are any: the run was recorded by this program.
+    pub(crate) any: bool,
+    /// The configurations that were skipped or failed, each with the reason.
+    pub(crate) gaps: BTreeMap<Config, String>,
+    /// The damaged lines.
+    pub(crate) damaged: Vec<(PathBuf, usize)>,
+}
+
+impl Journals {
+    pub(crate) fn read(run: &Path) -> Result<Journals, RunError> {
+        let mut journals = Journals::default();
+        for (path, _) in list(run)? {
+            journals.any = true;
+            let contents = read_journal(&path)?;
+            journals.damaged.extend(contents.damaged.iter().map(|&line| (path.clone(), line)));
+            for entry in contents.entries {
+                if let Entry::Skipped { config, reason } | Entry::Failed { config, reason } = entry {
+                    journals.gaps.insert(config, reason);
+                }
+            }
+        }
+        Ok(journals)
+    }
 }
 
 /// A journal that is open for this process alone.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use flopgap_fs::{WriteError, create_folder, remove_leftovers};
 use rayon::prelude::*;
 
-use crate::journal::{self, Entry, Journal, Opened};
+use crate::journal::{self, Entry, Journal, Journals, Opened};
 use crate::record::file_name;
 use crate::{
     Backend, Config, FORMAT, Grid, JournalContents, Manifest, Origin, Record, RecordError, RunError, Shard,
@@ -40,9 +40,9 @@ impl Worker {
     /// A worker on these devices.
     ///
     /// # Errors
-    /// [`RunError::Source`] when a device is not there, [`RunError::UnlikeDevices`] when two are of different kinds.
+    /// [`RunError::Device`] when a device is not there, [`RunError::UnlikeDevices`] when two are of different kinds.
     pub fn new(backend: &dyn Backend, name: &str, devices: &[u32], shard: Shard) -> Result<Worker, RunError> {
-        let origin = |device| backend.origin(device).map_err(|error| RunError::Source { device, error });
+        let origin = |device| backend.origin(device).map_err(|error| RunError::Device { device, error });
         let first = devices.first().copied().unwrap_or_default();
         let common = origin(first)?;
         for &second in devices.get(1..).unwrap_or_default() {
@@ -233,9 +233,14 @@ impl Session {
         Ok(outstanding)
     }
 
-    /// How many configurations of the whole plan have no record, whoever is to measure them.
-    pub fn missing(&self) -> usize {
-        self.manifest.plan().into_iter().filter(|&config| !self.record_path(config).exists()).count()
+    /// How many configurations of the whole plan nobody has come to yet: they have no record, and no journal says why.
+    ///
+    /// # Errors
+    /// When a journal cannot be read.
+    pub fn untouched(&self) -> Result<usize, RunError> {
+        let gaps = Journals::read(&self.run)?.gaps;
+        let plan = self.manifest.plan().into_iter();
+        Ok(plan.filter(|config| !gaps.contains_key(config) && !self.record_path(*config).exists()).count())
     }
 }
 

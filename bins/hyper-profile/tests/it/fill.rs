@@ -303,6 +303,11 @@ fn workers_share_a_run_without_meeting() {
     slurm("1").expect(0, &["worker 2/3 is done; 4 configurations are left to the others"]);
     slurm("2").expect(0, &["worker 3/3 is done; 2 configurations are left to the others"]);
     slurm("0").expect(1, &["is filling it"]);
+    let ended = run(&mut fake(&["analyze", text(&path), "--no-plots", "--output", text(dir.path())]));
+    ended.expect(
+        0,
+        &["2 configurations, n3_d64_m16 to n3_d128_m16: not measured yet\n  hint: `hyper-profile resume`"],
+    );
     assert!(!path.join("processed").exists());
     drop(child);
     // Whoever measures the last one analyses the run.

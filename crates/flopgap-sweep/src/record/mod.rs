@@ -59,7 +59,7 @@ struct Entry {
 pub struct RecordedLaunch<'a> {
     /// The phase that it belongs to.
     pub phase: Phase,
-    /// The kernel's name, demangled.
+    /// The kernel's name as the profiler gave it, mangled or demangled.
     pub kernel: &'a str,
     /// Blocks in the grid, x first.
     pub grid: [u64; 3],
@@ -105,7 +105,7 @@ impl Record {
         }
     }
 
-    /// Appends a launch of the kernel `name` (demangled). Phases come in their order.
+    /// Appends a launch of the kernel `name`, mangled or demangled. Phases come in their order.
     ///
     /// # Panics
     /// When `values` are not as many as the record's quantities, or a launch of a later phase was pushed before.

@@ -6,37 +6,37 @@ use crate::{Config, Origin, Record};
 
 /// A way to count what a GPU executes.
 ///
-/// A run opens one [`CounterSource`] for each device, on the thread that will use it.
+/// A run opens one [`Meter`] for each device, on the thread that will use it.
 pub trait Backend: Sync {
     /// What would count on this device, for the manifest. A run is only resumed where this is the same, so it names everything
     /// that decides which kernels run: device, driver, profiler, library versions. Cheap: nothing is started for it.
     ///
     /// # Errors
-    /// [`SourceError::Unavailable`] when there is no such device, or a library or a privilege is missing.
-    fn origin(&self, device: u32) -> Result<Origin, SourceError>;
+    /// [`MeterError::Unavailable`] when there is no such device, or a library or a privilege is missing.
+    fn origin(&self, device: u32) -> Result<Origin, MeterError>;
 
     /// Gets ready to count on a device.
     ///
     /// # Errors
     /// As [`Backend::origin`].
-    fn open(&self, device: u32) -> Result<Box<dyn CounterSource + '_>, SourceError>;
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
 }
 
 /// Counts configurations on one device, one after the other.
-pub trait CounterSource {
+pub trait Meter {
     /// Runs setup, forward and backward pass of a network and returns every launch with its counts.
     ///
     /// # Errors
-    /// [`SourceError::DoesNotFit`] and [`SourceError::Failed`] concern this configuration; after all others, nothing more is
+    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all others, nothing more is
     /// asked.
-    fn count(&mut self, config: Config) -> Result<Record, SourceError>;
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError>;
 }
 
 /// Why something was not counted. As JSON it travels from a process that runs a network to the one that counts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum SourceError {
+pub enum MeterError {
     /// There is no such device on this machine, or a library, a program or a privilege is missing.
     #[error("{what}")]
     Unavailable {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn sizes_in_words() {
-        let message = |needed, available| SourceError::DoesNotFit { needed, available }.to_string();
+        let message = |needed, available| MeterError::DoesNotFit { needed, available }.to_string();
         assert_eq!(
             message(3 << 29, 0x10_0000),
             "does not fit: it needs 1.5 GiB on the device, which has 1.0 MiB"
