@@ -1,20 +1,25 @@
-//! `nsys-analyze kernels TRACE`: where the GPU time of a trace or a range went, by kernel and by class.
+//! `nsys-analyze kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel; or of two traces side by side.
 
 use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::Summary;
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::Ranges;
+use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, side_by_side};
+use serde::Serialize;
 
-use crate::{failure, open, warn_all};
+use crate::answer::{Answer, name_of, report, unanswered};
+use crate::scope::{OwnerArguments, WarmUpArguments, scope};
+use crate::{open, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An export of `nsys export --type sqlite`.
-    trace: PathBuf,
-    /// Only kernels launched within NVTX ranges of this name, such as `forward` or `domain:forward`.
+    /// An export of `nsys export --type sqlite`; or two of them, to be shown side by side.
+    #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Only kernels launched within NVTX ranges of this name, such as `forward`, `domain:forward` or `step_*`.
     #[arg(long, value_name = "NAME")]
     range: Option<String>,
     /// Leave out kernels of these classes, such as `matmul,copy`.
@@ -23,49 +28,82 @@ pub(crate) struct Arguments {
     /// Show at most this many kernels.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    attribution: OwnerArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
 
-/// A kernel of the trace.
-struct Row {
-    name: String,
-    class: KernelClass,
-    times: Summary,
+/// What JSON prints of two traces.
+#[derive(Serialize)]
+struct Two<'a> {
+    a: &'a str,
+    b: &'a str,
+    kernels: &'a [Pair],
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let trace = open(&arguments.trace)?;
-    let times = trace.kernel_times(arguments.range.as_deref()).map_err(|error| {
-        let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-        failure(&error).exit(exit)
-    })?;
-    warn_all(&trace);
     let classifier = Classifier::new();
-    // Shares are of everything that ran, also of what is left out below.
-    let all: i128 = times.iter().map(|(_, times)| times.total).sum();
-    let rows = times.into_iter().map(|(name, times)| {
-        let info = classifier.get(&name);
-        Row { name: info.short.clone(), class: info.class, times }
-    });
-    let mut rows: Vec<Row> = rows.filter(|row| !arguments.exclude.contains(&row.class)).collect();
-    rows.truncate(arguments.top.unwrap_or(usize::MAX));
-    if rows.is_empty() {
-        return Err(Failure::new(format!("{}: no kernel is left to show", arguments.trace.display()))
-            .hint("the range launched none on its own thread, or all are of an excluded class")
-            .exit(Exit::Absent));
+    let ranges = arguments.range.clone().map_or(Ranges::All, Ranges::Named);
+    let scope = scope(ranges, &arguments.warm_up, arguments.attribution);
+    let mut found: Vec<Kernels> = Vec::new();
+    for path in &arguments.traces {
+        let trace = open(path)?;
+        found.push(kernels(&trace, &scope, &classifier).map_err(|error| unanswered(&error))?);
+        warn_all(&trace);
     }
-    let title = match &arguments.range {
-        Some(range) => format!("Kernels launched within `{range}`"),
-        None => "Kernels".to_owned(),
-    };
-    let table = table(&title, &rows, all).map_err(|error| Failure::from_error(&error))?;
-    let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
-    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
+    let names: Vec<String> = arguments.traces.iter().map(|path| name_of(path)).collect();
+    match found.as_slice() {
+        [one, other] => two(arguments, [one, other], [&names[0], &names[1]]),
+        _ => one(arguments, &found[0]),
+    }
 }
 
-fn table(title: &str, rows: &[Row], all: i128) -> Result<Table, ReportError> {
+impl Arguments {
+    /// The first of the kernels that are not of an excluded class; shares stay those of everything.
+    fn shown<T: Clone>(&self, kernels: &[T], class: impl Fn(&T) -> KernelClass) -> Result<Vec<T>, Failure> {
+        let shown = kernels.iter().filter(|kernel| !self.exclude.contains(&class(kernel)));
+        let shown: Vec<T> = shown.take(self.top.unwrap_or(usize::MAX)).cloned().collect();
+        if shown.is_empty() {
+            return Err(Failure::new(format!("{}: no kernel is left to show", self.traces[0].display()))
+                .hint("all are of an excluded class")
+                .exit(Exit::Absent));
+        }
+        Ok(shown)
+    }
+}
+
+fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
+    let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
+    let table = table(arguments, found, &shown).map_err(|error| report(&error))?;
+    let shown = Kernels { kernels: shown, ..found.clone() };
+    let sentences = sentences(arguments, &shown);
+    Answer::new(&shown, vec![table], sentences)?.print(arguments.format)
+}
+
+fn sentences(arguments: &Arguments, shown: &Kernels) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if arguments.exclude.is_empty() {
+        sentences.extend(shown.sentence());
+    } else {
+        sentences.push(shown.sum_sentence());
+    }
+    sentences.extend(shown.rule.clone());
+    sentences.extend(shown.attribution.clone());
+    sentences
+}
+
+fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Result<Table, ReportError> {
+    let title = match found.instances {
+        Some(instances) => {
+            let by = if arguments.attribution.by_process() { ", by process" } else { "" };
+            format!("Kernels launched within `{}`{by} ({instances} instances)", found.scope)
+        }
+        None => "Kernels".to_owned(),
+    };
     let mut table = Table::new(
         title,
         [
@@ -77,16 +115,68 @@ fn table(title: &str, rows: &[Row], all: i128) -> Result<Table, ReportError> {
             Column::number("share", "share"),
         ],
     )?;
-    for row in rows {
-        let share =
-            if all > 0 { Cell::percent(row.times.total as f64 / all as f64, 2) } else { Cell::Absent };
+    for kernel in shown {
         table.push([
-            Cell::text(&row.name),
-            Cell::text(row.class.as_str()),
-            Cell::from(row.times.count),
-            Cell::from(row.times.total),
-            Cell::float(row.times.mean, 1),
-            share,
+            Cell::text(&kernel.short),
+            Cell::text(kernel.class.as_str()),
+            Cell::from(kernel.times.count),
+            Cell::from(kernel.times.total_ns),
+            Cell::float(kernel.times.mean_ns, 1),
+            Cell::percent(kernel.share, 2),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<(), Failure> {
+    let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
+    let table = pairs_table(&pairs).map_err(|error| report(&error))?;
+    let mut sentences = vec![format!("A is {}, B is {}.", names[0], names[1])];
+    for (letter, kernels) in ["A", "B"].iter().zip(found) {
+        sentences.extend(kernels.sentence().map(|sentence| format!("{letter}: {sentence}")));
+    }
+    sentences.extend(same_top(found[0], found[1]));
+    sentences.extend(found[0].rule.clone());
+    sentences.extend(found[0].attribution.clone());
+    let data = Two { a: names[0], b: names[1], kernels: &pairs };
+    Answer::new(&data, vec![table], sentences)?.print(arguments.format)
+}
+
+fn pairs_table(pairs: &[Pair]) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Kernels of A and B",
+        [
+            Column::text("kernel", "kernel"),
+            Column::text("class", "class"),
+            Column::number("calls_a", "calls A"),
+            Column::number("calls_b", "calls B"),
+            Column::number("total_a_ns", "total A").unit("ns"),
+            Column::number("total_b_ns", "total B").unit("ns"),
+            Column::number("mean_a_ns", "mean A").unit("ns"),
+            Column::number("mean_b_ns", "mean B").unit("ns"),
+            Column::number("share_a", "share A"),
+            Column::number("share_b", "share B"),
+        ],
+    )?;
+    for pair in pairs {
+        let sides = [pair.a.as_ref(), pair.b.as_ref()];
+        let [calls_a, calls_b] = sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.count)));
+        let [total_a, total_b] =
+            sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.total_ns)));
+        let [mean_a, mean_b] =
+            sides.map(|side| Cell::optional(side, |side| Cell::float(side.times.mean_ns, 1)));
+        let [share_a, share_b] = sides.map(|side| Cell::optional(side, |side| Cell::percent(side.share, 2)));
+        table.push([
+            Cell::text(&pair.short),
+            Cell::text(pair.class.as_str()),
+            calls_a,
+            calls_b,
+            total_a,
+            total_b,
+            mean_a,
+            mean_b,
+            share_a,
+            share_b,
         ])?;
     }
     Ok(table)

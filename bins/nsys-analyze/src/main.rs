@@ -1,9 +1,16 @@
-//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports.
+//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports, and answers about where the time went.
 
+mod answer;
+mod attention;
+mod attribution;
+mod compare;
+mod diff;
 mod export;
 mod kernels;
 mod output;
+mod passes;
 mod rules;
+mod scope;
 mod stats;
 
 use std::path::Path;
@@ -30,8 +37,16 @@ enum Command {
     Stats(stats::Arguments),
     /// The expert rules of `nsys analyze`: what could be faster.
     Rules(rules::Arguments),
-    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share.
+    /// How long steps and passes took: on the host, on the GPU, and against times measured outside.
+    Passes(passes::Arguments),
+    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share; or of two traces side by side.
     Kernels(kernels::Arguments),
+    /// The GPU time of two traces by kind of work, such as inference and training.
+    Compare(compare::Arguments),
+    /// Attention: the time of its products and its softmax against their FLOPs.
+    Attention(attention::Arguments),
+    /// What got slower and what faster between two traces; for CI with --fail-if-slower.
+    Diff(diff::Arguments),
     /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
     Export(export::Arguments),
 }
@@ -42,6 +57,10 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Passes(arguments) => passes::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Attention(arguments) => attention::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
     })
 }

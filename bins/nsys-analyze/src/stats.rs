@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::Report;
+use flopgap_nsys::{Report, ReportOptions};
 
+use crate::attribution::AttributionArguments;
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{open, warn_all};
+use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -17,18 +18,36 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
     report: Vec<Report>,
     #[command(flatten)]
+    attribution: AttributionArguments,
+    /// Beyond nsys: group ranges whose names differ in a number alone, such as `op_id = 123`, in summaries of NVTX ranges.
+    #[arg(long)]
+    fold_names: bool,
+    #[command(flatten)]
     output: OutputArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reports =
         if arguments.report.is_empty() { Report::DEFAULT.as_slice() } else { arguments.report.as_slice() };
+    let options =
+        ReportOptions { attribution: arguments.attribution.into(), fold_names: arguments.fold_names };
+    let differing: Vec<String> = reports
+        .iter()
+        .filter(|report| options.of(**report) != ReportOptions::default())
+        .map(|report| options.title(*report))
+        .collect();
+    if !differing.is_empty() {
+        flopgap_cli::note(PROGRAM, format!("not nsys's numbers, as asked: {}", differing.join(", ")));
+    } else if options != ReportOptions::default() {
+        let message = "--attribute, --whole-graphs and --fold-names change none of the reports asked for";
+        flopgap_cli::warn(PROGRAM, message);
+    }
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
         let trace = open(path)?;
         for report in reports {
-            output.report(&trace, &report.to_string(), Nothing::IsAbsence, |sink| {
-                trace.report(*report, sink)
+            output.report(&trace, &options.title(*report), Nothing::IsAbsence, |sink| {
+                trace.report_with(*report, options, sink)
             })?;
         }
         warn_all(&trace);

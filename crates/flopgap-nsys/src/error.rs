@@ -83,6 +83,18 @@ pub enum Error {
         /// The name.
         range: String,
     },
+    /// A page of the database is not what its format allows.
+    #[error("{}: damaged: page {page}, read for the table {table}, {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The table that was read.
+        table: String,
+        /// The number of the page, counted from 1.
+        page: u32,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// `SQLite` could not read a page or a row.
     #[error("{}: {source}", path.display())]
     Sqlite {
@@ -107,7 +119,9 @@ impl Error {
             Error::Journal { .. } => Some(
                 "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it again",
             ),
-            Error::Sqlite { .. } => Some("the database is damaged; export the trace again"),
+            Error::Damaged { .. } | Error::Sqlite { .. } => {
+                Some("the database is damaged; export the trace again")
+            }
             Error::NoTable { .. } => {
                 Some("profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`")
             }

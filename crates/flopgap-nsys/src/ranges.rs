@@ -55,6 +55,8 @@ pub struct NvtxRanges {
     pub last_event: i64,
     /// When the last range began or ended: where nsys's projections end open ranges.
     pub last_range: i64,
+    /// When the last push/pop range began or ended: where nsys's list of these ends open ones.
+    pub last_push_pop: i64,
 }
 
 /// A range before the names of all domains are known.
@@ -90,7 +92,7 @@ impl Trace {
         let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
         let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
         let mut raw = Vec::new();
-        let (mut last_event, mut last_range) = (i64::MIN, i64::MIN);
+        let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
         let mut failure = None;
         let mut backwards = Tally::default();
         self.scan(&NVTX, &columns, |row| {
@@ -123,6 +125,9 @@ impl Trace {
                 return Some(());
             }
             last_range = last_range.max(last);
+            if style == RangeStyle::PushPop {
+                last_push_pop = last_push_pop.max(last);
+            }
             if end.is_some_and(|end| end < start) {
                 backwards.add(row.id());
             }
@@ -150,6 +155,6 @@ impl Trace {
             });
             range
         });
-        Ok(NvtxRanges { ranges: ranges.collect(), names, last_event, last_range })
+        Ok(NvtxRanges { ranges: ranges.collect(), names, last_event, last_range, last_push_pop })
     }
 }

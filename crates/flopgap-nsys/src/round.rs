@@ -2,8 +2,8 @@
 
 /// `value` rounded to one decimal as the `SQLite` inside nsys does it, as text.
 ///
-/// `SQLite` rounds half up on the *decimal* value: it adds 3e-16 of the value before it cuts digits off, so that 2.25 becomes 2.3
-/// and 30770.35, which lies a little below that in binary, becomes 30770.4. Rust's formatting would print 30770.3.
+/// A half goes up where the double is exactly one, so that 2.25 becomes 2.3 (Rust's formatting would print 2.2); 226894.65, which
+/// lies a little below that in binary, becomes 226894.6. (The `SQLite` of nsys 2024 and before rounded the latter up.)
 pub(crate) fn one_decimal(value: f64) -> String {
     match tenths(value) {
         Some(tenths) => {
@@ -19,15 +19,14 @@ pub(crate) fn one_decimal(value: f64) -> String {
 fn tenths(value: f64) -> Option<i128> {
     const FRACTION: u32 = 62;
     const ONE: i128 = 1 << FRACTION;
-    // From 2^42 on SQLite leaves the value alone; a double of that size has no half tenth to lose.
-    if !value.is_finite() || value.abs() >= 4_398_046_511_104.0 {
+    // From 2^52 on every double is whole.
+    if !value.is_finite() || value.abs() >= 4_503_599_627_370_496.0 {
         return None;
     }
     // Fixed point with 62 bits after the point: exact for every value of at least 2^-10.
-    #[expect(clippy::cast_possible_truncation, reason = "below 2^42 * 2^62 = 2^104")]
+    #[expect(clippy::cast_possible_truncation, reason = "below 2^52 * 2^62 = 2^114")]
     let fixed = (value.abs() * ONE as f64) as i128;
-    let nudged = fixed + fixed * 3 / 10_i128.pow(16) + ONE / 20;
-    let tenths = (nudged * 10) >> FRACTION;
+    let tenths = (fixed * 10 + ONE / 2) >> FRACTION;
     Some(if value < 0.0 { -tenths } else { tenths })
 }
 
@@ -41,17 +40,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_go_up_in_decimal() {
-        // What SQLite 3.42 prints for round(x, 1).
+    fn exact_halves_go_up() {
+        // What nsys 2025.3 prints for round(x, 1).
         for (value, printed) in [
-            (30_770.35, "30770.4"),
+            (226_894.65, "226894.6"),
+            (2_264.95, "2264.9"),
             (2.25, "2.3"),
+            (2.75, "2.8"),
             (0.05, "0.1"),
             (1.04, "1.0"),
             (-2.25, "-2.3"),
             (0.0, "0.0"),
             (-0.01, "0.0"),
             (99.95, "100.0"),
+            (4_398_046_511_104.25, "4398046511104.3"),
         ] {
             assert_eq!(one_decimal(value), printed, "{value}");
         }

@@ -1,19 +1,41 @@
 //! Which tables and columns an export has.
 
-use rusqlite::Connection;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rusqlite::{Connection, Row};
+use rustc_hash::FxHashMap;
+
+use crate::pages::Slot;
 
 /// The tables and columns of one export, looked up once when it is opened.
 ///
 /// nsys writes a table only when it has rows, and has renamed and added columns for years; nothing is assumed to be there.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    tables: FxHashMap<String, FxHashSet<String>>,
+    tables: FxHashMap<String, Table>,
     /// `EXPORT_SCHEMA_VERSION`, such as `3.20.3`; none before 2022.
     pub version: Option<String>,
     /// `EXPORT_PRODUCT_VERSION`: the version of nsys that exported the trace.
     pub product: Option<String>,
 }
+
+/// A table as it lies in the file.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// The first page of its b-tree; none when only `SQLite` can read it.
+    root: Option<u32>,
+    /// Whether rows have ids.
+    rowid: bool,
+    columns: FxHashMap<String, Slot>,
+}
+
+/// Each column of each table, in the order in which rows store them.
+const COLUMNS: &str = "
+    SELECT m.name, m.rootpage, (SELECT l.wr FROM pragma_table_list(m.name) AS l WHERE l.schema = 'main'),
+           c.name, c.cid, c.type, c.dflt_value IS NOT NULL, c.hidden,
+           c.pk = 1 AND upper(c.type) = 'INTEGER'
+               AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(m.name) WHERE pk > 1)
+               AND NOT EXISTS (SELECT 1 FROM pragma_index_list(m.name) WHERE origin = 'pk')
+    FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS c
+    WHERE m.type = 'table' ORDER BY m.rowid, c.cid";
 
 /// The tables of which an export of any age has at least one.
 const KNOWN: [&str; 6] = [
@@ -28,13 +50,24 @@ const KNOWN: [&str; 6] = [
 impl Schema {
     /// Reads the schema of `connection`.
     pub(crate) fn probe(connection: &Connection) -> rusqlite::Result<Schema> {
-        let mut tables: FxHashMap<String, FxHashSet<String>> = FxHashMap::default();
-        let mut statement = connection.prepare(
-            "SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'",
-        )?;
+        let mut tables: FxHashMap<String, Table> = FxHashMap::default();
+        let mut statement = connection.prepare(COLUMNS)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            tables.entry(row.get(0)?).or_default().insert(row.get(1)?);
+            let (name, rowid) = (row.get::<_, String>(0)?, row.get(2) == Ok(Some(false)));
+            let table = match tables.get_mut(&name) {
+                Some(table) => table,
+                None => tables.entry(name).or_insert(Table {
+                    // Without row ids the rows lie in an index, in another order.
+                    root: row.get::<_, Option<u32>>(1)?.filter(|root| *root > 1 && rowid),
+                    rowid,
+                    columns: FxHashMap::default(),
+                }),
+            };
+            if !stored_plainly(row)? {
+                table.root = None;
+            }
+            table.columns.insert(row.get(3)?, slot(row)?);
         }
         drop(rows);
         drop(statement);
@@ -78,7 +111,22 @@ impl Schema {
     /// Whether `table` (as [`Schema::table`] finds it) has `column`.
     pub fn has(&self, table: &str, column: &str) -> bool {
         let columns = self.table(table).and_then(|name| self.tables.get(name));
-        columns.is_some_and(|columns| columns.contains(column))
+        columns.is_some_and(|table| table.columns.contains_key(column))
+    }
+
+    /// The first page of `table` (a name that this export has); none when only `SQLite` can read it.
+    pub(crate) fn root(&self, table: &str) -> Option<u32> {
+        self.tables.get(table)?.root
+    }
+
+    /// Whether rows of `table` (a name that this export has) have ids.
+    pub(crate) fn has_rowid(&self, table: &str) -> bool {
+        self.tables.get(table).is_some_and(|table| table.rowid)
+    }
+
+    /// Where rows of `table` (a name that this export has) hold `column`; none when they do not.
+    pub(crate) fn slot(&self, table: &str, column: &str) -> Option<Slot> {
+        self.tables.get(table)?.columns.get(column).copied()
     }
 
     /// How many tables there are.
@@ -90,4 +138,27 @@ impl Schema {
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
+}
+
+/// Whether a row of [`COLUMNS`] is a column that each row stores: a default stands in for what older rows lack, and a computed
+/// column is not stored, which shifts those that follow it.
+fn stored_plainly(row: &Row<'_>) -> rusqlite::Result<bool> {
+    Ok(!row.get::<_, bool>(6)? && row.get::<_, i64>(7)? == 0)
+}
+
+fn slot(row: &Row<'_>) -> rusqlite::Result<Slot> {
+    if row.get(8)? {
+        return Ok(Slot::Rowid);
+    }
+    Ok(Slot::Stored {
+        place: row.get::<_, u16>(4)?.into(),
+        real: is_real(&row.get::<_, Option<String>>(5)?.unwrap_or_default()),
+    })
+}
+
+/// Whether a column of this declared type has `SQLite`'s affinity to real numbers.
+fn is_real(declared: &str) -> bool {
+    let declared = declared.to_ascii_uppercase();
+    let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    !names(&["INT", "CHAR", "CLOB", "TEXT", "BLOB"]) && names(&["REAL", "FLOA", "DOUB"])
 }

@@ -22,26 +22,40 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The statistics of `values`, which are sorted on the way; nothing for no values.
+    /// The statistics of `values`, which are reordered on the way; nothing for no values.
     ///
     /// ```
     /// let summary = flopgap_nsys::Summary::of(&mut [4, 1, 3, 2]).unwrap();
     /// assert_eq!((summary.total, summary.mean, summary.median), (10, 2.5, 2.5));
     /// ```
     pub fn of(values: &mut [i64]) -> Option<Summary> {
-        values.sort_unstable();
-        let (&min, &max) = (values.first()?, values.last()?);
-        let total: i128 = values.iter().map(|value| i128::from(*value)).sum();
-        let n = values.len();
-        let middle = values[n / 2];
-        let median = if n % 2 == 1 {
-            middle as f64
-        } else {
-            (i128::from(middle) + i128::from(values[n / 2 - 1])) as f64 / 2.0
-        };
-        let mean = total as f64 / n as f64;
-        let stddev = stddev(values, total, mean);
-        Some(Summary { count: n as u64, total, mean, median, min, max, stddev })
+        let (&min, &max) = (values.iter().min()?, values.iter().max()?);
+        let mut moments = Moments::default();
+        for value in &*values {
+            moments.add(*value);
+        }
+        let middle = middle_of(values).map(|[below, above]| [i128::from(below), i128::from(above)])?;
+        Some(Summary::from(&moments, middle, min, max, || values.iter().copied()))
+    }
+
+    /// A summary of the values that `values` gives again; `middle` holds the two in the middle, or the one twice.
+    fn from<I: Iterator<Item = i64>>(
+        moments: &Moments,
+        [below, above]: [i128; 2],
+        min: i64,
+        max: i64,
+        values: impl FnOnce() -> I,
+    ) -> Summary {
+        let n = moments.count;
+        let mean = moments.total as f64 / n as f64;
+        let median = if n % 2 == 1 { above as f64 } else { (below + above) as f64 / 2.0 };
+        let stddev = moments.stddev(|| {
+            // In order, so that the sum of floats does not depend on how the values came.
+            let mut sorted: Vec<i64> = values().collect();
+            sorted.sort_unstable();
+            sorted.iter().map(|value| (*value as f64 - mean).powi(2)).sum()
+        });
+        Summary { count: n, total: moments.total, mean, median, min, max, stddev }
     }
 
     /// The share of this total in `sum`, in percent, rounded to a tenth.
@@ -50,27 +64,113 @@ impl Summary {
     }
 }
 
-/// n·Σx² − (Σx)² in integers loses nothing, where sums of squared floats would; it overflows only for values that no
-/// trace has (10⁶ values of an hour each still fit).
-fn stddev(values: &[i64], total: i128, mean: f64) -> f64 {
-    let n = values.len() as i128;
-    if n < 2 {
-        return 0.0;
+/// The two values in the middle, of which the second is the one for an odd number; everything is reordered.
+fn middle_of<T: Copy + Ord>(values: &mut [T]) -> Option<[T; 2]> {
+    let at = values.len() / 2;
+    if values.is_empty() {
+        return None;
     }
-    let squares = values.iter().try_fold(0_i128, |sum, value| {
-        let value = i128::from(*value);
-        sum.checked_add(value * value)
-    });
-    let exact = squares
-        .and_then(|squares| squares.checked_mul(n))
-        .and_then(|squares| squares.checked_sub(total.checked_mul(total)?));
-    let variance = if let Some(difference) = exact {
-        difference as f64 / (n * (n - 1)) as f64
-    } else {
-        let squares: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
-        squares / (n - 1) as f64
-    };
-    variance.sqrt()
+    let (below, &mut above, _) = values.select_nth_unstable(at);
+    Some([below.iter().max().copied().unwrap_or(above), above])
+}
+
+/// How many values, their sum, and that of their squares.
+#[derive(Debug)]
+struct Moments {
+    count: u64,
+    total: i128,
+    /// None when it is too large for an integer.
+    squares: Option<i128>,
+}
+
+impl Default for Moments {
+    fn default() -> Moments {
+        Moments { count: 0, total: 0, squares: Some(0) }
+    }
+}
+
+impl Moments {
+    fn add(&mut self, value: i64) {
+        let value = i128::from(value);
+        self.count += 1;
+        self.total += value;
+        self.squares = self.squares.and_then(|squares| squares.checked_add(value * value));
+    }
+
+    fn add_all(&mut self, values: &[u32]) {
+        // A chunk of 2^16 values below 2^32 has a sum below 2^48, and squares that 128 bits hold a whole trace of.
+        for chunk in values.chunks(1 << 16) {
+            let total: u64 = chunk.iter().map(|value| u64::from(*value)).sum();
+            let squares: u128 =
+                chunk.iter().map(|value| u128::from(u64::from(*value) * u64::from(*value))).sum();
+            self.total += i128::from(total);
+            self.squares = self.squares.and_then(|sum| sum.checked_add(i128::try_from(squares).ok()?));
+        }
+        self.count += values.len() as u64;
+    }
+
+    /// The sample standard deviation; `deviations` gives the sum of squared deviations where integers are too small.
+    ///
+    /// n·Σx² − (Σx)² in integers loses nothing, where sums of squared floats would; it overflows only for values that no
+    /// trace has (10⁶ values of an hour each still fit).
+    fn stddev(&self, deviations: impl FnOnce() -> f64) -> f64 {
+        let n = i128::from(self.count);
+        if n < 2 {
+            return 0.0;
+        }
+        let exact = self
+            .squares
+            .and_then(|squares| squares.checked_mul(n))
+            .and_then(|squares| squares.checked_sub(self.total.checked_mul(self.total)?));
+        let variance = match exact {
+            Some(difference) => difference as f64 / (n * (n - 1)) as f64,
+            None => deviations() / (n - 1) as f64,
+        };
+        variance.sqrt()
+    }
+}
+
+/// Values of which nearly all are below 2³², such as durations, in half the memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    small: Vec<u32>,
+    /// The others.
+    rest: Vec<i64>,
+}
+
+impl Values {
+    #[inline]
+    pub(crate) fn add(&mut self, value: i64) {
+        match u32::try_from(value) {
+            Ok(value) => self.small.push(value),
+            Err(_) => self.rest.push(value),
+        }
+    }
+
+    /// Adds all values of another collection.
+    pub(crate) fn extend(&mut self, other: Values) {
+        if self.small.is_empty() && self.rest.is_empty() {
+            *self = other;
+        } else {
+            self.small.extend(other.small);
+            self.rest.extend(other.rest);
+        }
+    }
+
+    /// Their statistics; nothing for no values.
+    pub(crate) fn summary(mut self) -> Option<Summary> {
+        if self.rest.is_empty() {
+            let mut moments = Moments::default();
+            moments.add_all(&self.small);
+            let (&min, &max) = (self.small.iter().min()?, self.small.iter().max()?);
+            let middle = middle_of(&mut self.small)?.map(i128::from);
+            let values = || self.small.iter().map(|value| i64::from(*value));
+            return Some(Summary::from(&moments, middle, min.into(), max.into(), values));
+        }
+        let mut values = self.rest;
+        values.extend(self.small.into_iter().map(i64::from));
+        Summary::of(&mut values)
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +193,27 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn values_of_any_size_have_the_statistics_of_a_sorted_list(
+            mut values in proptest::collection::vec(
+                proptest::prop_oneof![0_i64..100, -50_i64..1 << 34, proptest::prelude::any::<i64>()], 1..60)
+        ) {
+            let mut collected = Values::default();
+            for value in &values {
+                collected.add(*value);
+            }
+            let summary = collected.summary().unwrap();
+            proptest::prop_assert_eq!(Some(summary), Summary::of(&mut values.clone()));
+            values.sort_unstable();
+            let (n, total) = (values.len(), values.iter().map(|value| i128::from(*value)).sum::<i128>());
+            let middle = i128::from(values[n / 2]);
+            let below = if n % 2 == 1 { middle } else { i128::from(values[n / 2 - 1]) };
+            proptest::prop_assert_eq!(summary.total, total);
+            let median = (middle + below) as f64 / 2.0;
+            proptest::prop_assert!((summary.median - median).abs() <= median.abs() * f64::EPSILON);
+            proptest::prop_assert_eq!((summary.min, summary.max), (values[0], values[n - 1]));
+        }
+
         #[test]
         fn statistics_do_not_depend_on_order(mut values in proptest::collection::vec(-1_000_000_000_i64..1_000_000_000, 1..50)) {
             let forward = Summary::of(&mut values.clone()).unwrap();

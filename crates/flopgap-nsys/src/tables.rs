@@ -14,6 +14,7 @@ tables! {
     MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY": "CUDA memory copies";
     MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET": "CUDA memory sets";
     NVTX = "NVTX_EVENTS": "NVTX annotations";
+    GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "CUDA graphs traced as a whole";
     OSRT = "OSRT_API": "OS runtime calls";
     THREADS = "ThreadNames": "names of threads";
     GPUS = "TARGET_INFO_GPU": "GPUs";

@@ -1,15 +1,15 @@
 //! An export, opened.
 
-use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use crate::pages::{Fault, PageCache, Pages, Slot, Value};
+use crate::row::Row;
 use crate::{Error, Schema};
 
 /// The first bytes of every `SQLite` database.
@@ -17,21 +17,26 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// An Nsight Systems export, open for reading.
 ///
-/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no lock is taken.
+/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no lock is taken. `SQLite` reads the
+/// schema; rows are read from the pages of their table without it, which costs a fraction. A trace may be read by several threads.
 ///
 /// ```no_run
 /// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
 /// let mut busy = 0;
-/// trace.kernels(|kernel| busy += kernel.end - kernel.start)?;
+/// trace.kernels(|kernel| busy += kernel.at.duration())?;
 /// println!("{busy} ns in kernels");
 /// # Ok::<(), flopgap_nsys::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Trace {
     path: PathBuf,
-    connection: Connection,
     schema: Schema,
-    warnings: RefCell<Vec<Warning>>,
+    /// None when only `SQLite` can read the file.
+    pages: Option<Pages>,
+    cache: Mutex<PageCache>,
+    /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is asked for.
+    fallback: Mutex<Option<Connection>>,
+    warnings: Mutex<Vec<Warning>>,
 }
 
 /// Rows that could not be used, or were strange.
@@ -63,15 +68,20 @@ impl Trace {
     /// ([`Error::NotAnExport`]).
     pub fn open(path: &Path) -> Result<Trace, Error> {
         check_file(path)?;
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
-        let connection = Connection::open_with_flags(uri(path)?, flags).map_err(sqlite)?;
-        let schema = Schema::probe(&connection).map_err(sqlite)?;
+        let schema = Schema::probe(&connect(path)?).map_err(sqlite)?;
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
-        Ok(Trace { path: path.to_owned(), connection, schema, warnings: RefCell::default() })
+        let pages = Pages::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Ok(Trace {
+            path: path.to_owned(),
+            schema,
+            pages,
+            cache: Mutex::default(),
+            fallback: Mutex::default(),
+            warnings: Mutex::default(),
+        })
     }
 
     /// The file.
@@ -86,25 +96,33 @@ impl Trace {
 
     /// What was strange in the rows read so far.
     pub fn warnings(&self) -> Vec<Warning> {
-        self.warnings.borrow().clone()
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text of a row of `StringIds`; none when there is no such row.
     pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
-        if self.schema.table("StringIds").is_none() {
-            return Ok(None);
-        }
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT value FROM StringIds WHERE id = ?1")
-            .map_err(|source| self.sqlite(source))?;
-        let mut rows = statement.query([id]).map_err(|source| self.sqlite(source))?;
-        let row = rows.next().map_err(|source| self.sqlite(source))?;
-        let value = row.map(|row| row.get_ref(0)).transpose().map_err(|source| self.sqlite(source))?;
-        Ok(value.and_then(|value| match value {
-            ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
+        const TABLE: &str = "StringIds";
+        let Some(table) = self.schema.table(TABLE) else { return Ok(None) };
+        let text = |value: Value<'_>| match value {
+            Value::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
             _ => None,
-        }))
+        };
+        let slots = (self.schema.slot(table, "id"), self.schema.slot(table, "value"));
+        if let (Some((pages, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
+            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = pages.find(&mut cache, root, id, value, text);
+            return Ok(found.map_err(|fault| self.fault(table, fault))?.flatten());
+        }
+        let mut fallback = self.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = match &mut *fallback {
+            Some(connection) => connection,
+            none => none.insert(connect(&self.path)?),
+        };
+        let mut statement = connection
+            .prepare_cached(&format!("SELECT id, value FROM \"{table}\" WHERE id = ?1"))
+            .map_err(|source| self.sqlite(source))?;
+        let found = statement.query_row([id], |row| Ok(text(Row::of_sqlite(row).value(0)))).optional();
+        Ok(found.map_err(|source| self.sqlite(source))?.flatten())
     }
 
     /// The text of a row of `StringIds`, or a text that says which id has none.
@@ -112,50 +130,9 @@ impl Trace {
         Ok(self.string(id)?.unwrap_or_else(|| format!("[unknown string {id}]").into()))
     }
 
-    /// Calls `visit` with every row of a table, in the order of the file.
-    ///
-    /// A visitor that returns nothing could not use the row: such rows are counted as a warning. Optional columns that the
-    /// export does not have are NULL.
-    pub(crate) fn scan(
-        &self,
-        table: &TableSpec,
-        columns: &[Column],
-        mut visit: impl FnMut(&Row<'_>) -> Option<()>,
-    ) -> Result<(), Error> {
-        let name = self.require(table)?;
-        let mut sql = String::from("SELECT rowid");
-        for column in columns {
-            if self.schema.has(table.name, column.name) {
-                let _ = write!(sql, ", \"{}\"", column.name);
-            } else if column.required {
-                return Err(Error::NoColumn {
-                    path: self.path.clone(),
-                    table: table.name,
-                    column: column.name,
-                });
-            } else {
-                sql.push_str(", NULL");
-            }
-        }
-        let _ = write!(sql, " FROM \"{name}\"");
-        let mut statement = self.connection.prepare(&sql).map_err(|source| self.sqlite(source))?;
-        let mut rows = statement.query([]).map_err(|source| self.sqlite(source))?;
-        let (mut unusable, mut strange) = (Tally::default(), Tally::default());
-        while let Some(row) = rows.next().map_err(|source| self.sqlite(source))? {
-            let row = Row { row, mistyped: Cell::new(false) };
-            if visit(&row).is_none() {
-                unusable.add(row.id());
-            } else if row.mistyped.get() {
-                strange.add(row.id());
-            }
-        }
-        self.warn(name, &unusable, "without the numbers it needs: left out");
-        self.warn(
-            name,
-            &strange,
-            "with text or a fraction where a whole number belongs: that value was ignored",
-        );
-        Ok(())
+    /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
+    pub(crate) fn plain(&self, table: &str) -> Option<(&Pages, u32)> {
+        Some((self.pages.as_ref()?, self.schema.root(table)?))
     }
 
     /// The name of a table in this export.
@@ -172,14 +149,22 @@ impl Trace {
             return;
         }
         let warning = Warning { table: table.to_owned(), rows: tally.rows, first: tally.first, what };
-        let mut warnings = self.warnings.borrow_mut();
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // Several reports may read one table: it is told once.
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
 
-    fn sqlite(&self, source: rusqlite::Error) -> Error {
+    pub(crate) fn fault(&self, table: &str, fault: Fault) -> Error {
+        let path = self.path.clone();
+        match fault {
+            Fault::Io(source) => Error::Io { path, source },
+            Fault::Damage { page, what } => Error::Damaged { path, table: table.to_owned(), page, what },
+        }
+    }
+
+    pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
         Error::Sqlite { path: self.path.clone(), source }
     }
 }
@@ -211,8 +196,9 @@ pub(crate) struct TableSpec {
 /// A column to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    name: &'static str,
-    required: bool,
+    pub(crate) name: &'static str,
+    /// Whether the rows mean nothing without it.
+    pub(crate) required: bool,
 }
 
 /// A column without which the rows mean nothing.
@@ -225,37 +211,12 @@ pub(crate) const fn want(name: &'static str) -> Column {
     Column { name, required: false }
 }
 
-/// One row of a scan; columns count from 0 as they were asked for.
-pub(crate) struct Row<'a> {
-    row: &'a rusqlite::Row<'a>,
-    mistyped: Cell<bool>,
-}
-
-impl Row<'_> {
-    /// The rowid.
-    pub(crate) fn id(&self) -> i64 {
-        self.row.get_ref(0).ok().and_then(|value| value.as_i64().ok()).unwrap_or_default()
-    }
-
-    /// The integer in a column; nothing when it is NULL or not an integer.
-    pub(crate) fn int(&self, column: usize) -> Option<i64> {
-        match self.row.get_ref(column + 1) {
-            Ok(ValueRef::Integer(value)) => Some(value),
-            Ok(ValueRef::Null) | Err(_) => None,
-            Ok(_) => {
-                self.mistyped.set(true);
-                None
-            }
-        }
-    }
-
-    /// The text in a column; nothing when it is NULL or not UTF-8.
-    pub(crate) fn text(&self, column: usize) -> Option<&str> {
-        match self.row.get_ref(column + 1) {
-            Ok(ValueRef::Text(bytes)) => std::str::from_utf8(bytes).ok(),
-            _ => None,
-        }
-    }
+/// Opens a database that is known to be one.
+pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri(path)?, flags)
+        .map_err(|source| Error::Sqlite { path: path.to_owned(), source })
 }
 
 /// Refuses what `SQLite` would explain badly, or would read as something else than what is on disk.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod chart;
 mod error;
 pub mod html;
 pub mod numbers;

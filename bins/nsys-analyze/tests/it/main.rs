@@ -1,5 +1,7 @@
 //! The built `nsys-analyze` on recorded traces.
 
+mod answers;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -208,14 +210,16 @@ fn kernels_of_a_range_with_class_and_share() {
         "--format",
         "json",
     ]);
-    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 3);
-    assert!(rows.iter().all(|row| row["class"] != "matmul"));
+    let found: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let kernels = found["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 3);
+    assert!(kernels.iter().all(|kernel| kernel["class"] != "matmul"));
     let softmax = run(&["kernels", &path, "--range", "computing_softmax", "--format", "json"]);
-    let rows: serde_json::Value = serde_json::from_str(&softmax.stdout).unwrap();
-    assert_eq!((&rows[0]["class"], &rows[0]["calls"]), (&"softmax".into(), &36.into()));
-    assert_eq!(rows[0]["share"], 1.0);
+    let found: serde_json::Value = serde_json::from_str(&softmax.stdout).unwrap();
+    let kernel = &found["kernels"][0];
+    // Twelve layers, two steps.
+    assert_eq!((&kernel["class"], &kernel["times"]["count"]), (&"softmax".into(), &24.into()));
+    assert_eq!(kernel["share"], 1.0);
 
     assert_eq!(run(&["kernels", &path, "--exclude", "gemms"]).code, 2);
     let missing = run(&["kernels", &path, "--range", "backward"]);
@@ -244,4 +248,35 @@ fn export_writes_whole_files_or_standard_output() {
     assert_eq!(all.code, 0, "{}", all.stderr);
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
     assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
+}
+
+#[test]
+fn attribution_by_process_is_asked_for_and_labelled() {
+    let (_folder, path) = trace("small_forward_backward");
+    let calls = |arguments: &[&str]| {
+        let output =
+            run(&[&["kernels", &path, "--range", "backward", "--format", "json"], arguments].concat());
+        let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let kernels = found["kernels"].as_array().unwrap().iter();
+        kernels.map(|kernel| kernel["times"]["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    // The autograd thread launches nearly all of the backward pass.
+    assert_eq!(calls(&["--attribute", "thread", "--with-warmup"]), 3);
+    assert_eq!(calls(&["--with-warmup"]), 1610);
+    let text = run(&["kernels", &path, "--range", "backward"]).stdout;
+    assert!(text.starts_with("Kernels launched within `backward`, by process (2 instances)\n"), "{text}");
+
+    let options = ["--attribute", "process", "--fold-names"];
+    let report = ["stats", &path, "-r", "nvtx_gpu_proj_sum,cuda_api_sum"];
+    let output = run(&[&report[..], &options].concat());
+    assert_eq!(
+        output.stderr,
+        "nsys-analyze: not nsys's numbers, as asked: nvtx_gpu_proj_sum+process+folded\n"
+    );
+    assert!(
+        output.stdout.starts_with("nvtx_gpu_proj_sum+process+folded\n") && output.stdout.contains(":step_*")
+    );
+    assert!(output.stdout.contains("\ncuda_api_sum\n"));
+    let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
+    assert!(output.stderr.contains("change none of the reports asked for"), "{}", output.stderr);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
     ("flopgap-ncu", &[]),
@@ -13,6 +13,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("flopgap-report", &[]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
+    ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
     ("flopgap-cli", &["flopgap-report"]),
 ];
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::annotations::{Kind, annotations};
 use super::{Strings, writing};
-use crate::{Error, GlobalId, Trace, copy_label, memory_label};
+use crate::{Error, GlobalId, Placement, Trace, copy_label, memory_label};
 
 /// What to write as CSV.
 ///
@@ -104,9 +104,8 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
     match table {
         CsvTable::Kernels => trace.kernels(|kernel| {
             lines.row(header, |line, names| {
-                let span = [kernel.start, kernel.end];
-                gpu(line, span, kernel.process, [kernel.device, kernel.context], kernel.green_context);
-                numbers(line, &[Some(kernel.stream), kernel.correlation, kernel.registers]);
+                gpu(line, &kernel.at);
+                numbers(line, &[kernel.registers]);
                 numbers(line, &kernel.grid.map(Some));
                 numbers(line, &kernel.block.map(Some));
                 numbers(line, &[kernel.static_shared, kernel.dynamic_shared, kernel.graph_node]);
@@ -117,9 +116,8 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
         })?,
         CsvTable::Copies => trace.copies(|copy| {
             lines.row(header, |line, _| {
-                let span = [copy.start, copy.end];
-                gpu(line, span, copy.process, [copy.device, copy.context], copy.green_context);
-                numbers(line, &[Some(copy.stream), copy.correlation, Some(copy.bytes)]);
+                gpu(line, &copy.at);
+                numbers(line, &[Some(copy.bytes)]);
                 label(line, Some(copy.kind), copy_label);
                 label(line, copy.source, memory_label);
                 label(line, copy.destination, memory_label);
@@ -128,8 +126,8 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
         })?,
         CsvTable::Sets => trace.sets(|set| {
             lines.row(header, |line, _| {
-                gpu(line, [set.start, set.end], set.process, [set.device, set.context], set.green_context);
-                numbers(line, &[Some(set.stream), set.correlation, Some(set.bytes)]);
+                gpu(line, &set.at);
+                numbers(line, &[Some(set.bytes)]);
                 label(line, set.memory, memory_label);
                 Ok(())
             });
@@ -202,9 +200,9 @@ fn begin(out: &mut impl Write, begun: &mut bool, header: &str) -> io::Result<()>
     if *begun { Ok(()) } else { out.write_all(header.as_bytes()).inspect(|()| *begun = true) }
 }
 
-fn gpu(line: &mut String, span: [i64; 2], process: Option<GlobalId>, on: [i64; 2], green: Option<i64>) {
-    numbers(line, &span.map(Some));
-    numbers(line, &[process.map(GlobalId::pid), Some(on[0]), Some(on[1]), green]);
+fn gpu(line: &mut String, at: &Placement) {
+    numbers(line, &[Some(at.start), Some(at.end), at.process.map(GlobalId::pid)]);
+    numbers(line, &[Some(at.device), Some(at.context), at.green_context, Some(at.stream), at.correlation]);
 }
 
 fn numbers(line: &mut String, values: &[Option<i64>]) {

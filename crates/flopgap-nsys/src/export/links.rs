@@ -65,9 +65,9 @@ impl Links {
             }
         }))?;
         links.only = (processes.len() == 1).then(|| processes.into_iter().next()).flatten();
-        optional(trace.kernels(|kernel| links.add(kernel.process, kernel.correlation)))?;
-        optional(trace.copies(|copy| links.add(copy.process, copy.correlation)))?;
-        optional(trace.sets(|set| links.add(set.process, set.correlation)))?;
+        optional(trace.kernels(|kernel| links.add(kernel.at.process, kernel.at.correlation)))?;
+        optional(trace.copies(|copy| links.add(copy.at.process, copy.at.correlation)))?;
+        optional(trace.sets(|set| links.add(set.at.process, set.at.correlation)))?;
         Ok(links)
     }
 

@@ -15,7 +15,9 @@ use super::work::{Work, work_in_order};
 use super::{Strings, writing};
 use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, THREADS};
 use crate::trace::{TableSpec, need, want};
-use crate::{ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Trace, copy_label, memory_label};
+use crate::{
+    ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label, memory_label,
+};
 
 const PROCESSES: TableSpec = TableSpec { name: "PROCESSES", holds: "names of processes" };
 
@@ -205,34 +207,6 @@ struct Writer<'t, 'o, W> {
     labels: Labels,
     timeline: Timeline,
     counts: ExportCounts,
-}
-
-/// When and where a piece of GPU work ran.
-#[derive(Clone, Copy)]
-struct Span {
-    start: i64,
-    end: i64,
-    device: i64,
-    context: i64,
-    green_context: Option<i64>,
-    stream: i64,
-    correlation: Option<i64>,
-    process: Option<GlobalId>,
-}
-
-macro_rules! span {
-    ($work:expr) => {
-        Span {
-            start: $work.start,
-            end: $work.end,
-            device: $work.device,
-            context: $work.context,
-            green_context: $work.green_context,
-            stream: $work.stream,
-            correlation: $work.correlation,
-            process: $work.process,
-        }
-    };
 }
 
 impl<W: Write> Writer<'_, '_, W> {
@@ -453,26 +427,26 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     /// Begins the slice of a piece of GPU work.
-    fn work(&mut self, span: &Span, name: &str, category: &str) -> Result<Place, Error> {
-        let process = self.links.process(span.process);
-        let gpu = self.labels.gpu(process, span.device);
-        let track = Track::Stream { gpu, process, context: span.context, stream: span.stream };
-        let place = self.slice(track, name, category, span.start, span.end)?;
+    fn work(&mut self, at: &Placement, name: &str, category: &str) -> Result<Place, Error> {
+        let process = self.links.process(at.process);
+        let gpu = self.labels.gpu(process, at.device);
+        let track = Track::Stream { gpu, process, context: at.context, stream: at.stream };
+        let place = self.slice(track, name, category, at.start, at.end)?;
         self.event
-            .arg("device", span.device)
-            .arg("context", span.context)
-            .maybe("green_context", span.green_context)
-            .arg("stream", span.stream)
-            .maybe("correlation", span.correlation);
+            .arg("device", at.device)
+            .arg("context", at.context)
+            .maybe("green_context", at.green_context)
+            .arg("stream", at.stream)
+            .maybe("correlation", at.correlation);
         Ok(place)
     }
 
     /// Puts it, with the arrow that leads to it.
-    fn arrive(&mut self, span: &Span, place: Place) -> Result<(), Error> {
+    fn arrive(&mut self, at: &Placement, place: Place) -> Result<(), Error> {
         self.put()?;
-        if let Some(flow) = self.links.end(span.process, span.correlation) {
+        if let Some(flow) = self.links.end(at.process, at.correlation) {
             self.counts.flows += 1;
-            self.flow('f', place, span.start, flow)
+            self.flow('f', place, at.start, flow)
         } else {
             self.counts.unlinked += 1;
             Ok(())
@@ -481,8 +455,7 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn kernel(&mut self, kernel: &Kernel) -> Result<(), Error> {
         let (short, full) = (self.strings.get(kernel.short)?, self.strings.get(kernel.demangled)?);
-        let span = span!(kernel);
-        let place = self.work(&span, &short, "kernel")?;
+        let place = self.work(&kernel.at, &short, "kernel")?;
         let [[gx, gy, gz], [bx, by, bz]] = [kernel.grid, kernel.block];
         self.event
             .arg("grid", format_args!("[{gx},{gy},{gz}]"))
@@ -493,27 +466,25 @@ impl<W: Write> Writer<'_, '_, W> {
             .maybe("graph_node", kernel.graph_node)
             .text("demangled", &full);
         self.counts.kernels += 1;
-        self.arrive(&span, place)
+        self.arrive(&kernel.at, place)
     }
 
     fn copy(&mut self, copy: &MemoryCopy) -> Result<(), Error> {
         let kind = copy_label(copy.kind).map_or_else(|| copy.kind.to_string(), str::to_owned);
-        let span = span!(copy);
-        let place = self.work(&span, &format!("memcpy {kind}"), "memcpy")?;
+        let place = self.work(&copy.at, &format!("memcpy {kind}"), "memcpy")?;
         self.event.arg("bytes", copy.bytes).text("kind", &kind);
         self.memory("source", copy.source);
         self.memory("destination", copy.destination);
         self.counts.copies += 1;
-        self.arrive(&span, place)
+        self.arrive(&copy.at, place)
     }
 
     fn set(&mut self, set: &MemorySet) -> Result<(), Error> {
-        let span = span!(set);
-        let place = self.work(&span, "memset", "memset")?;
+        let place = self.work(&set.at, "memset", "memset")?;
         self.event.arg("bytes", set.bytes);
         self.memory("memory", set.memory);
         self.counts.sets += 1;
-        self.arrive(&span, place)
+        self.arrive(&set.at, place)
     }
 
     fn memory(&mut self, key: &str, kind: Option<i64>) {

@@ -22,11 +22,12 @@ pub(super) enum Work {
 
 impl Work {
     fn span(&self) -> (i64, Reverse<i64>) {
-        match self {
-            Work::Kernel(kernel) => (kernel.start, Reverse(kernel.end)),
-            Work::Copy(copy) => (copy.start, Reverse(copy.end)),
-            Work::Set(set) => (set.start, Reverse(set.end)),
-        }
+        let at = match self {
+            Work::Kernel(kernel) => &kernel.at,
+            Work::Copy(copy) => &copy.at,
+            Work::Set(set) => &set.at,
+        };
+        (at.start, Reverse(at.end))
     }
 }
 
@@ -34,9 +35,9 @@ impl Work {
 type Scan = fn(&Trace, &mut dyn FnMut(i64, i64, Work)) -> Result<(), Error>;
 
 const SCANS: [Scan; 3] = [
-    |trace, visit| trace.kernels(|kernel| visit(kernel.start, kernel.end, Work::Kernel(kernel))),
-    |trace, visit| trace.copies(|copy| visit(copy.start, copy.end, Work::Copy(copy))),
-    |trace, visit| trace.sets(|set| visit(set.start, set.end, Work::Set(set))),
+    |trace, visit| trace.kernels(|kernel| visit(kernel.at.start, kernel.at.end, Work::Kernel(kernel))),
+    |trace, visit| trace.copies(|copy| visit(copy.at.start, copy.at.end, Work::Copy(copy))),
+    |trace, visit| trace.sets(|set| visit(set.at.start, set.at.end, Work::Set(set))),
 ];
 
 /// How much work is handed over at once.

@@ -1,5 +1,6 @@
 //! Every kernel and memory operation in the order of time.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -7,9 +8,11 @@ use rustc_hash::FxHashMap;
 use super::KernelName;
 use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::{DEVICES, GPUS, KERNEL};
+use crate::in_time::in_time;
+use crate::row::Row;
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET};
 use crate::trace::{need, want};
-use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Trace, memory_label};
+use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [
     Column::new("Start", Unit::Time),
@@ -44,24 +47,39 @@ enum Work {
 }
 
 impl Work {
-    fn start(&self) -> i64 {
+    fn at(&self) -> &Placement {
         match self {
-            Work::Kernel(kernel, _) => kernel.start,
-            Work::Copy(copy) => copy.start,
-            Work::Set(set) => set.start,
+            Work::Kernel(kernel, _) => &kernel.at,
+            Work::Copy(copy) => &copy.at,
+            Work::Set(set) => &set.at,
         }
+    }
+
+    fn kernel(row: &Row<'_>) -> Option<Work> {
+        let name = row.int(Kernel::MORE).or_else(|| row.int(Kernel::MORE + 1))?;
+        Some(Work::Kernel(Kernel::of(row)?, name))
+    }
+
+    fn copy(row: &Row<'_>) -> Option<Work> {
+        MemoryCopy::of(row).map(Work::Copy)
+    }
+
+    fn set(row: &Row<'_>) -> Option<Work> {
+        MemorySet::of(row).map(Work::Set)
     }
 }
 
 /// The name of each GPU by process (where the export numbers devices by process) and device.
+#[derive(Default)]
 struct Devices {
     gpus: FxHashMap<i64, Arc<str>>,
     numbers: FxHashMap<(i64, i64), i64>,
+    labels: FxHashMap<(Option<GlobalId>, i64), Arc<str>>,
 }
 
 impl Devices {
     fn read(trace: &Trace) -> Result<Devices, Error> {
-        let mut devices = Devices { gpus: FxHashMap::default(), numbers: FxHashMap::default() };
+        let mut devices = Devices::default();
         let absent = |result: Result<(), Error>| match result {
             Err(error) if !error.is_absence() => Err(error),
             _ => Ok(()),
@@ -80,13 +98,23 @@ impl Devices {
     }
 
     /// `NVIDIA H200 (0)`, or the number alone where the export has no names.
-    fn label(&self, process: Option<GlobalId>, device: i64) -> Value {
-        let number = process.and_then(|process| self.numbers.get(&(process.pid(), device)));
-        match self.gpus.get(number.unwrap_or(&device)) {
-            Some(name) => Value::Text(format!("{name} ({device})").into()),
-            None => Value::Text(format!("({device})").into()),
-        }
+    fn label(&mut self, at: &Placement) -> Value {
+        let device = at.device;
+        let label = self.labels.entry((at.process, device)).or_insert_with(|| {
+            let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
+            match self.gpus.get(number.unwrap_or(&device)) {
+                Some(name) => format!("{name} ({device})").into(),
+                // So printed by nsys, with nothing before the space.
+                None => format!(" ({device})").into(),
+            }
+        });
+        Value::Text(label.clone())
     }
+}
+
+/// A context, green context or stream. 0 is none: pages of unified memory move without them.
+fn numbered(number: impl Into<Option<i64>>) -> Value {
+    number.into().filter(|number| *number != 0).into()
 }
 
 /// Bytes in a second; nothing for an operation that took no time.
@@ -94,145 +122,127 @@ fn throughput(bytes: i64, duration: i64) -> Value {
     if duration > 0 { Value::Real(bytes as f64 * 1e9 / duration as f64) } else { Value::Absent }
 }
 
-fn memory(kind: Option<i64>) -> Value {
-    match kind {
-        Some(kind) => memory_label(kind).map_or_else(|| kind.into(), Value::text),
-        None => Value::Absent,
-    }
-}
-
 /// `cuda_gpu_trace`.
 pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut work = Vec::new();
-    let shown = shown_names(trace, names)?;
-    let kernels = trace.kernel_rows(|kernel, row| {
-        let name = match names {
-            KernelName::Demangled => kernel.demangled,
-            KernelName::Base => kernel.short,
-            KernelName::Mangled => shown.get(&row).copied().unwrap_or(kernel.demangled),
-        };
-        work.push(Work::Kernel(kernel, name));
-    });
-    let copies = trace.copies(|copy| work.push(Work::Copy(copy)));
-    let sets = trace.sets(|set| work.push(Work::Set(set)));
-    for result in [kernels, copies, sets] {
-        match result {
-            Err(error) if !error.is_no_table() || work.is_empty() => return Err(error),
-            _ => {}
+    let kernels = in_time(trace, &KERNEL, &Kernel::columns(names.columns()), Work::kernel);
+    let copies = in_time(trace, &MEMCPY, &MemoryCopy::columns(), Work::copy);
+    let sets = in_time(trace, &MEMSET, &MemorySet::columns(), Work::set);
+    let (mut sources, mut absences) = (Vec::new(), Vec::new());
+    for source in [kernels, copies, sets] {
+        match source {
+            Ok(source) => sources.push(source),
+            Err(error) if error.is_no_table() => absences.push(error),
+            Err(error) => return Err(error),
         }
     }
-    work.sort_by_key(Work::start);
-    let devices = Devices::read(trace)?;
-    let mut texts: FxHashMap<i64, Arc<str>> = FxHashMap::default();
-    for piece in &work {
-        if let Work::Kernel(_, name) = piece
-            && !texts.contains_key(name)
-        {
-            texts.insert(*name, trace.string_or_id(*name)?);
+    if sources.is_empty() {
+        return Err(absences.swap_remove(0));
+    }
+    let mut labels = Labels::read(trace)?;
+    trace.writing(|| sink.columns(&COLUMNS))?;
+    // Of pieces that start together, kernels come first and sets last.
+    while let Some((_, at)) = (0..sources.len()).filter_map(|at| Some((sources[at].start()?, at))).min() {
+        if let Some(piece) = sources[at].take()? {
+            let cells = row(&piece, &mut labels)?;
+            trace.writing(|| sink.row(&cells))?;
         }
     }
-    trace.writing(|| {
-        sink.columns(&COLUMNS)?;
-        for piece in &work {
-            sink.row(&row(piece, &devices, &texts))?;
-        }
-        Ok(())
-    })
+    Ok(())
 }
 
-/// The mangled name of each kernel row that has one; read only when it is shown.
-fn shown_names(trace: &Trace, names: KernelName) -> Result<FxHashMap<i64, i64>, Error> {
-    let mut shown = FxHashMap::default();
-    if names == KernelName::Mangled && trace.schema().table(KERNEL.name).is_some() {
-        trace.scan(&KERNEL, &[want("mangledName")], |row| {
-            if let Some(name) = row.int(0) {
-                shown.insert(row.id(), name);
-            }
-            Some(())
-        })?;
-    }
-    Ok(shown)
+/// The texts of cells, each made once.
+struct Labels<'t> {
+    trace: &'t Trace,
+    devices: Devices,
+    names: FxHashMap<i64, Arc<str>>,
+    copies: FxHashMap<i64, Arc<str>>,
+    set: Arc<str>,
+    memories: FxHashMap<i64, Value>,
 }
 
-fn row(piece: &Work, devices: &Devices, texts: &FxHashMap<i64, Arc<str>>) -> [Value; 21] {
+impl<'t> Labels<'t> {
+    fn read(trace: &'t Trace) -> Result<Labels<'t>, Error> {
+        Ok(Labels {
+            trace,
+            devices: Devices::read(trace)?,
+            names: FxHashMap::default(),
+            copies: FxHashMap::default(),
+            set: set_name(),
+            memories: FxHashMap::default(),
+        })
+    }
+
+    fn kernel(&mut self, id: i64) -> Result<Arc<str>, Error> {
+        Ok(match self.names.entry(id) {
+            Entry::Occupied(name) => name.get().clone(),
+            Entry::Vacant(place) => place.insert(self.trace.string_or_id(id)?).clone(),
+        })
+    }
+
+    fn copy(&mut self, kind: i64) -> Arc<str> {
+        self.copies.entry(kind).or_insert_with(|| copy_name(kind)).clone()
+    }
+
+    fn memory(&mut self, kind: Option<i64>) -> Value {
+        let Some(kind) = kind else { return Value::Absent };
+        let label = || memory_label(kind).map_or_else(|| kind.into(), Value::text);
+        self.memories.entry(kind).or_insert_with(label).clone()
+    }
+}
+
+fn row(piece: &Work, labels: &mut Labels<'_>) -> Result<[Value; 21], Error> {
     const NONE: Value = Value::Absent;
-    // nsys writes 0 where there is no green context.
-    let green = |context: Option<i64>| context.filter(|context| *context != 0).into();
-    match piece {
-        Work::Kernel(kernel, name) => [
-            kernel.start.into(),
-            kernel.end.saturating_sub(kernel.start).into(),
-            kernel.correlation.into(),
-            kernel.grid[0].into(),
-            kernel.grid[1].into(),
-            kernel.grid[2].into(),
-            kernel.block[0].into(),
-            kernel.block[1].into(),
-            kernel.block[2].into(),
-            kernel.registers.into(),
-            kernel.static_shared.into(),
-            kernel.dynamic_shared.into(),
-            NONE,
-            NONE,
-            NONE,
-            NONE,
-            devices.label(kernel.process, kernel.device),
-            kernel.context.into(),
-            green(kernel.green_context),
-            kernel.stream.into(),
-            texts[name].clone().into(),
-        ],
+    let at = piece.at();
+    let (launch, transfer, name) = match piece {
+        Work::Kernel(kernel, name) => {
+            let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (kernel.grid, kernel.block);
+            let launch = [
+                grid_x.into(),
+                grid_y.into(),
+                grid_z.into(),
+                block_x.into(),
+                block_y.into(),
+                block_z.into(),
+                kernel.registers.into(),
+                kernel.static_shared.into(),
+                kernel.dynamic_shared.into(),
+            ];
+            (launch, [NONE; 4], labels.kernel(*name)?)
+        }
         Work::Copy(copy) => {
-            let duration = copy.end.saturating_sub(copy.start);
-            [
-                copy.start.into(),
-                duration.into(),
-                copy.correlation.into(),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                copy.bytes.into(),
-                throughput(copy.bytes, duration),
-                memory(copy.source),
-                memory(copy.destination),
-                devices.label(copy.process, copy.device),
-                copy.context.into(),
-                green(copy.green_context),
-                copy.stream.into(),
-                copy_name(copy.kind).into(),
-            ]
+            let (source, destination) = (labels.memory(copy.source), labels.memory(copy.destination));
+            let transfer = [copy.bytes.into(), throughput(copy.bytes, at.duration()), source, destination];
+            ([NONE; 9], transfer, labels.copy(copy.kind))
         }
         Work::Set(set) => {
-            let duration = set.end.saturating_sub(set.start);
-            [
-                set.start.into(),
-                duration.into(),
-                set.correlation.into(),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                set.bytes.into(),
-                throughput(set.bytes, duration),
-                memory(set.memory),
-                NONE,
-                devices.label(set.process, set.device),
-                set.context.into(),
-                green(set.green_context),
-                set.stream.into(),
-                set_name().into(),
-            ]
+            let memory = labels.memory(set.memory);
+            let transfer = [set.bytes.into(), throughput(set.bytes, at.duration()), memory, NONE];
+            ([NONE; 9], transfer, labels.set.clone())
         }
-    }
+    };
+    let [grid_x, grid_y, grid_z, block_x, block_y, block_z, registers, fixed, dynamic] = launch;
+    let [bytes, throughput, source, destination] = transfer;
+    Ok([
+        at.start.into(),
+        at.duration().into(),
+        at.correlation.into(),
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        registers,
+        fixed,
+        dynamic,
+        bytes,
+        throughput,
+        source,
+        destination,
+        labels.devices.label(at),
+        numbered(at.context),
+        numbered(at.green_context),
+        numbered(at.stream),
+        name.into(),
+    ])
 }

@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::table::{Column, Unit, Value};
 use crate::Summary;
+use crate::stats::Values;
 
 /// Values by key.
 #[derive(Debug)]
-pub(crate) struct Groups<K>(FxHashMap<K, Vec<i64>>);
+pub(crate) struct Groups<K>(FxHashMap<K, Values>);
 
 impl<K> Default for Groups<K> {
     fn default() -> Self {
@@ -20,7 +21,7 @@ impl<K> Default for Groups<K> {
 
 impl<K: Hash + Eq + Ord> Groups<K> {
     pub(crate) fn add(&mut self, key: K, value: i64) {
-        self.0.entry(key).or_default().push(value);
+        self.0.entry(key).or_default().add(value);
     }
 
     /// The values under new keys: those whose keys become equal are put together.
@@ -28,14 +29,9 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         self,
         mut key: impl FnMut(K) -> Result<L, E>,
     ) -> Result<Groups<L>, E> {
-        let mut merged: FxHashMap<L, Vec<i64>> = FxHashMap::default();
+        let mut merged: FxHashMap<L, Values> = FxHashMap::default();
         for (old, values) in self.0 {
-            let known = merged.entry(key(old)?).or_default();
-            if known.is_empty() {
-                *known = values;
-            } else {
-                known.extend(values);
-            }
+            merged.entry(key(old)?).or_default().extend(values);
         }
         Ok(Groups(merged))
     }
@@ -47,16 +43,20 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         }
     }
 
-    /// The statistics of each group: largest total first, then fewer values, then by key.
+    /// The statistics of each group: largest total first, then by key.
     pub(crate) fn summaries(self) -> Vec<(K, Summary)> {
-        let summaries = self.0.into_iter().filter_map(|(key, mut values)| {
-            let summary = Summary::of(&mut values)?;
-            Some((key, summary))
-        });
+        let summaries = self.0.into_iter().filter_map(|(key, values)| Some((key, values.summary()?)));
         let mut summaries: Vec<(K, Summary)> = summaries.collect();
         summaries.sort_unstable_by(|(key, one), (other_key, other)| {
-            (Reverse(one.total), one.count, key).cmp(&(Reverse(other.total), other.count, other_key))
+            (Reverse(one.total), key).cmp(&(Reverse(other.total), other_key))
         });
+        summaries
+    }
+
+    /// [`summaries`](Self::summaries), with fewer values first among equal totals.
+    pub(crate) fn summaries_fewest_first(self) -> Vec<(K, Summary)> {
+        let mut summaries = self.summaries();
+        summaries.sort_by_key(|(_, summary)| (Reverse(summary.total), summary.count));
         summaries
     }
 }

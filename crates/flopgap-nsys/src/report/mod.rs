@@ -7,6 +7,7 @@ mod group;
 mod memory;
 mod names;
 mod nvtx;
+mod options;
 mod projection;
 mod summary;
 mod table;
@@ -16,6 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub(crate) use group::Groups;
+pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use crate::{Error, Trace};
@@ -188,7 +190,20 @@ impl Trace {
     /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the report needs
     /// ([`Error::is_absence`]); then nothing was written.
     pub fn report(&self, report: Report, sink: &mut dyn Sink) -> Result<(), Error> {
-        let names = report.names;
+        self.report_with(report, ReportOptions::default(), sink)
+    }
+
+    /// [`Trace::report`] with options that nsys does not have.
+    ///
+    /// # Errors
+    /// As [`Trace::report`].
+    pub fn report_with(
+        &self,
+        report: Report,
+        options: ReportOptions,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
+        let (names, options) = (report.names, options.of(report));
         match report.kind {
             ReportKind::CudaApiGpuSum => summary::gpu(self, names, true, sink),
             ReportKind::CudaApiSum => api::sum(self, sink),
@@ -201,13 +216,13 @@ impl Trace {
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
-            ReportKind::NvtxGpuProjSum => projection::sum(self, sink),
-            ReportKind::NvtxGpuProjTrace => projection::trace(self, sink),
-            ReportKind::NvtxKernSum => projection::kernels(self, names, sink),
-            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, sink),
+            ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
+            ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
+            ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
+            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, options, sink),
             ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
-            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, sink),
-            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, sink),
+            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, options, sink),
+            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
             ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
         }

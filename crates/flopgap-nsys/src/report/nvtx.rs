@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ReportOptions;
 use super::group::{Groups, grand_total, times, with_times};
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Hierarchy, Span};
@@ -36,8 +37,13 @@ pub(super) enum Styles {
 }
 
 /// `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`.
-pub(super) fn sum(trace: &Trace, styles: Styles, sink: &mut dyn Sink) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges()?;
+pub(super) fn sum(
+    trace: &Trace,
+    styles: Styles,
+    options: ReportOptions,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    let nvtx = trace.nvtx_ranges_named(options)?;
     let mut groups = Groups::default();
     for range in &nvtx.ranges {
         let listed = match styles {
@@ -77,7 +83,7 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
         .map(|range| Span {
             id: range.id,
             start: range.start,
-            end: range.end.unwrap_or(nvtx.last_event),
+            end: range.end.unwrap_or(nvtx.last_push_pop),
             thread: range.thread,
         })
         .collect();

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::KernelName;
 use super::table::{Column, Sink, Unit, Value};
-use crate::containment::for_each_containing;
+use super::{KernelName, ReportOptions};
 use crate::hierarchy::{Hierarchy, Span};
-use crate::launches::{Launched, Launches, span_of};
-use crate::tables::{KERNEL, MEMCPY, MEMSET};
-use crate::trace::{need, want};
+use crate::nesting::{Nesting, Owners};
+use crate::tables::KERNEL;
 use crate::{Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
 
 static KERNELS: [Column; 13] = [
@@ -62,14 +60,14 @@ static SUM: [Column; 14] = [
     Column::new("Avg Num Child", Unit::Plain),
 ];
 
-/// The ranges of a trace that can own GPU work, those that began and ended on one thread, as spans.
-fn owners(nvtx: &NvtxRanges) -> (Vec<&NvtxRange>, Vec<Span>) {
-    let ranges: Vec<&NvtxRange> = nvtx.ranges.iter().filter(|range| !range.crosses_threads).collect();
-    let span = |range: &&NvtxRange| Span {
-        id: range.id,
-        start: range.start,
-        end: range.end.unwrap_or(nvtx.last_range),
-        thread: range.thread,
+/// The places of the ranges that can own GPU work, those that began and ended on one thread, and the ranges as spans.
+fn owners(nvtx: &NvtxRanges) -> (Vec<usize>, Vec<Span>) {
+    let ranges: Vec<usize> =
+        (0..nvtx.ranges.len()).filter(|range| !nvtx.ranges[*range].crosses_threads).collect();
+    let span = |range: &usize| {
+        let range = &nvtx.ranges[*range];
+        let end = range.end.unwrap_or(nvtx.last_range);
+        Span { id: range.id, start: range.start, end, thread: range.thread }
     };
     let spans = ranges.iter().map(span).collect();
     (ranges, spans)
@@ -83,42 +81,42 @@ struct Owned {
     durations: Vec<i64>,
 }
 
-/// What a row of `nvtx_kern_sum` is about: the range, the launching thread, the name id of the kernel.
-type Key = (Option<(Name, RangeStyle)>, Option<GlobalId>, i64);
+/// What a row of `nvtx_kern_sum` is about: the range, the launching thread, the name of the kernel.
+type Key = (Option<(Name, RangeStyle)>, Option<GlobalId>, Name);
 
 /// `nvtx_kern_sum`: a kernel counts for every range that contains its launch, and without a range when none does.
-pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    trace.require(&KERNEL)?;
-    let nvtx = trace.nvtx_ranges()?;
-    let launches = Launches::read(trace)?;
+pub(super) fn kernels(
+    trace: &Trace,
+    names: KernelName,
+    options: ReportOptions,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    if !options.attribution.whole_graphs {
+        trace.require(&KERNEL)?;
+    }
+    let nvtx = trace.nvtx_ranges_named(options)?;
+    let nesting = Nesting::of(trace, &Owners::of(&nvtx), options.attribution.by)?;
     let mut groups: FxHashMap<Key, Owned> = FxHashMap::default();
-    let work = launches.kernels(trace, names, |name, duration| {
-        let owned = groups.entry((None, None, name)).or_default();
-        owned.kernels += 1;
-        owned.durations.push(duration);
-    })?;
-    let (ranges, spans) = owners(&nvtx);
-    let calls: Vec<Span> = work.iter().map(|launch| launch.span).collect();
-    for_each_containing(&spans, &calls, |at, containing| {
-        let Launched { span, kernels } = &work[at];
-        for &(name, duration) in kernels {
-            if containing.is_empty() {
-                let owned = groups.entry((None, Some(span.thread), name)).or_default();
-                owned.kernels += 1;
-                owned.durations.push(duration);
-            }
-            for (before, &range) in containing.iter().enumerate() {
-                let key = |range: usize| (ranges[range].name, ranges[range].style);
-                let owned = groups.entry((Some(key(range)), Some(span.thread), name)).or_default();
-                owned.ranges.insert(range);
-                // Ranges of one name within each other count the kernel once, but its duration once each, as nsys does.
-                let again = containing[..before].iter().any(|&other| key(other) == key(range));
-                owned.kernels += u64::from(!again);
-                owned.durations.push(duration);
-            }
+    let texts = trace.named_kernels(names, options.attribution.whole_graphs, |work, name| {
+        let node = nesting.node(work.process, work.correlation);
+        let thread = node.map(|node| nesting.thread(node));
+        let containing: Vec<usize> = node.map(|node| nesting.ranges(node).collect()).unwrap_or_default();
+        if containing.is_empty() {
+            let owned = groups.entry((None, thread, name)).or_default();
+            owned.kernels += 1;
+            owned.durations.push(work.duration());
         }
-    });
-    let by_text = merge_names(trace, &nvtx, groups)?;
+        for (before, &range) in containing.iter().enumerate() {
+            let key = |range: usize| (nvtx.ranges[range].name, nvtx.ranges[range].style);
+            let owned = groups.entry((Some(key(range)), thread, name)).or_default();
+            owned.ranges.insert(range);
+            // Ranges of one name within each other count the kernel once, but its duration once each, as nsys does.
+            let again = containing[..before].iter().any(|&other| key(other) == key(range));
+            owned.kernels += u64::from(!again);
+            owned.durations.push(work.duration());
+        }
+    })?;
+    let by_text = sorted(&nvtx, |kernel| texts.text(kernel).clone(), groups);
     trace.writing(|| {
         sink.columns(&KERNELS)?;
         for (key, ranges, kernels, summary) in by_text {
@@ -153,33 +151,20 @@ struct KernelRow {
     style: Option<RangeStyle>,
 }
 
-/// Puts groups whose kernels have the same text together, and sorts as nsys does: by range, process and thread, then by
-/// largest total.
-fn merge_names(
-    trace: &Trace,
+/// Sorts as nsys does: by range, process and thread, then by largest total.
+fn sorted(
     nvtx: &NvtxRanges,
+    text: impl Fn(Name) -> Arc<str>,
     groups: FxHashMap<Key, Owned>,
-) -> Result<Vec<(KernelRow, u64, u64, Summary)>, Error> {
-    let mut texts: FxHashMap<i64, Arc<str>> = FxHashMap::default();
-    let mut merged: FxHashMap<KernelRow, Owned> = FxHashMap::default();
-    for ((range, thread, kernel), owned) in groups {
-        let text = match texts.get(&kernel) {
-            Some(text) => text.clone(),
-            None => texts.entry(kernel).or_insert(trace.string_or_id(kernel)?).clone(),
-        };
+) -> Vec<(KernelRow, u64, u64, Summary)> {
+    let rows = groups.into_iter().filter_map(|((range, thread, kernel), mut owned)| {
         let row = KernelRow {
             range: range.map(|(name, _)| nvtx.names.text(name).clone()),
             pid: thread.map(GlobalId::pid),
             tid: thread.map(GlobalId::tid),
-            kernel: text,
+            kernel: text(kernel),
             style: range.map(|(_, style)| style),
         };
-        let known = merged.entry(row).or_default();
-        known.ranges.extend(owned.ranges);
-        known.kernels += owned.kernels;
-        known.durations.extend(owned.durations);
-    }
-    let rows = merged.into_iter().filter_map(|(row, mut owned)| {
         Some((row, owned.ranges.len() as u64, owned.kernels, Summary::of(&mut owned.durations)?))
     });
     let mut rows: Vec<_> = rows.collect();
@@ -190,7 +175,7 @@ fn merge_names(
             .then_with(|| Reverse(one.total).cmp(&Reverse(other.total)))
             .then_with(|| row.cmp(other_row))
     });
-    Ok(rows)
+    rows
 }
 
 /// The GPU work of one launch, or of all launches in a range.
@@ -224,62 +209,41 @@ struct Projected {
     path: String,
 }
 
-/// When each launch's work ran, over kernels, copies and sets.
-fn extents(trace: &Trace, launches: &Launches) -> Result<Vec<(Span, Extent)>, Error> {
-    let mut index: FxHashMap<(GlobalId, i64), usize> = FxHashMap::default();
-    let mut extents: Vec<(Span, Extent)> = Vec::new();
-    let mut found = false;
-    let mut absence = None;
-    for table in [&KERNEL, &MEMCPY, &MEMSET] {
-        let columns = [need("start"), need("end"), want("correlationId"), want("globalPid")];
-        let scanned = trace.scan(table, &columns, |row| {
-            let (start, end) = (row.int(0)?, row.int(1)?);
-            let Some(call) = launches.of(row.int(3).map(GlobalId), row.int(2)) else {
-                return Some(());
-            };
-            let (thread, correlation) = (call.thread?, call.correlation?);
-            let at = *index.entry((thread.process(), correlation)).or_insert(extents.len());
-            // A graph launch is one operation, however many nodes it runs.
-            if at == extents.len() {
-                extents.push((span_of(call, thread), Extent { start, end, launches: 1 }));
-            } else {
-                extents[at].1.join(Extent { start, end, launches: 0 });
-            }
-            Some(())
-        });
-        match scanned {
-            Ok(()) => found = true,
-            Err(error) if error.is_no_table() => absence = absence.or(Some(error)),
-            Err(error) => return Err(error),
+/// When the work of each range ran, over kernels, copies and sets.
+fn extents(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Option<Extent>>, Error> {
+    let mut nesting = Nesting::of(trace, &Owners::of(nvtx), options.attribution.by)?;
+    let mut by_node: Vec<Option<Extent>> = vec![None; nesting.len()];
+    let join = |known: &mut Option<Extent>, extent: Extent| match known {
+        Some(known) => known.join(extent),
+        None => *known = Some(extent),
+    };
+    trace.gpu_work(options.attribution.whole_graphs, |work| {
+        // A graph launch is one operation, however many nodes it runs.
+        if let Some((node, first)) = nesting.take(work.process, work.correlation) {
+            let extent = Extent { start: work.start, end: work.end, launches: u64::from(first) };
+            join(&mut by_node[node], extent);
+        }
+    })?;
+    let mut by_range: Vec<Option<Extent>> = vec![None; nvtx.ranges.len()];
+    for node in (0..nesting.len()).rev() {
+        if let (Some((range, parent)), Some(extent)) = (nesting.range_and_parent(node), by_node[node]) {
+            join(&mut by_range[range], extent);
+            join(&mut by_node[parent], extent);
         }
     }
-    match absence {
-        Some(error) if !found => Err(error),
-        _ => Ok(extents),
-    }
+    Ok(by_range)
 }
 
-/// Every range with GPU work, in the order of that work.
-fn projected(trace: &Trace, nvtx: &NvtxRanges) -> Result<Vec<Projected>, Error> {
-    let launches = Launches::read(trace)?;
-    let extents = extents(trace, &launches)?;
+/// Every range with GPU work, in the order of the file, as nsys lists them.
+fn projected(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Projected>, Error> {
+    let by_range = extents(trace, nvtx, options)?;
     let (ranges, spans) = owners(nvtx);
-    let calls: Vec<Span> = extents.iter().map(|(span, _)| *span).collect();
-    let mut work: Vec<Option<Extent>> = vec![None; spans.len()];
-    for_each_containing(&spans, &calls, |at, containing| {
-        let extent = extents[at].1;
-        for &range in containing {
-            match &mut work[range] {
-                Some(known) => known.join(extent),
-                none => *none = Some(extent),
-            }
-        }
-    });
+    let work: Vec<Option<Extent>> = ranges.iter().map(|range| by_range[*range]).collect();
     let tree = Hierarchy::of(&spans);
     let children = tree.sum_over_children(|child| i64::from(work[child].is_some()));
     let rows = (0..spans.len()).filter_map(|at| {
         Some(Projected {
-            range: *ranges[at],
+            range: nvtx.ranges[ranges[at]],
             span: spans[at],
             extent: work[at]?,
             level: tree.level(at),
@@ -289,14 +253,14 @@ fn projected(trace: &Trace, nvtx: &NvtxRanges) -> Result<Vec<Projected>, Error> 
         })
     });
     let mut rows: Vec<Projected> = rows.collect();
-    rows.sort_by_key(|row| (row.extent.start, Reverse(row.extent.duration()), row.span.id));
+    rows.sort_by_key(|row| row.span.id);
     Ok(rows)
 }
 
 /// `nvtx_gpu_proj_trace`.
-pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges()?;
-    let rows = projected(trace, &nvtx)?;
+pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    let nvtx = trace.nvtx_ranges_named(options)?;
+    let rows = projected(trace, &nvtx, options)?;
     trace.writing(|| {
         sink.columns(&TRACE)?;
         for row in rows {
@@ -332,10 +296,10 @@ struct Instances {
 }
 
 /// `nvtx_gpu_proj_sum`.
-pub(super) fn sum(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges()?;
+pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    let nvtx = trace.nvtx_ranges_named(options)?;
     let mut groups: FxHashMap<(Name, RangeStyle), Instances> = FxHashMap::default();
-    for row in projected(trace, &nvtx)? {
+    for row in projected(trace, &nvtx, options)? {
         let instances = groups.entry((row.range.name, row.range.style)).or_default();
         instances.projected.push(row.extent.duration());
         instances.original += i128::from(row.span.end) - i128::from(row.span.start);

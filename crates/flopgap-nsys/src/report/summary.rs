@@ -37,7 +37,7 @@ fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error
 
 /// `cuda_gpu_kern_sum`.
 pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let summaries = durations(trace, names)?.summaries();
+    let summaries = durations(trace, names)?.summaries_fewest_first();
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(&KERNELS)?;
@@ -75,7 +75,7 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
     })?;
     let by_text: Groups<(Arc<str>, [i64; 3], [i64; 3])> =
         by_id.rekey(|(id, grid, block)| Ok::<_, Error>((trace.string_or_id(id)?, grid, block)))?;
-    let summaries = by_text.summaries();
+    let summaries = by_text.summaries_fewest_first();
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(&SHAPES)?;

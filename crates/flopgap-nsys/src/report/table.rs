@@ -1,5 +1,6 @@
 //! What a report consists of.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use crate::round;
@@ -143,17 +144,43 @@ impl Units {
     /// ```
     /// use flopgap_nsys::{TimeUnit, Unit, Units, Value};
     ///
-    /// assert_eq!(Units::default().print(Unit::Time, &Value::Real(30770.35)), "30770.4");
+    /// assert_eq!(Units::default().print(Unit::Time, &Value::Real(30770.35)), "30770.3");
     /// assert_eq!(Units { time: TimeUnit::Milliseconds }.print(Unit::Time, &Value::Int(1_234_567)), "1.2346");
     /// assert_eq!(Units::default().print(Unit::Memory, &Value::Int(4_194_304)), "4.194");
     /// ```
     pub fn print(self, unit: Unit, value: &Value) -> String {
-        match (value, self.number(unit, value)) {
-            (Value::Absent, _) => String::new(),
-            (Value::Text(text), _) => text.as_ref().to_owned(),
-            (_, Some((number, decimals))) => format!("{number:.decimals$}"),
-            (Value::Int(value), None) => value.to_string(),
-            (Value::Real(value), None) => round::one_decimal(*value),
+        let mut text = Vec::new();
+        self.write(unit, value, &mut text);
+        // Digits, and texts that were UTF-8 before.
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// [`Units::print`] at the end of `line`.
+    pub(super) fn write(self, unit: Unit, value: &Value, line: &mut Vec<u8>) {
+        match value {
+            Value::Absent => {}
+            Value::Text(text) => line.extend_from_slice(text.as_bytes()),
+            Value::Int(value) if self.is_whole(unit) => write_int(*value, line),
+            Value::Int(value)
+                if unit == Unit::Memory
+                    && i64::try_from(*value).is_ok_and(|bytes| write_thousandths(bytes, line)) => {}
+            Value::Int(_) | Value::Real(_) => match (self.number(unit, value), value) {
+                (Some((number, decimals)), _) => {
+                    // Writing to memory does not fail.
+                    let _ = write!(line, "{number:.decimals$}");
+                }
+                (None, Value::Real(value)) => line.extend_from_slice(round::one_decimal(*value).as_bytes()),
+                (None, _) => {}
+            },
+        }
+    }
+
+    /// Whether whole numbers of this unit stay whole.
+    fn is_whole(self, unit: Unit) -> bool {
+        match unit {
+            Unit::Time => self.time == TimeUnit::Nanoseconds,
+            Unit::Memory | Unit::Throughput => false,
+            Unit::Percent | Unit::Plain => true,
         }
     }
 
@@ -178,13 +205,38 @@ impl Units {
     }
 }
 
+fn write_int(value: i128, line: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    // Most are small, and printing 128 bits is slow.
+    let digits = match i64::try_from(value) {
+        Ok(value) => buffer.format(value),
+        Err(_) => buffer.format(value),
+    };
+    line.extend_from_slice(digits.as_bytes());
+}
+
+/// Writes bytes as megabytes with three decimals, which for all but halves needs no fraction; false, and nothing written, for halves,
+/// whose rounding depends on the fraction's binary form, and where a double is too coarse.
+fn write_thousandths(bytes: i64, line: &mut Vec<u8>) -> bool {
+    if !(0..1_000_000_000_000_000).contains(&bytes) || bytes % 1000 == 500 {
+        return false;
+    }
+    let kilobytes = (bytes + 500) / 1000;
+    let mut buffer = itoa::Buffer::new();
+    line.extend_from_slice(buffer.format(kilobytes / 1000).as_bytes());
+    let at = line.len();
+    line.extend_from_slice(buffer.format(1000 + kilobytes % 1000).as_bytes());
+    line[at] = b'.';
+    true
+}
+
 /// Where the rows of a report go, one by one: a trace of millions of rows need not be held.
 pub trait Sink {
     /// Called once, before the rows.
-    fn columns(&mut self, columns: &'static [Column]) -> std::io::Result<()>;
+    fn columns(&mut self, columns: &'static [Column]) -> io::Result<()>;
 
     /// Called with every row; as many values as there are columns.
-    fn row(&mut self, row: &[Value]) -> std::io::Result<()>;
+    fn row(&mut self, row: &[Value]) -> io::Result<()>;
 }
 
 /// A report in memory.
@@ -197,12 +249,12 @@ pub struct ReportTable {
 }
 
 impl Sink for ReportTable {
-    fn columns(&mut self, columns: &'static [Column]) -> std::io::Result<()> {
+    fn columns(&mut self, columns: &'static [Column]) -> io::Result<()> {
         self.columns = columns;
         Ok(())
     }
 
-    fn row(&mut self, row: &[Value]) -> std::io::Result<()> {
+    fn row(&mut self, row: &[Value]) -> io::Result<()> {
         self.rows.push(row.to_vec());
         Ok(())
     }
@@ -214,13 +266,13 @@ pub struct CsvSink<W> {
     out: W,
     units: Units,
     columns: &'static [Column],
-    line: String,
+    line: Vec<u8>,
 }
 
-impl<W: std::io::Write> CsvSink<W> {
+impl<W: io::Write> CsvSink<W> {
     /// Writes to `out`, which should be buffered.
     pub fn new(out: W, units: Units) -> CsvSink<W> {
-        CsvSink { out, units, columns: &[], line: String::new() }
+        CsvSink { out, units, columns: &[], line: Vec::new() }
     }
 
     /// Gives `out` back.
@@ -229,27 +281,36 @@ impl<W: std::io::Write> CsvSink<W> {
     }
 
     fn field(&mut self, text: &str) {
-        if text.contains([',', '"', '\n', '\r']) {
-            self.line.push('"');
-            self.line.push_str(&text.replace('"', "\"\""));
-            self.line.push('"');
+        let bytes = text.as_bytes();
+        let quoted =
+            memchr::memchr3(b',', b'"', b'\n', bytes).is_some() || memchr::memchr(b'\r', bytes).is_some();
+        if quoted {
+            self.line.push(b'"');
+            let mut rest = bytes;
+            while let Some(quote) = memchr::memchr(b'"', rest) {
+                self.line.extend_from_slice(&rest[..=quote]);
+                self.line.push(b'"');
+                rest = &rest[quote + 1..];
+            }
+            self.line.extend_from_slice(rest);
+            self.line.push(b'"');
         } else {
-            self.line.push_str(text);
+            self.line.extend_from_slice(bytes);
         }
-        self.line.push(',');
+        self.line.push(b',');
     }
 
-    fn end_line(&mut self) -> std::io::Result<()> {
+    fn end_line(&mut self) -> io::Result<()> {
         self.line.pop();
-        self.line.push('\n');
-        self.out.write_all(self.line.as_bytes())?;
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
         self.line.clear();
         Ok(())
     }
 }
 
-impl<W: std::io::Write> Sink for CsvSink<W> {
-    fn columns(&mut self, columns: &'static [Column]) -> std::io::Result<()> {
+impl<W: io::Write> Sink for CsvSink<W> {
+    fn columns(&mut self, columns: &'static [Column]) -> io::Result<()> {
         self.columns = columns;
         for column in columns {
             self.field(&column.heading(self.units));
@@ -257,18 +318,49 @@ impl<W: std::io::Write> Sink for CsvSink<W> {
         self.end_line()
     }
 
-    fn row(&mut self, row: &[Value]) -> std::io::Result<()> {
+    fn row(&mut self, row: &[Value]) -> io::Result<()> {
         for (column, value) in self.columns.iter().zip(row) {
             match value {
-                Value::Absent => self.line.push(','),
+                Value::Absent => self.line.push(b','),
                 Value::Text(text) => self.field(text),
                 number => {
-                    let text = self.units.print(column.unit, number);
-                    self.line.push_str(&text);
-                    self.line.push(',');
+                    self.units.write(column.unit, number, &mut self.line);
+                    self.line.push(b',');
                 }
             }
         }
         self.end_line()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::strategy::Strategy as _;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        static COLUMNS: [Column; 2] = [Column::new("Name", Unit::Plain), Column::new("Size", Unit::Memory)];
+        let mut csv = CsvSink::new(Vec::new(), Units::default());
+        csv.columns(&COLUMNS).unwrap();
+        for text in ["plain", "a,b", "say \"a\"", "two\nlines", "back\r", ""] {
+            csv.row(&[Value::text(text), Value::Int(1_500)]).unwrap();
+        }
+        assert_eq!(
+            String::from_utf8(csv.into_inner()).unwrap(),
+            "Name,Size (MB)\nplain,0.002\n\"a,b\",0.002\n\"say \"\"a\"\"\",0.002\n\"two\nlines\",0.002\n\"back\r\",0.002\n,0.002\n"
+        );
+    }
+
+    proptest::proptest! {
+        /// Digits without a fraction are those of the fraction.
+        #[test]
+        fn megabytes_print_as_the_quotient(bytes in proptest::prop_oneof![
+            0_i64..100_000, (0_i64..1 << 40).prop_map(|bytes| bytes * 500), proptest::prelude::any::<i64>()
+        ]) {
+            let printed = Units::default().print(Unit::Memory, &Value::from(bytes));
+            proptest::prop_assert_eq!(printed, format!("{:.3}", bytes as f64 / 1e6));
+        }
     }
 }

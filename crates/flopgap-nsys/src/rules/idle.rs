@@ -34,24 +34,24 @@ const CHUNKS: i64 = 30;
 /// A part is listed when it was in use for less than this, in percent.
 const THRESHOLD: f64 = 50.0;
 
-/// The work of one process on one GPU.
+/// Start, end and CUDA context of a kernel, copy or set.
+type Interval = (i64, i64, i64);
+
+/// The work of one process on one GPU, in the order of starts.
 #[derive(Default)]
 struct Work {
-    /// Start and end of each kernel, copy and set, in the order of starts.
-    busy: Vec<(i64, i64)>,
-    /// Their CUDA context, while it is one.
-    context: Option<i64>,
-    contexts: bool,
+    busy: Vec<Interval>,
 }
 
 impl Work {
     /// From the first start to the last end.
     fn extent(&self) -> Option<(i64, i64)> {
-        Some((self.busy.first()?.0, self.busy.iter().map(|(_, end)| *end).max()?))
+        Some((self.busy.first()?.0, self.busy.iter().map(|(_, end, _)| *end).max()?))
     }
 
-    fn context(&self) -> Value {
-        self.context.filter(|_| !self.contexts).into()
+    /// The context of what ended last, which nsys shows for all of the work.
+    fn last_context(&self) -> Option<i64> {
+        self.busy.iter().rev().max_by_key(|(_, end, _)| *end).map(|(.., context)| *context)
     }
 }
 
@@ -66,9 +66,7 @@ fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
             // nsys leaves out what carries no valid time.
             if start > 0 && end >= start {
                 let work = devices.entry((row.int(4).map(|pid| GlobalId(pid).pid()), device)).or_default();
-                work.busy.push((start, end));
-                work.contexts |= work.context.is_some_and(|known| known != context);
-                work.context = Some(context);
+                work.busy.push((start, end, context));
             }
             Some(())
         });
@@ -89,6 +87,10 @@ fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
     Ok(devices)
 }
 
+/// What nsys calls the profiler's own work on a GPU in `PROFILER_OVERHEAD`.
+const PROFILER: [&str; 3] =
+    ["CUDA profiling data flush overhead", "CUDA profiling stop overhead", "CUDA profiling overhead"];
+
 /// When the profiler itself held a process up, by process id: nobody else's gaps.
 fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
     let mut rows = Vec::new();
@@ -103,7 +105,7 @@ fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
     }
     let mut intervals = Vec::new();
     for (pid, start, end, name) in rows {
-        if trace.string_or_id(name)?.starts_with("CUDA profiling") {
+        if PROFILER.contains(&&*trace.string_or_id(name)?) {
             intervals.push((pid, start, end));
         }
     }
@@ -116,25 +118,29 @@ pub(super) fn gaps(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut found = Vec::new();
     for ((pid, device), mut work) in work(trace)? {
         let Some((first, last)) = work.extent() else { continue };
-        let own = profiler.iter().filter(|(other, ..)| Some(*other) == pid);
-        let clipped = own.map(|(_, start, end)| ((*start).max(first), (*end).min(last)));
-        let clipped: Vec<(i64, i64)> = clipped.filter(|(start, end)| start < end).collect();
-        work.busy.extend(clipped);
+        let Some(context) = work.last_context() else { continue };
+        let own = profiler.iter().filter(|(other, start, end)| {
+            Some(*other) == pid && *start > first && *end < last && start <= end
+        });
+        work.busy.extend(own.map(|(_, start, end)| (*start, *end, context)));
         work.busy.sort_unstable();
-        let mut until = first;
-        for &(start, end) in &work.busy {
+        // The context of a gap is that of the work before it.
+        let (mut until, mut before) = (first, context);
+        for &(start, end, context) in &work.busy {
             let gap = start.saturating_sub(until);
             if gap > GAP {
-                found.push((gap, until, pid, device, work.context()));
+                found.push((gap, until, pid, device, before));
             }
-            until = until.max(end);
+            if end >= until {
+                (until, before) = (end, context);
+            }
         }
     }
     found.sort_by_key(|(gap, start, pid, device, _)| (Reverse(*gap), *start, *pid, *device));
     trace.writing(|| {
         sink.columns(&GAPS)?;
         for (row, (gap, start, pid, device, context)) in (1_u64..).zip(found.into_iter().take(ROWS)) {
-            sink.row(&[row.into(), gap.into(), start.into(), pid.into(), device.into(), context])?;
+            sink.row(&[row.into(), gap.into(), start.into(), pid.into(), device.into(), context.into()])?;
         }
         Ok(())
     })
@@ -148,7 +154,7 @@ struct Idle {
     last_chunk: usize,
     pid: Option<i64>,
     device: i64,
-    context: Value,
+    context: Option<i64>,
 }
 
 impl Idle {
@@ -181,7 +187,7 @@ pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Erro
                     last_chunk: chunk,
                     pid,
                     device,
-                    context: work.context(),
+                    context: work.last_context(),
                 }),
             }
         }
@@ -200,7 +206,7 @@ pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Erro
                 part.start.into(),
                 part.pid.into(),
                 part.device.into(),
-                part.context,
+                part.context.into(),
             ])?;
         }
         Ok(())
@@ -208,7 +214,7 @@ pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Erro
 }
 
 /// The time from `first` to `last` in equal parts: start, end, and how much work lies in each.
-fn chunks(busy: &[(i64, i64)], first: i64, last: i64) -> Vec<(i64, i64, i128)> {
+fn chunks(busy: &[Interval], first: i64, last: i64) -> Vec<(i64, i64, i128)> {
     let total = last.saturating_sub(first);
     let size = (total / CHUNKS + i64::from(total % CHUNKS != 0)).max(1);
     let mut chunks = Vec::new();
@@ -218,7 +224,7 @@ fn chunks(busy: &[(i64, i64)], first: i64, last: i64) -> Vec<(i64, i64, i128)> {
         chunks.push((start, end, 0));
         start = end;
     }
-    for &(start, end) in busy {
+    for &(start, end, _) in busy {
         let from = usize::try_from((start - first) / size).unwrap_or_default();
         for (chunk_start, chunk_end, used) in chunks.iter_mut().skip(from) {
             if *chunk_start >= end {
@@ -242,14 +248,15 @@ mod tests {
         fn chunks_hold_all_the_work(
             raw in proptest::collection::vec((1_i64..10_000, 0_i64..3_000), 1..40)
         ) {
-            let mut busy: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
+            let mut busy: Vec<Interval> =
+                raw.iter().map(|(start, length)| (*start, start + length, 1)).collect();
             busy.sort_unstable();
             let first = busy[0].0;
-            let last = busy.iter().map(|(_, end)| *end).max().unwrap();
+            let last = busy.iter().map(|(_, end, _)| *end).max().unwrap();
             let chunks = chunks(&busy, first, last);
             prop_assert!(chunks.len() <= 30);
             prop_assert!(chunks.windows(2).all(|pair| pair[0].1 == pair[1].0));
-            let work: i64 = busy.iter().map(|(start, end)| end - start).sum();
+            let work: i64 = busy.iter().map(|(start, end, _)| end - start).sum();
             prop_assert_eq!(chunks.iter().map(|(.., used)| *used).sum::<i128>(), i128::from(work));
         }
     }

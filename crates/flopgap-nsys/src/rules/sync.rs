@@ -8,9 +8,8 @@ use rustc_hash::FxHashMap;
 use super::ROWS;
 use crate::launches::Launches;
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::{MEMCPY, MEMSET};
-use crate::trace::{need, want};
-use crate::{ApiCall, Error, GlobalId, Trace, memory_label};
+use crate::tables::MEMSET;
+use crate::{ApiCall, Error, GlobalId, MemoryCopy, Trace, memory_label};
 
 static CALLS: [Column; 5] = [
     Column::new("Duration", Unit::Time),
@@ -125,81 +124,32 @@ pub(super) fn waiting_copies(trace: &Trace, sink: &mut dyn Sink) -> Result<(), E
     })
 }
 
-/// What the rules need of a copy.
-struct Copy {
-    start: i64,
-    duration: i64,
-    device: i64,
-    context: i64,
-    green_context: Option<i64>,
-    stream: i64,
-    correlation: Option<i64>,
-    process: Option<GlobalId>,
-    bytes: i64,
-    kind: i64,
-    source: Option<i64>,
-    destination: Option<i64>,
-    source_device: Option<i64>,
-    destination_device: Option<i64>,
-}
-
-fn copies(trace: &Trace, sink: &mut dyn Sink, found: impl Fn(&Copy, &str) -> bool) -> Result<(), Error> {
-    let mut copies: Vec<Copy> = Vec::new();
-    let columns = [
-        need("start"),
-        need("end"),
-        need("deviceId"),
-        need("contextId"),
-        want("greenContextId"),
-        need("streamId"),
-        want("correlationId"),
-        want("globalPid"),
-        need("bytes"),
-        need("copyKind"),
-        want("srcKind"),
-        want("dstKind"),
-        want("srcDeviceId"),
-        want("dstDeviceId"),
-    ];
-    trace.scan(&MEMCPY, &columns, |row| {
-        let start = row.int(0)?;
-        copies.push(Copy {
-            start,
-            duration: row.int(1)?.saturating_sub(start),
-            device: row.int(2)?,
-            context: row.int(3)?,
-            green_context: row.int(4),
-            stream: row.int(5)?,
-            correlation: row.int(6),
-            process: row.int(7).map(GlobalId),
-            bytes: row.int(8)?,
-            kind: row.int(9)?,
-            source: row.int(10),
-            destination: row.int(11),
-            source_device: row.int(12),
-            destination_device: row.int(13),
-        });
-        Some(())
-    })?;
+fn copies(
+    trace: &Trace,
+    sink: &mut dyn Sink,
+    found: impl Fn(&MemoryCopy, &str) -> bool,
+) -> Result<(), Error> {
+    let mut copies = Vec::new();
+    trace.copies(|copy| copies.push(copy))?;
     let launches = Launches::read(trace)?;
-    copies.sort_by_key(|copy| Reverse(copy.duration));
+    copies.sort_by_key(|copy| Reverse(copy.at.duration()));
     let mut names = CallNames::new(trace);
     let mut rows = Vec::new();
     for copy in &copies {
-        let Some(call) = launches.of(copy.process, copy.correlation) else { continue };
+        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
         let name = names.get(call.name)?;
         if begins_with(&name, "cudaMemcpy") && found(copy, &name) {
             rows.push([
-                copy.duration.into(),
-                copy.start.into(),
+                copy.at.duration().into(),
+                copy.at.start.into(),
                 memory(copy.source),
                 memory(copy.destination),
                 copy.bytes.into(),
                 call.thread.map(GlobalId::pid).into(),
-                copy.device.into(),
-                copy.context.into(),
-                copy.green_context.filter(|context| *context != 0).into(),
-                copy.stream.into(),
+                copy.at.device.into(),
+                copy.at.context.into(),
+                copy.at.green_context.filter(|context| *context != 0).into(),
+                copy.at.stream.into(),
                 name.into(),
             ]);
         }
@@ -216,23 +166,23 @@ pub(super) fn waiting_sets(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Err
     let launches = Launches::read(trace)?;
     let mut sets = Vec::new();
     trace.sets(|set| sets.push(set))?;
-    sets.sort_by_key(|set| Reverse(set.end.saturating_sub(set.start)));
+    sets.sort_by_key(|set| Reverse(set.at.duration()));
     let mut names = CallNames::new(trace);
     let mut rows = Vec::new();
     for set in sets.iter().filter(|set| [Some(PINNED), Some(MANAGED)].contains(&set.memory)) {
-        let Some(call) = launches.of(set.process, set.correlation) else { continue };
+        let Some(call) = launches.of(set.at.process, set.at.correlation) else { continue };
         let name = names.get(call.name)?;
         if begins_with(&name, "cudaMemset") && !is_async(&name) {
             rows.push([
-                set.end.saturating_sub(set.start).into(),
-                set.start.into(),
+                set.at.duration().into(),
+                set.at.start.into(),
                 memory(set.memory),
                 set.bytes.into(),
                 call.thread.map(GlobalId::pid).into(),
-                set.device.into(),
-                set.context.into(),
-                set.green_context.filter(|context| *context != 0).into(),
-                set.stream.into(),
+                set.at.device.into(),
+                set.at.context.into(),
+                set.at.green_context.filter(|context| *context != 0).into(),
+                set.at.stream.into(),
                 name.into(),
             ]);
         }

@@ -1,5 +1,6 @@
 //! The reader and its reports on recorded traces.
 
+mod attribution;
 mod export;
 mod golden;
 mod projection;

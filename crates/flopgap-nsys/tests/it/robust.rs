@@ -223,6 +223,84 @@ fn calls_with_backtraces_count_once() {
     assert_eq!(reports.map(|report| printed(&unpacked.open(), report).unwrap()), before);
 }
 
+/// Files and tables that are no plain b-trees of UTF-8 rows are read through `SQLite`, with the same result.
+#[test]
+fn what_only_sqlite_can_read_is_read_by_it() {
+    let unpacked = Unpacked::new("streams_domains");
+    let before = printed(&unpacked.open(), "cuda_gpu_kern_sum").unwrap();
+    let columns = "start INTEGER, end INTEGER, demangledName INTEGER, shortName INTEGER";
+    let kernels = "CUPTI_ACTIVITY_KIND_KERNEL";
+    for (encoding, strings, create) in [
+        ("UTF-16le", "", format!("CREATE TABLE {kernels}({columns})")),
+        ("UTF-8", "", format!("CREATE TABLE {kernels}({columns}, PRIMARY KEY(start, end)) WITHOUT ROWID")),
+        (
+            "UTF-8",
+            ", language TEXT DEFAULT 'C++'",
+            format!("CREATE TABLE {kernels}({columns}, graphNodeId DEFAULT 0)"),
+        ),
+        (
+            "UTF-8",
+            ", length INTEGER GENERATED ALWAYS AS (length(value)) VIRTUAL",
+            format!(
+                "CREATE TABLE {kernels}(span INTEGER GENERATED ALWAYS AS (end - start) VIRTUAL, {columns})"
+            ),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("other.sqlite");
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute_batch(&format!(
+                "PRAGMA encoding = '{encoding}'; CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT{strings}); {create}"
+            ))
+            .unwrap();
+        let recorded = Connection::open(unpacked.path()).unwrap();
+        let mut all = recorded.prepare("SELECT id, value FROM StringIds").unwrap();
+        let mut rows = all.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let values: (i64, String) = (row.get(0).unwrap(), row.get(1).unwrap());
+            connection.execute("INSERT INTO StringIds(id, value) VALUES (?1, ?2)", values).unwrap();
+        }
+        let names = "start, end, demangledName, shortName";
+        let mut all = recorded.prepare(&format!("SELECT {names} FROM {kernels}")).unwrap();
+        let mut rows = all.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let values: [i64; 4] = [0, 1, 2, 3].map(|at| row.get(at).unwrap());
+            connection
+                .execute(&format!("INSERT INTO {kernels}({names}) VALUES (?1, ?2, ?3, ?4)"), values)
+                .unwrap();
+        }
+        drop(connection);
+        let trace = Trace::open(&path).unwrap();
+        assert_eq!(printed(&trace, "cuda_gpu_kern_sum").unwrap(), before, "{encoding} {create}");
+        assert_eq!(trace.warnings(), []);
+    }
+}
+
+/// A page that is not what the format allows is told with its number and the table that was read.
+#[test]
+fn a_damaged_page_is_named() {
+    let unpacked = Unpacked::new("streams_domains");
+    let connection = Connection::open(unpacked.path()).unwrap();
+    let root: usize = connection
+        .query_row("SELECT rootpage FROM sqlite_master WHERE name = 'NVTX_EVENTS'", [], |row| {
+            row.get::<_, u32>(0)
+        })
+        .unwrap()
+        .try_into()
+        .unwrap();
+    drop(connection);
+    let mut bytes = fs::read(unpacked.path()).unwrap();
+    bytes[(root - 1) * 4096] = 0;
+    fs::write(unpacked.path(), bytes).unwrap();
+    let trace = unpacked.open();
+    let error = trace.nvtx_ranges().unwrap_err();
+    let expected = format!("damaged: page {root}, read for the table NVTX_EVENTS, is no page of a table");
+    assert!(error.to_string().ends_with(&expected), "{error}");
+    assert!(error.hint().unwrap().contains("export the trace again"));
+    assert!(printed(&trace, "cuda_gpu_kern_sum").is_some(), "other tables are sound");
+}
+
 /// Damage anywhere gives an error or a report, never a panic.
 #[test]
 fn damaged_pages_do_not_panic() {

@@ -1,18 +1,29 @@
 //! Recorded traces, unpacked.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_nsys::{Error, Report, ReportTable, Rule, Trace, Units};
 use tempfile::TempDir;
 
-pub(crate) const TRACES: [&str; 6] = [
+pub(crate) const TRACES: [&str; 16] = [
+    "contexts",
+    "graph_by_node",
     "graph_nodes",
+    "graph_whole",
+    "host_threads",
     "nvtx_only",
     "small_forward",
     "small_forward_backward",
     "small_training_step",
     "streams_domains",
+    "three_processes",
+    "torch_compiled",
+    "two_gpus",
+    "two_ranks",
+    "two_ranks_nccl",
+    "unified_memory",
 ];
 
 pub(crate) fn fixtures() -> PathBuf {
@@ -76,8 +87,9 @@ fn cells_of(make: impl FnOnce(&mut ReportTable) -> Result<(), Error>) -> Option<
 
 /// What nsys printed, as cells; nothing when it printed nothing.
 pub(crate) fn golden(trace: &str, report: &str) -> Option<Vec<Vec<String>>> {
-    let plain = fixtures().join("golden").join(trace).join(format!("{report}.csv"));
-    let packed = plain.with_extension("csv.zst");
+    let folder = fixtures().join("golden").join(trace);
+    let name = report.replace(':', ".");
+    let (plain, packed) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.csv.zst")));
     let bytes = if packed.exists() {
         unzstd(&packed)
     } else if plain.exists() {
@@ -87,6 +99,17 @@ pub(crate) fn golden(trace: &str, report: &str) -> Option<Vec<Vec<String>>> {
     };
     let text = String::from_utf8(bytes).unwrap();
     Some(text.lines().filter(|line| !line.is_empty()).map(cells).collect())
+}
+
+/// Of which reports there is a golden, with `:base` and `:mangled`, and rules as `rule_NAME`.
+pub(crate) fn goldens(trace: &str) -> BTreeSet<String> {
+    let files = fs::read_dir(fixtures().join("golden").join(trace)).unwrap();
+    let names = files.filter_map(|file| {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let report = name.strip_suffix(".csv").or_else(|| name.strip_suffix(".csv.zst"))?;
+        Some(report.replace('.', ":"))
+    });
+    names.collect()
 }
 
 /// The cells of a line of nsys's CSV. It does not double quotes within a field, so a quote ends a field only before a

@@ -1,16 +1,11 @@
-use minijinja::{Environment, context, value::Serde};
+use minijinja::{context, value::Serde};
 use serde::Serialize;
 
 use super::data;
-use crate::{
-    ReportError,
-    numbers::ValueFormat,
-    surface::AxisLabel,
-    table::{Align, Column, Table},
-};
+use super::view::{STYLE, TABLES, TableView, environment};
+use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel, table::Table};
 
 const TEMPLATE: &str = include_str!("../../assets/page/report.html");
-const STYLE: &str = include_str!("../../assets/page/report.css");
 const SCRIPT: &str = include_str!("../../assets/page/report.js");
 const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
 const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
@@ -114,19 +109,6 @@ struct MetricView<'a> {
     explanation: &'a str,
 }
 
-#[derive(Serialize)]
-struct TableView<'a> {
-    title: &'a str,
-    columns: Vec<ColumnView>,
-    rows: Vec<Vec<String>>,
-}
-
-#[derive(Serialize)]
-struct ColumnView {
-    heading: String,
-    right: bool,
-}
-
 impl ReportPage {
     /// The page as one HTML document: about 1.8 MB with an explorer, nearly all of it the plotting code.
     ///
@@ -135,13 +117,12 @@ impl ReportPage {
     /// or stands twice at one place.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let data = data::script_json(self.explorer.as_ref())?;
-        let mut environment = Environment::new();
-        // The name's suffix turns HTML escaping on.
-        environment.add_template("report.html", TEMPLATE)?;
+        let environment = environment("report.html", TEMPLATE)?;
         let html = environment.get_template("report.html")?.render(context! {
             page => Serde(self.view()),
             version => env!("CARGO_PKG_VERSION"),
             style => STYLE,
+            tables => TABLES,
             script => SCRIPT,
             plotly => PLOTLY,
             plotly_licence => PLOTLY_LICENCE,
@@ -160,17 +141,7 @@ impl ReportPage {
             metrics: metrics
                 .map(|metric| MetricView { label: &metric.label.label, explanation: &metric.explanation })
                 .collect(),
-            tables: self.tables.iter().map(table_view).collect(),
+            tables: self.tables.iter().map(TableView::from).collect(),
         }
-    }
-}
-
-fn table_view(table: &Table) -> TableView<'_> {
-    let column =
-        |column: &Column| ColumnView { heading: column.heading(), right: column.align() == Align::Right };
-    TableView {
-        title: table.title(),
-        columns: table.columns().iter().map(column).collect(),
-        rows: table.rows().iter().map(|row| row.iter().map(crate::table::Cell::display).collect()).collect(),
     }
 }

@@ -15,6 +15,7 @@ mod ticks;
 mod view;
 
 pub use axis::AxisLabel;
+pub(crate) use canvas::printable;
 pub(crate) use colour::stops as viridis_stops;
 pub use picture::Size;
 

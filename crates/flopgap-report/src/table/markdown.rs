@@ -24,6 +24,35 @@ impl Table {
         }
         out
     }
+
+    /// [`Table::to_markdown`] with its columns lined up, for readers of the source.
+    pub fn to_aligned_markdown(&self) -> String {
+        let mut lines = vec![self.columns.iter().map(|column| escape(&column.heading())).collect::<Vec<_>>()];
+        lines.extend(self.rows.iter().map(|row| row.iter().map(cell_text).collect()));
+        let length = |text: &String| text.chars().count();
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|at| lines.iter().map(|line| length(&line[at])).max().unwrap_or_default().max(3))
+            .collect();
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "**{}**\n", escape(&self.title));
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let fields = line.iter().zip(&widths).zip(&self.columns).map(|((text, width), column)| {
+                let room = " ".repeat(width - length(text));
+                if column.align == Align::Left { format!("{text}{room}") } else { format!("{room}{text}") }
+            });
+            push_line(&mut out, fields);
+            if index == 0 {
+                let rules = widths.iter().zip(&self.columns).map(|(width, column)| match column.align {
+                    Align::Left => "-".repeat(*width),
+                    Align::Right => format!("{}:", "-".repeat(width - 1)),
+                });
+                push_line(&mut out, rules);
+            }
+        }
+        out
+    }
 }
 
 fn cell_text(cell: &Cell) -> String {
@@ -42,7 +71,7 @@ fn push_line(out: &mut String, fields: impl Iterator<Item = String>) {
 
 /// Backslashes before what GitHub would read as markup. An underscore inside a word is left alone (it never starts
 /// emphasis there), so that kernel names stay readable in the source.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut previous = ' ';
     let mut rest = text.chars().peekable();
@@ -93,6 +122,22 @@ mod tests {
 | --- | ---: | ---: |
 | void gemm\\<float\\*, 3\\>(int)\\|x | 1,234.5 | +5.0% |
 | \\_\\_half_add\\_ | - | - |
+"
+        );
+    }
+
+    #[test]
+    fn lined_up_it_says_the_same() {
+        let mut table = Table::new("", [Column::text("k", "kernel"), Column::number("n", "n")]).unwrap();
+        table.push([Cell::from("a|b"), Cell::from(1234_u64)]).unwrap();
+        table.push([Cell::from("é"), Cell::Absent]).unwrap();
+        assert_eq!(
+            table.to_aligned_markdown(),
+            "\
+| kernel |     n |
+| ------ | ----: |
+| a\\|b   | 1,234 |
+| é      |     - |
 "
         );
     }

@@ -11,6 +11,7 @@ mod text;
 
 pub use cell::Cell;
 pub use format::{Format, ParseFormatError};
+pub(crate) use markdown::escape as escape_markdown;
 pub use text::{TextOptions, terminal_width};
 
 use crate::ReportError;

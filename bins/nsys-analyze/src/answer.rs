@@ -1,0 +1,70 @@
+//! Answers: tables, and what they say in sentences.
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Table, TextOptions};
+use flopgap_timings::Error;
+use serde::Serialize;
+use serde_json::Value;
+
+/// How an error of the library ends this program.
+pub(crate) fn unanswered(error: &Error) -> Failure {
+    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+/// An answer on its way to standard output.
+pub(crate) struct Answer {
+    /// What JSON prints: whole nanoseconds, unrounded.
+    data: Value,
+    tables: Vec<Table>,
+    sentences: Vec<String>,
+}
+
+impl Answer {
+    pub(crate) fn new(
+        data: &impl Serialize,
+        tables: Vec<Table>,
+        sentences: Vec<String>,
+    ) -> Result<Answer, Failure> {
+        let data = serde_json::to_value(data).map_err(|error| Failure::from_error(&error))?;
+        Ok(Answer { data, tables, sentences })
+    }
+
+    /// Prints tables one below the other and then the sentences; for JSON the data with the sentences, for CSV the tables alone.
+    pub(crate) fn print(mut self, format: FormatArg) -> Result<(), Failure> {
+        if format == FormatArg::Json {
+            if let Value::Object(fields) = &mut self.data {
+                fields.insert("sentences".to_owned(), self.sentences.into());
+            }
+            let text =
+                serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
+            return flopgap_cli::print(&text);
+        }
+        let mut parts = Vec::new();
+        for table in &self.tables {
+            let text =
+                table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?;
+            parts.push(text.trim_end().to_owned());
+        }
+        if format != FormatArg::Csv && !self.sentences.is_empty() {
+            let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
+            parts.push(self.sentences.join(between));
+        }
+        flopgap_cli::print(&parts.join("\n\n"))
+    }
+}
+
+pub(crate) fn report(error: &ReportError) -> Failure {
+    Failure::from_error(error)
+}
+
+/// Nanoseconds as milliseconds to the microsecond.
+pub(crate) fn ms(ns: f64) -> Cell {
+    Cell::float(ns / 1e6, 3)
+}
+
+/// The name by which a trace is told from others.
+pub(crate) fn name_of(path: &std::path::Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

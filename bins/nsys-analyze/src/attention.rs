@@ -1,0 +1,162 @@
+//! `nsys-analyze attention TRACE`: the parts of attention, their time against their FLOPs.
+
+use std::path::PathBuf;
+
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_kernels::Classifier;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
+
+use crate::answer::{Answer, report, unanswered};
+use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::{open, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// An export of `nsys export --type sqlite`.
+    trace: PathBuf,
+    /// Sequences in a batch.
+    #[arg(long, value_name = "B")]
+    batch: u64,
+    /// Heads.
+    #[arg(long, value_name = "H")]
+    heads: u64,
+    /// Heads of keys and values, where there are fewer.
+    #[arg(long, value_name = "H")]
+    kv_heads: Option<u64>,
+    /// Positions of a sequence.
+    #[arg(long, value_name = "S")]
+    seq: u64,
+    /// Width of a head.
+    #[arg(long, value_name = "D")]
+    head_dim: u64,
+    /// The range around the scores.
+    #[arg(long, value_name = "NAME", default_value_t = Names::default().scores)]
+    qk: String,
+    /// The range around softmax.
+    #[arg(long, value_name = "NAME", default_value_t = Names::default().softmax)]
+    softmax: String,
+    /// The range around the weighted sum of the values.
+    #[arg(long, value_name = "NAME", default_value_t = Names::default().weighted_sum)]
+    av: String,
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    attribution: OwnerArguments,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let trace = open(&arguments.trace)?;
+    let options = Options {
+        sizes: Attention {
+            batch: arguments.batch,
+            heads: arguments.heads,
+            kv_heads: arguments.kv_heads.unwrap_or(arguments.heads),
+            queries: arguments.seq,
+            keys: arguments.seq,
+            head_width: arguments.head_dim,
+            mask: AttentionMask::Full,
+        },
+        names: Names {
+            scores: arguments.qk.clone(),
+            softmax: arguments.softmax.clone(),
+            weighted_sum: arguments.av.clone(),
+        },
+        warm_up: arguments.warm_up.warm_up(),
+        attribution: arguments.attribution.attribution(),
+    };
+    let found = attention(&trace, &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
+    warn_all(&trace);
+    let tables = [parts(&found), ratios(&found), contents(&found)];
+    let tables =
+        tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
+    let mut sentences = found.sentences();
+    sentences.push(format!(
+        "FLOPs: 2 B H S^2 D for each product ({}), 5 B H S^2 for softmax ({}).",
+        found.scores.flops, found.softmax.flops
+    ));
+    sentences.extend(found.scores.shares.rule.clone());
+    sentences.push(found.attribution.clone());
+    Answer::new(&found, tables, sentences)?.print(arguments.format)
+}
+
+/// Microseconds to the nanosecond.
+fn us(ns: f64) -> Cell {
+    Cell::float(ns / 1e3, 3)
+}
+
+fn parts(found: &AttentionTimes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Attention, one layer (means)",
+        [
+            Column::text("part", "part"),
+            Column::text("range", "range"),
+            Column::number("n", "n"),
+            Column::number("flops", "FLOPs"),
+            Column::number("range_us", "range").unit("µs"),
+            Column::number("own_us", "own kernels").unit("µs"),
+            Column::number("own_tflops", "achieved").unit("TFLOP/s"),
+            Column::number("range_tflops", "over the range").unit("TFLOP/s"),
+        ],
+    )?;
+    for (name, part) in found.parts() {
+        let tera = |rate: f64| Cell::float(rate / 1e12, 3);
+        table.push([
+            Cell::text(name),
+            Cell::text(&part.range),
+            Cell::optional(part.shares.instances, Cell::from),
+            Cell::from(part.flops),
+            us(part.range_ns),
+            Cell::optional(part.own_ns, us),
+            Cell::optional(part.flops_per_second(), tera),
+            Cell::optional(part.range_flops_per_second(), tera),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn ratios(found: &AttentionTimes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Both products over softmax",
+        [Column::text("of", "of"), Column::number("ratio", "ratio")],
+    )?;
+    for (name, ratio) in [
+        ("FLOPs", found.flop_ratio()),
+        ("time of their own kernels", found.time_ratio()),
+        ("time of the ranges", found.range_time_ratio()),
+    ] {
+        table.push([Cell::text(name), Cell::optional(ratio, |ratio| Cell::float(ratio, 2))])?;
+    }
+    Ok(table)
+}
+
+/// What runs in each range, so that a reader sees when it is more than its name says.
+fn contents(found: &AttentionTimes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "What runs in the ranges (one instance)",
+        [
+            Column::text("part", "part"),
+            Column::text("work", "work"),
+            Column::number("calls", "calls"),
+            Column::number("time_us", "time").unit("µs"),
+            Column::number("share", "share"),
+        ],
+    )?;
+    for (name, part) in found.parts() {
+        for share in &part.shares.shares {
+            table.push([
+                Cell::text(name),
+                Cell::text(share.work.as_str()),
+                Cell::float(part.shares.each(i128::from(share.calls)), 1),
+                us(part.shares.each(share.total_ns)),
+                Cell::percent(share.share, 2),
+            ])?;
+        }
+    }
+    Ok(table)
+}

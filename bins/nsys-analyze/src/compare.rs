@@ -1,0 +1,139 @@
+//! `nsys-analyze compare A B`: the GPU time of two traces by kind of work, such as inference and training.
+
+use std::path::PathBuf;
+
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_kernels::Classifier;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::Ranges;
+use flopgap_timings::compare::{Comparison, compare, scopes};
+use flopgap_timings::shares::Shares;
+
+use crate::answer::{Answer, ms, name_of, report, unanswered};
+use crate::scope::{OwnerArguments, WarmUpArguments, scope};
+use crate::{open, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// An export of `nsys export --type sqlite`.
+    a: PathBuf,
+    /// The one to compare with it.
+    b: PathBuf,
+    /// Only work launched within NVTX ranges of this name in both; without it, whole steps when both traces mark steps, and else
+    /// everything.
+    #[arg(long, value_name = "NAME")]
+    range: Option<String>,
+    /// The range in A.
+    #[arg(long, value_name = "NAME", conflicts_with = "range", requires = "range_b")]
+    range_a: Option<String>,
+    /// The range in B.
+    #[arg(long, value_name = "NAME", conflicts_with = "range", requires = "range_a")]
+    range_b: Option<String>,
+    /// Compare everything that was recorded, also where steps are marked.
+    #[arg(long, conflicts_with_all = ["range", "range_a"])]
+    all: bool,
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    attribution: OwnerArguments,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let classifier = Classifier::new();
+    let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
+    let scope = |ranges: Ranges| scope(ranges, &arguments.warm_up, arguments.attribution);
+    let named = |own: &Option<String>| own.as_ref().or(arguments.range.as_ref()).cloned();
+    let scopes = match (named(&arguments.range_a), named(&arguments.range_b)) {
+        (Some(a), Some(b)) => [scope(Ranges::Named(a)), scope(Ranges::Named(b))],
+        _ if arguments.all => [scope(Ranges::All), scope(Ranges::All)],
+        _ => {
+            let both = scopes(&a, &b, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?;
+            [both.clone(), both]
+        }
+    };
+    let found =
+        compare((&a, &scopes[0]), (&b, &scopes[1]), &classifier).map_err(|error| unanswered(&error))?;
+    warn_all(&a);
+    warn_all(&b);
+    let tables = [shares(&found), busy(&found)].into_iter().collect::<Result<Vec<_>, ReportError>>();
+    let tables = tables.map_err(|error| report(&error))?;
+    let side = |shares: &Shares| match shares.instances {
+        Some(instances) => format!("one `{}` (mean of {instances})", shares.scope),
+        None => "everything recorded".to_owned(),
+    };
+    let mut sentences = vec![format!(
+        "A is {} of {}, B {} of {}.",
+        side(&found.a),
+        name_of(&arguments.a),
+        side(&found.b),
+        name_of(&arguments.b)
+    )];
+    sentences.extend(found.sentences());
+    let optimizer = found.a.optimizer.as_ref().or(found.b.optimizer.as_ref());
+    sentences.extend(optimizer.map(|ranges| {
+        format!("Kernels launched within `{ranges}` count as optimizer, whatever their names say.")
+    }));
+    sentences.extend(found.a.rule.clone());
+    sentences.extend(found.a.attribution.clone());
+    Answer::new(&found, tables, sentences)?.print(arguments.format)
+}
+
+fn shares(found: &Comparison) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "GPU time by kind of work",
+        [
+            Column::text("work", "work"),
+            Column::number("calls_a", "calls A"),
+            Column::number("calls_b", "calls B"),
+            Column::number("time_a_ms", "time A").unit("ms"),
+            Column::number("time_b_ms", "time B").unit("ms"),
+            Column::number("share_a", "share A"),
+            Column::number("share_b", "share B"),
+            Column::number("change_points", "change").unit("points"),
+        ],
+    )?;
+    for row in &found.rows {
+        table.push([
+            Cell::text(row.work.as_str()),
+            Cell::float(row.calls[0], 1),
+            Cell::float(row.calls[1], 1),
+            ms(row.total_ns[0]),
+            ms(row.total_ns[1]),
+            Cell::percent(row.share[0], 2),
+            Cell::percent(row.share[1], 2),
+            Cell::float(row.change() * 100.0, 2),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn busy(found: &Comparison) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "GPU busy and idle",
+        [
+            Column::text("gpu", "GPU"),
+            Column::number("time_a_ms", "A").unit("ms"),
+            Column::number("time_b_ms", "B").unit("ms"),
+            Column::number("share_a", "share A"),
+            Column::number("share_b", "share B"),
+        ],
+    )?;
+    let mut row = |name: &str, of: &dyn Fn(&Shares) -> i128| {
+        let share = |side: &Shares| (side.extent_ns > 0).then(|| of(side) as f64 / side.extent_ns as f64);
+        table.push([
+            Cell::text(name),
+            ms(found.a.each(of(&found.a))),
+            ms(found.b.each(of(&found.b))),
+            Cell::optional(share(&found.a), |share| Cell::percent(share, 2)),
+            Cell::optional(share(&found.b), |share| Cell::percent(share, 2)),
+        ])
+    };
+    row("busy", &|side| side.busy_ns)?;
+    row("idle", &Shares::idle_ns)?;
+    row("first to last operation", &|side| side.extent_ns)?;
+    Ok(table)
+}

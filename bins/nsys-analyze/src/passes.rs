@@ -1,0 +1,220 @@
+//! `nsys-analyze passes`: how long steps and passes took, on the host, on the GPU and as measured outside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::passes::{Options, Passes, passes};
+use flopgap_timings::{Times, measured};
+use serde::Serialize;
+
+use crate::answer::{Answer, ms, name_of, report, unanswered};
+use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::{PROGRAM, open, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Exports of `nsys export --type sqlite`.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// The times that were measured outside, such as with Python's timeit: `14.02,13.93` (ms), or a file with a number a line, a CSV
+    /// table, JSON, or what timeit printed. Once for all traces, or once for each, in their order.
+    #[arg(long, value_name = "MS,…|FILE")]
+    timeit: Vec<String>,
+    /// The column or field of the file that holds the times.
+    #[arg(long, value_name = "NAME", requires = "timeit")]
+    timeit_column: Option<String>,
+    /// Ranges by name, such as `forward` or `step_*`, instead of those that are steps or passes by their names.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    range: Vec<String>,
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    attribution: OwnerArguments,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+/// The passes of one of the traces.
+#[derive(Serialize)]
+struct OfTrace {
+    trace: String,
+    #[serde(flatten)]
+    passes: Passes,
+}
+
+#[derive(Serialize)]
+struct Data {
+    traces: Vec<OfTrace>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (given, traces) = (arguments.timeit.len(), arguments.traces.len());
+    if given > 1 && given != traces {
+        let message = format!("--timeit is given {given} times for {traces} traces");
+        return Err(Failure::new(message).hint("give it once, or once for each trace").exit(Exit::Usage));
+    }
+    let mut data = Data { traces: Vec::new() };
+    let (mut tables, mut sentences) = (Vec::new(), Vec::new());
+    for (at, path) in arguments.traces.iter().enumerate() {
+        let timeit = arguments.timeit.get(if given > 1 { at } else { 0 });
+        let measured = timeit.map(|timeit| times(timeit, arguments.timeit_column.as_deref())).transpose()?;
+        let trace = open(path)?;
+        let options = Options {
+            ranges: arguments.range.clone(),
+            warm_up: arguments.warm_up.warm_up(),
+            attribution: arguments.attribution.attribution(),
+            measured: measured.unwrap_or_default(),
+        };
+        let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;
+        warn_all(&trace);
+        if let Some(reason) = &found.no_gpu {
+            flopgap_cli::warn(PROGRAM, format!("no GPU times: {reason}"));
+        }
+        let name = name_of(path);
+        tables.extend(tables_of(&name, &found).map_err(|error| report(&error))?);
+        if traces > 1 {
+            sentences.push(format!("{name}:"));
+        }
+        sentences.extend(found.sentences());
+        sentences.push(found.rule.clone());
+        if found.no_gpu.is_none() {
+            sentences.push(found.attribution.clone());
+        }
+        data.traces.push(OfTrace { trace: path.display().to_string(), passes: found });
+    }
+    Answer::new(&data, tables, sentences)?.print(arguments.format)
+}
+
+/// A list of milliseconds, or the name of a file with times.
+fn times(timeit: &str, column: Option<&str>) -> Result<Vec<i64>, Failure> {
+    if let Some(times) = measured::list(timeit) {
+        return Ok(times);
+    }
+    let text = fs::read_to_string(Path::new(timeit)).map_err(|error| {
+        Failure::new(format!("{timeit}: {error}"))
+            .hint("--timeit takes milliseconds (`14.02,13.93`) or a file with times")
+    })?;
+    measured::parse(timeit, &text, column).map_err(|error| {
+        Failure::from_error(&error)
+            .hint("name the column or field with --timeit-column, or write one number a line")
+    })
+}
+
+fn tables_of(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
+    let mut tables = vec![durations(trace, passes)?];
+    if passes.passes.iter().any(|pass| pass.gpu.is_some()) {
+        tables.push(explanation(trace, passes)?);
+    }
+    if let Some(measured) = &passes.measured {
+        tables.push(against(trace, passes, measured)?);
+    }
+    Ok(tables)
+}
+
+/// Each pass: on the host, projected onto the GPU, and the time in which the GPU was busy with it.
+fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("Passes of {trace}"),
+        [
+            Column::text("pass", "pass"),
+            Column::text("time", "time"),
+            Column::number("n", "n"),
+            Column::number("mean_ms", "mean").unit("ms"),
+            Column::number("median_ms", "median").unit("ms"),
+            Column::number("min_ms", "min").unit("ms"),
+            Column::number("max_ms", "max").unit("ms"),
+            Column::number("stddev_ms", "stddev").unit("ms"),
+        ],
+    )?;
+    let mut row = |pass: &str, time: &str, times: &Times| {
+        table.push([
+            Cell::text(pass),
+            Cell::text(time),
+            Cell::from(times.count),
+            ms(times.mean_ns),
+            ms(times.median_ns),
+            ms(times.min_ns as f64),
+            ms(times.max_ns as f64),
+            ms(times.stddev_ns),
+        ])
+    };
+    for pass in &passes.passes {
+        row(&pass.name, "host", &pass.host)?;
+        if let Some(gpu) = &pass.gpu {
+            row(&pass.name, "GPU projected", &gpu.projected)?;
+            row(&pass.name, "GPU busy", &gpu.busy)?;
+        }
+    }
+    if let Some(measured) = &passes.measured {
+        row("(outside)", "measured", measured)?;
+    }
+    Ok(table)
+}
+
+/// Why host and GPU time differ.
+fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("Host and GPU of {trace}: projected = host - begins after + ends after (means)"),
+        [
+            Column::text("pass", "pass"),
+            Column::number("host_ms", "host").unit("ms"),
+            Column::number("gpu_begins_after_ms", "GPU begins after").unit("ms"),
+            Column::number("gpu_ends_after_ms", "GPU ends after").unit("ms"),
+            Column::number("gpu_projected_ms", "projected").unit("ms"),
+            Column::number("gpu_idle_ms", "idle within").unit("ms"),
+            Column::number("host_waits_ms", "host waits").unit("ms"),
+            Column::number("kernels", "kernels"),
+            Column::number("gpu_ops", "GPU ops"),
+        ],
+    )?;
+    for pass in &passes.passes {
+        let Some(gpu) = &pass.gpu else { continue };
+        table.push([
+            Cell::text(&pass.name),
+            ms(pass.host.mean_ns),
+            ms(gpu.lead.mean_ns),
+            ms(gpu.tail.mean_ns),
+            ms(gpu.projected.mean_ns),
+            ms(gpu.idle.mean_ns),
+            Cell::optional(pass.waiting, |waiting| ms(waiting.mean_ns)),
+            Cell::float(gpu.kernels_mean, 1),
+            Cell::float(gpu.operations_mean, 1),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Each pass against the times measured outside.
+fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("{trace} against what was measured outside (means)"),
+        [
+            Column::text("pass", "pass"),
+            Column::number("measured_ms", "measured").unit("ms"),
+            Column::number("host_ms", "host").unit("ms"),
+            Column::number("host_difference_ms", "host - measured").unit("ms"),
+            Column::number("host_change", "change"),
+            Column::number("gpu_projected_ms", "projected").unit("ms"),
+            Column::number("gpu_projected_difference_ms", "projected - measured").unit("ms"),
+            Column::number("gpu_projected_change", "change"),
+        ],
+    )?;
+    for pass in &passes.passes {
+        let Some(against) = &pass.against else { continue };
+        table.push([
+            Cell::text(&pass.name),
+            ms(measured.mean_ns),
+            ms(pass.host.mean_ns),
+            ms(against.host_difference_ns),
+            Cell::optional(against.host_change, |change| Cell::signed_percent(change, 2)),
+            Cell::optional(pass.gpu.as_ref(), |gpu| ms(gpu.projected.mean_ns)),
+            Cell::optional(against.projected_difference_ns, ms),
+            Cell::optional(against.projected_change, |change| Cell::signed_percent(change, 2)),
+        ])?;
+    }
+    Ok(table)
+}

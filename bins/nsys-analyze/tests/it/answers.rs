@@ -1,0 +1,224 @@
+//! The commands that answer a question: exact output, formats, exit codes.
+
+use std::fs;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+use crate::{run, trace};
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["--format", "json"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+/// One whole number, asked for in SQL.
+fn number(path: &str, query: &str) -> i64 {
+    let sql = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    sql.query_row(query, [], |row| row.get(0)).unwrap()
+}
+
+/// From the rows of the recording: `step_0` lasts 14,024,068 ns and `step_1` 13,936,154 ns, their work begins 126,518 and 94,667 ns
+/// after them and ends 411,646 and 398,303 ns before them.
+#[test]
+fn passes_against_timeit() {
+    let (folder, path) = trace("small_forward");
+    let output = run(&["passes", &path, "--timeit", "14.02,13.93"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    for line in [
+        "step_*     host           2     13.980       13.980    13.936    14.024        0.062",
+        "forward    host           2      7.425        7.425     7.371     7.479        0.077",
+        "(outside)  measured       2     13.975       13.975    13.930    14.020        0.064",
+        "`step_*` takes 13.980 ms on the host (mean of 2), 0.04% more than the 13.975 ms measured outside (mean of 2): they agree.",
+        "Left out as warming up: what lies in `warmup`.",
+    ] {
+        assert!(output.stdout.lines().any(|found| found == line), "{line}\n{}", output.stdout);
+    }
+
+    let file = folder.path().join("timeit.csv");
+    fs::write(&file, "step,time_ms,other\n0,14.02,x\n1,13.93,y\n").unwrap();
+    let file = file.to_str().unwrap();
+    let found = json(&["passes", &path, "--timeit", file, "--timeit-column", "time_ms"]);
+    let found = &found["traces"][0];
+    assert_eq!(found["measured"]["mean_ns"], 13_975_000.0);
+    let step = &found["passes"][0];
+    assert_eq!((&step["name"], &step["kind"]), (&"step_*".into(), &"step".into()));
+    assert_eq!(step["gpu"]["lead"]["total_ns"], 126_518 + 94_667);
+    assert_eq!(step["gpu"]["tail"]["total_ns"], -411_646 - 398_303);
+    assert_eq!(step["against"]["host_difference_ns"], 5_111.0);
+
+    let ambiguous = run(&["passes", &path, "--timeit", file]);
+    assert_eq!(ambiguous.code, 1);
+    assert!(
+        ambiguous.stderr.contains("several columns hold numbers (step, time_ms)"),
+        "{}",
+        ambiguous.stderr
+    );
+    let missing = run(&["passes", &path, "--timeit", "no-such-file.csv"]);
+    assert_eq!(missing.code, 1);
+    assert!(
+        missing.stderr.contains("no-such-file.csv: ")
+            && missing.stderr.contains("hint: --timeit takes milliseconds")
+    );
+    assert_eq!(run(&["passes", &path, "--timeit", "1", "--timeit", "2"]).code, 2);
+}
+
+#[test]
+fn passes_of_what_the_trace_has() {
+    let (_one, training) = trace("small_training_step");
+    let (_other, annotated) = trace("nvtx_only");
+    let csv = run(&["passes", &training, "--range", "backward,optimizer", "--format", "csv"]);
+    let tables: Vec<&str> = csv.stdout.split("\n\n").collect();
+    assert_eq!(tables.len(), 2);
+    assert_eq!(tables[0].lines().next(), Some("pass,time,n,mean_ms,median_ms,min_ms,max_ms,stddev_ms"));
+    assert!(tables[1].lines().nth(2).unwrap().starts_with("optimizer,2.4048695,"), "{}", tables[1]);
+
+    let both = run(&["passes", &training, &annotated, "--timeit", "40.79,40.91", "--timeit", "14.02,13.93"]);
+    assert_eq!(both.code, 0);
+    assert!(
+        both.stdout.contains("Passes of small_training_step\n")
+            && both.stdout.contains("Passes of nvtx_only\n")
+    );
+    assert!(both.stderr.contains("no GPU times: ") && both.stderr.contains("does not contain CUDA API data"));
+
+    let (_third, streams) = trace("streams_domains");
+    let none = run(&["passes", &streams]);
+    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+    assert!(none.stderr.contains("no NVTX range marks a step, forward, backward or optimizer pass"));
+    assert_eq!(run(&["passes", &training, "--skip-warmup", "2"]).code, 3);
+    let named = run(&["passes", &streams, "--range", "model:registered_step"]);
+    assert_eq!(named.code, 0);
+    assert!(
+        named.stdout.contains("Left out as warming up: the first instance of each pass."),
+        "{}",
+        named.stdout
+    );
+}
+
+#[test]
+fn two_traces_side_by_side() {
+    let (_a, forward) = trace("small_forward");
+    let (_b, both) = trace("small_forward_backward");
+    let output = run(&["kernels", &forward, &both, "--range", "step_*", "--top", "2"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(
+        output.stdout.contains("\nIt is the same kernel in both: sm80_xmma_gemm fp32 tn 128x128x8.\n"),
+        "{}",
+        output.stdout
+    );
+    let found = json(&["kernels", &forward, &both, "--range", "step_*", "--exclude", "matmul", "--top", "1"]);
+    let pair = &found["kernels"][0];
+    assert_eq!((&pair["a"]["times"]["count"], &pair["b"]["times"]["count"]), (&24.into(), &48.into()));
+    let text = run(&["kernels", &forward, "--range", "forward", "--exclude", "matmul,gemv"]).stdout;
+    assert!(text.contains("These kernels take "), "{text}");
+    let all = run(&["kernels", &forward, "--exclude", "matmul,copy,softmax,norm,elementwise,index,random"]);
+    assert_eq!(all.code, 3);
+}
+
+/// The optimizer is told by its range, and everything else by name; shares add up.
+#[test]
+fn inference_and_training_compared() {
+    let (_a, forward) = trace("small_forward");
+    let (_b, training) = trace("small_training_step");
+    let found = json(&["compare", &forward, &training]);
+    let rows = found["rows"].as_array().unwrap();
+    let row = |work: &str| rows.iter().find(|row| row["work"] == work).unwrap();
+    let optimizer = number(
+        &training,
+        "SELECT sum(k.end - k.start) FROM NVTX_EVENTS n
+         JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.globalTid = n.globalTid AND r.start >= n.start AND r.end <= n.end
+         JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = r.correlationId
+         WHERE n.text = 'optimizer' AND n.start > 7443140244",
+    );
+    assert_eq!(row("optimizer")["total_ns"][1], optimizer as f64 / 2.0);
+    assert_eq!(row("matmul")["calls"], serde_json::json!([97.0, 291.0]));
+    for side in 0..2 {
+        let sum: f64 = rows.iter().map(|row| row["share"][side].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-12);
+    }
+    let text = run(&["compare", &forward, &training]).stdout;
+    assert!(
+        text.contains("Matrix products take 81.4% of the GPU's work in A and 78.5% in B (-2.9 points)."),
+        "{text}"
+    );
+    assert!(text.contains("Kernels launched within `optimizer` count as optimizer"), "{text}");
+
+    let whole = json(&["compare", &forward, &training, "--all"]);
+    let copies = number(&forward, "SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_MEMCPY");
+    let row = whole["rows"].as_array().unwrap().iter().find(|row| row["work"] == "memcpy").unwrap();
+    assert_eq!(row["total_ns"][0], copies as f64);
+
+    let ranges = run(&["compare", &forward, &training, "--range-a", "forward", "--range-b", "step_*"]);
+    assert!(ranges.stdout.contains("A is one `forward` (mean of 2)"), "{}", ranges.stdout);
+    assert_eq!(run(&["compare", &forward, &training, "--range-a", "forward"]).code, 2);
+    assert_eq!(run(&["compare", &forward, &training, "--range", "backward"]).code, 3);
+    let (_c, annotated) = trace("nvtx_only");
+    assert_eq!(run(&["compare", &forward, &annotated]).code, 3);
+}
+
+const SIZES: [&str; 8] = ["--batch", "4", "--heads", "12", "--seq", "512", "--head-dim", "64"];
+
+#[test]
+fn attention_of_the_recorded_model() {
+    let (_folder, path) = trace("small_forward");
+    let found = json(&[&["attention", path.as_str()][..], &SIZES].concat());
+    // 2 * 4 * 12 * 512^2 * 64 and 5 * 4 * 12 * 512^2.
+    assert_eq!(found["scores"]["flops"], 1_610_612_736_u64);
+    assert_eq!(found["softmax"]["flops"], 62_914_560);
+    let softmax = number(
+        &path,
+        "SELECT sum(k.end - k.start) FROM NVTX_EVENTS n
+         JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.globalTid = n.globalTid AND r.start >= n.start AND r.end <= n.end
+         JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = r.correlationId
+         WHERE n.text = 'computing_softmax' AND n.start > 8636928813",
+    );
+    assert_eq!(found["softmax"]["own_ns"], softmax as f64 / 24.0);
+    let text = run(&[&["attention", path.as_str()][..], &SIZES].concat()).stdout;
+    assert!(
+        text.contains(
+            "The two matrix products need 51.2 times the FLOPs of softmax and take 2.92 times its time"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("The range `computing_attention_scores` holds more than QK^T: 68.6%"), "{text}");
+
+    let renamed = run(&[&["attention", path.as_str(), "--softmax", "soft"][..], &SIZES].concat());
+    assert_eq!(renamed.code, 3);
+    assert!(renamed.stderr.contains("no NVTX range is called `soft`"), "{}", renamed.stderr);
+    assert_eq!(run(&["attention", &path]).code, 2);
+    let (_other, annotated) = trace("nvtx_only");
+    assert_eq!(run(&[&["attention", annotated.as_str()][..], &SIZES].concat()).code, 3);
+}
+
+#[test]
+fn a_gate_for_ci() {
+    let (_a, before) = trace("small_forward_backward");
+    let (_b, after) = trace("small_training_step");
+    let same = run(&["diff", &before, &before, "--fail-if-slower", "0", "--min-total-us", "0"]);
+    assert_eq!((same.code, same.stderr.as_str()), (0, ""));
+    let slower = run(&["diff", &before, &after, "--fail-if-slower", "3"]);
+    assert_eq!(slower.code, 1);
+    // (36,830,706 + 36,844,594 ns) / 2 before, (38,500,310 + 38,493,747 ns) / 2 after, copies and sets included.
+    assert!(
+        slower.stderr.starts_with(
+            "nsys-analyze: error: slower by more than 3%:\n  total GPU time: 36.838 ms before, 38.497 ms after (+4.5%)\n"
+        ),
+        "{}",
+        slower.stderr
+    );
+    assert!(slower.stderr.contains("range `step_*`"), "{}", slower.stderr);
+    assert!(slower.stdout.contains("Kernels before and after\n"), "the tables come first: {}", slower.stdout);
+    assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "5%", "--min-total-us", "10000"]).code, 0);
+    assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "much"]).code, 2);
+
+    let found = json(&["diff", &before, &after]);
+    assert_eq!(found["instances"], serde_json::json!([2, 2]));
+    assert_eq!(found["slower"], serde_json::json!([]));
+    let new = found["kernels"].as_array().unwrap().iter().filter(|kernel| kernel["time"]["before"].is_null());
+    assert!(new.count() > 0);
+    let markdown = run(&["diff", &before, &after, "--format", "markdown", "--top", "2"]).stdout;
+    assert!(markdown.contains("| kernel |"), "{markdown}");
+    let (_c, annotated) = trace("nvtx_only");
+    assert_eq!(run(&["diff", &before, &annotated]).code, 3);
+}

@@ -1,0 +1,54 @@
+//! What the host called.
+
+use crate::tables::RUNTIME;
+use crate::trace::{need, want};
+use crate::{Error, GlobalId, Trace};
+
+/// A call of the CUDA runtime or driver API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiCall {
+    /// When it began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// What recorded it: 0 runtime API, 1 driver API, 67 a second row of the same call with its backtrace.
+    pub class: i64,
+    /// The calling thread.
+    pub thread: Option<GlobalId>,
+    /// Ties it to the GPU work that it started, within its process.
+    pub correlation: Option<i64>,
+    /// Its name, with CUDA's version suffix.
+    pub name: i64,
+    /// What it returned: 0 is success.
+    pub result: Option<i64>,
+}
+
+impl Trace {
+    /// Calls `visit` with every call of the CUDA APIs, in the order of the file, which since 2025.5 is not that of time.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when none were recorded.
+    pub fn api_calls(&self, mut visit: impl FnMut(ApiCall)) -> Result<(), Error> {
+        let columns = [
+            need("start"),
+            need("end"),
+            want("eventClass"),
+            want("globalTid"),
+            want("correlationId"),
+            need("nameId"),
+            want("returnValue"),
+        ];
+        self.scan(&RUNTIME, &columns, |row| {
+            visit(ApiCall {
+                start: row.int(0)?,
+                end: row.int(1)?,
+                class: row.int(2).unwrap_or_default(),
+                thread: row.int(3).map(GlobalId),
+                correlation: row.int(4),
+                name: row.int(5)?,
+                result: row.int(6),
+            });
+            Some(())
+        })
+    }
+}

@@ -1,0 +1,478 @@
+//! Which ranges contain each call.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use crate::correlation::{Correlations, Extent};
+use crate::tables::RUNTIME;
+use crate::trace::{need, want};
+use crate::{AttributeBy, Error, GlobalId, NvtxRanges, Trace};
+
+/// The class of API rows that repeat a call to add its backtrace.
+const BACKTRACE: i64 = 67;
+
+/// No range, no node.
+const NONE: u32 = u32::MAX;
+
+/// A stretch of time on a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+}
+
+/// The ranges that can own GPU work, by thread.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// All ranges, also those that own nothing, so that a number means the same range everywhere.
+    stretches: Vec<Stretch>,
+    /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer before inner.
+    threads: FxHashMap<GlobalId, Vec<u32>>,
+}
+
+impl Owners {
+    /// The owners among `nvtx.ranges`; a range is named by its place there.
+    pub(crate) fn of(nvtx: &NvtxRanges) -> Owners {
+        let stretch = |range: &crate::NvtxRange| Stretch {
+            start: range.start,
+            end: range.end.unwrap_or(nvtx.last_range),
+        };
+        let threads = nvtx.ranges.iter().map(|range| (!range.crosses_threads).then_some(range.thread));
+        Owners::new(nvtx.ranges.iter().map(stretch).collect(), threads)
+    }
+
+    /// Ranges and the threads that each is of; none for those that own nothing.
+    pub(crate) fn new(stretches: Vec<Stretch>, of: impl IntoIterator<Item = Option<GlobalId>>) -> Owners {
+        let mut threads: FxHashMap<GlobalId, Vec<u32>> = FxHashMap::default();
+        for (range, thread) in (0..).zip(of) {
+            if let Some(thread) = thread {
+                threads.entry(thread).or_default().push(range);
+            }
+        }
+        for ranges in threads.values_mut() {
+            // Of two equal ranges the one recorded first is the outer one.
+            let key = |range: &u32| {
+                let stretch = stretches[*range as usize];
+                (stretch.start, Reverse(stretch.end), *range)
+            };
+            if !ranges.is_sorted_by_key(key) {
+                ranges.sort_unstable_by_key(key);
+            }
+        }
+        Owners { stretches, threads }
+    }
+
+    /// The ranges of one thread.
+    fn on(&self, thread: GlobalId) -> &[u32] {
+        self.threads.get(&thread).map_or(&[], Vec::as_slice)
+    }
+
+    /// The thread whose ranges stand for those of its process: the one with the number of the process, or when that has none, the
+    /// one with the most.
+    fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
+        let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
+        let best = threads
+            .max_by_key(|(thread, ranges)| (thread.tid() == thread.pid(), ranges.len(), Reverse(**thread)));
+        best.map(|(thread, _)| *thread)
+    }
+}
+
+/// Where each call was made: the ranges around it.
+///
+/// Calls within the same ranges share a node. A node is the innermost of those ranges and the node of the others, so that what is
+/// known of calls is handed from node to node up to every range that contains them. The nodes within a node follow it without a gap.
+#[derive(Debug, Default)]
+pub(crate) struct Nesting {
+    calls: Correlations,
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    parent: u32,
+    range: u32,
+    /// The thread that called.
+    thread: GlobalId,
+}
+
+/// A call, until it is placed.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    stretch: Stretch,
+    correlation: i64,
+}
+
+/// The calls of one thread.
+#[derive(Debug, Default)]
+struct Calls {
+    calls: Vec<Call>,
+    /// The same calls once more, with their backtraces.
+    backtraces: Vec<Call>,
+}
+
+impl Nesting {
+    /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is one call: nsys counts its
+    /// kernels twice.
+    pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
+        let columns =
+            [need("start"), need("end"), want("eventClass"), want("globalTid"), want("correlationId")];
+        let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
+        trace.scan(&RUNTIME, &columns, |row| {
+            let stretch = Stretch { start: row.int(0)?, end: row.int(1)? };
+            let (Some(thread), Some(correlation)) = (row.int(3), row.int(4)) else {
+                return Some(());
+            };
+            let calls = threads.entry(GlobalId(thread)).or_default();
+            let call = Call { stretch, correlation };
+            if row.int(2) == Some(BACKTRACE) { &mut calls.backtraces } else { &mut calls.calls }.push(call);
+            Some(())
+        })?;
+        Ok(Nesting::place(threads.into_iter().collect(), owners, by))
+    }
+
+    fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
+        threads.sort_unstable_by_key(|(thread, _)| *thread);
+        let mut extents: FxHashMap<GlobalId, Extent> = FxHashMap::default();
+        for (thread, calls) in &threads {
+            let extent = extents.entry(thread.process()).or_insert(Extent::EMPTY);
+            for call in calls.calls.iter().chain(&calls.backtraces) {
+                extent.add(call.correlation);
+            }
+        }
+        let mut nesting = Nesting { calls: Correlations::new(extents), nodes: Vec::new() };
+        let mut backtraces = Vec::new();
+        for (thread, calls) in threads {
+            nesting.place_thread(thread, calls.calls, owners, by);
+            backtraces.push((thread, calls.backtraces));
+        }
+        for (thread, calls) in backtraces {
+            nesting.place_thread(thread, calls, owners, by);
+        }
+        nesting
+    }
+
+    fn place_thread(&mut self, thread: GlobalId, mut calls: Vec<Call>, owners: &Owners, by: AttributeBy) {
+        if calls.is_empty() {
+            return;
+        }
+        if !calls.is_sorted_by_key(|call| call.stretch.start) {
+            calls.sort_by_key(|call| call.stretch.start);
+        }
+        let process = thread.process();
+        let root = self.push(Node { parent: NONE, range: NONE, thread });
+        let main = match by {
+            AttributeBy::Thread => None,
+            AttributeBy::Process => owners.main_thread(process).filter(|main| *main != thread),
+        };
+        let mut outside = Vec::new();
+        let mut sweep = Sweep::new(owners, thread, root);
+        for call in calls {
+            let node = sweep.node_of(self, call.stretch);
+            if node == root && main.is_some() {
+                outside.push(call);
+            } else {
+                self.calls.insert(process, call.correlation, node);
+            }
+        }
+        if let Some(main) = main {
+            let mut sweep = Sweep::new(owners, main, root);
+            for call in outside {
+                let node = sweep.node_of(self, call.stretch);
+                self.calls.insert(process, call.correlation, node);
+            }
+        }
+    }
+
+    /// Adds a node.
+    ///
+    /// # Panics
+    /// With 2³¹ nodes; there is one for each range unless ranges overlap, and no trace of less than 80 GB holds as many.
+    fn push(&mut self, node: Node) -> u32 {
+        let at = u32::try_from(self.nodes.len()).ok().filter(|at| *at < 1 << 31);
+        self.nodes.push(node);
+        at.expect("fewer than 2^31 nodes")
+    }
+
+    /// A node for `range` within those of `parent`.
+    fn child(&mut self, parent: u32, range: u32) -> u32 {
+        let thread = self.nodes[parent as usize].thread;
+        self.push(Node { parent, range, thread })
+    }
+
+    /// The node of the call that started a piece of GPU work; nothing when the call was not recorded.
+    pub(crate) fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
+        self.calls.get(process, correlation?).map(|node| node as usize)
+    }
+
+    /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked for.
+    pub(crate) fn take(
+        &mut self,
+        process: Option<GlobalId>,
+        correlation: Option<i64>,
+    ) -> Option<(usize, bool)> {
+        self.calls.take(process, correlation?).map(|(node, first)| (node as usize, first))
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The thread that made the calls of a node.
+    pub(crate) fn thread(&self, node: usize) -> GlobalId {
+        self.nodes[node].thread
+    }
+
+    /// The innermost range around the calls of a node, and the node of all others; nothing for calls outside all ranges.
+    pub(crate) fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
+        let Node { parent, range, .. } = self.nodes[node];
+        (range != NONE).then_some((range as usize, parent as usize))
+    }
+
+    /// The ranges around the calls of a node, innermost first.
+    pub(crate) fn ranges(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut at = node;
+        std::iter::from_fn(move || {
+            let (range, parent) = self.range_and_parent(at)?;
+            at = parent;
+            Some(range)
+        })
+    }
+
+    /// For each node whether `is` holds for a range around its calls.
+    pub(crate) fn within(&self, is: impl Fn(usize) -> bool) -> Vec<bool> {
+        let mut within = vec![false; self.len()];
+        for node in 0..self.len() {
+            within[node] =
+                self.range_and_parent(node).is_some_and(|(range, parent)| within[parent] || is(range));
+        }
+        within
+    }
+}
+
+/// A sweep over the ranges of one thread, with the calls of one thread in the order of their starts.
+struct Sweep<'a> {
+    stretches: &'a [Stretch],
+    ranges: std::iter::Peekable<std::iter::Copied<std::slice::Iter<'a, u32>>>,
+    root: u32,
+    open: Vec<Open>,
+    /// How many of the open ranges end later than the one below them: with none, what contains a call is the lower part of `open`.
+    crossing: usize,
+    /// The latest nodes that leave out an open range: parent, range, node.
+    tail: Vec<(u32, u32, u32)>,
+}
+
+/// A range that is open at this point of the sweep.
+struct Open {
+    range: u32,
+    end: i64,
+    /// The node for this range within all those below; made when a call asks for it.
+    node: u32,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(owners: &'a Owners, thread: GlobalId, root: u32) -> Sweep<'a> {
+        Sweep {
+            stretches: &owners.stretches,
+            ranges: owners.on(thread).iter().copied().peekable(),
+            root,
+            open: Vec::new(),
+            crossing: 0,
+            tail: Vec::new(),
+        }
+    }
+
+    /// The node of a call that begins no earlier than the calls before.
+    fn node_of(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
+        let stretches = self.stretches;
+        while let Some(range) = self.ranges.next_if(|range| stretches[*range as usize].start <= call.start) {
+            let Stretch { start, end } = stretches[range as usize];
+            // What ended before this range begins contains nothing that follows.
+            while self.open.last().is_some_and(|last| last.end < start) {
+                self.pop();
+            }
+            self.crossing += usize::from(self.open.last().is_some_and(|below| below.end < end));
+            self.open.push(Open { range, end, node: NONE });
+        }
+        while self.open.last().is_some_and(|last| last.end < call.start) {
+            self.pop();
+        }
+        if self.crossing > 0 {
+            self.close_all(call.start);
+        }
+        if self.crossing > 0 { self.overlapping(nesting, call) } else { self.nested(nesting, call) }
+    }
+
+    fn pop(&mut self) {
+        if let Some(open) = self.open.pop() {
+            self.crossing -= usize::from(self.open.last().is_some_and(|below| below.end < open.end));
+        }
+    }
+
+    /// Closes what ended before `time`, wherever it is.
+    fn close_all(&mut self, time: i64) {
+        let Some(first) = self.open.iter().position(|open| open.end < time) else { return };
+        self.open.retain(|open| open.end >= time);
+        self.crossing = self.open.windows(2).filter(|pair| pair[0].end < pair[1].end).count();
+        self.forget(first);
+    }
+
+    /// Forgets the nodes of the open ranges from here on: what lies below them is no longer what it was.
+    fn forget(&mut self, from: usize) {
+        for open in &mut self.open[from..] {
+            open.node = NONE;
+        }
+    }
+
+    /// While open ranges lie within each other, those that contain a call are the outer ones.
+    fn nested(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
+        let inner = self.open.iter().rev().take_while(|open| open.end < call.end).count();
+        let outer = self.open.len() - inner;
+        let around = &mut self.open[..outer];
+        let known = around.iter().rposition(|open| open.node != NONE);
+        let mut node = known.map_or(self.root, |known| around[known].node);
+        for open in &mut around[known.map_or(0, |known| known + 1)..] {
+            self.tail.clear();
+            node = nesting.child(node, open.range);
+            open.node = node;
+        }
+        node
+    }
+
+    /// While ranges overlap, any of the open ones may end within a call.
+    ///
+    /// No node is gone back to once another was made outside it, so that the nodes below a node are those that follow it; a range
+    /// may then have several.
+    fn overlapping(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
+        let mut node = self.root;
+        let mut left_out = None;
+        let mut reused = 0;
+        for at in 0..self.open.len() {
+            let Open { range, end, node: known } = self.open[at];
+            if end < call.end {
+                left_out.get_or_insert(at);
+                continue;
+            }
+            let Some(first) = left_out else {
+                if known == NONE {
+                    self.tail.clear();
+                    self.open[at].node = nesting.child(node, range);
+                }
+                node = self.open[at].node;
+                continue;
+            };
+            match self.tail.get(reused) {
+                Some(&(parent, same, child)) if (parent, same) == (node, range) => node = child,
+                _ => {
+                    self.tail.truncate(reused);
+                    self.forget(first);
+                    let child = nesting.child(node, range);
+                    self.tail.push((node, range, child));
+                    node = child;
+                }
+            }
+            reused += 1;
+        }
+        node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Threads 1 (with the number of its process), 2 and 3 of process 1, and thread 1 of process 2.
+    const THREADS: [i64; 4] = [0x100_0001, 0x100_0002, 0x100_0003, 0x200_0001];
+
+    /// Starts, lengths and threads.
+    type Raw = Vec<(i64, i64, usize)>;
+
+    fn stretch((start, length, _): (i64, i64, usize)) -> Stretch {
+        Stretch { start, end: start + length }
+    }
+
+    fn thread((_, _, thread): (i64, i64, usize)) -> GlobalId {
+        GlobalId(THREADS[thread])
+    }
+
+    fn contains(outer: Stretch, inner: Stretch) -> bool {
+        outer.start <= inner.start && outer.end >= inner.end
+    }
+
+    fn place(ranges: &Raw, calls: &Raw, by: AttributeBy) -> (Nesting, Owners) {
+        let owners = Owners::new(
+            ranges.iter().map(|raw| stretch(*raw)).collect(),
+            ranges.iter().map(|raw| Some(thread(*raw))),
+        );
+        let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
+        for (correlation, &raw) in (0..).zip(calls) {
+            threads.entry(thread(raw)).or_default().calls.push(Call { stretch: stretch(raw), correlation });
+        }
+        (Nesting::place(threads.into_iter().collect(), &owners, by), owners)
+    }
+
+    /// The ranges found around each call, in order.
+    fn found(nesting: &Nesting, calls: &Raw) -> Vec<Vec<usize>> {
+        let of = |(correlation, raw): (i64, &(i64, i64, usize))| {
+            let node = nesting.node(Some(thread(*raw).process()), Some(correlation)).unwrap();
+            assert_eq!(nesting.thread(node), thread(*raw));
+            let mut ranges: Vec<usize> = nesting.ranges(node).collect();
+            ranges.sort_unstable();
+            ranges
+        };
+        (0..).zip(calls).map(of).collect()
+    }
+
+    /// By comparing each with each.
+    fn around(ranges: &Raw, call: (i64, i64, usize), on: GlobalId) -> Vec<usize> {
+        let all = (0..ranges.len())
+            .filter(|at| thread(ranges[*at]) == on && contains(stretch(ranges[*at]), stretch(call)));
+        all.collect()
+    }
+
+    prop_compose! {
+        fn raw(most: usize, longest: i64)(
+            raw in proptest::collection::vec((0_i64..40, 0..longest, 0_usize..4), 0..most)
+        ) -> Raw { raw }
+    }
+
+    proptest! {
+        /// The sweep finds exactly the pairs that comparing every pair finds, also for ranges that overlap without nesting.
+        #[test]
+        fn all_pairs_are_found(ranges in raw(30, 20), calls in raw(30, 6)) {
+            let (nesting, _) = place(&ranges, &calls, AttributeBy::Thread);
+            let expected: Vec<Vec<usize>> =
+                calls.iter().map(|call| around(&ranges, *call, thread(*call))).collect();
+            prop_assert_eq!(found(&nesting, &calls), expected);
+        }
+
+        /// By process, a call within a range of its own thread stays there, and any other gets the ranges of the main thread.
+        #[test]
+        fn calls_outside_go_to_the_main_thread(ranges in raw(30, 20), calls in raw(30, 6)) {
+            let (nesting, owners) = place(&ranges, &calls, AttributeBy::Process);
+            let expected = calls.iter().map(|call| {
+                let own = around(&ranges, *call, thread(*call));
+                match owners.main_thread(thread(*call).process()) {
+                    Some(main) if own.is_empty() => around(&ranges, *call, main),
+                    _ => own,
+                }
+            });
+            prop_assert_eq!(found(&nesting, &calls), expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_main_thread_is_that_of_the_process_or_has_the_most_ranges() {
+        let main = |ranges: &[usize]| {
+            let ranges: Raw = ranges.iter().map(|thread| (0, 1, *thread)).collect();
+            place(&ranges, &Vec::new(), AttributeBy::Process).1.main_thread(GlobalId(0x100_0000))
+        };
+        assert_eq!(main(&[1, 1, 1, 0]), Some(GlobalId(THREADS[0])));
+        assert_eq!(main(&[1, 2, 2]), Some(GlobalId(THREADS[2])));
+        assert_eq!(main(&[2, 1]), Some(GlobalId(THREADS[1])), "of equals the smallest");
+        assert_eq!(main(&[3]), None, "another process has none to lend");
+    }
+}

@@ -1,0 +1,71 @@
+//! What nsys's reports can do here beyond nsys.
+
+use super::{Report, ReportKind};
+use crate::{AttributeBy, Attribution, Error, NvtxRanges, Trace, fold_name};
+
+/// How reports differ from nsys's, on request; the default is nsys's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// How `nvtx_kern_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace` attribute GPU work to ranges.
+    pub attribution: Attribution,
+    /// Whether `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`, `nvtx_kern_sum` and `nvtx_gpu_proj_sum` group ranges by
+    /// [`fold_name`].
+    pub fold_names: bool,
+}
+
+impl ReportOptions {
+    /// The options that change a report, and no others.
+    #[must_use]
+    pub fn of(self, report: Report) -> ReportOptions {
+        let (attributes, groups) = match report.kind {
+            ReportKind::NvtxKernSum | ReportKind::NvtxGpuProjSum => (true, true),
+            ReportKind::NvtxGpuProjTrace => (true, false),
+            ReportKind::NvtxSum | ReportKind::NvtxPushPopSum | ReportKind::NvtxStartEndSum => (false, true),
+            _ => (false, false),
+        };
+        ReportOptions {
+            attribution: if attributes { self.attribution } else { Attribution::default() },
+            fold_names: groups && self.fold_names,
+        }
+    }
+
+    /// The name of a report with what sets it apart from nsys's report of that name.
+    ///
+    /// ```
+    /// use flopgap_nsys::{AttributeBy, Attribution, Report, ReportKind, ReportOptions};
+    ///
+    /// let attribution = Attribution { by: AttributeBy::Process, whole_graphs: true };
+    /// let options = ReportOptions { attribution, fold_names: true };
+    /// assert_eq!(options.title(Report::of(ReportKind::NvtxKernSum)), "nvtx_kern_sum+process+graphs+folded");
+    /// assert_eq!(options.title(Report::of(ReportKind::NvtxSum)), "nvtx_sum+folded");
+    /// assert_eq!(options.title(Report::of(ReportKind::CudaApiSum)), "cuda_api_sum");
+    /// ```
+    pub fn title(self, report: Report) -> String {
+        let mut title = report.to_string();
+        let ReportOptions { attribution, fold_names } = self.of(report);
+        for (differs, word) in [
+            (attribution.by == AttributeBy::Process, "+process"),
+            (attribution.whole_graphs, "+graphs"),
+            (fold_names, "+folded"),
+        ] {
+            if differs {
+                title.push_str(word);
+            }
+        }
+        title
+    }
+}
+
+impl Trace {
+    /// The NVTX ranges under the names by which a report groups them.
+    pub(super) fn nvtx_ranges_named(&self, options: ReportOptions) -> Result<NvtxRanges, Error> {
+        let mut nvtx = self.nvtx_ranges()?;
+        if options.fold_names {
+            let texts = nvtx.names.clone();
+            for range in &mut nvtx.ranges {
+                range.name = nvtx.names.intern(&fold_name(texts.text(range.name)));
+            }
+        }
+        Ok(nvtx)
+    }
+}

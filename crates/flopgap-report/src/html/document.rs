@@ -1,0 +1,301 @@
+//! A page of prose, tables and charts.
+
+use std::fmt::Write as _;
+
+use minijinja::{context, value::Serde};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::view::{STYLE, TABLES, TableView, environment};
+use crate::ReportError;
+use crate::chart::{ShareBars, Timeline, page_style};
+use crate::table::{Table, escape_markdown};
+
+const TEMPLATE: &str = include_str!("../../assets/page/document.html");
+const ZOOM: &str = include_str!("../../assets/page/zoom.js");
+
+/// A page: the same content as HTML, Markdown or JSON. All text is plain text: markup in it is shown, not obeyed.
+///
+/// ```
+/// use flopgap_report::html::{Block, Document};
+///
+/// let page = Document {
+///     title: "A step".to_owned(),
+///     blocks: vec![Block::Heading("Kernels".to_owned()), Block::Text("sort<int> took most.".to_owned())],
+///     ..Document::default()
+/// };
+/// assert_eq!(page.to_markdown(), "# A step\n\n## Kernels\n\nsort\\<int\\> took most.\n");
+/// assert!(page.to_html()?.contains("<p class=\"prose\">sort&lt;int&gt; took most.</p>"));
+/// # Ok::<(), flopgap_report::ReportError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Document {
+    /// Heading and window title.
+    pub title: String,
+    /// A line below the heading; may be empty.
+    pub subtitle: String,
+    /// What the page consists of, from top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a [`Document`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Block {
+    /// Begins a section.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// Points.
+    List(Vec<String>),
+    /// Names and where they lead, as addresses relative to the page. Addresses with a scheme, such as `https:`, are shown as
+    /// text: the page leads nowhere else.
+    Links(Vec<(String, String)>),
+    /// Names and values.
+    Facts(Vec<(String, String)>),
+    /// What is missing or wrong: a heading, and a line for each.
+    Problems(String, Vec<String>),
+    /// A table below its title.
+    Table(Table),
+    /// Shares as bars; letters in Markdown.
+    Shares(ShareBars),
+    /// A timeline to zoom; only in HTML.
+    Timeline(Timeline),
+}
+
+#[derive(Serialize)]
+struct PageView<'a> {
+    title: &'a str,
+    subtitle: &'a str,
+    blocks: Vec<BlockView<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum BlockView<'a> {
+    Heading { text: &'a str },
+    Text { text: &'a str },
+    List { items: &'a [String] },
+    Links { items: Vec<(&'a str, String)> },
+    Facts { items: &'a [(String, String)] },
+    Problems { text: &'a str, items: &'a [String] },
+    Table { table: TableView<'a> },
+    Chart { text: &'a str, svg: String, zoom: bool },
+}
+
+/// Characters of a bar in Markdown.
+const BLOCKS: usize = 40;
+
+impl Document {
+    /// The page as one HTML document that loads nothing.
+    ///
+    /// # Errors
+    /// [`ReportError::Template`] when the template cannot be rendered.
+    pub fn to_html(&self) -> Result<String, ReportError> {
+        let view = PageView {
+            title: &self.title,
+            subtitle: &self.subtitle,
+            blocks: self.blocks.iter().map(view).collect(),
+        };
+        let html =
+            environment("document.html", TEMPLATE)?.get_template("document.html")?.render(context! {
+                page => Serde(view),
+                version => env!("CARGO_PKG_VERSION"),
+                style => format!("{STYLE}{}", page_style()),
+                tables => TABLES,
+                zoom => ZOOM,
+            })?;
+        Ok(html)
+    }
+
+    /// The page as GitHub Markdown, its tables lined up so that the source is readable, too.
+    pub fn to_markdown(&self) -> String {
+        let mut out = format!("# {}\n", escape_markdown(&self.title));
+        if !self.subtitle.is_empty() {
+            let _ = write!(out, "\n{}\n", escape_markdown(&self.subtitle));
+        }
+        for block in &self.blocks {
+            if !matches!(block, Block::Timeline(_)) {
+                out.push('\n');
+                markdown(&mut out, block);
+            }
+        }
+        out
+    }
+
+    /// The page as JSON: `title`, `subtitle`, and `sections`, each with `heading`, `text` (paragraphs and points), `facts`,
+    /// `problems`, and `tables` by title with an array of objects each, numbers unformatted. Charts show what tables say and are
+    /// left out.
+    ///
+    /// # Errors
+    /// [`ReportError::Json`] when a table cannot be written.
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        let mut sections: Vec<Section<'_>> = Vec::new();
+        for block in &self.blocks {
+            if let Block::Heading(heading) = block {
+                sections.push(Section { heading, ..Section::default() });
+                continue;
+            }
+            if sections.is_empty() {
+                sections.push(Section::default());
+            }
+            let Some(section) = sections.last_mut() else { continue };
+            match block {
+                Block::Text(text) => section.text.push(text),
+                Block::List(items) => section.text.extend(items.iter().map(String::as_str)),
+                Block::Links(items) => {
+                    section.links.extend(items.iter().map(|(name, to)| LinkJson { name, to }));
+                }
+                Block::Facts(facts) => {
+                    section
+                        .facts
+                        .extend(facts.iter().map(|(name, value)| (name.clone(), value.as_str().into())));
+                }
+                Block::Problems(_, items) => section.problems.extend(items.iter().map(String::as_str)),
+                Block::Table(table) => {
+                    section.tables.push(TableJson { title: table.title(), rows: table });
+                }
+                Block::Heading(_) | Block::Shares(_) | Block::Timeline(_) => {}
+            }
+        }
+        let page = DocumentJson { title: &self.title, subtitle: &self.subtitle, sections };
+        let mut json = serde_json::to_string_pretty(&page)?;
+        json.push('\n');
+        Ok(json)
+    }
+}
+
+#[derive(Serialize)]
+struct DocumentJson<'a> {
+    title: &'a str,
+    subtitle: &'a str,
+    sections: Vec<Section<'a>>,
+}
+
+#[derive(Default, Serialize)]
+struct Section<'a> {
+    heading: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    text: Vec<&'a str>,
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    facts: serde_json::Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<LinkJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LinkJson<'a> {
+    name: &'a str,
+    to: &'a str,
+}
+
+#[derive(Serialize)]
+struct TableJson<'a> {
+    title: &'a str,
+    rows: &'a Table,
+}
+
+fn view(block: &Block) -> BlockView<'_> {
+    match block {
+        Block::Heading(text) => BlockView::Heading { text },
+        Block::Text(text) => BlockView::Text { text },
+        Block::List(items) => BlockView::List { items },
+        Block::Links(items) => {
+            BlockView::Links { items: items.iter().map(|(name, to)| (name.as_str(), address(to))).collect() }
+        }
+        Block::Facts(items) => BlockView::Facts { items },
+        Block::Problems(text, items) => BlockView::Problems { text, items },
+        Block::Table(table) => BlockView::Table { table: table.into() },
+        Block::Shares(chart) => BlockView::Chart { text: chart.title(), svg: chart.to_page(), zoom: false },
+        Block::Timeline(chart) => BlockView::Chart { text: chart.title(), svg: chart.to_page(), zoom: true },
+    }
+}
+
+fn markdown(out: &mut String, block: &Block) {
+    let _ = match block {
+        Block::Heading(text) => writeln!(out, "## {}", escape_markdown(text)),
+        Block::Text(text) => writeln!(out, "{}", escape_markdown(text)),
+        Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", escape_markdown(item))),
+        Block::Links(items) => items
+            .iter()
+            .try_for_each(|(name, to)| writeln!(out, "- [{}]({})", escape_markdown(name), address(to))),
+        Block::Facts(items) => items.iter().try_for_each(|(name, value)| {
+            writeln!(out, "- {}: {}", escape_markdown(name), escape_markdown(value))
+        }),
+        Block::Problems(text, items) => {
+            let heading = writeln!(out, "**{}**\n", escape_markdown(text));
+            heading.and(items.iter().try_for_each(|item| writeln!(out, "- {}", escape_markdown(item))))
+        }
+        Block::Table(table) => write!(out, "{}", table.to_aligned_markdown()),
+        // Indented text is shown as it is.
+        Block::Shares(chart) => {
+            let title = writeln!(out, "**{}**\n", escape_markdown(chart.title()));
+            let text = chart.to_text(BLOCKS);
+            title.and(text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end())))
+        }
+        Block::Timeline(_) => Ok(()),
+    };
+}
+
+/// A relative address, with everything escaped that could be a scheme or end a Markdown link.
+fn address(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for &byte in path.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::table::{Cell, Column};
+
+    fn document() -> Document {
+        let mut table = Table::new("T", [Column::text("a", "a"), Column::number("n", "n")]).unwrap();
+        table.push([Cell::text("x"), Cell::from(1234_u64)]).unwrap();
+        Document {
+            title: "Page".to_owned(),
+            subtitle: "below".to_owned(),
+            blocks: vec![
+                Block::Text("first".to_owned()),
+                Block::Heading("One".to_owned()),
+                Block::List(vec!["point".to_owned()]),
+                Block::Facts(vec![("device".to_owned(), "GPU".to_owned())]),
+                Block::Problems("1 skipped".to_owned(), vec!["why".to_owned()]),
+                Block::Links(vec![("trace".to_owned(), "a b/c:d.html".to_owned())]),
+                Block::Table(table),
+            ],
+        }
+    }
+
+    #[test]
+    fn markdown_holds_all_in_order() {
+        assert_eq!(
+            document().to_markdown(),
+            "# Page\n\nbelow\n\nfirst\n\n## One\n\n- point\n\n- device: GPU\n\n**1 skipped**\n\n- why\n\n\
+             - [trace](a%20b/c%3Ad.html)\n\n**T**\n\n| a   |     n |\n| --- | ----: |\n| x   | 1,234 |\n"
+        );
+    }
+
+    #[test]
+    fn json_has_raw_numbers_by_section() {
+        let json: Value = serde_json::from_str(&document().to_json().unwrap()).unwrap();
+        assert_eq!(json["sections"][0]["text"][0], "first");
+        assert_eq!(json["sections"][1]["facts"]["device"], "GPU");
+        assert_eq!(
+            json["sections"][1]["tables"][0],
+            json!({ "title": "T", "rows": [{ "a": "x", "n": 1234 }] })
+        );
+    }
+}

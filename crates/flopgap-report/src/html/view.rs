@@ -1,0 +1,48 @@
+//! Tables as the templates read them, and what all pages share.
+
+use minijinja::Environment;
+use serde::Serialize;
+
+use crate::ReportError;
+use crate::table::{Align, Cell, Column, Table};
+
+/// Style of every page.
+pub(super) const STYLE: &str = include_str!("../../assets/page/report.css");
+/// Sorting and filtering of tables.
+pub(super) const TABLES: &str = include_str!("../../assets/page/tables.js");
+
+/// The templates; a name's suffix turns HTML escaping on.
+pub(super) fn environment(
+    name: &'static str,
+    template: &'static str,
+) -> Result<Environment<'static>, ReportError> {
+    let mut environment = Environment::new();
+    environment.add_template("table.html", include_str!("../../assets/page/table.html"))?;
+    environment.add_template(name, template)?;
+    Ok(environment)
+}
+
+#[derive(Serialize)]
+pub(super) struct TableView<'a> {
+    title: &'a str,
+    columns: Vec<ColumnView>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct ColumnView {
+    heading: String,
+    right: bool,
+}
+
+impl<'a> From<&'a Table> for TableView<'a> {
+    fn from(table: &'a Table) -> Self {
+        let column =
+            |column: &Column| ColumnView { heading: column.heading(), right: column.align() == Align::Right };
+        TableView {
+            title: table.title(),
+            columns: table.columns().iter().map(column).collect(),
+            rows: table.rows().iter().map(|row| row.iter().map(Cell::display).collect()).collect(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Attention of a forward pass: the time of its parts against their FLOPs.
+
+use flopgap_flops::ElementType;
+use flopgap_flops::transformer::Attention;
+use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_nsys::{Attribution, Trace};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+use crate::error::Error;
+use crate::scope::{Ranges, Scope};
+use crate::select::WarmUp;
+use crate::shares::{Shares, Work, shares};
+use crate::times::{in_words, percent};
+
+/// The ranges in which the parts of attention are launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// `Q Kᵀ`.
+    pub scores: String,
+    /// Softmax.
+    pub softmax: String,
+    /// Softmax times `V`.
+    pub weighted_sum: String,
+}
+
+impl Default for Names {
+    /// `computing_attention_scores`, `computing_softmax`, `final_matmul`.
+    fn default() -> Names {
+        Names {
+            scores: "computing_attention_scores".to_owned(),
+            softmax: "computing_softmax".to_owned(),
+            weighted_sum: "final_matmul".to_owned(),
+        }
+    }
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The sizes of one attention layer.
+    pub sizes: Attention,
+    /// The ranges of its parts.
+    pub names: Names,
+    /// What is left out as warming up.
+    pub warm_up: WarmUp,
+    /// To which range GPU work belongs.
+    pub attribution: Attribution,
+}
+
+/// The three parts of attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttentionTimes {
+    /// `Q Kᵀ`: `2 batch heads queries keys head_width` FLOPs.
+    pub scores: Part,
+    /// Softmax: `5 batch heads queries keys` FLOPs (maximum, subtraction, exponential, sum, division).
+    pub softmax: Part,
+    /// Softmax times `V`: as many FLOPs as the scores.
+    pub weighted_sum: Part,
+    /// How GPU work found its range, in a sentence.
+    pub attribution: String,
+}
+
+/// A part of attention. FLOPs and times are those of one instance of its range: one layer of one forward pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The range.
+    pub range: String,
+    /// What ran in it, by kind of work.
+    pub shares: Shares,
+    /// The FLOPs that the part needs by its closed form.
+    pub flops: u64,
+    /// All GPU work of the range.
+    pub range_ns: f64,
+    /// The work that the part is named after: matrix products, or softmax. Absent when the range holds none of it.
+    pub own_ns: Option<f64>,
+}
+
+impl Part {
+    /// FLOPs a second, by the time of the work that the part is named after; absent when there is none.
+    pub fn flops_per_second(&self) -> Option<f64> {
+        self.own_ns.filter(|own| *own > 0.0).map(|own| self.flops as f64 / own * 1e9)
+    }
+
+    /// FLOPs a second, by the time of everything in the range.
+    pub fn range_flops_per_second(&self) -> Option<f64> {
+        (self.range_ns > 0.0).then(|| self.flops as f64 / self.range_ns * 1e9)
+    }
+
+    /// How much of the range's time is other work than the part is named after.
+    pub fn other_share(&self) -> Option<f64> {
+        (self.range_ns > 0.0).then(|| 1.0 - self.own_ns.unwrap_or_default() / self.range_ns)
+    }
+}
+
+/// The kinds of work that are matrix products: where the shapes are thin, libraries use products with a vector, or split them.
+const PRODUCTS: [KernelClass; 3] = [KernelClass::Matmul, KernelClass::Gemv, KernelClass::SplitKReduce];
+
+/// The time of each part of attention and the FLOPs that it needs.
+///
+/// # Errors
+/// [`flopgap_nsys::Error::NoRange`] when a part has no range, [`Error::NoWork`] when it launched nothing, [`Error::Flops`] for sizes that
+/// overflow.
+pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> Result<AttentionTimes, Error> {
+    // FLOPs do not depend on the element type.
+    let element = ElementType::Fp32;
+    let part = |range: &str, flops: u64, own: &[KernelClass]| -> Result<Part, Error> {
+        let scope = Scope {
+            ranges: Ranges::Named(range.to_owned()),
+            warm_up: options.warm_up.clone(),
+            attribution: options.attribution,
+        };
+        let shares = shares(trace, &scope, classifier)?;
+        let is_own = |work: Work| matches!(work, Work::Kernels(class) if own.contains(&class));
+        let own: i128 =
+            shares.shares.iter().filter(|share| is_own(share.work)).map(|share| share.total_ns).sum();
+        Ok(Part {
+            range: range.to_owned(),
+            flops,
+            range_ns: shares.each(shares.total_ns),
+            own_ns: (own > 0).then(|| shares.each(own)),
+            shares,
+        })
+    };
+    let Options { sizes, names, .. } = options;
+    Ok(AttentionTimes {
+        scores: part(&names.scores, sizes.scores(element)?.flops, &PRODUCTS)?,
+        softmax: part(&names.softmax, sizes.softmax(element)?.flops, &[KernelClass::Softmax])?,
+        weighted_sum: part(&names.weighted_sum, sizes.weighted_sum(element)?.flops, &PRODUCTS)?,
+        attribution: crate::passes::in_a_sentence(options.attribution),
+    })
+}
+
+impl AttentionTimes {
+    /// The parts in the order of the computation.
+    pub fn parts(&self) -> [(&'static str, &Part); 3] {
+        [("QK^T", &self.scores), ("softmax", &self.softmax), ("AV", &self.weighted_sum)]
+    }
+
+    /// FLOPs of both products over those of softmax.
+    pub fn flop_ratio(&self) -> Option<f64> {
+        let products = self.scores.flops as f64 + self.weighted_sum.flops as f64;
+        (self.softmax.flops > 0).then(|| products / self.softmax.flops as f64)
+    }
+
+    /// Time of both products over that of softmax, by the kernels that the parts are named after.
+    pub fn time_ratio(&self) -> Option<f64> {
+        let softmax = self.softmax.own_ns.filter(|own| *own > 0.0)?;
+        Some((self.scores.own_ns? + self.weighted_sum.own_ns?) / softmax)
+    }
+
+    /// Time of both products' ranges over that of softmax's range, with everything in them.
+    pub fn range_time_ratio(&self) -> Option<f64> {
+        (self.softmax.range_ns > 0.0)
+            .then(|| (self.scores.range_ns + self.weighted_sum.range_ns) / self.softmax.range_ns)
+    }
+
+    /// What the numbers say, in sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if let (Some(flops), Some(time)) = (self.flop_ratio(), self.time_ratio()) {
+            let mut text = format!(
+                "The two matrix products need {flops:.1} times the FLOPs of softmax and take {time:.2} times its time"
+            );
+            let rates = [&self.scores, &self.softmax, &self.weighted_sum].map(Part::flops_per_second);
+            if let [Some(scores), Some(softmax), Some(weighted)] = rates {
+                let products = (self.scores.flops + self.weighted_sum.flops) as f64
+                    / (self.scores.flops as f64 / scores + self.weighted_sum.flops as f64 / weighted);
+                let _ = write!(
+                    text,
+                    ": a FLOP of softmax costs {:.1} times as much ({} against {})",
+                    products / softmax,
+                    rate(softmax),
+                    rate(products)
+                );
+            }
+            text += if flops > 2.0 * time {
+                "; that points to memory, not arithmetic: softmax reads and writes every score for five operations each."
+            } else {
+                "."
+            };
+            sentences.push(text);
+        }
+        for (name, part) in self.parts() {
+            if let Some(other) = part.other_share()
+                && other > NOTABLE
+            {
+                let kinds: Vec<String> = part
+                    .shares
+                    .shares
+                    .iter()
+                    .map(|share| format!("{} {}", share.work, in_words(part.shares.each(share.total_ns))))
+                    .collect();
+                sentences.push(format!(
+                    "The range `{}` holds more than {name}: {} of its {} is other work ({}).",
+                    part.range,
+                    percent(other),
+                    in_words(part.range_ns),
+                    kinds.join(", ")
+                ));
+            }
+        }
+        sentences
+    }
+}
+
+/// What is less than this share of a range is not worth a sentence.
+const NOTABLE: f64 = 0.02;
+
+/// FLOPs a second: `27.1 TFLOP/s`.
+fn rate(flops_per_second: f64) -> String {
+    let (value, prefix) = match flops_per_second {
+        rate if rate >= 1e12 => (rate / 1e12, "T"),
+        rate if rate >= 1e9 => (rate / 1e9, "G"),
+        rate => (rate / 1e6, "M"),
+    };
+    format!("{value:.2} {prefix}FLOP/s")
+}

@@ -1,0 +1,78 @@
+//! Why a question about a trace has no answer.
+
+use std::path::PathBuf;
+
+use flopgap_flops::FlopError;
+
+/// Why a question about a trace has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The trace could not be read, or lacks what the question needs.
+    #[error(transparent)]
+    Trace(#[from] flopgap_nsys::Error),
+    /// No range is a step or pass, by its name.
+    #[error("{}: no NVTX range marks a step, forward, backward or optimizer pass", path.display())]
+    NoPasses {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// No range is a whole step, by its name.
+    #[error("{}: no NVTX range marks a step", path.display())]
+    NoSteps {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// Ranges of the name are there, but all of them are warm-up.
+    #[error("{}: all {instances} instances of `{range}` are left out as warm-up", path.display())]
+    OnlyWarmUp {
+        /// The trace.
+        path: PathBuf,
+        /// The range.
+        range: String,
+        /// How many instances it has.
+        instances: u64,
+    },
+    /// The ranges that were asked for launched nothing.
+    #[error("{}: no GPU work was launched within {ranges}", path.display())]
+    NoWork {
+        /// The trace.
+        path: PathBuf,
+        /// The ranges.
+        ranges: String,
+    },
+    /// The closed form of the model does not fit its integer, or its sizes are zero.
+    #[error(transparent)]
+    Flops(#[from] FlopError),
+}
+
+impl Error {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Error::Trace(error) => error.hint(),
+            Error::NoPasses { .. } | Error::NoSteps { .. } => {
+                Some("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them")
+            }
+            Error::OnlyWarmUp { .. } => {
+                Some("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up")
+            }
+            Error::NoWork { .. } => Some(
+                "the range may only wait for work that was launched before it; `nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work",
+            ),
+            Error::Flops(_) => None,
+        }
+    }
+
+    /// Whether the trace is sound but what was asked for is not in it.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Error::Trace(error) => error.is_absence(),
+            Error::NoPasses { .. }
+            | Error::NoSteps { .. }
+            | Error::OnlyWarmUp { .. }
+            | Error::NoWork { .. } => true,
+            Error::Flops(_) => false,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+pub mod attention;
+pub mod compare;
+pub mod diff;
+mod error;
+pub mod kernels;
+mod kind;
+pub mod measured;
+pub mod passes;
+mod scope;
+mod select;
+pub mod shares;
+mod times;
+mod waits;
+
+pub use error::Error;
+pub use kind::PassKind;
+pub use scope::{Ranges, Scope};
+pub use select::{LeftOut, WarmUp};
+pub use times::Times;

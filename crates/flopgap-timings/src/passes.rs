@@ -1,0 +1,378 @@
+//! How long steps and passes took: on the host, on the GPU, and as measured outside.
+
+use flopgap_nsys::{AttributeBy, Attribution, NvtxRange, RangeWork, Trace};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+use crate::error::Error;
+use crate::kind::PassKind;
+use crate::select::{Group, LeftOut, Named, WarmUp};
+use crate::times::{Times, change, in_words, percent};
+use crate::waits::Waits;
+
+/// What to look at.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Ranges by name instead of those that are recognised as passes: `forward`, `model:forward`, or folded as `step_*`.
+    pub ranges: Vec<String>,
+    /// What is left out as warming up.
+    pub warm_up: WarmUp,
+    /// To which range GPU work belongs.
+    pub attribution: Attribution,
+    /// Durations measured outside of the profiler, in nanoseconds.
+    pub measured: Vec<i64>,
+}
+
+/// The steps and passes of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passes {
+    /// Whole steps first, then passes in the order in which they first begin.
+    pub passes: Vec<Pass>,
+    /// Which instances were left out, in a sentence.
+    pub rule: String,
+    /// To which range GPU work belongs, in a sentence.
+    pub attribution: String,
+    /// Why there are no GPU times, when there are none.
+    pub no_gpu: Option<String>,
+    /// The times measured outside.
+    pub measured: Option<Times>,
+    /// Index of the pass whose host or projected mean is nearest to the mean measured outside.
+    pub nearest: Option<usize>,
+}
+
+/// All instances of one range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The range: `forward`, or with numbers folded `step_*`.
+    pub name: String,
+    /// What it is.
+    pub kind: PassKind,
+    /// The instances that are measured, by time.
+    pub instances: Vec<Instance>,
+    /// Those that are not.
+    pub left_out: LeftOut,
+    /// From the beginning to the end of the range, on the host.
+    pub host: Times,
+    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a synchronising call or a blocking copy.
+    /// Absent without CUDA API data.
+    pub waiting: Option<Times>,
+    /// What its work did on the GPU; absent when it launched none.
+    pub gpu: Option<GpuTimes>,
+    /// How its times compare with those measured outside.
+    pub against: Option<Against>,
+}
+
+/// One instance of a pass. Times are nanoseconds since the recording began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// When the range began on the host.
+    pub start_ns: i64,
+    /// When it ended on the host.
+    pub end_ns: i64,
+    /// For how long its thread waited for the GPU; absent without CUDA API data.
+    pub waiting_ns: Option<i64>,
+    /// The work that was launched within it; absent when there was none.
+    pub gpu: Option<InstanceWork>,
+}
+
+/// What an instance of a range did on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceWork {
+    /// When its first operation began.
+    pub start_ns: i64,
+    /// When its last operation ended.
+    pub end_ns: i64,
+    /// The time between in which at least one of its operations ran.
+    pub busy_ns: i64,
+    /// Its kernels.
+    pub kernels: u64,
+    /// Its kernels, copies and sets.
+    pub operations: u64,
+}
+
+/// The GPU times of a pass, over the instances that launched work.
+///
+/// For every instance `projected = host − lead + tail`, so the means add up the same way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuTimes {
+    /// From the first operation's beginning to the last one's end.
+    pub projected: Times,
+    /// The part of it in which at least one operation ran.
+    pub busy: Times,
+    /// The rest of it; none when several GPUs were busy for longer in sum.
+    pub idle: Times,
+    /// How long after the range began its first operation did.
+    pub lead: Times,
+    /// How long after the range ended its last operation did: positive when the host launched ahead of the GPU, negative when it
+    /// waited until its work was done.
+    pub tail: Times,
+    /// Operations of one instance.
+    pub operations_mean: f64,
+    /// Kernels of one instance.
+    pub kernels_mean: f64,
+}
+
+/// A pass against the times measured outside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// Mean host time minus mean measured time.
+    pub host_difference_ns: f64,
+    /// The same as a fraction of the measured time.
+    pub host_change: Option<f64>,
+    /// Mean projected GPU time minus mean measured time.
+    pub projected_difference_ns: Option<f64>,
+    /// The same as a fraction of the measured time.
+    pub projected_change: Option<f64>,
+}
+
+/// The steps and passes of a trace: the ranges whose names say so ([`PassKind::of`]), or those that `options` names.
+///
+/// # Errors
+/// [`Error::NoPasses`] when no range is one, [`Error::OnlyWarmUp`] when nothing is left of any; and when the trace has no NVTX
+/// annotations.
+pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
+    let (work, no_gpu) = match trace.range_work(options.attribution) {
+        Ok(work) => (work, None),
+        Err(error) if error.is_absence() => {
+            let nvtx = trace.nvtx_ranges()?;
+            (RangeWork { work: vec![None; nvtx.ranges.len()], nvtx }, Some(error.to_string()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let waits = match Waits::read(trace) {
+        Ok(waits) => Some(waits),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let named = Named::new(&work.nvtx);
+    let groups = groups(trace, &named, options)?;
+    let measured = Times::of(options.measured.iter().copied());
+    let passes: Vec<Pass> = groups
+        .into_iter()
+        .filter_map(|group| pass(group, &work, waits.as_ref(), measured.as_ref()))
+        .collect();
+    let nearest = measured.and_then(|measured| nearest(&passes, &measured));
+    Ok(Passes {
+        passes,
+        rule: named.rule(&options.warm_up),
+        attribution: in_a_sentence(options.attribution),
+        no_gpu,
+        measured,
+        nearest,
+    })
+}
+
+/// The groups that were asked for, of which at least one has an instance left.
+fn groups(trace: &Trace, named: &Named<'_>, options: &Options) -> Result<Vec<Group>, Error> {
+    let path = || trace.path().to_owned();
+    if options.ranges.is_empty() {
+        let groups = named.passes(&options.warm_up);
+        return match groups.iter().find(|group| group.instances.is_empty()) {
+            _ if groups.iter().any(|group| !group.instances.is_empty()) => Ok(groups),
+            Some(group) => Err(Error::OnlyWarmUp {
+                path: path(),
+                range: group.name.clone(),
+                instances: group.left_out.total(),
+            }),
+            None => Err(Error::NoPasses { path: path() }),
+        };
+    }
+    let mut all = Vec::new();
+    for range in &options.ranges {
+        all.extend(called(trace, named, range, &options.warm_up)?);
+    }
+    Ok(all)
+}
+
+/// The instances of a range that is named.
+pub(crate) fn called(
+    trace: &Trace,
+    named: &Named<'_>,
+    range: &str,
+    warm_up: &WarmUp,
+) -> Result<Vec<Group>, Error> {
+    let path = || trace.path().to_owned();
+    let mut groups = named.called(range, warm_up);
+    if groups.is_empty() {
+        return Err(flopgap_nsys::Error::NoRange { path: path(), range: range.to_owned() }.into());
+    }
+    let instances = groups.iter().map(|group| group.left_out.total()).sum();
+    groups.retain(|group| !group.instances.is_empty());
+    if groups.is_empty() {
+        return Err(Error::OnlyWarmUp { path: path(), range: range.to_owned(), instances });
+    }
+    Ok(groups)
+}
+
+/// How GPU work finds its range, in a sentence.
+pub fn in_a_sentence(attribution: Attribution) -> String {
+    match attribution.by {
+        AttributeBy::Thread => "GPU work belongs to the ranges of the thread that launched it.",
+        AttributeBy::Process => {
+            "GPU work belongs to the ranges of the thread that launched it, or where it has none, to those of its process's main thread."
+        }
+    }
+    .to_owned()
+}
+
+fn pass(group: Group, work: &RangeWork, waits: Option<&Waits>, measured: Option<&Times>) -> Option<Pass> {
+    let instances: Vec<Instance> =
+        group.instances.iter().filter_map(|&at| instance(&work.nvtx.ranges[at], work, at, waits)).collect();
+    let host = Times::of(instances.iter().map(Instance::host_ns))?;
+    let waiting = waits.and_then(|_| Times::of(instances.iter().filter_map(|instance| instance.waiting_ns)));
+    let gpu = gpu_times(&instances);
+    let against = measured.map(|measured| {
+        let difference = |times: &Times| times.mean_ns - measured.mean_ns;
+        Against {
+            host_difference_ns: difference(&host),
+            host_change: change(measured.mean_ns, host.mean_ns),
+            projected_difference_ns: gpu.as_ref().map(|gpu| difference(&gpu.projected)),
+            projected_change: gpu.as_ref().and_then(|gpu| change(measured.mean_ns, gpu.projected.mean_ns)),
+        }
+    });
+    Some(Pass {
+        name: group.name,
+        kind: group.kind,
+        instances,
+        left_out: group.left_out,
+        host,
+        waiting,
+        gpu,
+        against,
+    })
+}
+
+fn instance(range: &NvtxRange, work: &RangeWork, at: usize, waits: Option<&Waits>) -> Option<Instance> {
+    let end = range.end?;
+    let gpu = work.work.get(at).and_then(Option::as_ref).map(|work| InstanceWork {
+        start_ns: work.start,
+        end_ns: work.end,
+        busy_ns: work.busy,
+        kernels: work.kernels,
+        operations: work.operations,
+    });
+    let waiting_ns = waits.map(|waits| waits.within(range.thread, range.start, end));
+    Some(Instance { start_ns: range.start, end_ns: end, waiting_ns, gpu })
+}
+
+impl Instance {
+    /// From the beginning to the end of the range, on the host.
+    pub fn host_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+impl InstanceWork {
+    /// From the first operation's beginning to the last one's end.
+    pub fn projected_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
+    let worked: Vec<(&Instance, &InstanceWork)> =
+        instances.iter().filter_map(|instance| Some((instance, instance.gpu.as_ref()?))).collect();
+    let times = |of: &dyn Fn(&Instance, &InstanceWork) -> i64| {
+        Times::of(worked.iter().map(|(instance, work)| of(instance, work)))
+    };
+    let n = worked.len() as f64;
+    Some(GpuTimes {
+        projected: times(&|_, work| work.projected_ns())?,
+        busy: times(&|_, work| work.busy_ns)?,
+        idle: times(&|_, work| work.projected_ns().saturating_sub(work.busy_ns).max(0))?,
+        lead: times(&|instance, work| work.start_ns.saturating_sub(instance.start_ns))?,
+        tail: times(&|instance, work| work.end_ns.saturating_sub(instance.end_ns))?,
+        operations_mean: worked.iter().map(|(_, work)| work.operations).sum::<u64>() as f64 / n,
+        kernels_mean: worked.iter().map(|(_, work)| work.kernels).sum::<u64>() as f64 / n,
+    })
+}
+
+/// The pass one of whose means is nearest to the measured one.
+fn nearest(passes: &[Pass], measured: &Times) -> Option<usize> {
+    let distance = |pass: &Pass| {
+        let host = (pass.host.mean_ns - measured.mean_ns).abs();
+        pass.gpu.as_ref().map_or(host, |gpu| host.min((gpu.projected.mean_ns - measured.mean_ns).abs()))
+    };
+    let by_distance = passes.iter().enumerate().min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
+    by_distance.map(|(at, _)| at)
+}
+
+/// Up to this difference two times are said to agree.
+const AGREES: f64 = 0.01;
+/// What is less than this share of a time is not worth a sentence.
+const NOTABLE: f64 = 0.02;
+
+impl Passes {
+    /// What the numbers say, in sentences: whether the host time agrees with what was measured outside, and where host and GPU time
+    /// differ, why.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let nearest = self.nearest.and_then(|at| self.passes.get(at));
+        if let (Some(measured), Some(pass)) = (&self.measured, nearest) {
+            sentences.push(against_measured(pass, measured));
+        }
+        for pass in &self.passes {
+            sentences.extend(pass.sentence());
+        }
+        sentences
+    }
+}
+
+fn against_measured(pass: &Pass, measured: &Times) -> String {
+    let difference = change(measured.mean_ns, pass.host.mean_ns).unwrap_or(f64::INFINITY);
+    let verdict = if difference.abs() <= AGREES { "they agree" } else { "they differ" };
+    let more = if difference < 0.0 { "less" } else { "more" };
+    format!(
+        "`{}` takes {} on the host (mean of {}), {} {more} than the {} measured outside (mean of {}): {verdict}.",
+        pass.name,
+        in_words(pass.host.mean_ns),
+        pass.host.count,
+        format_args!("{:.2}%", difference.abs() * 100.0),
+        in_words(measured.mean_ns),
+        measured.count,
+    )
+}
+
+impl Pass {
+    /// Where host and GPU time differ, why; nothing when the pass launched no work or they are the same.
+    fn sentence(&self) -> Option<String> {
+        let gpu = self.gpu.as_ref()?;
+        let (host, projected) = (self.host.mean_ns, gpu.projected.mean_ns);
+        let mut text = format!(
+            "`{}` takes {} on the host and {} on the GPU",
+            self.name,
+            in_words(host),
+            in_words(projected)
+        );
+        if gpu.tail.mean_ns > NOTABLE * host {
+            let _ = write!(
+                text,
+                ": it launches ahead, so its work begins {} after the range begins and ends {} after the range ends",
+                in_words(gpu.lead.mean_ns),
+                in_words(gpu.tail.mean_ns)
+            );
+        } else if gpu.tail.mean_ns <= 0.0 {
+            text += ": its work is done when the range ends";
+        }
+        if let Some(waiting) = &self.waiting
+            && waiting.mean_ns > NOTABLE * host
+        {
+            let _ = write!(
+                text,
+                "; for {} ({} of the host time) it waits for the GPU in synchronising calls",
+                in_words(waiting.mean_ns),
+                percent(waiting.mean_ns / host)
+            );
+        }
+        if gpu.idle.mean_ns > NOTABLE * projected {
+            let _ = write!(
+                text,
+                "; the GPU is idle for {} of it ({})",
+                in_words(gpu.idle.mean_ns),
+                percent(gpu.idle.mean_ns / projected)
+            );
+        }
+        text.push('.');
+        Some(text)
+    }
+}

@@ -1,0 +1,184 @@
+//! The GPU time of a trace, or of some of its ranges, by kind of work.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_nsys::Trace;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::scope::{Scope, Scoped};
+use crate::times::share;
+
+/// A kind of work on a GPU: kernels of one class, copies or sets.
+///
+/// The class `copy` holds kernels that only move data; `memcpy` and `memset` are the operations of the CUDA driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Work {
+    /// Kernels of a class.
+    Kernels(KernelClass),
+    /// Memory copies.
+    Memcpy,
+    /// Memory sets.
+    Memset,
+}
+
+impl Work {
+    /// As it is printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Work::Kernels(class) => class.as_str(),
+            Work::Memcpy => "memcpy",
+            Work::Memset => "memset",
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl From<Work> for String {
+    fn from(work: Work) -> String {
+        work.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for Work {
+    type Error = flopgap_kernels::UnknownName;
+
+    fn try_from(text: String) -> Result<Work, flopgap_kernels::UnknownName> {
+        match text.as_str() {
+            "memcpy" => Ok(Work::Memcpy),
+            "memset" => Ok(Work::Memset),
+            class => class.parse().map(Work::Kernels),
+        }
+    }
+}
+
+/// One kind of work and its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The kind.
+    pub work: Work,
+    /// How many different kernels; 1 for copies and sets.
+    pub names: u64,
+    /// How often.
+    pub calls: u64,
+    /// The sum of their durations.
+    pub total_ns: i128,
+    /// The share of [`Shares::total_ns`].
+    pub share: f64,
+}
+
+/// The GPU time of a scope by kind of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// What was looked at: `all`, or ranges such as `step_*`.
+    pub scope: String,
+    /// How many instances of the ranges; absent for a whole trace.
+    pub instances: Option<u64>,
+    /// How GPU work found its range; absent for a whole trace.
+    pub attribution: Option<String>,
+    /// Which instances were left out, in a sentence; absent for a whole trace.
+    pub rule: Option<String>,
+    /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when the scope marks no optimizer pass.
+    pub optimizer: Option<String>,
+    /// Largest first.
+    pub shares: Vec<Share>,
+    /// The sum of the durations of kernels alone, as in `cuda_gpu_kern_sum`.
+    pub kernel_ns: i128,
+    /// The sum of the durations of kernels, copies and sets.
+    pub total_ns: i128,
+    /// The time in which at least one operation ran, each GPU and each range for itself.
+    pub busy_ns: i128,
+    /// From the first operation's beginning to the last one's end, each GPU and each range for itself.
+    pub extent_ns: i128,
+}
+
+impl Shares {
+    /// The part of the extent in which nothing ran; none when several GPUs were busy for longer in sum.
+    pub fn idle_ns(&self) -> i128 {
+        (self.extent_ns - self.busy_ns).max(0)
+    }
+
+    /// The share of one kind of work; 0 when there was none of it.
+    pub fn share(&self, work: Work) -> f64 {
+        self.shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.share)
+    }
+
+    /// A sum over all instances, for one of them; for a whole trace itself.
+    pub fn each(&self, total: i128) -> f64 {
+        total as f64 / self.instances.unwrap_or(1) as f64
+    }
+}
+
+/// The GPU time of `scope` by kind of work.
+///
+/// # Errors
+/// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a name.
+pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
+    Ok(of(&scope.times(trace)?, classifier))
+}
+
+pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
+    let mut kinds: BTreeMap<Work, (u64, u64, i128)> = BTreeMap::new();
+    let kernels =
+        scoped.kernels.iter().map(|(name, times)| (Work::Kernels(classifier.get(name).class), times));
+    let copies = scoped.copies.iter().map(|times| (Work::Memcpy, times));
+    let sets = scoped.sets.iter().map(|times| (Work::Memset, times));
+    for (work, times) in kernels.chain(copies).chain(sets) {
+        let kind = kinds.entry(work).or_default();
+        kind.0 += 1;
+        kind.1 += times.count;
+        kind.2 += times.total;
+    }
+    let optimizer = scoped.optimizer.iter().flat_map(|(_, kernels)| kernels);
+    let calls: FxHashMap<&str, u64> =
+        scoped.kernels.iter().map(|(name, times)| (name.as_ref(), times.count)).collect();
+    for (name, times) in optimizer {
+        let class = classifier.get(name).class;
+        if class == KernelClass::Optimizer {
+            continue;
+        }
+        let only = calls.get(name.as_ref()) == Some(&times.count);
+        let from = kinds.entry(Work::Kernels(class)).or_default();
+        from.0 -= u64::from(only);
+        from.1 -= times.count;
+        from.2 -= times.total;
+        let to = kinds.entry(Work::Kernels(KernelClass::Optimizer)).or_default();
+        to.0 += 1;
+        to.1 += times.count;
+        to.2 += times.total;
+    }
+    kinds.retain(|_, kind| kind.1 > 0);
+    let total_ns: i128 = kinds.values().map(|kind| kind.2).sum();
+    let mut shares: Vec<Share> = kinds
+        .into_iter()
+        .map(|(work, (names, calls, total))| Share {
+            work,
+            names,
+            calls,
+            total_ns: total,
+            share: share(total, total_ns).unwrap_or_default(),
+        })
+        .collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
+    Shares {
+        scope: scoped.scope.clone(),
+        instances: scoped.instances,
+        attribution: scoped.attribution.clone(),
+        rule: scoped.rule.clone(),
+        optimizer: scoped.optimizer.as_ref().map(|(names, _)| names.clone()),
+        shares,
+        kernel_ns: scoped.kernels.iter().map(|(_, times)| times.total).sum(),
+        total_ns,
+        busy_ns: scoped.busy_ns,
+        extent_ns: scoped.extent_ns,
+    }
+}

@@ -1,0 +1,74 @@
+//! Statistics and how they are written in sentences.
+
+use flopgap_nsys::Summary;
+use serde::{Deserialize, Serialize};
+
+/// Statistics of durations, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many durations.
+    pub count: u64,
+    /// Their sum.
+    pub total_ns: i128,
+    /// Mean.
+    pub mean_ns: f64,
+    /// The middle value, or the mean of the middle two.
+    pub median_ns: f64,
+    /// The smallest.
+    pub min_ns: i64,
+    /// The largest.
+    pub max_ns: i64,
+    /// Sample standard deviation (n − 1); 0 for one value.
+    pub stddev_ns: f64,
+}
+
+impl Times {
+    /// The statistics of some durations; nothing for none.
+    pub fn of(durations: impl IntoIterator<Item = i64>) -> Option<Times> {
+        let mut durations: Vec<i64> = durations.into_iter().collect();
+        Summary::of(&mut durations).map(Times::from)
+    }
+}
+
+impl From<Summary> for Times {
+    fn from(summary: Summary) -> Times {
+        Times {
+            count: summary.count,
+            total_ns: summary.total,
+            mean_ns: summary.mean,
+            median_ns: summary.median,
+            min_ns: summary.min,
+            max_ns: summary.max,
+            stddev_ns: summary.stddev,
+        }
+    }
+}
+
+/// Nanoseconds in the unit in which they are read best: `13.980 ms`, `41.2 µs`.
+pub(crate) fn in_words(ns: f64) -> String {
+    let size = ns.abs();
+    if size >= 1e9 {
+        format!("{:.3} s", ns / 1e9)
+    } else if size >= 1e6 {
+        format!("{:.3} ms", ns / 1e6)
+    } else if size >= 1e3 {
+        format!("{:.1} µs", ns / 1e3)
+    } else {
+        format!("{ns:.0} ns")
+    }
+}
+
+/// A share as a percentage: `86.6%`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// How much larger `value` is than `base`, as a fraction; nothing over zero.
+pub(crate) fn change(base: f64, value: f64) -> Option<f64> {
+    (base > 0.0).then(|| value / base - 1.0)
+}
+
+/// `part / whole`; nothing over zero.
+pub(crate) fn share(part: i128, whole: i128) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

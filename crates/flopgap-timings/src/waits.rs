@@ -1,0 +1,115 @@
+//! When the host waited for the GPU.
+
+use flopgap_nsys::{Error, GlobalId, Trace};
+use rustc_hash::FxHashMap;
+
+/// The stretches in which each thread was in a call that waits for the GPU, by time, none overlapping another.
+pub(crate) struct Waits(FxHashMap<GlobalId, Vec<(i64, i64)>>);
+
+/// Whether a call of the runtime or driver API returns only when work on the GPU is done, by its name:
+/// `cuda{Device,Stream,Event,Thread}Synchronize`, `cu{Ctx,Stream,Event}Synchronize`, and the copies that are not asynchronous.
+pub(crate) fn waits(name: &str) -> bool {
+    let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
+    let name = match name.rsplit_once("_v") {
+        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    };
+    let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
+    let copies = name.starts_with("cudaMemcpy") || name.starts_with("cuMemcpy");
+    name.ends_with("Synchronize") || (copies && !name.contains("Async"))
+}
+
+impl Waits {
+    /// Reads all calls.
+    pub(crate) fn read(trace: &Trace) -> Result<Waits, Error> {
+        let mut known: FxHashMap<i64, bool> = FxHashMap::default();
+        let mut stretches: FxHashMap<GlobalId, Vec<(i64, i64)>> = FxHashMap::default();
+        let mut failure = None;
+        trace.api_calls(|call| {
+            let Some(thread) = call.thread else { return };
+            let waiting = *known.entry(call.name).or_insert_with(|| match trace.string(call.name) {
+                Ok(name) => name.is_some_and(|name| waits(&name)),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    false
+                }
+            });
+            if waiting && call.end > call.start {
+                stretches.entry(thread).or_default().push((call.start, call.end));
+            }
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        for stretches in stretches.values_mut() {
+            merge(stretches);
+        }
+        Ok(Waits(stretches))
+    }
+
+    /// For how long a thread waited between two instants.
+    pub(crate) fn within(&self, thread: GlobalId, start: i64, end: i64) -> i64 {
+        let Some(stretches) = self.0.get(&thread) else { return 0 };
+        let first = stretches.partition_point(|&(_, ended)| ended <= start);
+        let inside = stretches[first..].iter().take_while(|&&(began, _)| began < end);
+        inside.map(|&(began, ended)| ended.min(end) - began.max(start)).sum()
+    }
+}
+
+/// Sorts stretches of time and joins those that touch, so that no instant counts twice: a runtime call contains the driver call
+/// that it makes.
+pub(crate) fn merge(stretches: &mut Vec<(i64, i64)>) {
+    stretches.sort_unstable();
+    stretches.dedup_by(|next, kept| {
+        let touches = next.0 <= kept.1;
+        if touches {
+            kept.1 = kept.1.max(next.1);
+        }
+        touches
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_wait() {
+        for name in [
+            "cudaDeviceSynchronize_v3020",
+            "cudaStreamSynchronize_ptsz_v7000",
+            "cudaStreamSynchronize_v3020_ptsz",
+            "cuCtxSynchronize",
+            "cuEventSynchronize",
+            "cudaMemcpy_v3020",
+            "cudaMemcpy2D_v3020",
+            "cuMemcpyDtoH_v2",
+            "cudaMemcpyToSymbol_v3020",
+        ] {
+            assert!(waits(name), "{name}");
+        }
+        for name in
+            ["cudaMemcpyAsync_v3020", "cuMemcpyHtoDAsync_v2", "cudaLaunchKernel_v7000", "cudaMalloc_v3020"]
+        {
+            assert!(!waits(name), "{name}");
+        }
+    }
+
+    proptest::proptest! {
+        /// The time within a window is what counting instant by instant gives.
+        #[test]
+        fn waits_are_counted_once(
+            raw in proptest::collection::vec((0_i64..50, 1_i64..10), 0..20),
+            window in (0_i64..60, 0_i64..30),
+        ) {
+            let mut stretches: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
+            let (start, end) = (window.0, window.0 + window.1);
+            let covered = |at: &i64| stretches.iter().any(|(began, ended)| began <= at && at < ended);
+            let expected = i64::try_from((start..end).filter(covered).count()).unwrap();
+            merge(&mut stretches);
+            let thread = GlobalId(1);
+            let waits = Waits([(thread, stretches)].into_iter().collect());
+            proptest::prop_assert_eq!(waits.within(thread, start, end), expected);
+        }
+    }
+}

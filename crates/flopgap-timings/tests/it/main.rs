@@ -1,0 +1,7 @@
+//! The answers on recorded traces, against numbers that plain SQL gives.
+
+#![expect(clippy::float_cmp, reason = "means of integers are exact to the last bit")]
+
+mod answers;
+mod passes;
+mod support;

@@ -1,0 +1,165 @@
+use flopgap_timings::passes::{Options, Pass, Passes, passes};
+use flopgap_timings::{Error, PassKind, WarmUp};
+
+use crate::support::{BY_PROCESS, BY_THREAD, Recorded};
+
+fn all(recorded: &Recorded) -> Passes {
+    passes(&recorded.trace(), &Options { attribution: BY_PROCESS, ..Options::default() }).unwrap()
+}
+
+fn names(passes: &Passes) -> Vec<(&str, PassKind, usize)> {
+    passes.passes.iter().map(|pass| (pass.name.as_str(), pass.kind, pass.instances.len())).collect()
+}
+
+/// Host times, projected times, operations and waits of every pass of the recorded steps are what SQL gives.
+#[test]
+fn recorded_passes_are_what_sql_gives() {
+    for (name, expected) in [
+        ("small_forward", vec!["step_*", "forward"]),
+        ("small_forward_backward", vec!["step_*", "forward", "backward"]),
+        ("small_training_step", vec!["step_*", "forward", "backward", "optimizer"]),
+    ] {
+        let recorded = Recorded::new(name);
+        let found = all(&recorded);
+        let shown: Vec<&str> = found.passes.iter().map(|pass| pass.name.as_str()).collect();
+        assert_eq!(shown, expected, "{name}");
+        for pass in &found.passes {
+            let like = pass.name.replace('*', "%");
+            let ranges: Vec<[i64; 2]> = recorded.rows(&format!(
+                "SELECT start, end FROM range WHERE name LIKE '{like}'
+                 AND start > (SELECT end FROM range WHERE name = 'warmup') ORDER BY start"
+            ));
+            let gpu: Vec<[i64; 4]> = recorded.rows(&format!(
+                "SELECT min(start), max(end), sum(kind = 'kernel'), count(DISTINCT correlationId) FROM inside
+                 WHERE range LIKE '{like}' GROUP BY id ORDER BY min(start)"
+            ));
+            let host: Vec<[i64; 2]> =
+                pass.instances.iter().map(|instance| [instance.start_ns, instance.end_ns]).collect();
+            assert_eq!(host, ranges, "{name} {}", pass.name);
+            let work = pass.instances.iter().map(|instance| {
+                let work = instance.gpu.unwrap();
+                [work.start_ns, work.end_ns, work.kernels.cast_signed(), work.operations.cast_signed()]
+            });
+            assert_eq!(work.collect::<Vec<_>>(), gpu, "{name} {}", pass.name);
+            // One stream: nothing overlaps, so the busy time is the sum.
+            let busy: Vec<[i64; 1]> = recorded.rows(&format!(
+                "SELECT sum(end - start) FROM inside WHERE range LIKE '{like}' GROUP BY id ORDER BY min(start)"
+            ));
+            let ours: Vec<[i64; 1]> =
+                pass.instances.iter().map(|instance| [instance.gpu.unwrap().busy_ns]).collect();
+            assert_eq!(ours, busy, "{name} {}", pass.name);
+            assert_identity(pass);
+        }
+        // The one call that waits is the synchronisation at the end of each step, outside of the passes within.
+        let waits: Vec<[i64; 1]> = recorded.rows(
+            "SELECT sum(r.end - r.start) FROM range JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
+                 ON r.globalTid = range.thread AND r.start >= range.start AND r.end <= range.end
+             JOIN StringIds s ON s.id = r.nameId
+             WHERE range.name LIKE 'step%' AND s.value LIKE '%Synchronize%' GROUP BY range.id ORDER BY range.start",
+        );
+        let ours: Vec<[i64; 1]> =
+            found.passes[0].instances.iter().map(|instance| [instance.waiting_ns.unwrap()]).collect();
+        assert_eq!(ours, waits, "{name}");
+        assert!(found.passes[1..].iter().all(|pass| pass.waiting.unwrap().total_ns == 0), "{name}");
+    }
+}
+
+/// Projected time is host time, less what passes before the work begins, plus what it lasts beyond the range.
+fn assert_identity(pass: &Pass) {
+    let gpu = pass.gpu.as_ref().unwrap();
+    assert_eq!(gpu.projected.total_ns, pass.host.total_ns - gpu.lead.total_ns + gpu.tail.total_ns);
+    assert_eq!(gpu.projected.total_ns, gpu.busy.total_ns + gpu.idle.total_ns);
+}
+
+/// The recorded program printed 14.02 and 13.93 ms, 40.79 and 40.91 ms.
+#[test]
+fn timings_measured_outside_agree_with_the_steps() {
+    for (name, measured, host_mean) in [
+        ("small_forward", vec![14_020_000, 13_930_000], f64::from(14_024_068 + 13_936_154) / 2.0),
+        ("small_training_step", vec![40_790_000, 40_910_000], f64::from(40_802_937 + 40_918_507) / 2.0),
+    ] {
+        let recorded = Recorded::new(name);
+        let options = Options { attribution: BY_PROCESS, measured: measured.clone(), ..Options::default() };
+        let found = passes(&recorded.trace(), &options).unwrap();
+        assert_eq!(found.nearest, Some(0));
+        assert_eq!(found.passes[0].host.mean_ns, host_mean);
+        let mean = measured.iter().sum::<i64>() as f64 / 2.0;
+        let against = found.passes[0].against.unwrap();
+        assert_eq!(against.host_difference_ns, host_mean - mean);
+        assert!(against.host_change.unwrap().abs() < 0.001);
+        // The forward range ends when its launches are done, long before its work is.
+        assert!(found.passes[1].against.unwrap().host_change.unwrap() < -0.4);
+        let sentences = found.sentences();
+        assert!(sentences[0].ends_with("they agree."), "{sentences:?}");
+        assert!(sentences[2].contains("it launches ahead"), "{sentences:?}");
+    }
+}
+
+#[test]
+fn only_the_ranges_of_the_process_own_the_backward_pass() {
+    let recorded = Recorded::new("small_training_step");
+    let options =
+        Options { ranges: vec!["backward".to_owned()], attribution: BY_THREAD, ..Options::default() };
+    let by_thread = passes(&recorded.trace(), &options).unwrap();
+    let by_process = passes(&recorded.trace(), &Options { attribution: BY_PROCESS, ..options }).unwrap();
+    let kernels = |passes: &Passes| {
+        let work = passes.passes[0].instances.iter().filter_map(|instance| instance.gpu);
+        work.map(|work| work.kernels).sum::<u64>()
+    };
+    let same =
+        recorded.number("SELECT count(*) FROM inside WHERE range = 'backward' AND kind = 'kernel' AND same");
+    let any = recorded.number("SELECT count(*) FROM inside WHERE range = 'backward' AND kind = 'kernel'");
+    assert_eq!((kernels(&by_thread), kernels(&by_process)), (same.cast_unsigned(), any.cast_unsigned()));
+    assert!(same * 20 < any, "{same} of {any}");
+}
+
+#[test]
+fn warming_up_is_left_out_as_asked() {
+    let recorded = Recorded::new("small_forward");
+    let trace = recorded.trace();
+    let with = |warm_up: WarmUp, range: &str| {
+        let ranges = if range.is_empty() { Vec::new() } else { vec![range.to_owned()] };
+        passes(&trace, &Options { ranges, warm_up, ..Options::default() })
+    };
+    let first = with(WarmUp { skip: Some(1), ..WarmUp::default() }, "").unwrap();
+    assert_eq!(names(&first), [("step_*", PassKind::Step, 1), ("forward", PassKind::Forward, 1)]);
+    assert_eq!((first.passes[1].left_out.in_warm_up, first.passes[1].left_out.first), (1, 1));
+    assert_eq!(
+        first.rule,
+        "Left out as warming up: what lies in `warmup`, and the first instance of each pass after it."
+    );
+    let none = with(WarmUp { skip: Some(2), ..WarmUp::default() }, "");
+    assert!(matches!(none, Err(Error::OnlyWarmUp { instances: 2, .. })), "{none:?}");
+    let named = with(WarmUp { names: vec!["step_0".to_owned()], ..WarmUp::default() }, "forward").unwrap();
+    assert_eq!(names(&named), [("forward", PassKind::Forward, 1)]);
+    let kept = with(WarmUp { keep: true, ..WarmUp::default() }, "").unwrap();
+    assert_eq!(names(&kept), [("step_*", PassKind::Step, 2), ("forward", PassKind::Forward, 3)]);
+    // Asked for by name, it is not left out for being it.
+    assert_eq!(names(&with(WarmUp::default(), "warmup").unwrap()), [("warmup", PassKind::WarmUp, 1)]);
+    assert_eq!(names(&with(WarmUp::default(), "step_1").unwrap()), [("step_1", PassKind::Step, 1)]);
+    assert_eq!(names(&with(WarmUp::default(), "step_*").unwrap()), [("step_*", PassKind::Step, 2)]);
+}
+
+#[test]
+fn without_gpu_data_there_are_host_times() {
+    let found = all(&Recorded::new("nvtx_only"));
+    assert_eq!(names(&found), [("step_*", PassKind::Step, 2), ("forward", PassKind::Forward, 2)]);
+    assert!(found.passes.iter().all(|pass| pass.gpu.is_none() && pass.waiting.is_none()));
+    assert!(
+        found.no_gpu.as_deref().unwrap().contains("does not contain CUDA API data"),
+        "{:?}",
+        found.no_gpu
+    );
+    assert_eq!(found.passes[1].host.max_ns, 5_934_483);
+}
+
+#[test]
+fn what_is_not_there_is_an_absence() {
+    let trace = Recorded::new("streams_domains");
+    let trace = trace.trace();
+    let error = passes(&trace, &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::NoPasses { .. }) && error.is_absence());
+    let options = Options { ranges: vec!["forward".to_owned()], ..Options::default() };
+    let error = passes(&trace, &options).unwrap_err();
+    assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `forward`"), "{error}");
+}
