@@ -207,20 +207,21 @@ fn fill(
         flopgap_cli::warn(PROGRAM, format_args!("{error}\n  it is measured again"));
     }
     if outstanding.done > 0 {
-        let (done, left) = (outstanding.done, outstanding.configs.len());
-        flopgap_cli::note(PROGRAM, format_args!("{} are done, {left} are left", configurations(done)));
+        let done = numbers::group_thousands(outstanding.done as u64);
+        let all = configurations(outstanding.done + outstanding.configs.len());
+        flopgap_cli::note(PROGRAM, format_args!("{done} of {all} are done"));
     }
     let filled = measure(&mut session, backend, &outstanding.configs)?;
     let run = session.run().to_owned();
     let others = session.untouched().map_err(|error| failure(&error))?;
     let shard = session.worker().shard;
-    drop(session); // and with it the lock
     if !shard.is_whole() && others > 0 {
         let left = configurations(others);
-        flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; {left} are left to the others"));
+        flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; the others have {left} left"));
     } else {
         analyze::run(&analyze::Arguments::of_run(&run, no_plots))?;
     }
+    drop(session); // no sooner: whoever comes next clears away what looks like a dead process's leftovers
     match filled.failed.len() {
         0 => Ok(()),
         failed => Err(Failure::new(format!(

@@ -87,10 +87,14 @@ impl Session {
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
         create_folder(run)?;
+        let occupied = |what| RunError::Occupied { path: run.to_owned(), what };
         // In this order: the manifest is made before whatever else a worker makes.
-        if !is_unused(run)? && Manifest::read(run)?.is_none() {
-            let what = "the folder is not empty, and no run";
-            return Err(RunError::Occupied { path: run.to_owned(), what });
+        let unused = is_unused(run)?;
+        match Manifest::read(run)? {
+            Some(_) if worker.shard.is_whole() => return Err(occupied("there is a run already")),
+            Some(_) => drop(resumable(run)?),
+            None if !unused => return Err(occupied("the folder is not empty, and no run")),
+            None => {}
         }
         let guard = opening_lock(run)?;
         let manifest = Manifest {
@@ -104,7 +108,7 @@ impl Session {
         };
         if !manifest.write_new(run)? {
             if worker.shard.is_whole() {
-                return Err(RunError::Occupied { path: run.to_owned(), what: "there is a run already" });
+                return Err(occupied("there is a run already"));
             }
             let found = resumable(run)?;
             if found.grid != manifest.grid || found.backend != manifest.backend {

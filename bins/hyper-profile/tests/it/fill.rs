@@ -40,7 +40,7 @@ fn a_new_run_is_measured_and_analysed() {
     assert!(manifest.contains("\"version\": 2") && manifest.contains("FAKE device of a test"), "{manifest}");
 
     let ended = run(&mut fake(&["resume", text(&path), "--no-plots"]));
-    ended.expect(0, &["4 configurations are done, 0 are left"]);
+    ended.expect(0, &["4 of 4 configurations are done"]);
     assert_eq!(journaled(&path).len(), 4);
 }
 
@@ -122,8 +122,7 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
             recorded(&path).into_iter().collect::<Vec<_>>(),
             [config(1, 64), config(1, 128), config(2, 64)]
         );
-        run(&mut fake(&["resume", text(&path), "--no-plots"]))
-            .expect(0, &["3 configurations are done, 3 are left"]);
+        run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["3 of 6 configurations are done"]);
         assert_eq!(contents(&path), contents(&whole));
         assert_eq!(journaled(&path).len(), 6, "none is measured twice");
         fs::remove_dir_all(&path).unwrap();
@@ -148,11 +147,10 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
     );
     // What does not fit alone is no failure.
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_MEMORY", "200000"));
-    ended.expect(0, &["4 configurations are done, 2 are left", "n3_d128_m16: does not fit"]);
+    ended.expect(0, &["4 of 6 configurations are done", "n3_d128_m16: does not fit"]);
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
     ended.expect(0, &["n3_d128_m16: does not fit: it needs 240.0 KiB"]);
-    run(&mut fake(&["resume", text(&path), "--no-plots"]))
-        .expect(0, &["5 configurations are done, 1 are left"]);
+    run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["5 of 6 configurations are done"]);
     assert_eq!(contents(&path), contents(&whole));
 }
 
@@ -229,7 +227,7 @@ fn damaged_journals_and_records_cost_only_what_is_damaged() {
             "1-of-1.jsonl:4: the line is damaged and ignored",
             "n2_d64_m16.counts.json.zst: ",
             "it is measured again",
-            "4 configurations are done, 2 are left",
+            "4 of 6 configurations are done",
         ],
     );
     assert_eq!(contents(&path), contents(&whole));
@@ -241,14 +239,13 @@ fn other_sizes_extend_a_run() {
     let path = dir.path().join("run");
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
     let ended = run(&mut fake(&["resume", text(&path), "--d", "128", "256", "--no-plots"]));
-    ended.expect(0, &["3 configurations are done, 3 are left", "9 configurations in "]);
+    ended.expect(0, &["3 of 6 configurations are done", "9 configurations in "]);
     assert_eq!(journaled(&path)[6..], [config(1, 256), config(2, 256), config(3, 256)]);
     // Sizes of which none is new change nothing; later, all of them belong to the plan.
     run(&mut fake(&["resume", text(&path), "--n", "2", "--no-plots"]))
-        .expect(0, &["2 configurations are done, 0 are left"]);
+        .expect(0, &["2 of 2 configurations are done"]);
     fs::remove_file(path.join("raw/n1_d256_m16.counts.json.zst")).unwrap();
-    run(&mut fake(&["resume", text(&path), "--no-plots"]))
-        .expect(0, &["8 configurations are done, 1 are left"]);
+    run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["8 of 9 configurations are done"]);
 }
 
 /// A child that is killed when the test ends, however it does.
@@ -300,8 +297,8 @@ fn workers_share_a_run_without_meeting() {
         command.env("SLURM_ARRAY_TASK_ID", id).env("SLURM_ARRAY_TASK_COUNT", "3");
         run(command.env("SLURM_ARRAY_TASK_MIN", "0"))
     };
-    slurm("1").expect(0, &["worker 2/3 is done; 4 configurations are left to the others"]);
-    slurm("2").expect(0, &["worker 3/3 is done; 2 configurations are left to the others"]);
+    slurm("1").expect(0, &["worker 2/3 is done; the others have 4 configurations left"]);
+    slurm("2").expect(0, &["worker 3/3 is done; the others have 2 configurations left"]);
     slurm("0").expect(1, &["is filling it"]);
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots", "--output", text(dir.path())]));
     ended.expect(
