@@ -99,6 +99,10 @@ fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
         assert_eq!(done.len(), times, "a configuration was measured again although its record was there");
         runs += 1;
     }
+    #[expect(clippy::print_stderr, reason = "a figure for whoever asks with --nocapture")]
+    {
+        eprintln!("{kills} kills over {runs} runs");
+    }
 }
 
 #[test]
