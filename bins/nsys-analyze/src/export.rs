@@ -1,7 +1,7 @@
 //! `nsys-analyze export`: the trace for other tools.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
@@ -55,11 +55,23 @@ impl From<Either> for Failure {
     }
 }
 
+/// Which side failed when `path` was written.
+fn either(path: &Path, error: Error) -> Either {
+    match error {
+        Error::Output { source } => {
+            Either::Write(WriteError { path: path.to_owned(), action: "write", source })
+        }
+        error => Either::Read(error),
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let trace = open(&arguments.trace)?;
     match (arguments.to, &arguments.output) {
         (To::Perfetto, Some(path)) => {
-            write_atomic_with(path, |file| perfetto(&trace, file).map(drop).map_err(Either::Read))?;
+            write_atomic_with(path, |file| {
+                perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
+            })?;
         }
         (To::Perfetto, None) => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         (To::Csv, Some(folder)) => all_tables(&trace, folder)?,
@@ -75,12 +87,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// One file for each table that the trace has.
-fn all_tables(trace: &Trace, folder: &std::path::Path) -> Result<(), Failure> {
+fn all_tables(trace: &Trace, folder: &Path) -> Result<(), Failure> {
     create_folder(folder).map_err(Either::Write)?;
     let mut written = 0;
     for table in CsvTable::ALL {
         let path = folder.join(format!("{}.csv", table.name()));
-        let rows = write_atomic_with(&path, |file| csv(trace, table, file).map_err(Either::Read));
+        let rows =
+            write_atomic_with(&path, |file| csv(trace, table, file).map_err(|error| either(&path, error)));
         match rows {
             Ok(rows) => {
                 flopgap_cli::note(PROGRAM, format!("{rows} rows in {}", path.display()));
@@ -106,7 +119,7 @@ fn to_stdout(
     match write(&mut out) {
         Ok(()) => Ok(out.flush()?),
         // A reader that went away early is no failure.
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(Error::Output { source }) => Err(source.into()),
         Err(error) => Err(failure(&error)),
     }
 }

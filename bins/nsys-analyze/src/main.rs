@@ -6,6 +6,7 @@ mod attribution;
 mod compare;
 mod diff;
 mod export;
+mod filter;
 mod kernels;
 mod output;
 mod passes;

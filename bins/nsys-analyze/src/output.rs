@@ -186,7 +186,11 @@ impl<'a> Output<'a> {
                 FormatArg::Markdown => ("md", table.to_markdown()),
                 FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),
             };
-            let path = folder.join(format!("{}_{}.{extension}", stem(trace), name.replace(':', "_")));
+            let path = folder.join(format!(
+                "{}_{}.{extension}",
+                stem(trace),
+                name.replace([':', '=', '@', '/'], "_")
+            ));
             if self.written.contains(&path) {
                 let message =
                     format!("{}: two traces of one name would be written to one file", path.display());
@@ -258,7 +262,7 @@ impl OrSkip for Error {
         }
         match self {
             // Standard output that was closed is no error of the trace.
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Some(source.into()),
+            Error::Output { source } => Some(source.into()),
             error => Some(failure(&error)),
         }
     }

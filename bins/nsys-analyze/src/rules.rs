@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::Rule;
+use flopgap_nsys::{AppliedRule, Rule};
 
+use crate::filter::FilterArguments;
 use crate::output::{Nothing, Output, OutputArguments};
 use crate::{PROGRAM, open, warn_all};
 
@@ -13,21 +14,29 @@ pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Rules by nsys's names, such as `gpu_gaps,cuda_api_sync`; without, all.
+    /// Rules by nsys's names, such as `gpu_gaps:gap=100,cuda_api_sync:rows=-1`; without, all.
     #[arg(long, short, value_delimiter = ',', value_name = "RULE")]
-    rule: Vec<Rule>,
+    rule: Vec<AppliedRule>,
+    #[command(flatten)]
+    filter: FilterArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let rules = if arguments.rule.is_empty() { Rule::ALL.as_slice() } else { arguments.rule.as_slice() };
+    let rules = if arguments.rule.is_empty() {
+        Rule::ALL.map(AppliedRule::from).to_vec()
+    } else {
+        arguments.rule.clone()
+    };
     let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = open(path)?;
-        for rule in rules {
-            let found =
-                output.report(&trace, rule.name(), Nothing::IsAnswer, |sink| trace.rule(*rule, sink))?;
+        let trace = arguments.filter.apply(open(path)?)?;
+        for applied in &rules {
+            let AppliedRule { rule, options } = applied;
+            let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {
+                trace.rule_with(*rule, options, sink)
+            })?;
             if found {
                 flopgap_cli::note(PROGRAM, format!("{rule}: {}", rule.advice()));
             }

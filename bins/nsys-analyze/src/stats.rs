@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::{Report, ReportOptions};
+use flopgap_nsys::{Error, Report, ReportOptions, ReportTable};
 
 use crate::attribution::AttributionArguments;
+use crate::filter::FilterArguments;
 use crate::output::{Nothing, Output, OutputArguments};
 use crate::{PROGRAM, open, warn_all};
 
@@ -17,6 +18,8 @@ pub(crate) struct Arguments {
     /// Reports by nsys's names, such as `cuda_gpu_kern_sum:base,nvtx_sum`; without, those that nsys makes by default.
     #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
     report: Vec<Report>,
+    #[command(flatten)]
+    filter: FilterArguments,
     #[command(flatten)]
     attribution: AttributionArguments,
     /// Beyond nsys: group ranges whose names differ in a number alone, such as `op_id = 123`, in summaries of NVTX ranges.
@@ -44,10 +47,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = open(path)?;
+        let trace = arguments.filter.apply(open(path)?)?;
+        // Summaries are made together and held; what has a row for every event is written as it is read.
+        let summaries = reports.iter().filter(|report| !report.kind.is_trace());
+        let mut made = trace
+            .reports_with(summaries.map(|report| (*report, ReportTable::default())), options)
+            .into_iter();
         for report in reports {
             output.report(&trace, &options.title(*report), Nothing::IsAbsence, |sink| {
-                trace.report_with(*report, options, sink)
+                if report.kind.is_trace() {
+                    return trace.report_with(*report, options, sink);
+                }
+                let Some((table, ended)) = made.next() else { return Ok(()) };
+                ended?;
+                table.replay(sink).map_err(|source| Error::Output { source })
             })?;
         }
         warn_all(&trace);

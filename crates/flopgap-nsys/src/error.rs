@@ -3,19 +3,33 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::InvalidTime;
+
 /// Why a trace could not be opened or read.
 ///
-/// Every variant names the file; [`Error::hint`] says what to do about it.
+/// Every variant but [`Error::Output`] names the file; [`Error::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file could not be opened or read, or the result could not be written.
+    /// The file could not be opened or read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// What was read could not be written to where the caller wanted it.
+    #[error("the result could not be written: {source}")]
+    Output {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not what it was when it was opened: another program writes it.
+    #[error("{}: it changed while it was read: what was read of it may be wrong", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
     },
     /// A recording of nsys that was not exported yet.
     #[error("{}: this is a recording of Nsight Systems, not its SQLite export", path.display())]
@@ -83,6 +97,14 @@ pub enum Error {
         /// The name.
         range: String,
     },
+    /// The time to look at leaves nothing.
+    #[error("{}: {source}", path.display())]
+    Filter {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: InvalidTime,
+    },
     /// A page of the database is not what its format allows.
     #[error("{}: damaged: page {page}, read for the table {table}, {what}", path.display())]
     Damaged {
@@ -129,7 +151,8 @@ impl Error {
                 "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges; name them with their domain, or without `:`",
             ),
             Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
-            Error::Io { .. } => None,
+            Error::Changed { .. } => Some("wait for the program that writes it, then read it again"),
+            Error::Io { .. } | Error::Output { .. } | Error::Filter { .. } => None,
         }
     }
 

@@ -4,6 +4,7 @@ mod attribution;
 mod correlation;
 mod error;
 pub mod export;
+mod filter;
 mod fold;
 mod gpu_work;
 mod hierarchy;
@@ -28,9 +29,15 @@ mod trace;
 
 pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork};
 pub use error::Error;
+pub use filter::{Filter, InvalidTime};
 pub use fold::fold_name;
 pub use ids::GlobalId;
-pub use model::{ApiCall, Kernel, MemoryCopy, MemorySet, Placement, copy_label, memory_label};
+pub use model::{
+    ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
+    GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
+    NvtxPayload, NvtxText, OsCall, Placement, Process, Session, Stream, Synchronization, ThreadName,
+    access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
+};
 pub use names::{Name, Names};
 pub use operations::OperationTimes;
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
@@ -38,7 +45,7 @@ pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
     UnknownReport, Value,
 };
-pub use rules::{Rule, UnknownRule};
+pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use stats::Summary;
 pub use trace::{Trace, Warning};

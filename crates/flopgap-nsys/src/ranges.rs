@@ -59,10 +59,29 @@ pub struct NvtxRanges {
     pub last_push_pop: i64,
 }
 
-/// A range before the names of all domains are known.
-struct Raw {
-    range: NvtxRange,
-    domain: i64,
+/// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
+#[derive(Debug)]
+pub(crate) struct NvtxNames {
+    /// The texts of ranges and domains, and the names of ranges that were asked for.
+    pub(crate) names: Names,
+    domains: FxHashMap<(GlobalId, i64), Name>,
+    full: FxHashMap<(Option<Name>, Name), Name>,
+    /// As in [`NvtxRanges`].
+    pub(crate) last_event: i64,
+    last_range: i64,
+    last_push_pop: i64,
+}
+
+impl NvtxNames {
+    /// The name with its domain of a range of which `text` is the text.
+    pub(crate) fn full(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
+        let domain = self.domains.get(&(process, domain)).copied();
+        *self.full.entry((domain, text)).or_insert_with(|| {
+            let prefix = domain.map(|domain| self.names.text(domain).clone()).unwrap_or_default();
+            let text = self.names.text(text).clone();
+            self.names.intern(&format!("{prefix}:{text}"))
+        })
+    }
 }
 
 /// Event types of `NVTX_EVENTS`.
@@ -78,6 +97,21 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when nothing was annotated.
     pub fn nvtx_ranges(&self) -> Result<NvtxRanges, Error> {
+        let mut ranges = Vec::new();
+        let mut domains = Vec::new();
+        let mut names = self.nvtx_rows(|range, domain| {
+            ranges.push(range);
+            domains.push(domain);
+        })?;
+        for (range, domain) in ranges.iter_mut().zip(domains) {
+            range.name = names.full(range.thread.process(), domain, range.name);
+        }
+        let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
+        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
+    /// Calls `visit` with every NVTX range, named by its text alone, and its domain, in the order of the file.
+    pub(crate) fn nvtx_rows(&self, mut visit: impl FnMut(NvtxRange, i64)) -> Result<NvtxNames, Error> {
         let columns = [
             need("start"),
             want("end"),
@@ -91,7 +125,6 @@ impl Trace {
         let mut names = Names::default();
         let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
         let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
-        let mut raw = Vec::new();
         let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
         let mut failure = None;
         let mut backwards = Tally::default();
@@ -133,7 +166,7 @@ impl Trace {
             }
             let crosses_threads = row.int(6).is_some();
             let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
-            raw.push(Raw { range, domain });
+            visit(range, domain);
             Some(())
         })?;
         self.warn(
@@ -144,17 +177,7 @@ impl Trace {
         if let Some(error) = failure {
             return Err(error);
         }
-        // Domains may be created on a later row than the first range that uses them.
-        let mut full: FxHashMap<(Option<Name>, Name), Name> = FxHashMap::default();
-        let ranges = raw.into_iter().map(|Raw { mut range, domain }| {
-            let domain = domains.get(&(range.thread.process(), domain)).copied();
-            range.name = *full.entry((domain, range.name)).or_insert_with(|| {
-                let prefix = domain.map(|domain| names.text(domain).clone()).unwrap_or_default();
-                let text = names.text(range.name).clone();
-                names.intern(&format!("{prefix}:{text}"))
-            });
-            range
-        });
-        Ok(NvtxRanges { ranges: ranges.collect(), names, last_event, last_range, last_push_pop })
+        let full = FxHashMap::default();
+        Ok(NvtxNames { names, domains, full, last_event, last_range, last_push_pop })
     }
 }

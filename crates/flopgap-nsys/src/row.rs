@@ -82,6 +82,15 @@ impl<'a> Row<'a> {
         None
     }
 
+    /// The number in a column, whole or not; nothing when it is NULL or no number.
+    pub(crate) fn real(&self, column: usize) -> Option<f64> {
+        match self.value(column) {
+            Value::Real(value) => Some(value),
+            Value::Int(value) => Some(value as f64),
+            _ => None,
+        }
+    }
+
     /// The text in a column; nothing when it is NULL or not UTF-8.
     pub(crate) fn text(&self, column: usize) -> Option<&'a str> {
         match self.value(column) {

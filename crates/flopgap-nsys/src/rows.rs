@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::vec;
 
+use crate::filter::RowFilter;
 use crate::pages::{Cursor, Slot};
 use crate::row::{Held, Row};
 use crate::trace::{Column, TableSpec, Tally, connect};
@@ -11,14 +12,22 @@ use crate::{Error, Trace};
 /// What is done with each row of a table, and what was strange in them.
 #[derive(Debug, Default)]
 struct Offer {
+    filter: Option<RowFilter>,
     unusable: Tally,
     strange: Tally,
 }
 
 impl Offer {
-    /// Offers a row; one of which nothing is made could not be used.
+    fn new(filter: Option<RowFilter>) -> Offer {
+        Offer { filter, ..Offer::default() }
+    }
+
+    /// Offers a row that the filter keeps; one of which nothing is made could not be used.
     #[inline]
     fn row<T>(&mut self, row: &Row<'_>, visit: impl FnOnce(&Row<'_>) -> Option<T>) -> Option<T> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.keeps(row)) {
+            return None;
+        }
         let made = visit(row);
         if made.is_none() {
             self.unusable.add(row.id());
@@ -28,13 +37,14 @@ impl Offer {
         made
     }
 
-    fn end(&mut self, trace: &Trace, table: &str) {
+    fn end(&mut self, trace: &Trace, table: &str) -> Result<(), Error> {
         trace.warn(table, &self.unusable, "without the numbers it needs: left out");
         trace.warn(
             table,
             &self.strange,
             "with text or a fraction where a whole number belongs: that value was ignored",
         );
+        trace.unchanged()
     }
 }
 
@@ -77,24 +87,33 @@ impl Rows<'_> {
                 return Ok(made);
             }
         }
-        self.offer.end(self.trace, self.table);
+        self.offer.end(self.trace, self.table)?;
         Ok(None)
     }
+}
+
+/// How a table is read.
+struct Resolved<'t> {
+    /// Its name in this export.
+    table: &'t str,
+    columns: Vec<Column>,
+    slots: Vec<Slot>,
+    filter: Option<RowFilter>,
 }
 
 impl Trace {
     /// The rows of a table, in the order of the file. Optional columns that the export does not have are NULL.
     pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows<'_>, Error> {
-        let (table, slots) = self.resolve(table, columns)?;
+        let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
         let source = if let Some((pages, root)) = self.plain(table) {
             let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
             Source::Pages(Box::new(cursor))
         } else {
             let mut held = Vec::new();
-            self.scan_by_sqlite(table, columns, &slots, |row| held.push(row.hold(columns.len())))?;
+            self.scan_by_sqlite(table, &columns, &slots, |row| held.push(row.hold(columns.len())))?;
             Source::Held(held.into_iter())
         };
-        Ok(Rows { trace: self, table, source, offer: Offer::default() })
+        Ok(Rows { trace: self, table, source, offer: Offer::new(filter) })
     }
 
     /// Calls `visit` with every row of a table, in the order of the file.
@@ -107,23 +126,28 @@ impl Trace {
         columns: &[Column],
         mut visit: impl FnMut(&Row<'_>) -> Option<()>,
     ) -> Result<(), Error> {
-        let (name, slots) = self.resolve(table, columns)?;
-        if self.plain(name).is_some() {
+        if self.plain(self.require(table)?).is_some() {
             let mut rows = self.rows(table, columns)?;
             while rows.next(&mut visit)?.is_some() {}
             return Ok(());
         }
-        let mut offer = Offer::default();
-        self.scan_by_sqlite(name, columns, &slots, |row| {
+        let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
+        let mut offer = Offer::new(filter);
+        self.scan_by_sqlite(table, &columns, &slots, |row| {
             offer.row(row, &mut visit);
         })?;
-        offer.end(self, name);
-        Ok(())
+        offer.end(self, table)
     }
 
-    /// The name of a table in this export, and where its rows hold each column.
-    fn resolve(&self, table: &TableSpec, columns: &[Column]) -> Result<(&str, Vec<Slot>), Error> {
+    /// Where a table is, and where its rows hold each column, those of the filter last.
+    fn resolve(&self, table: &TableSpec, columns: &[Column]) -> Result<Resolved<'_>, Error> {
         let name = self.require(table)?;
+        let mut columns = columns.to_vec();
+        let filter = self.filter().and_then(|filter| {
+            let (filter, more) = RowFilter::new(filter, table, self.schema(), columns.len())?;
+            columns.extend(more);
+            Some(filter)
+        });
         let slots = columns.iter().map(|column| match self.schema().slot(name, column.name) {
             Some(slot) => Ok(slot),
             None if column.required => {
@@ -131,7 +155,8 @@ impl Trace {
             }
             None => Ok(Slot::Absent),
         });
-        Ok((name, slots.collect::<Result<_, _>>()?))
+        let slots = slots.collect::<Result<_, _>>()?;
+        Ok(Resolved { table: name, columns, slots, filter })
     }
 
     /// A scan of a table that does not lie in the file as a plain b-tree of rows.

@@ -20,5 +20,20 @@ tables! {
     GPUS = "TARGET_INFO_GPU": "GPUs";
     DEVICES = "TARGET_INFO_CUDA_DEVICE": "CUDA devices";
     OVERHEAD = "PROFILER_OVERHEAD": "overhead of the profiler";
+    PROCESSES = "PROCESSES": "names of processes";
+    CONTEXTS = "TARGET_INFO_CUDA_CONTEXT_INFO": "CUDA contexts";
+    NULL_STREAMS = "TARGET_INFO_CUDA_NULL_STREAM": "CUDA contexts";
+    STREAMS = "TARGET_INFO_CUDA_STREAM": "CUDA streams";
+    SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "CUDA synchronization";
+    CUDA_EVENT = "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA events";
+    GRAPH_EVENTS = "CUDA_GRAPH_EVENTS": "the making of CUDA graphs";
+    GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS": "the making of nodes of CUDA graphs";
+    GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "GPU page faults of CUDA unified memory";
+    EXPORT_DATA = "META_DATA_EXPORT": "data on the export";
+    EXPORT_DATA_OLD = "EXPORT_META_DATA": "data on the export";
+    CAPTURE_DATA = "META_DATA_CAPTURE": "data on the recording";
+    DIAGNOSTICS = "DIAGNOSTIC_EVENT": "diagnostics of nsys";
+    SESSION = "TARGET_INFO_SESSION_START_TIME": "the time of the recording";
+    ANALYSIS = "ANALYSIS_DETAILS": "the span of the recording";
     CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "CPU page faults of CUDA unified memory";
 }

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use crate::filter::Filter;
 use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
 use crate::{Error, Schema};
@@ -29,7 +31,16 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// ```
 #[derive(Debug)]
 pub struct Trace {
+    file: Arc<Opened>,
+    filter: Option<Filter>,
+}
+
+/// What all filtered views of one file share.
+#[derive(Debug)]
+struct Opened {
     path: PathBuf,
+    /// What the file was when it was opened.
+    stamp: Stamp,
     schema: Schema,
     /// None when only `SQLite` can read the file.
     pages: Option<Pages>,
@@ -64,9 +75,10 @@ impl Trace {
     ///
     /// # Errors
     /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
-    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]), or was not written by nsys
+    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
     /// ([`Error::NotAnExport`]).
     pub fn open(path: &Path) -> Result<Trace, Error> {
+        let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(path)?;
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
         let schema = Schema::probe(&connect(path)?).map_err(sqlite)?;
@@ -74,49 +86,60 @@ impl Trace {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
         let pages = Pages::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Ok(Trace {
+        let file = Opened {
             path: path.to_owned(),
+            stamp,
             schema,
             pages,
             cache: Mutex::default(),
             fallback: Mutex::default(),
             warnings: Mutex::default(),
-        })
+        };
+        Ok(Trace { file: Arc::new(file), filter: None })
+    }
+
+    /// The same file with another choice of rows.
+    pub(crate) fn with_filter(&self, filter: Option<Filter>) -> Trace {
+        Trace { file: self.file.clone(), filter }
+    }
+
+    pub(crate) fn filter(&self) -> Option<Filter> {
+        self.filter
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Its tables and columns.
     pub fn schema(&self) -> &Schema {
-        &self.schema
+        &self.file.schema
     }
 
     /// What was strange in the rows read so far.
     pub fn warnings(&self) -> Vec<Warning> {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The text of a row of `StringIds`; none when there is no such row.
     pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
         const TABLE: &str = "StringIds";
-        let Some(table) = self.schema.table(TABLE) else { return Ok(None) };
+        let Some(table) = self.file.schema.table(TABLE) else { return Ok(None) };
         let text = |value: Value<'_>| match value {
             Value::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
             _ => None,
         };
-        let slots = (self.schema.slot(table, "id"), self.schema.slot(table, "value"));
+        let slots = (self.file.schema.slot(table, "id"), self.file.schema.slot(table, "value"));
         if let (Some((pages, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
-            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cache = self.file.cache.lock().unwrap_or_else(PoisonError::into_inner);
             let found = pages.find(&mut cache, root, id, value, text);
             return Ok(found.map_err(|fault| self.fault(table, fault))?.flatten());
         }
-        let mut fallback = self.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fallback = self.file.fallback.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match &mut *fallback {
             Some(connection) => connection,
-            none => none.insert(connect(&self.path)?),
+            none => none.insert(connect(&self.file.path)?),
         };
         let mut statement = connection
             .prepare_cached(&format!("SELECT id, value FROM \"{table}\" WHERE id = ?1"))
@@ -132,7 +155,7 @@ impl Trace {
 
     /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
     pub(crate) fn plain(&self, table: &str) -> Option<(&Pages, u32)> {
-        Some((self.pages.as_ref()?, self.schema.root(table)?))
+        Some((self.file.pages.as_ref()?, self.file.schema.root(table)?))
     }
 
     /// The name of a table in this export.
@@ -140,8 +163,12 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when there is none.
     pub(crate) fn require(&self, table: &TableSpec) -> Result<&str, Error> {
-        let found = self.schema.table(table.name);
-        found.ok_or_else(|| Error::NoTable { path: self.path.clone(), table: table.name, what: table.holds })
+        let found = self.file.schema.table(table.name);
+        found.ok_or_else(|| Error::NoTable {
+            path: self.file.path.clone(),
+            table: table.name,
+            what: table.holds,
+        })
     }
 
     pub(crate) fn warn(&self, table: &str, tally: &Tally, what: &'static str) {
@@ -149,15 +176,31 @@ impl Trace {
             return;
         }
         let warning = Warning { table: table.to_owned(), rows: tally.rows, first: tally.first, what };
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         // Several reports may read one table: it is told once.
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
 
+    /// Whether the file is what it was when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] when it is not.
+    pub(crate) fn unchanged(&self) -> Result<(), Error> {
+        match Stamp::of(&self.file.path) {
+            Ok(stamp) if stamp != self.file.stamp => Err(Error::Changed { path: self.file.path.clone() }),
+            // One that was moved away or deleted is still open, and still the same.
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn fault(&self, table: &str, fault: Fault) -> Error {
-        let path = self.path.clone();
+        // Pages that change while they are read look damaged.
+        if let Err(changed) = self.unchanged() {
+            return changed;
+        }
+        let path = self.file.path.clone();
         match fault {
             Fault::Io(source) => Error::Io { path, source },
             Fault::Damage { page, what } => Error::Damaged { path, table: table.to_owned(), page, what },
@@ -165,7 +208,21 @@ impl Trace {
     }
 
     pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
-        Error::Sqlite { path: self.path.clone(), source }
+        Error::Sqlite { path: self.file.path.clone(), source }
+    }
+}
+
+/// Size and time of a file: another one when it was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Stamp> {
+        let metadata = path.metadata()?;
+        Ok(Stamp { size: metadata.len(), modified: metadata.modified().ok() })
     }
 }
 

@@ -250,6 +250,52 @@ fn export_writes_whole_files_or_standard_output() {
     assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
 }
 
+/// The names of domains stay, and so does all that nsys 2024.2 prints but for them.
+#[test]
+fn parts_of_a_trace() {
+    let (_folder, path) = trace("graph_nodes");
+    let time = run(&[
+        "stats",
+        &path,
+        "-r",
+        "cuda_gpu_mem_time_sum",
+        "--filter-time",
+        "395ms/397ms",
+        "--format",
+        "csv",
+    ]);
+    assert_eq!(
+        (time.code, time.stdout.trim_end()),
+        (0, golden("filtered/time.cuda_gpu_mem_time_sum.csv").trim_end())
+    );
+    let range = ["--filter-nvtx", "registered_step@io/2", "--format", "csv"];
+    let kernels = run(&[&["stats", &path, "-r", "cuda_gpu_kern_sum"], &range[..]].concat());
+    assert_eq!(kernels.stdout.trim_end(), golden("filtered/range.cuda_gpu_kern_sum.csv").trim_end());
+    let ranges = run(&[&["stats", &path, "-r", "nvtx_sum"], &range[..]].concat());
+    assert!(ranges.stdout.contains("io:registered_step"), "{}", ranges.stdout);
+
+    let absent = run(&["stats", &path, "--filter-nvtx", "registered_step"]);
+    assert_eq!(absent.code, 3);
+    assert!(absent.stderr.contains("no NVTX range is called `registered_step`"), "{}", absent.stderr);
+    for usage in [
+        &["--filter-time", "2s/1s"][..],
+        &["--filter-time", "soon/"],
+        &["--filter-time", "1/2", "--filter-nvtx", "a"],
+    ] {
+        assert_eq!(run(&[&["stats", &path], usage].concat()).code, 2, "{usage:?}");
+    }
+}
+
+#[test]
+fn rules_take_the_arguments_of_nsys() {
+    let (_folder, path) = trace("small_training_step");
+    let gaps = run(&["rules", &path, "--rule", "gpu_gaps:gap=1:rows=5", "--format", "csv"]);
+    assert_eq!(gaps.stdout.trim_end(), golden("filtered/rule.gpu_gaps_gap-1_rows-5.csv").trim_end());
+    let refused = run(&["rules", &path, "--rule", "gpu_gaps:chunks=5"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("`chunks=5` is none of its arguments: rows=N"), "{}", refused.stderr);
+}
+
 #[test]
 fn attribution_by_process_is_asked_for_and_labelled() {
     let (_folder, path) = trace("small_forward_backward");
@@ -279,4 +325,56 @@ fn attribution_by_process_is_asked_for_and_labelled() {
     assert!(output.stdout.contains("\ncuda_api_sum\n"));
     let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
     assert!(output.stderr.contains("change none of the reports asked for"), "{}", output.stderr);
+}
+
+/// The bytes of the trace and the folder that it lies in stay what they are, whatever is asked.
+#[test]
+fn the_input_stays_as_it_is() {
+    let (folder, path) = trace("small_forward");
+    let before = fs::read(&path).unwrap();
+    let commands: [&[&str]; 8] = [
+        &["stats", &path],
+        &[
+            "stats",
+            &path,
+            "-r",
+            "cuda_gpu_trace,nvtx_gpu_proj_trace",
+            "--filter-nvtx",
+            "step_1",
+            "--format",
+            "csv",
+        ],
+        &["rules", &path],
+        &["kernels", &path, "--range", "forward"],
+        &["passes", &path],
+        &["compare", &path, &path],
+        &["diff", &path, &path],
+        &["export", &path, "--to", "perfetto"],
+    ];
+    for command in commands {
+        let done = run(command);
+        assert_eq!(done.code, 0, "{command:?}: {}", done.stderr);
+        assert!(fs::read(&path).unwrap() == before, "{command:?} changed it");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{command:?} left a file beside it");
+    }
+}
+
+/// What cannot be written is named, and not the trace.
+#[test]
+fn an_output_that_cannot_be_written_is_named() {
+    let (folder, path) = trace("streams_domains");
+    let file = folder.path().join("a file");
+    fs::write(&file, "in the way").unwrap();
+    let below = file.join("timeline.json");
+    for arguments in
+        [&["export", &path, "--to", "perfetto"][..], &["stats", &path], &["export", &path, "--to", "csv"]]
+    {
+        let refused = run(&[arguments, &["--output", below.to_str().unwrap()]].concat());
+        assert_eq!(refused.code, 1, "{arguments:?}");
+        assert!(
+            refused.stderr.contains("a file") && !refused.stderr.contains("sqlite"),
+            "{}",
+            refused.stderr
+        );
+    }
 }

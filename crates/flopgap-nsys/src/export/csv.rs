@@ -88,18 +88,11 @@ impl FromStr for CsvTable {
 /// Writes a table as CSV (RFC 4180 with `\n`) while it is read; how many rows it has.
 ///
 /// # Errors
-/// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Io`], which names the trace, when
+/// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Output`] when
 /// `out` fails.
 pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, Error> {
-    let mut lines = Lines {
-        trace,
-        out,
-        line: String::new(),
-        names: Strings::new(trace),
-        begun: false,
-        rows: 0,
-        result: Ok(()),
-    };
+    let mut lines =
+        Lines { out, line: String::new(), names: Strings::new(trace), begun: false, rows: 0, result: Ok(()) };
     let header = table.header();
     match table {
         CsvTable::Kernels => trace.kernels(|kernel| {
@@ -164,7 +157,6 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
 
 /// The lines written so far. A failure ends the writing, and is told at the end: a scan has no way to stop.
 struct Lines<'t, 'o, W> {
-    trace: &'t Trace,
     out: &'o mut W,
     line: String,
     names: Strings<'t>,
@@ -182,15 +174,15 @@ impl<'t, W: Write> Lines<'t, '_, W> {
         self.result = fields(&mut self.line, &mut self.names).and_then(|()| {
             self.line.pop();
             self.line.push('\n');
-            writing(self.trace, begin(self.out, &mut self.begun, header))?;
-            writing(self.trace, self.out.write_all(self.line.as_bytes()))
+            writing(begin(self.out, &mut self.begun, header))?;
+            writing(self.out.write_all(self.line.as_bytes()))
         });
         self.rows += 1;
     }
 
     fn finish(mut self, header: &str) -> Result<u64, Error> {
         self.result?;
-        writing(self.trace, begin(self.out, &mut self.begun, header))?;
+        writing(begin(self.out, &mut self.begun, header))?;
         Ok(self.rows)
     }
 }

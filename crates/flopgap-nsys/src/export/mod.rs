@@ -48,7 +48,7 @@ impl<'t> Strings<'t> {
     }
 }
 
-/// A failure to write the export of `trace`.
-fn writing(trace: &Trace, result: io::Result<()>) -> Result<(), Error> {
-    result.map_err(|source| Error::Io { path: trace.path().to_owned(), source })
+/// A failure to write the export.
+fn writing(result: io::Result<()>) -> Result<(), Error> {
+    result.map_err(|source| Error::Output { source })
 }

@@ -13,13 +13,11 @@ use super::links::{Links, optional};
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::{Strings, writing};
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, THREADS};
-use crate::trace::{TableSpec, need, want};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, PROCESSES, RUNTIME, THREADS};
+use crate::trace::{need, want};
 use crate::{
     ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label, memory_label,
 };
-
-const PROCESSES: TableSpec = TableSpec { name: "PROCESSES", holds: "names of processes" };
 
 /// How many events an export has, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +70,7 @@ pub struct ExportCounts {
 /// correlation id and a number for each launch of several kernels.
 ///
 /// # Errors
-/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Io`], which names the
-/// trace, when `out` fails.
+/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Output`] when `out` fails.
 ///
 /// ```no_run
 /// use std::io::Write;
@@ -95,7 +92,7 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
     let timeline =
         Timeline { pids: FxHashMap::default(), used: FxHashSet::default(), lanes: FxHashMap::default() };
     let counts = ExportCounts::default();
-    let mut writer = Writer { trace, out, event: Event::default(), links, strings, labels, timeline, counts };
+    let mut writer = Writer { out, event: Event::default(), links, strings, labels, timeline, counts };
     writer.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     optional(in_order(
         |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
@@ -199,7 +196,6 @@ struct Timeline {
 const INVENTED: i64 = 1 << 24;
 
 struct Writer<'t, 'o, W> {
-    trace: &'t Trace,
     out: &'o mut W,
     event: Event,
     links: Links,
@@ -211,7 +207,7 @@ struct Writer<'t, 'o, W> {
 
 impl<W: Write> Writer<'_, '_, W> {
     fn raw(&mut self, text: &str) -> Result<(), Error> {
-        writing(self.trace, self.out.write_all(text.as_bytes()))
+        writing(self.out.write_all(text.as_bytes()))
     }
 
     /// Writes the event that was put together.
@@ -220,7 +216,7 @@ impl<W: Write> Writer<'_, '_, W> {
         self.counts.events += 1;
         let line = self.event.finish();
         let result = self.out.write_all(separator).and_then(|()| self.out.write_all(line.as_bytes()));
-        writing(self.trace, result)
+        writing(result)
     }
 
     /// A number that no process or thread has yet; `wanted` when it is free.

@@ -78,7 +78,7 @@ pub(super) fn work_in_order(
             readers.push(scope.spawn(move || {
                 let trace = Trace::open(path)?;
                 // The other side hangs up only when it failed, and that failure is the one that is told.
-                let hung_up = || writing(&trace, Err(io::ErrorKind::BrokenPipe.into()));
+                let hung_up = || writing(Err(io::ErrorKind::BrokenPipe.into()));
                 let mut batch = Vec::with_capacity(BATCH);
                 optional(in_order(
                     |visit| scan(&trace, visit),

@@ -1,6 +1,6 @@
 //! What the host called.
 
-use crate::tables::RUNTIME;
+use crate::tables::{OSRT, RUNTIME};
 use crate::trace::{need, want};
 use crate::{Error, GlobalId, Trace};
 
@@ -21,6 +21,25 @@ pub struct ApiCall {
     pub name: i64,
     /// What it returned: 0 is success.
     pub result: Option<i64>,
+}
+
+/// A call of the operating system's libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsCall {
+    /// When it began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// What it is: 27 a call, other numbers a state of the thread such as waiting.
+    pub class: Option<i64>,
+    /// The calling thread.
+    pub thread: Option<GlobalId>,
+    /// Its name, for [`Trace::string`].
+    pub name: i64,
+    /// What it returned.
+    pub result: Option<i64>,
+    /// In how many traced calls it lies.
+    pub nesting: Option<i64>,
 }
 
 impl Trace {
@@ -47,6 +66,34 @@ impl Trace {
                 correlation: row.int(4),
                 name: row.int(5)?,
                 result: row.int(6),
+            });
+            Some(())
+        })
+    }
+
+    /// Calls `visit` with every call of the operating system's libraries, in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when none were recorded.
+    pub fn os_calls(&self, mut visit: impl FnMut(OsCall)) -> Result<(), Error> {
+        let columns = [
+            need("start"),
+            need("end"),
+            want("eventClass"),
+            want("globalTid"),
+            need("nameId"),
+            want("returnValue"),
+            want("nestingLevel"),
+        ];
+        self.scan(&OSRT, &columns, |row| {
+            visit(OsCall {
+                start: row.int(0)?,
+                end: row.int(1)?,
+                class: row.int(2),
+                thread: row.int(3).map(GlobalId),
+                name: row.int(4)?,
+                result: row.int(5),
+                nesting: row.int(6),
             });
             Some(())
         })

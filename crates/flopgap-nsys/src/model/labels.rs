@@ -37,3 +37,63 @@ pub fn memory_label(kind: i64) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// What a synchronization waits for (`syncType`), as nsys spells it; nothing for an unknown number.
+pub fn sync_label(kind: i64) -> Option<&'static str> {
+    Some(match kind {
+        0 => "Unknown",
+        1 => "Event sync",
+        2 => "Stream wait sync",
+        3 => "Stream sync",
+        4 => "Context sync",
+        _ => return None,
+    })
+}
+
+/// How a stream was made, as nsys spells it; nothing for an unknown number.
+pub fn stream_label(kind: i64) -> Option<&'static str> {
+    Some(match kind {
+        0 => "Unknown stream type",
+        1 => "Default stream",
+        2 => "Non-blocking stream",
+        3 => "Null stream",
+        _ => return None,
+    })
+}
+
+/// How a GPU touched a page that faulted, as nsys spells it; nothing for an unknown number.
+pub fn access_label(kind: i64) -> Option<&'static str> {
+    Some(match kind {
+        0 => "Unknown",
+        1 => "Read",
+        2 => "Write",
+        3 => "Atomic",
+        4 => "Prefetch",
+        _ => return None,
+    })
+}
+
+/// Why unified memory moved; nothing for an unknown number. As nsys spells it, but for its "prefecth".
+pub fn migration_label(cause: i64) -> Option<&'static str> {
+    Some(match cause {
+        0 => "Unknown",
+        1 => "User prefetch",
+        2 => "Page fault",
+        3 => "Speculative prefetch",
+        4 => "Eviction",
+        5 => "Access counters",
+        _ => return None,
+    })
+}
+
+/// How bad a diagnostic is, as nsys spells it; nothing for an unknown number.
+pub fn severity_label(severity: i64) -> Option<&'static str> {
+    Some(match severity {
+        0 => "Unknown",
+        1 => "Info",
+        2 => "Warning",
+        3 => "Error",
+        4 => "Verbose",
+        _ => return None,
+    })
+}

@@ -36,29 +36,25 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         Ok(Groups(merged))
     }
 
-    /// Adds all values of other groups.
-    pub(super) fn extend(&mut self, other: Groups<K>) {
-        for (key, values) in other.0 {
-            self.0.entry(key).or_default().extend(values);
-        }
-    }
-
     /// The statistics of each group: largest total first, then by key.
     pub(crate) fn summaries(self) -> Vec<(K, Summary)> {
         let summaries = self.0.into_iter().filter_map(|(key, values)| Some((key, values.summary()?)));
         let mut summaries: Vec<(K, Summary)> = summaries.collect();
-        summaries.sort_unstable_by(|(key, one), (other_key, other)| {
-            (Reverse(one.total), key).cmp(&(Reverse(other.total), other_key))
-        });
+        largest_first(&mut summaries);
         summaries
     }
+}
 
-    /// [`summaries`](Self::summaries), with fewer values first among equal totals.
-    pub(crate) fn summaries_fewest_first(self) -> Vec<(K, Summary)> {
-        let mut summaries = self.summaries();
-        summaries.sort_by_key(|(_, summary)| (Reverse(summary.total), summary.count));
-        summaries
-    }
+/// Sorts by total, largest first, then by key.
+pub(super) fn largest_first<K: Ord>(summaries: &mut [(K, Summary)]) {
+    summaries.sort_unstable_by(|(key, one), (other_key, other)| {
+        (Reverse(one.total), key).cmp(&(Reverse(other.total), other_key))
+    });
+}
+
+/// Puts those with fewer values first among equal totals of what is sorted by [`largest_first`].
+pub(super) fn fewest_first<K>(summaries: &mut [(K, Summary)]) {
+    summaries.sort_by_key(|(_, summary)| (Reverse(summary.total), summary.count));
 }
 
 /// The sum of all totals.

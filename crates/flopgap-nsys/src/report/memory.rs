@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::group::{Groups, grand_total, times, with_times};
+use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
 use crate::tables::{MEMCPY, MEMSET};
 use crate::trace::need;
-use crate::{Error, Trace, copy_label};
+use crate::{Error, Summary, Trace, copy_label};
 
 static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);
 static SIZES: [Column; 8] = [
@@ -22,11 +21,10 @@ static SIZES: [Column; 8] = [
     Column::new("Operation", Unit::Plain),
 ];
 
-/// A copy or set, as far as summaries need it.
-pub(super) struct Operation {
-    pub(super) label: Arc<str>,
-    pub(super) duration: i64,
-    bytes: i64,
+/// Copies and sets by what nsys calls them.
+pub(super) struct Operations {
+    pub(super) times: Vec<(Arc<str>, Summary)>,
+    bytes: Vec<(Arc<str>, Summary)>,
 }
 
 /// What nsys calls a copy of this kind.
@@ -42,43 +40,45 @@ pub(super) fn set_name() -> Arc<str> {
     "[CUDA memset]".into()
 }
 
-/// Calls `visit` with every copy and every set.
+/// All copies and sets.
 ///
 /// # Errors
 /// [`Error::NoTable`] when the trace has neither.
-pub(super) fn operations(trace: &Trace, mut visit: impl FnMut(Operation)) -> Result<(), Error> {
-    let mut labels: FxHashMap<i64, Arc<str>> = FxHashMap::default();
-    let columns = [need("start"), need("end"), need("bytes"), need("copyKind")];
-    let copies = trace.scan(&MEMCPY, &columns, |row| {
-        let (start, end, bytes, kind) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
-        let label = labels.entry(kind).or_insert_with(|| copy_name(kind)).clone();
-        visit(Operation { label, duration: end.saturating_sub(start), bytes });
-        Some(())
-    });
-    let label = set_name();
-    let sets = trace.scan(&MEMSET, &[need("start"), need("end"), need("bytes")], |row| {
-        let (start, end, bytes) = (row.int(0)?, row.int(1)?, row.int(2)?);
-        visit(Operation { label: label.clone(), duration: end.saturating_sub(start), bytes });
-        Some(())
-    });
-    match (copies, sets) {
-        (Err(error), _) | (_, Err(error)) if !error.is_no_table() => Err(error),
-        (Err(error), Err(_)) => Err(error),
-        _ => Ok(()),
-    }
+pub(super) fn operations(trace: &Trace, shared: &Shared) -> Result<Arc<Operations>, Error> {
+    shared.operations.get(|| {
+        let (mut times, mut bytes) = (Groups::default(), Groups::default());
+        let columns = [need("start"), need("end"), need("bytes"), need("copyKind")];
+        let copies = trace.scan(&MEMCPY, &columns, |row| {
+            let (start, end, size, kind) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
+            times.add(Some(kind), end.saturating_sub(start));
+            bytes.add(Some(kind), size);
+            Some(())
+        });
+        let sets = trace.scan(&MEMSET, &columns[..3], |row| {
+            let (start, end, size) = (row.int(0)?, row.int(1)?, row.int(2)?);
+            times.add(None, end.saturating_sub(start));
+            bytes.add(None, size);
+            Some(())
+        });
+        match (copies, sets) {
+            (Err(error), _) | (_, Err(error)) if !error.is_no_table() => return Err(error),
+            (Err(error), Err(_)) => return Err(error),
+            _ => {}
+        }
+        let label = |kind: Option<i64>| Ok::<_, Error>(kind.map_or_else(set_name, copy_name));
+        Ok(Operations { times: times.rekey(label)?.summaries(), bytes: bytes.rekey(label)?.summaries() })
+    })
 }
 
 /// `cuda_gpu_mem_time_sum`.
-pub(super) fn times_of(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut groups: Groups<Arc<str>> = Groups::default();
-    operations(trace, |operation| groups.add(operation.label, operation.duration))?;
-    let summaries = groups.summaries();
-    let all = grand_total(&summaries);
+pub(super) fn times_of(trace: &Trace, shared: &Shared, sink: &mut dyn Sink) -> Result<(), Error> {
+    let operations = operations(trace, shared)?;
+    let all = grand_total(&operations.times);
     trace.writing(|| {
         sink.columns(&TIMES)?;
-        for (label, summary) in summaries {
-            let mut row = times(&summary, all);
-            row.push(label.into());
+        for (label, summary) in &operations.times {
+            let mut row = times(summary, all);
+            row.push(label.clone().into());
             sink.row(&row)?;
         }
         Ok(())
@@ -86,12 +86,11 @@ pub(super) fn times_of(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> 
 }
 
 /// `cuda_gpu_mem_size_sum`.
-pub(super) fn sizes(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut groups: Groups<Arc<str>> = Groups::default();
-    operations(trace, |operation| groups.add(operation.label, operation.bytes))?;
+pub(super) fn sizes(trace: &Trace, shared: &Shared, sink: &mut dyn Sink) -> Result<(), Error> {
+    let operations = operations(trace, shared)?;
     trace.writing(|| {
         sink.columns(&SIZES)?;
-        for (label, summary) in groups.summaries() {
+        for (label, summary) in &operations.bytes {
             sink.row(&[
                 Value::Int(summary.total),
                 summary.count.into(),
@@ -100,7 +99,7 @@ pub(super) fn sizes(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
                 summary.min.into(),
                 summary.max.into(),
                 Value::Real(summary.stddev),
-                label.into(),
+                label.clone().into(),
             ])?;
         }
         Ok(())

@@ -9,6 +9,8 @@ mod names;
 mod nvtx;
 mod options;
 mod projection;
+mod several;
+mod shared;
 mod summary;
 mod table;
 mod unified;
@@ -21,6 +23,7 @@ pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use crate::{Error, Trace};
+use shared::Shared;
 
 /// Which of a kernel's names a report shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +55,11 @@ macro_rules! kinds {
                 match self {
                     $(ReportKind::$kind => $name,)+
                 }
+            }
+
+            /// Whether it has a row for every event, not for every name: as many as the trace.
+            pub fn is_trace(self) -> bool {
+                self.name().ends_with("_trace")
             }
 
             /// Whether it shows kernels, so that `:base` and `:mangled` mean something.
@@ -105,6 +113,10 @@ kinds! {
     OsrtSum = "osrt_sum", false;
     /// CPU page faults of unified memory by instruction.
     UmCpuPageFaultsSum = "um_cpu_page_faults_sum", false;
+    /// Migrations and page faults of unified memory by page, the fastest migrations first.
+    UmSum = "um_sum", false;
+    /// Migrations and page faults of unified memory in all.
+    UmTotalSum = "um_total_sum", false;
 }
 
 /// A report to make: what it is, and which kernel names it shows.
@@ -123,23 +135,32 @@ pub struct Report {
     pub kind: ReportKind,
     /// Which kernel names it shows.
     pub names: KernelName,
+    /// How many rows at most; nothing: all of them. Only `um_sum` has a limit (`:rows=N`, −1 for all), 10 as with nsys.
+    pub rows: Option<usize>,
 }
 
 impl Report {
     /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's order.
-    pub const DEFAULT: [Report; 7] = [
+    pub const DEFAULT: [Report; 9] = [
         Report::of(ReportKind::NvtxSum),
         Report::of(ReportKind::OsrtSum),
         Report::of(ReportKind::CudaApiSum),
         Report::of(ReportKind::CudaGpuKernSum),
         Report::of(ReportKind::CudaGpuMemTimeSum),
         Report::of(ReportKind::CudaGpuMemSizeSum),
+        Report::of(ReportKind::UmSum),
+        Report::of(ReportKind::UmTotalSum),
         Report::of(ReportKind::UmCpuPageFaultsSum),
     ];
 
     /// A report with demangled kernel names.
     pub const fn of(kind: ReportKind) -> Report {
-        Report { kind, names: KernelName::Demangled }
+        Report { kind, names: KernelName::Demangled, rows: Report::limit(kind) }
+    }
+
+    /// How many rows nsys shows at most.
+    const fn limit(kind: ReportKind) -> Option<usize> {
+        if matches!(kind, ReportKind::UmSum) { Some(10) } else { None }
     }
 }
 
@@ -150,7 +171,12 @@ impl fmt::Display for Report {
             KernelName::Demangled => "",
             KernelName::Base => ":base",
             KernelName::Mangled => ":mangled",
-        })
+        })?;
+        match self.rows {
+            rows if rows == Report::limit(self.kind) => Ok(()),
+            Some(rows) => write!(f, ":rows={rows}"),
+            None => f.write_str(":rows=-1"),
+        }
     }
 }
 
@@ -163,7 +189,8 @@ pub struct UnknownReport {
 
 fn known() -> String {
     let names: Vec<&str> = ReportKind::ALL.iter().map(|kind| kind.name()).collect();
-    format!("{} (those with kernels also with `:base` or `:mangled`)", names.join(", "))
+    let arguments = "those with kernels also with `:base` or `:mangled`, um_sum with `:rows=N`";
+    format!("{} ({arguments})", names.join(", "))
 }
 
 impl FromStr for Report {
@@ -171,15 +198,21 @@ impl FromStr for Report {
 
     fn from_str(text: &str) -> Result<Report, UnknownReport> {
         let unknown = || UnknownReport { text: text.to_owned() };
-        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
         let kind = *ReportKind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(unknown)?;
-        let names = match argument {
-            None => KernelName::Demangled,
-            Some("base") if kind.shows_kernels() => KernelName::Base,
-            Some("mangled") if kind.shows_kernels() => KernelName::Mangled,
-            Some(_) => return Err(unknown()),
-        };
-        Ok(Report { kind, names })
+        let mut report = Report::of(kind);
+        for argument in parts {
+            match argument.split_once('=') {
+                None if argument == "base" && kind.shows_kernels() => report.names = KernelName::Base,
+                None if argument == "mangled" && kind.shows_kernels() => report.names = KernelName::Mangled,
+                Some(("rows", rows)) if Report::limit(kind).is_some() => {
+                    report.rows = usize::try_from(rows.parse::<i64>().map_err(|_| unknown())?).ok();
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(report)
     }
 }
 
@@ -203,33 +236,46 @@ impl Trace {
         options: ReportOptions,
         sink: &mut dyn Sink,
     ) -> Result<(), Error> {
+        self.make(report, options, &Shared::default(), sink)
+    }
+
+    fn make(
+        &self,
+        report: Report,
+        options: ReportOptions,
+        shared: &Shared,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
         let (names, options) = (report.names, options.of(report));
         match report.kind {
-            ReportKind::CudaApiGpuSum => summary::gpu(self, names, true, sink),
+            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, names, true, sink),
             ReportKind::CudaApiSum => api::sum(self, sink),
             ReportKind::CudaApiTrace => api::trace(self, sink),
             ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
-            ReportKind::CudaGpuKernSum => summary::kernels(self, names, sink),
-            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, sink),
-            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, sink),
-            ReportKind::CudaGpuSum => summary::gpu(self, names, false, sink),
+            ReportKind::CudaGpuKernSum => summary::kernels(self, shared, names, sink),
+            ReportKind::CudaGpuMemSizeSum => memory::sizes(self, shared, sink),
+            ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
+            ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
             ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
             ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
-            ReportKind::NvtxPushPopSum => nvtx::sum(self, nvtx::Styles::PushPop, options, sink),
+            ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
             ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
-            ReportKind::NvtxStartEndSum => nvtx::sum(self, nvtx::Styles::StartEnd, options, sink),
-            ReportKind::NvtxSum => nvtx::sum(self, nvtx::Styles::Both, options, sink),
+            ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
+            ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
             ReportKind::UmCpuPageFaultsSum => unified::cpu_faults(self, sink),
+            ReportKind::UmSum => unified::pages(self, report.rows, sink),
+            ReportKind::UmTotalSum => unified::totals(self, sink),
         }
     }
 
-    /// Runs the writing half of a report; its errors name this file.
+    /// Runs the writing half of a report, of which the trace is not to blame.
+    #[expect(clippy::unused_self, reason = "it is a part of making a report of this trace")]
     pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
-        body().map_err(|source| Error::Io { path: self.path().to_owned(), source })
+        body().map_err(|source| Error::Output { source })
     }
 }

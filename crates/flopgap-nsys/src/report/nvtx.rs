@@ -1,12 +1,14 @@
 //! NVTX ranges in host time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ReportOptions;
 use super::group::{Groups, grand_total, times, with_times};
+use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Hierarchy, Span};
-use crate::{Error, RangeStyle, Trace};
+use crate::{Error, RangeStyle, Summary, Trace, fold_name};
 
 static BOTH: [Column; 10] =
     with_times("Instances", [Column::new("Style", Unit::Plain), Column::new("Range", Unit::Plain)]);
@@ -36,29 +38,50 @@ pub(super) enum Styles {
     Both,
 }
 
+/// Ranges by name and style, with their times.
+pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
+
+/// The times of all ranges. None of them is held: an open one alone waits for the last event, which ends it.
+fn times_by_name(trace: &Trace, options: ReportOptions) -> Result<Ranges, Error> {
+    let mut groups = Groups::default();
+    let mut open = Vec::new();
+    let mut names = trace.nvtx_rows(|range, domain| {
+        let key = (range.thread.process(), domain, range.name, range.style);
+        match range.end {
+            Some(end) => groups.add(key, end.saturating_sub(range.start)),
+            None => open.push((key, range.start)),
+        }
+    })?;
+    for (key, start) in open {
+        groups.add(key, names.last_event.saturating_sub(start));
+    }
+    let groups = groups.rekey(|(process, domain, text, style)| {
+        let name = names.full(process, domain, text);
+        let name = names.names.text(name);
+        let name = match options.fold_names.then(|| fold_name(name)) {
+            Some(Cow::Owned(folded)) => folded.into(),
+            _ => name.clone(),
+        };
+        Ok::<_, Error>((name, style))
+    })?;
+    Ok(groups.summaries())
+}
+
 /// `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`.
 pub(super) fn sum(
     trace: &Trace,
+    shared: &Shared,
     styles: Styles,
     options: ReportOptions,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges_named(options)?;
-    let mut groups = Groups::default();
-    for range in &nvtx.ranges {
-        let listed = match styles {
-            Styles::Both => true,
-            Styles::PushPop => range.style == RangeStyle::PushPop,
-            Styles::StartEnd => range.style == RangeStyle::StartEnd,
-        };
-        if listed {
-            let end = range.end.unwrap_or(nvtx.last_event);
-            groups.add((range.name, range.style), end.saturating_sub(range.start));
-        }
-    }
-    let groups: Groups<(Arc<str>, RangeStyle)> =
-        groups.rekey(|(name, style)| Ok::<_, Error>((nvtx.names.text(name).clone(), style)))?;
-    let summaries = groups.summaries();
+    let ranges = shared.ranges.get(|| times_by_name(trace, options))?;
+    let listed = |style| match styles {
+        Styles::Both => true,
+        Styles::PushPop => style == RangeStyle::PushPop,
+        Styles::StartEnd => style == RangeStyle::StartEnd,
+    };
+    let summaries: Ranges = ranges.iter().filter(|((_, style), _)| listed(*style)).cloned().collect();
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(if styles == Styles::Both { &BOTH } else { &ONE })?;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::KernelName;
-use super::group::{Groups, grand_total, times, with_times};
-use super::memory::{self, Operation};
+use super::group::{Groups, fewest_first, grand_total, largest_first, times, with_times};
+use super::memory;
 use super::names::{api, shape};
+use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
 use crate::tables::{KERNEL, RUNTIME};
 use crate::trace::need;
-use crate::{Error, Trace};
+use crate::{Error, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
 static SHAPES: [Column; 11] = with_times(
@@ -22,6 +23,11 @@ static SHAPES: [Column; 11] = with_times(
 );
 static GPU: [Column; 10] =
     with_times("Instances", [Column::new("Category", Unit::Plain), Column::new("Operation", Unit::Plain)]);
+
+/// The times of kernels by the text of their name.
+fn times_by_name(trace: &Trace, shared: &Shared, names: KernelName) -> Result<Arc<Kernels>, Error> {
+    shared.kernels(names).get(|| Ok(durations(trace, names)?.summaries()))
+}
 
 /// Kernel durations by the text of their name.
 fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error> {
@@ -36,8 +42,14 @@ fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error
 }
 
 /// `cuda_gpu_kern_sum`.
-pub(super) fn kernels(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let summaries = durations(trace, names)?.summaries_fewest_first();
+pub(super) fn kernels(
+    trace: &Trace,
+    shared: &Shared,
+    names: KernelName,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    let mut summaries = times_by_name(trace, shared, names)?.to_vec();
+    fewest_first(&mut summaries);
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(&KERNELS)?;
@@ -75,7 +87,8 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
     })?;
     let by_text: Groups<(Arc<str>, [i64; 3], [i64; 3])> =
         by_id.rekey(|(id, grid, block)| Ok::<_, Error>((trace.string_or_id(id)?, grid, block)))?;
-    let summaries = by_text.summaries_fewest_first();
+    let mut summaries = by_text.summaries();
+    fewest_first(&mut summaries);
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(&SHAPES)?;
@@ -89,21 +102,28 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
 }
 
 /// `cuda_gpu_sum`, and with `calls` `cuda_api_gpu_sum`: kernels, memory operations (and API calls) in one list.
-pub(super) fn gpu(trace: &Trace, names: KernelName, calls: bool, sink: &mut dyn Sink) -> Result<(), Error> {
-    const KERNEL_CATEGORY: &str = "CUDA_KERNEL";
-    const MEMORY_CATEGORY: &str = "MEMORY_OPER";
-    const API_CATEGORY: &str = "CUDA_API";
-
-    let mut groups: Groups<(Arc<str>, &str)> = Groups::default();
+pub(super) fn gpu(
+    trace: &Trace,
+    shared: &Shared,
+    names: KernelName,
+    calls: bool,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    let mut summaries: Vec<((Arc<str>, &str), Summary)> = Vec::new();
     let mut absences = Vec::new();
-    match durations(trace, names) {
-        Ok(kernels) => groups = kernels.rekey(|name| Ok::<_, Error>((name, KERNEL_CATEGORY)))?,
+    let mut add = |category, name: &Arc<str>, summary: &Summary| {
+        summaries.push(((name.clone(), category), *summary));
+    };
+    match times_by_name(trace, shared, names) {
+        Ok(kernels) => kernels.iter().for_each(|(name, times)| add("CUDA_KERNEL", name, times)),
         Err(error) => absences.push(error),
     }
-    let operations = memory::operations(trace, |operation: Operation| {
-        groups.add((operation.label, MEMORY_CATEGORY), operation.duration);
-    });
-    absences.extend(operations.err());
+    match memory::operations(trace, shared) {
+        Ok(operations) => {
+            operations.times.iter().for_each(|(label, times)| add("MEMORY_OPER", label, times));
+        }
+        Err(error) => absences.push(error),
+    }
     if calls {
         let mut by_id = Groups::default();
         let found = trace.scan(&RUNTIME, &[need("start"), need("end"), need("nameId")], |row| {
@@ -111,7 +131,12 @@ pub(super) fn gpu(trace: &Trace, names: KernelName, calls: bool, sink: &mut dyn 
             Some(())
         });
         match found {
-            Ok(()) => groups.extend(by_id.rekey(|id| Ok::<_, Error>((api(trace, id)?, API_CATEGORY)))?),
+            Ok(()) => {
+                let by_name = by_id.rekey(|id| api(trace, id))?.summaries();
+                for (name, times) in &by_name {
+                    add("CUDA_API", name, times);
+                }
+            }
             Err(error) => absences.push(error),
         }
     }
@@ -119,10 +144,10 @@ pub(super) fn gpu(trace: &Trace, names: KernelName, calls: bool, sink: &mut dyn 
     if let Some(at) = absences.iter().position(|error| !error.is_no_table()) {
         return Err(absences.swap_remove(at));
     }
-    let summaries = groups.summaries();
     if summaries.is_empty() && !absences.is_empty() {
         return Err(absences.swap_remove(0));
     }
+    largest_first(&mut summaries);
     let all = grand_total(&summaries);
     trace.writing(|| {
         sink.columns(&GPU)?;

@@ -78,6 +78,12 @@ impl From<i64> for Value {
     }
 }
 
+impl From<i128> for Value {
+    fn from(value: i128) -> Value {
+        Value::Int(value)
+    }
+}
+
 impl From<u64> for Value {
     fn from(value: u64) -> Value {
         Value::Int(value.into())
@@ -246,6 +252,17 @@ pub struct ReportTable {
     pub columns: &'static [Column],
     /// Its rows, each with one value for each column.
     pub rows: Vec<Vec<Value>>,
+}
+
+impl ReportTable {
+    /// Passes its columns and rows on.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn replay(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        sink.columns(self.columns)?;
+        self.rows.iter().try_for_each(|row| sink.row(row))
+    }
 }
 
 impl Sink for ReportTable {

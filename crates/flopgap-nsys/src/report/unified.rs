@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::CPU_FAULTS;
+use crate::model::unified::{TO_DEVICE, TO_HOST};
+use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY};
 use crate::trace::{need, want};
 use crate::{Error, Trace};
 
@@ -44,5 +45,152 @@ pub(super) fn cpu_faults(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error
             sink.row(&[faults.into(), instruction.into(), file, line.into()])?;
         }
         Ok(())
+    })
+}
+
+/// nsys's title of the fifth begins with a space.
+static PAGES: [Column; 6] = [
+    Column::new("Virtual Address", Unit::Plain),
+    Column::new("HtoD Migration size", Unit::Memory),
+    Column::new("DtoH Migration size", Unit::Memory),
+    Column::new("CPU Page Faults", Unit::Plain),
+    Column::new(" GPU Page Faults", Unit::Plain),
+    Column::new("Migration Throughput", Unit::Throughput),
+];
+static TOTALS: [Column; 6] = [
+    Column::new("Total HtoD Migration Size", Unit::Memory),
+    Column::new("Total DtoH Migration Size", Unit::Memory),
+    Column::new("Total CPU Page Faults", Unit::Plain),
+    Column::new("Total GPU PageFaults", Unit::Plain),
+    Column::new("Minimum Virtual Address", Unit::Plain),
+    Column::new("Maximum Virtual Address", Unit::Plain),
+];
+
+/// What happened to a page, or to all of them; what never happened is absent.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    to_device: Option<i128>,
+    to_host: Option<i128>,
+    cpu_faults: Option<i128>,
+    gpu_faults: Option<i128>,
+    moving: i128,
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Traffic) {
+        let sum = |one: Option<i128>, other: Option<i128>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.to_device = sum(self.to_device, other.to_device);
+        self.to_host = sum(self.to_host, other.to_host);
+        self.cpu_faults = sum(self.cpu_faults, other.cpu_faults);
+        self.gpu_faults = sum(self.gpu_faults, other.gpu_faults);
+        self.moving += other.moving;
+    }
+
+    /// Bytes in a second while the page moved; nothing when it did not, or took no time.
+    fn throughput(&self) -> Option<f64> {
+        let bytes = self.to_device.unwrap_or(0) + self.to_host.unwrap_or(0);
+        (self.moving > 0).then(|| bytes as f64 * 1e9 / self.moving as f64)
+    }
+}
+
+/// What happened in each page, by its address. A table that is absent has no rows: exports have no empty ones.
+///
+/// # Errors
+/// [`Error::NoTable`] when the trace holds no unified memory at all.
+fn traffic(trace: &Trace) -> Result<FxHashMap<Option<i64>, Traffic>, Error> {
+    let mut pages: FxHashMap<Option<i64>, Traffic> = FxHashMap::default();
+    let mut add = |address, traffic: &Traffic| pages.entry(address).or_default().add(traffic);
+    let mut absences = Vec::new();
+    let mut absent = |result: Result<(), Error>| match result {
+        Err(error) if error.is_no_table() => {
+            absences.push(error);
+            Ok(())
+        }
+        other => other,
+    };
+    absent(trace.scan(&CPU_FAULTS, &[need("address")], |row| {
+        add(Some(row.int(0)?), &Traffic { cpu_faults: Some(1), ..Traffic::default() });
+        Some(())
+    }))?;
+    absent(trace.scan(&GPU_FAULTS, &[need("address"), need("numberOfPageFaults")], |row| {
+        let gpu_faults = Some(row.int(1)?.into());
+        add(Some(row.int(0)?), &Traffic { gpu_faults, ..Traffic::default() });
+        Some(())
+    }))?;
+    // Older exports have no column for the address: then none of their copies is a migration either.
+    let columns = [need("start"), need("end"), need("bytes"), need("copyKind"), want("virtualAddress")];
+    absent(trace.scan(&MEMCPY, &columns, |row| {
+        let bytes = Some(i128::from(row.int(2)?));
+        let moving = i128::from(row.int(1)?) - i128::from(row.int(0)?);
+        let (to_device, to_host) = match row.int(3)? {
+            TO_DEVICE => (bytes, None),
+            TO_HOST => (None, bytes),
+            _ => return Some(()),
+        };
+        add(row.int(4), &Traffic { to_device, to_host, moving, ..Traffic::default() });
+        Some(())
+    }))?;
+    if pages.is_empty() {
+        trace.require(&CPU_FAULTS)?;
+        trace.require(&GPU_FAULTS)?;
+        absences.into_iter().next().map_or(Ok(()), Err)?;
+    }
+    Ok(pages)
+}
+
+/// A virtual address as nsys prints it.
+fn address(address: Option<i64>) -> Value {
+    address.map_or(Value::Absent, |address| Value::Text(format!("0x{address:X}").into()))
+}
+
+/// The most `rows` pages by throughput, those that did not move last: `um_sum`.
+pub(super) fn pages(trace: &Trace, rows: Option<usize>, sink: &mut dyn Sink) -> Result<(), Error> {
+    let mut pages: Vec<(Option<i64>, Traffic)> = traffic(trace)?.into_iter().collect();
+    pages.sort_unstable_by(|(page, traffic), (other_page, other)| {
+        let speed = |traffic: &Traffic| traffic.throughput().unwrap_or(-1.0);
+        speed(other).total_cmp(&speed(traffic)).then_with(|| page.cmp(other_page))
+    });
+    pages.truncate(rows.unwrap_or(usize::MAX));
+    trace.writing(|| {
+        sink.columns(&PAGES)?;
+        for (page, traffic) in pages {
+            sink.row(&[
+                address(page),
+                traffic.to_device.into(),
+                traffic.to_host.into(),
+                traffic.cpu_faults.into(),
+                traffic.gpu_faults.into(),
+                traffic.throughput().map_or(Value::Absent, Value::Real),
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+/// `um_total_sum`.
+pub(super) fn totals(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+    let pages = traffic(trace)?;
+    let mut total = Traffic::default();
+    for traffic in pages.values() {
+        total.add(traffic);
+    }
+    let addresses = || pages.keys().flatten().copied();
+    trace.writing(|| {
+        sink.columns(&TOTALS)?;
+        if pages.is_empty() {
+            return Ok(());
+        }
+        sink.row(&[
+            total.to_device.into(),
+            total.to_host.into(),
+            // nsys counts CPU faults, and adds up the others: no faults at all are 0 and nothing.
+            total.cpu_faults.unwrap_or(0).into(),
+            total.gpu_faults.into(),
+            address(addresses().min()),
+            address(addresses().max()),
+        ])
     })
 }

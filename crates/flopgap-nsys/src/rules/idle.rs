@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::ROWS;
+use super::RuleOptions;
 use crate::report::{Column, Sink, Unit, Value};
 use crate::tables::{KERNEL, MEMCPY, MEMSET, OVERHEAD};
 use crate::trace::{need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::{Error, GlobalId, Trace, round};
 
 static GAPS: [Column; 6] = [
     Column::new("Row#", Unit::Plain),
@@ -26,13 +26,6 @@ static UTILISATION: [Column; 7] = [
     Column::new("Device ID", Unit::Plain),
     Column::new("Context ID", Unit::Plain),
 ];
-
-/// A gap is longer than this, in nanoseconds.
-const GAP: i64 = 500_000_000;
-/// Into how many parts the time of a GPU is cut.
-const CHUNKS: i64 = 30;
-/// A part is listed when it was in use for less than this, in percent.
-const THRESHOLD: f64 = 50.0;
 
 /// Start, end and CUDA context of a kernel, copy or set.
 type Interval = (i64, i64, i64);
@@ -55,7 +48,7 @@ impl Work {
     }
 }
 
-/// The work on each GPU by process and device.
+/// The work on each GPU by process and device. What the profiler itself did meanwhile counts as work of all GPUs of the process.
 fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
     let mut devices: BTreeMap<(Option<i64>, i64), Work> = BTreeMap::new();
     let mut absence = None;
@@ -81,7 +74,14 @@ fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
     {
         return Err(error);
     }
-    for work in devices.values_mut() {
+    let profiler = profiler(trace)?;
+    for ((pid, _), work) in &mut devices {
+        work.busy.sort_unstable();
+        let (Some((first, last)), Some(context)) = (work.extent(), work.last_context()) else { continue };
+        let own = profiler.iter().filter(|(other, start, end)| {
+            Some(*other) == *pid && *start > first && *end < last && start <= end
+        });
+        work.busy.extend(own.map(|(_, start, end)| (*start, *end, context)));
         work.busy.sort_unstable();
     }
     Ok(devices)
@@ -113,22 +113,17 @@ fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
 }
 
 /// `gpu_gaps`.
-pub(super) fn gaps(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let profiler = profiler(trace)?;
+pub(super) fn gaps(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    let shortest = options.gap.saturating_mul(1_000_000);
     let mut found = Vec::new();
-    for ((pid, device), mut work) in work(trace)? {
-        let Some((first, last)) = work.extent() else { continue };
+    for ((pid, device), work) in work(trace)? {
+        let Some((first, _)) = work.extent() else { continue };
         let Some(context) = work.last_context() else { continue };
-        let own = profiler.iter().filter(|(other, start, end)| {
-            Some(*other) == pid && *start > first && *end < last && start <= end
-        });
-        work.busy.extend(own.map(|(_, start, end)| (*start, *end, context)));
-        work.busy.sort_unstable();
         // The context of a gap is that of the work before it.
         let (mut until, mut before) = (first, context);
         for &(start, end, context) in &work.busy {
             let gap = start.saturating_sub(until);
-            if gap > GAP {
+            if gap > 0 && gap > shortest {
                 found.push((gap, until, pid, device, before));
             }
             if end >= until {
@@ -139,7 +134,9 @@ pub(super) fn gaps(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     found.sort_by_key(|(gap, start, pid, device, _)| (Reverse(*gap), *start, *pid, *device));
     trace.writing(|| {
         sink.columns(&GAPS)?;
-        for (row, (gap, start, pid, device, context)) in (1_u64..).zip(found.into_iter().take(ROWS)) {
+        for (row, (gap, start, pid, device, context)) in
+            (1_u64..).zip(found.into_iter().take(options.limit()))
+        {
             sink.row(&[row.into(), gap.into(), start.into(), pid.into(), device.into(), context.into()])?;
         }
         Ok(())
@@ -164,14 +161,17 @@ impl Idle {
 }
 
 /// `gpu_time_util`: work that overlaps in time adds up, so that a part may be in use for more than 100%.
-pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+pub(super) fn utilisation(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    let threshold = options.threshold as f64;
     let mut found: Vec<Idle> = Vec::new();
     for ((pid, device), work) in work(trace)? {
         let Some((first, last)) = work.extent() else { continue };
         let mut parts: Vec<Idle> = Vec::new();
-        for (chunk, (start, end, used)) in chunks(&work.busy, first, last).into_iter().enumerate() {
+        for (chunk, (start, end, used)) in
+            chunks(&work.busy, first, last, options.chunks).into_iter().enumerate()
+        {
             let duration = end - start;
-            if duration <= 0 || used as f64 * 100.0 / duration as f64 >= THRESHOLD {
+            if duration <= 0 || used as f64 * 100.0 / duration as f64 >= threshold {
                 continue;
             }
             match parts.last_mut().filter(|part| part.last_chunk + 1 == chunk) {
@@ -193,12 +193,15 @@ pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Erro
         }
         found.extend(parts);
     }
+    // nsys rounds before it sorts.
     found.sort_by(|one, other| {
-        one.percent().total_cmp(&other.percent()).then_with(|| one.start.cmp(&other.start))
+        let (percent, others) = (round::to_tenth(one.percent()), round::to_tenth(other.percent()));
+        let key = |idle: &Idle| (idle.duration, idle.start, idle.pid, idle.device);
+        percent.total_cmp(&others).then_with(|| key(one).cmp(&key(other)))
     });
     trace.writing(|| {
         sink.columns(&UTILISATION)?;
-        for (row, part) in (1_u64..).zip(found.into_iter().take(ROWS)) {
+        for (row, part) in (1_u64..).zip(found.into_iter().take(options.limit())) {
             sink.row(&[
                 row.into(),
                 Value::Real(part.percent()),
@@ -214,9 +217,10 @@ pub(super) fn utilisation(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Erro
 }
 
 /// The time from `first` to `last` in equal parts: start, end, and how much work lies in each.
-fn chunks(busy: &[Interval], first: i64, last: i64) -> Vec<(i64, i64, i128)> {
+fn chunks(busy: &[Interval], first: i64, last: i64, parts: u16) -> Vec<(i64, i64, i128)> {
     let total = last.saturating_sub(first);
-    let size = (total / CHUNKS + i64::from(total % CHUNKS != 0)).max(1);
+    let parts = i64::from(parts).max(1);
+    let size = (total / parts + i64::from(total % parts != 0)).max(1);
     let mut chunks = Vec::new();
     let mut start = first;
     while start < last {
@@ -246,15 +250,16 @@ mod tests {
         /// No nanosecond of work is lost or counted twice, and the parts tile the time.
         #[test]
         fn chunks_hold_all_the_work(
-            raw in proptest::collection::vec((1_i64..10_000, 0_i64..3_000), 1..40)
+            raw in proptest::collection::vec((1_i64..10_000, 0_i64..3_000), 1..40),
+            parts in 1_u16..60,
         ) {
             let mut busy: Vec<Interval> =
                 raw.iter().map(|(start, length)| (*start, start + length, 1)).collect();
             busy.sort_unstable();
             let first = busy[0].0;
             let last = busy.iter().map(|(_, end, _)| *end).max().unwrap();
-            let chunks = chunks(&busy, first, last);
-            prop_assert!(chunks.len() <= 30);
+            let chunks = chunks(&busy, first, last, parts);
+            prop_assert!(chunks.len() <= usize::from(parts));
             prop_assert!(chunks.windows(2).all(|pair| pair[0].1 == pair[1].0));
             let work: i64 = busy.iter().map(|(start, end, _)| end - start).sum();
             prop_assert_eq!(chunks.iter().map(|(.., used)| *used).sum::<i128>(), i128::from(work));

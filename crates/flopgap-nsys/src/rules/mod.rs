@@ -1,17 +1,17 @@
 //! nsys's expert rules: what a trace holds that could be faster.
 
 mod idle;
+mod options;
 mod sync;
+
+pub use options::{AppliedRule, InvalidRule, RuleOptions};
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Sink, Trace};
 
-/// How many rows nsys lists of each finding.
-const ROWS: usize = 50;
-
-/// A rule of `nsys analyze`, with its default thresholds.
+/// A rule of `nsys analyze`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
@@ -23,9 +23,9 @@ pub enum Rule {
     CudaMemsetSync,
     /// Calls that wait for a whole device or stream.
     CudaApiSync,
-    /// Stretches of more than half a second in which a GPU did nothing.
+    /// Stretches of more than half a second (or [`RuleOptions::gap`]) in which a GPU did nothing.
     GpuGaps,
-    /// Stretches in which a GPU was busy less than half of the time.
+    /// Stretches in which a GPU was busy less than half of the time (or [`RuleOptions::threshold`]).
     GpuTimeUtil,
 }
 
@@ -101,7 +101,7 @@ impl FromStr for Rule {
 }
 
 impl Trace {
-    /// Applies a rule: the rows that it found, worst first, at most the 50 that nsys lists. No rows: nothing to improve.
+    /// Applies a rule as nsys does without arguments: the rows that it found, worst first, at most 50. No rows: nothing to improve.
     ///
     /// ```
     /// use flopgap_nsys::{ReportTable, Rule, Trace};
@@ -116,13 +116,25 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the rule looks at.
     pub fn rule(&self, rule: Rule, sink: &mut dyn Sink) -> Result<(), Error> {
+        self.rule_with(rule, &RuleOptions::default(), sink)
+    }
+
+    /// Applies a rule with options. Options that a rule has no use for change nothing.
+    ///
+    /// Time, range, process and thread replace the filter of a trace that is [filtered](Trace::filtered).
+    ///
+    /// # Errors
+    /// As [`Trace::rule`]; [`Error::NoRange`] when there is no such range, [`Error::Filter`] when it leaves no time.
+    pub fn rule_with(&self, rule: Rule, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+        let filtered = options.filter(self)?.map(|filter| self.filtered(filter));
+        let trace = filtered.as_ref().unwrap_or(self);
         match rule {
-            Rule::CudaMemcpyAsync => sync::pageable_copies(self, sink),
-            Rule::CudaMemcpySync => sync::waiting_copies(self, sink),
-            Rule::CudaMemsetSync => sync::waiting_sets(self, sink),
-            Rule::CudaApiSync => sync::waiting_calls(self, sink),
-            Rule::GpuGaps => idle::gaps(self, sink),
-            Rule::GpuTimeUtil => idle::utilisation(self, sink),
+            Rule::CudaMemcpyAsync => sync::pageable_copies(trace, options, sink),
+            Rule::CudaMemcpySync => sync::waiting_copies(trace, options, sink),
+            Rule::CudaMemsetSync => sync::waiting_sets(trace, options, sink),
+            Rule::CudaApiSync => sync::waiting_calls(trace, options, sink),
+            Rule::GpuGaps => idle::gaps(trace, options, sink),
+            Rule::GpuTimeUtil => idle::utilisation(trace, options, sink),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::ROWS;
+use super::RuleOptions;
 use crate::launches::Launches;
 use crate::report::{Column, Sink, Unit, Value};
 use crate::tables::MEMSET;
@@ -84,7 +84,7 @@ fn is_async(name: &str) -> bool {
 }
 
 /// `cuda_api_sync`.
-pub(super) fn waiting_calls(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+pub(super) fn waiting_calls(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut calls: Vec<ApiCall> = Vec::new();
     trace.api_calls(|call| calls.push(call))?;
     calls.sort_by_key(|call| Reverse(call.end.saturating_sub(call.start)));
@@ -101,7 +101,7 @@ pub(super) fn waiting_calls(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Er
                 name.into(),
             ]);
         }
-        if rows.len() == ROWS {
+        if rows.len() >= options.limit() {
             break;
         }
     }
@@ -109,29 +109,37 @@ pub(super) fn waiting_calls(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Er
 }
 
 /// `cuda_memcpy_async`.
-pub(super) fn pageable_copies(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    copies(trace, sink, |copy, name| {
+pub(super) fn pageable_copies(
+    trace: &Trace,
+    options: &RuleOptions,
+    sink: &mut dyn Sink,
+) -> Result<(), Error> {
+    copies(trace, options, sink, |copy, name| {
         [copy.source, copy.destination].contains(&Some(PAGEABLE)) && is_async(name)
     })
 }
 
 /// `cuda_memcpy_sync`.
-pub(super) fn waiting_copies(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    copies(trace, sink, |copy, name| {
+pub(super) fn waiting_copies(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    copies(trace, options, sink, |copy, name| {
         let small = copy.kind == HOST_TO_DEVICE && copy.bytes <= SMALL;
-        let within = copy.kind == DEVICE_TO_DEVICE && copy.source_device == copy.destination_device;
+        // Exports name the devices only where they may differ. nsys means to leave all copies within a device out, but then lists
+        // those that name none.
+        let one_device = copy.source_device == copy.destination_device;
+        let within = one_device && (copy.source_device.is_some() || copy.kind == DEVICE_TO_DEVICE);
         !is_async(name) && !small && !within
     })
 }
 
 fn copies(
     trace: &Trace,
+    options: &RuleOptions,
     sink: &mut dyn Sink,
     found: impl Fn(&MemoryCopy, &str) -> bool,
 ) -> Result<(), Error> {
     let mut copies = Vec::new();
     trace.copies(|copy| copies.push(copy))?;
-    let launches = Launches::read(trace)?;
+    let launches = Launches::read(&trace.unfiltered())?;
     copies.sort_by_key(|copy| Reverse(copy.at.duration()));
     let mut names = CallNames::new(trace);
     let mut rows = Vec::new();
@@ -153,7 +161,7 @@ fn copies(
                 name.into(),
             ]);
         }
-        if rows.len() == ROWS {
+        if rows.len() >= options.limit() {
             break;
         }
     }
@@ -161,9 +169,9 @@ fn copies(
 }
 
 /// `cuda_memset_sync`.
-pub(super) fn waiting_sets(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
+pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     trace.require(&MEMSET)?;
-    let launches = Launches::read(trace)?;
+    let launches = Launches::read(&trace.unfiltered())?;
     let mut sets = Vec::new();
     trace.sets(|set| sets.push(set))?;
     sets.sort_by_key(|set| Reverse(set.at.duration()));
@@ -186,7 +194,7 @@ pub(super) fn waiting_sets(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Err
                 name.into(),
             ]);
         }
-        if rows.len() == ROWS {
+        if rows.len() >= options.limit() {
             break;
         }
     }

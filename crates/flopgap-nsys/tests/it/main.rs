@@ -2,7 +2,10 @@
 
 mod attribution;
 mod export;
+mod filters;
 mod golden;
 mod projection;
+mod records;
 mod robust;
 mod support;
+mod unified;

@@ -73,6 +73,49 @@ fn a_journal_beside_it_is_refused() {
 }
 
 #[test]
+fn one_that_is_written_to_while_it_is_read_is_refused() {
+    let unpacked = Unpacked::new("streams_domains");
+    let trace = unpacked.open();
+    assert!(printed(&trace, "cuda_gpu_kern_sum").is_some());
+    let mut bytes = fs::read(unpacked.path()).unwrap();
+    bytes.extend([0; 4096]);
+    fs::write(unpacked.path(), &bytes).unwrap();
+    let error = trace.report("cuda_gpu_kern_sum".parse().unwrap(), &mut ReportTable::default()).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(error.hint().unwrap().starts_with("wait for the program"));
+    // Half of it is gone, and what is left looks damaged.
+    fs::write(unpacked.path(), &bytes[..bytes.len() / 2]).unwrap();
+    let error = trace.report("cuda_gpu_kern_sum".parse().unwrap(), &mut ReportTable::default()).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+}
+
+#[test]
+fn an_output_that_fails_is_not_blamed_on_the_trace() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let unpacked = Unpacked::new("streams_domains");
+    let trace = unpacked.open();
+    let mut sink = flopgap_nsys::CsvSink::new(Full, flopgap_nsys::Units::default());
+    let errors = [
+        trace.report("nvtx_sum".parse().unwrap(), &mut sink).unwrap_err(),
+        trace.rule(flopgap_nsys::Rule::CudaApiSync, &mut sink).unwrap_err(),
+        flopgap_nsys::export::perfetto(&trace, &mut Full).unwrap_err(),
+        flopgap_nsys::export::csv(&trace, flopgap_nsys::export::CsvTable::Nvtx, &mut Full).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::Output { .. }), "{error}");
+        assert!(!error.to_string().contains("streams_domains"), "{error}");
+    }
+}
+
+#[test]
 fn reading_changes_nothing_and_leaves_nothing() {
     let unpacked = Unpacked::new("small_forward");
     // Every character that a URI would take for something else.
@@ -335,5 +378,26 @@ fn every_trace_says_which_nsys_wrote_it() {
         let trace = unpacked.open();
         assert_eq!(trace.schema().version.as_deref(), Some("3.20.3"));
         assert_eq!(trace.schema().product.as_deref(), Some("2025.3.2.0"));
+    }
+}
+
+/// Reports that are made together, on several threads and from shared parts, are those that are made alone.
+#[test]
+fn reports_made_together_are_those_made_alone() {
+    for name in TRACES {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        let alone = ReportKind::ALL.iter().map(|kind| {
+            let mut table = ReportTable::default();
+            let ended = trace.report(Report::of(*kind), &mut table);
+            (table, ended.map_err(|error| error.to_string()))
+        });
+        let asked = ReportKind::ALL.iter().map(|kind| (Report::of(*kind), ReportTable::default()));
+        let together = unpacked.open().reports(asked);
+        let together: Vec<_> = together
+            .into_iter()
+            .map(|(table, ended)| (table, ended.map_err(|error| error.to_string())))
+            .collect();
+        assert_eq!(together, alone.collect::<Vec<_>>(), "{name}");
     }
 }

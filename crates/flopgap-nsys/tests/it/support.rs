@@ -69,7 +69,7 @@ pub(crate) fn found(trace: &Trace, rule: Rule) -> Option<Vec<Vec<String>>> {
     cells_of(|table| trace.rule(rule, table))
 }
 
-fn cells_of(make: impl FnOnce(&mut ReportTable) -> Result<(), Error>) -> Option<Vec<Vec<String>>> {
+pub(crate) fn cells_of(make: impl FnOnce(&mut ReportTable) -> Result<(), Error>) -> Option<Vec<Vec<String>>> {
     let mut table = ReportTable::default();
     match make(&mut table) {
         Ok(()) => {}
@@ -97,8 +97,13 @@ pub(crate) fn golden(trace: &str, report: &str) -> Option<Vec<Vec<String>>> {
     } else {
         return None;
     };
+    Some(csv_of_nsys(bytes))
+}
+
+/// The cells of nsys's CSV.
+pub(crate) fn csv_of_nsys(bytes: Vec<u8>) -> Vec<Vec<String>> {
     let text = String::from_utf8(bytes).unwrap();
-    Some(text.lines().filter(|line| !line.is_empty()).map(cells).collect())
+    text.lines().filter(|line| !line.is_empty()).map(cells).collect()
 }
 
 /// Of which reports there is a golden, with `:base` and `:mangled`, and rules as `rule_NAME`.

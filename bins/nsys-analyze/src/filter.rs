@@ -1,0 +1,35 @@
+//! `--filter-time` and `--filter-nvtx`: a part of a trace instead of all of it.
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_nsys::{Filter, Trace};
+
+use crate::failure;
+
+/// Which part of a trace is looked at.
+#[derive(clap::Args)]
+pub(crate) struct FilterArguments {
+    /// Only what was going on between two times, such as `1.5s/2s` or `100ms/`; without a unit, nanoseconds.
+    #[arg(long, value_name = "START/END", allow_hyphen_values = true)]
+    filter_time: Option<Filter>,
+    /// Only what was going on during a range on its thread; the instances count from 0.
+    #[arg(long, value_name = "RANGE[@DOMAIN][/INDEX]", conflicts_with = "filter_time")]
+    filter_nvtx: Option<String>,
+}
+
+impl FilterArguments {
+    /// The trace, without what is left out.
+    ///
+    /// # Errors
+    /// When it has no such range.
+    pub(crate) fn apply(&self, trace: Trace) -> Result<Trace, Failure> {
+        let filter = match (&self.filter_nvtx, self.filter_time) {
+            (Some(range), _) => trace.filter_of_range(range).map_err(|error| {
+                let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+                failure(&error).exit(exit)
+            })?,
+            (None, Some(filter)) => filter,
+            (None, None) => return Ok(trace),
+        };
+        Ok(trace.filtered(filter))
+    }
+}

@@ -1,0 +1,116 @@
+//! CUDA graphs.
+
+use super::operation::{MORE, Placement, placed, placement};
+use crate::row::Row;
+use crate::tables::{GRAPH, GRAPH_EVENTS, GRAPH_NODES};
+use crate::trace::{Column, TableSpec, need, want};
+use crate::{Error, GlobalId, Trace};
+
+/// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies have no rows of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphRun {
+    /// When and where all of it ran.
+    pub at: Placement,
+    /// The graph.
+    pub graph: i64,
+    /// The instance of the graph that was launched.
+    pub executable: i64,
+}
+
+/// The making of a CUDA graph or of a node of one, by the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphCreation {
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it was done.
+    pub end: i64,
+    /// What it was: 77 a node, 94 an executable instance, 95 a graph, 96 a copy of a graph.
+    pub class: i64,
+    /// The thread.
+    pub thread: Option<GlobalId>,
+    /// The function's name, for [`Trace::string`].
+    pub name: i64,
+    /// What was made: a graph, an instance, or a node.
+    pub what: GraphPart,
+}
+
+/// What a [`GraphCreation`] made. Ids are those of [`GraphRun`], and of [`Kernel::graph_node`](crate::Kernel::graph_node).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphPart {
+    /// A graph, or an instance of it that can be launched.
+    Graph {
+        /// The graph; absent where only the instance is known.
+        graph: Option<i64>,
+        /// The graph that it was copied from.
+        original: Option<i64>,
+        /// The instance.
+        executable: Option<i64>,
+    },
+    /// A node.
+    Node {
+        /// The node.
+        node: i64,
+        /// The node that it was copied from.
+        original: Option<i64>,
+    },
+}
+
+const CREATION: [Column; 5] =
+    [need("start"), need("end"), want("eventClass"), want("globalTid"), need("nameId")];
+
+fn creation(row: &Row<'_>, what: GraphPart) -> Option<GraphCreation> {
+    Some(GraphCreation {
+        start: row.int(0)?,
+        end: row.int(1)?,
+        class: row.int(2).unwrap_or_default(),
+        thread: row.int(3).map(GlobalId),
+        name: row.int(4)?,
+        what,
+    })
+}
+
+impl Trace {
+    /// Calls `visit` with every launch of a whole graph, in the order of the file. nsys's own reports leave them out.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when none were recorded.
+    pub fn graph_runs(&self, mut visit: impl FnMut(GraphRun)) -> Result<(), Error> {
+        let columns = placed([need("graphId"), need("graphExecId")]);
+        self.scan(&GRAPH, &columns, |row| {
+            let (graph, executable) = (row.int(MORE)?, row.int(MORE + 1)?);
+            visit(GraphRun { at: placement(row)?, graph, executable });
+            Some(())
+        })
+    }
+
+    /// Calls `visit` with the making of every graph and node, in the order of the file.
+    ///
+    /// Exports before 2024 record nodes alone, in the table that is for graphs now.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when neither was recorded.
+    pub fn graph_creations(&self, mut visit: impl FnMut(GraphCreation)) -> Result<(), Error> {
+        let mut found = false;
+        if self.schema().has(GRAPH_EVENTS.name, "graphId") {
+            let more = [want("graphId"), want("originalGraphId"), want("graphExecId")];
+            let columns: Vec<Column> = CREATION.into_iter().chain(more).collect();
+            self.scan(&GRAPH_EVENTS, &columns, |row| {
+                let (graph, original, executable) = (row.int(5), row.int(6), row.int(7));
+                visit(creation(row, GraphPart::Graph { graph, original, executable })?);
+                Some(())
+            })?;
+            found = true;
+        }
+        let nodes: [&TableSpec; 2] = [&GRAPH_NODES, &GRAPH_EVENTS];
+        if let Some(table) = nodes.into_iter().find(|table| self.schema().has(table.name, "graphNodeId")) {
+            let columns: Vec<Column> =
+                CREATION.into_iter().chain([need("graphNodeId"), want("originalGraphNodeId")]).collect();
+            self.scan(table, &columns, |row| {
+                visit(creation(row, GraphPart::Node { node: row.int(5)?, original: row.int(6) })?);
+                Some(())
+            })?;
+            found = true;
+        }
+        if found { Ok(()) } else { self.require(&GRAPH_EVENTS).map(drop) }
+    }
+}

@@ -1,0 +1,51 @@
+//! What several reports of one trace have in common, made once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::KernelName;
+use super::memory::Operations;
+use super::nvtx::Ranges;
+use crate::{Error, Summary};
+
+/// Kernels by name, with their times.
+pub(super) type Kernels = Vec<(Arc<str>, Summary)>;
+
+/// Each part is made by the first report that needs it; a report on another thread waits for it.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) kernels: Once<Kernels>,
+    pub(super) base_kernels: Once<Kernels>,
+    pub(super) mangled_kernels: Once<Kernels>,
+    pub(super) operations: Once<Operations>,
+    pub(super) ranges: Once<Ranges>,
+}
+
+impl Shared {
+    pub(super) fn kernels(&self, names: KernelName) -> &Once<Kernels> {
+        match names {
+            KernelName::Demangled => &self.kernels,
+            KernelName::Base => &self.base_kernels,
+            KernelName::Mangled => &self.mangled_kernels,
+        }
+    }
+}
+
+/// Something that is made when it is first asked for.
+pub(super) struct Once<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Default for Once<T> {
+    fn default() -> Once<T> {
+        Once(Mutex::new(None))
+    }
+}
+
+impl<T> Once<T> {
+    /// What was made before, or what `make` gives. An error is not kept: whoever asks next gets its own.
+    pub(super) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*kept {
+            return Ok(known.clone());
+        }
+        Ok(kept.insert(Arc::new(make()?)).clone())
+    }
+}
