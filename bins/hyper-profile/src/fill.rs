@@ -24,9 +24,9 @@ const RECORDED_RUN: &str =
 /// What counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BackendArg {
-    /// CUPTI within this process: a whole grid in about a minute.
+    /// CUPTI within this process: one pass, nothing replayed.
     Cupti,
-    /// Nsight Compute over a process for each configuration: seconds each, for cross-checks.
+    /// Nsight Compute over a process for each configuration, for cross-checks.
     Ncu,
 }
 
@@ -52,10 +52,10 @@ struct SizeArguments {
     /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included.
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     n: Vec<Sizes>,
-    /// Widths.
+    /// Widths: the same way.
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     d: Vec<Sizes>,
-    /// Numbers of columns.
+    /// Numbers of columns: the same way.
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     m: Vec<Sizes>,
 }

@@ -30,6 +30,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measure a grid of networks on this machine's GPUs, then analyse it.
+    #[command(after_help = "Sizes that are not given: n 2 4 8 16 32, d 128..2048:128, m 16..256:16.")]
     New(fill::NewArguments),
     /// Measure what is missing in a run that was interrupted, or with other sizes, then analyse it.
     Resume(fill::ResumeArguments),
