@@ -90,7 +90,8 @@ fn us(ns: f64) -> Cell {
     Cell::float(ns / 1e3, 3)
 }
 
-fn parts(found: &AttentionTimes) -> Result<Table, ReportError> {
+/// Each part's time and FLOPs.
+pub(crate) fn parts(found: &AttentionTimes) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Attention, one layer (means)",
         [
@@ -120,7 +121,8 @@ fn parts(found: &AttentionTimes) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-fn ratios(found: &AttentionTimes) -> Result<Table, ReportError> {
+/// The products against softmax.
+pub(crate) fn ratios(found: &AttentionTimes) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Both products over softmax",
         [Column::text("of", "of"), Column::number("ratio", "ratio")],
@@ -136,7 +138,7 @@ fn ratios(found: &AttentionTimes) -> Result<Table, ReportError> {
 }
 
 /// What runs in each range, so that a reader sees when it is more than its name says.
-fn contents(found: &AttentionTimes) -> Result<Table, ReportError> {
+pub(crate) fn contents(found: &AttentionTimes) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "What runs in the ranges (one instance)",
         [

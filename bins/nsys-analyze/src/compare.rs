@@ -82,7 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Answer::new(&found, tables, sentences)?.print(arguments.format)
 }
 
-fn shares(found: &Comparison) -> Result<Table, ReportError> {
+/// Each kind of work in both traces.
+pub(crate) fn shares(found: &Comparison) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "GPU time by kind of work",
         [
@@ -111,7 +112,8 @@ fn shares(found: &Comparison) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-fn busy(found: &Comparison) -> Result<Table, ReportError> {
+/// How long the GPU worked and rested in both traces.
+pub(crate) fn busy(found: &Comparison) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "GPU busy and idle",
         [

@@ -104,6 +104,11 @@ fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Resul
         }
         None => "Kernels".to_owned(),
     };
+    titled(&title, shown)
+}
+
+/// Kernels with their times.
+pub(crate) fn titled(title: &str, shown: &[KernelTimes]) -> Result<Table, ReportError> {
     let mut table = Table::new(
         title,
         [

@@ -3,6 +3,8 @@
 mod answer;
 mod attention;
 mod attribution;
+mod batch;
+mod capture;
 mod compare;
 mod diff;
 mod export;
@@ -13,6 +15,7 @@ mod passes;
 mod rules;
 mod scope;
 mod stats;
+mod summary;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +51,12 @@ enum Command {
     Attention(attention::Arguments),
     /// What got slower and what faster between two traces; for CI with --fail-if-slower.
     Diff(diff::Arguments),
+    /// Everything that traces answer, on one page: passes, kernels, shares, attention, memory, idle times.
+    Summary(summary::Arguments),
+    /// A summary page and CSV reports of every trace below a folder, with an index.
+    Batch(batch::Arguments),
+    /// Record a program with nsys, export the trace and summarise it.
+    Capture(capture::Arguments),
     /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
     Export(export::Arguments),
 }
@@ -62,6 +71,9 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
+        Command::Summary(arguments) => summary::run(&arguments),
+        Command::Batch(arguments) => batch::run(&arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
     })
 }

@@ -177,7 +177,7 @@ impl<'a> Output<'a> {
     /// Prints or writes a whole report.
     fn finished(&mut self, trace: &Trace, name: &str, report: &ReportTable) -> Result<(), Failure> {
         let error = |error: ReportError| Failure::from_error(&error);
-        let table = self.table(name, report).map_err(error)?;
+        let table = table(name, report, self.units).map_err(error)?;
         let format = self.arguments.format;
         if let Some(folder) = &self.arguments.output {
             let (extension, text) = match format {
@@ -229,24 +229,25 @@ impl<'a> Output<'a> {
         }
         Ok(())
     }
+}
 
-    fn table(&self, name: &str, report: &ReportTable) -> Result<Table, ReportError> {
-        let headings = report.columns.iter().enumerate().map(|(at, column)| {
-            let heading = column.heading(self.units);
-            let words = report.rows.iter().any(|row| matches!(row[at], Value::Text(_)));
-            if words {
-                Heading::text(heading.clone(), heading)
-            } else {
-                Heading::number(heading.clone(), heading)
-            }
-        });
-        let mut table = Table::new(name, headings)?;
-        for row in &report.rows {
-            let cells = report.columns.iter().zip(row);
-            table.push(cells.map(|(column, value)| cell(self.units, column.unit, value)))?;
+/// A report as a table.
+pub(crate) fn table(title: &str, report: &ReportTable, units: Units) -> Result<Table, ReportError> {
+    let headings = report.columns.iter().enumerate().map(|(at, column)| {
+        let heading = column.heading(units);
+        let words = report.rows.iter().any(|row| matches!(row[at], Value::Text(_)));
+        if words {
+            Heading::text(heading.clone(), heading)
+        } else {
+            Heading::number(heading.clone(), heading)
         }
-        Ok(table)
+    });
+    let mut table = Table::new(title, headings)?;
+    for row in &report.rows {
+        let cells = report.columns.iter().zip(row);
+        table.push(cells.map(|(column, value)| cell(units, column.unit, value)))?;
     }
+    Ok(table)
 }
 
 /// Either a failure, or nothing when the report was skipped.
@@ -295,7 +296,7 @@ impl<W: Write> Write for Prefixed<'_, W> {
     }
 }
 
-fn csv(report: &ReportTable, units: Units) -> Result<String, Failure> {
+pub(crate) fn csv(report: &ReportTable, units: Units) -> Result<String, Failure> {
     let mut csv = CsvSink::new(Vec::new(), units);
     csv.columns(report.columns)?;
     for row in &report.rows {

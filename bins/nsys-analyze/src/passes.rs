@@ -19,13 +19,8 @@ pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The times that were measured outside, such as with Python's timeit: `14.02,13.93` (ms), or a file with a number a line, a CSV
-    /// table, JSON, or what timeit printed. Once for all traces, or once for each, in their order.
-    #[arg(long, value_name = "MS,…|FILE")]
-    timeit: Vec<String>,
-    /// The column or field of the file that holds the times.
-    #[arg(long, value_name = "NAME", requires = "timeit")]
-    timeit_column: Option<String>,
+    #[command(flatten)]
+    measured: Measured,
     /// Ranges by name, such as `forward` or `step_*`, instead of those that are steps or passes by their names.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     range: Vec<String>,
@@ -36,6 +31,34 @@ pub(crate) struct Arguments {
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
+}
+
+/// What was measured outside of the profiler.
+#[derive(clap::Args)]
+pub(crate) struct Measured {
+    /// The times that were measured outside, such as with Python's timeit: `14.02,13.93` (ms), or a file with a number a line, a CSV
+    /// table, JSON, or what timeit printed. Once for all traces, or once for each, in their order.
+    #[arg(long, value_name = "MS,…|FILE")]
+    timeit: Vec<String>,
+    /// The column or field of the file that holds the times.
+    #[arg(long, value_name = "NAME", requires = "timeit")]
+    timeit_column: Option<String>,
+}
+
+impl Measured {
+    /// The times of each of so many traces, in nanoseconds; nothing when none were given.
+    pub(crate) fn times(&self, traces: usize) -> Result<Vec<Vec<i64>>, Failure> {
+        let given = self.timeit.len();
+        if given > 1 && given != traces {
+            let message = format!("--timeit is given {given} times for {traces} traces");
+            return Err(Failure::new(message).hint("give it once, or once for each trace").exit(Exit::Usage));
+        }
+        let read = |timeit: &String| times(timeit, self.timeit_column.as_deref());
+        match self.timeit.as_slice() {
+            [one] => Ok(vec![read(one)?; traces]),
+            several => several.iter().map(read).collect(),
+        }
+    }
 }
 
 /// The passes of one of the traces.
@@ -52,22 +75,17 @@ struct Data {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (given, traces) = (arguments.timeit.len(), arguments.traces.len());
-    if given > 1 && given != traces {
-        let message = format!("--timeit is given {given} times for {traces} traces");
-        return Err(Failure::new(message).hint("give it once, or once for each trace").exit(Exit::Usage));
-    }
+    let traces = arguments.traces.len();
+    let measured = arguments.measured.times(traces)?;
     let mut data = Data { traces: Vec::new() };
     let (mut tables, mut sentences) = (Vec::new(), Vec::new());
     for (at, path) in arguments.traces.iter().enumerate() {
-        let timeit = arguments.timeit.get(if given > 1 { at } else { 0 });
-        let measured = timeit.map(|timeit| times(timeit, arguments.timeit_column.as_deref())).transpose()?;
         let trace = open(path)?;
         let options = Options {
             ranges: arguments.range.clone(),
             warm_up: arguments.warm_up.warm_up(),
             attribution: arguments.attribution.attribution(),
-            measured: measured.unwrap_or_default(),
+            measured: measured.get(at).cloned().unwrap_or_default(),
         };
         let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;
         warn_all(&trace);
@@ -104,7 +122,8 @@ fn times(timeit: &str, column: Option<&str>) -> Result<Vec<i64>, Failure> {
     })
 }
 
-fn tables_of(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
+/// The tables of one trace.
+pub(crate) fn tables_of(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
     let mut tables = vec![durations(trace, passes)?];
     if passes.passes.iter().any(|pass| pass.gpu.is_some()) {
         tables.push(explanation(trace, passes)?);

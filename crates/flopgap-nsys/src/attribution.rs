@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{Kind, Work};
 use crate::nesting::{Nesting, Owners};
+use crate::ranges::RangeTable;
 use crate::report::Groups;
 use crate::tables::{KERNEL, RUNTIME};
 use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};
@@ -250,16 +251,16 @@ impl Trace {
     /// What was launched within the ranges of a name.
     fn within(&self, range: &str, by: AttributeBy) -> Result<Within, Error> {
         self.require(&RUNTIME)?;
-        let nvtx = self.nvtx_ranges()?;
+        let RangeTable { owners, names, texts, .. } = self.range_table(false)?;
         let in_default_domain = format!(":{range}");
         let named = |candidate: usize| {
-            let text = nvtx.names.text(nvtx.ranges[candidate].name).as_ref();
+            let text = texts.text(names[candidate]).as_ref();
             text == range || text == in_default_domain
         };
-        if !(0..nvtx.ranges.len()).any(|at| !nvtx.ranges[at].crosses_threads && named(at)) {
+        if !owners.threads().flatten().any(|owner| named(*owner as usize)) {
             return Err(Error::NoRange { path: self.path().to_owned(), range: range.to_owned() });
         }
-        let nesting = Nesting::of(self, &Owners::of(&nvtx), by)?;
+        let nesting = Nesting::of(self, &owners, by)?;
         let nodes = nesting.within(named);
         Ok(Within { nesting, nodes })
     }

@@ -1,5 +1,7 @@
 //! From a process and a correlation id to a number.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use crate::GlobalId;
@@ -20,62 +22,65 @@ pub(crate) struct Correlations {
 
 #[derive(Debug)]
 enum Slots {
-    Dense { base: i64, numbers: Vec<u32> },
+    /// The numbers of the ids from `base` on, of which `ids` were given.
+    Dense {
+        base: i64,
+        numbers: Vec<u32>,
+        ids: usize,
+    },
     Scattered(FxHashMap<i64, u32>),
 }
 
-/// Which ids a process uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    least: i64,
-    most: i64,
-    ids: u64,
-}
-
-impl Extent {
-    pub(crate) const EMPTY: Extent = Extent { least: i64::MAX, most: i64::MIN, ids: 0 };
-
-    pub(crate) fn add(&mut self, id: i64) {
-        self.least = self.least.min(id);
-        self.most = self.most.max(id);
-        self.ids += 1;
+/// The place of an id in a vector of numbers, which is made longer for it; nothing when it would then be mostly empty.
+fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<usize> {
+    let most = ids.saturating_mul(16).saturating_add(1 << 16);
+    if id < *base {
+        let more = usize::try_from(base.checked_sub(id)?).ok().filter(|more| more + numbers.len() <= most)?;
+        // Ids that come from the last to the first should not move all numbers each time.
+        let below = usize::try_from(id.saturating_sub(i64::MIN)).unwrap_or(0);
+        let spare = (numbers.len() / 2).min(most - more - numbers.len()).min(below);
+        numbers.splice(0..0, std::iter::repeat_n(NONE, more + spare));
+        *base = id - i64::try_from(spare).ok()?;
+        return Some(spare);
     }
-
-    fn slots(self) -> Slots {
-        let width = i128::from(self.most) - i128::from(self.least) + 1;
-        match usize::try_from(width) {
-            Ok(width) if width as u64 <= self.ids.saturating_mul(4).saturating_add(1024) => {
-                Slots::Dense { base: self.least, numbers: vec![NONE; width] }
-            }
-            _ => Slots::Scattered(FxHashMap::default()),
-        }
+    let at = usize::try_from(id.checked_sub(*base)?).ok().filter(|at| *at < most)?;
+    if at >= numbers.len() {
+        numbers.resize(at + 1, NONE);
     }
+    Some(at)
 }
 
 impl Correlations {
-    /// Room for the ids of some processes.
-    pub(crate) fn new(processes: impl IntoIterator<Item = (GlobalId, Extent)>) -> Correlations {
-        let slots = processes.into_iter().map(|(process, extent)| (process, extent.slots()));
-        Correlations { processes: slots.collect() }
-    }
-
-    /// Gives an id of a known process a number, unless it has one.
-    pub(crate) fn insert(&mut self, process: GlobalId, id: i64, number: u32) {
-        let Some((_, slots)) = self.processes.iter_mut().find(|(known, _)| *known == process) else {
-            return;
-        };
-        match slots {
-            Slots::Dense { base, numbers } => {
-                let at = id.checked_sub(*base).and_then(|at| usize::try_from(at).ok());
-                if let Some(slot) = at.and_then(|at| numbers.get_mut(at))
-                    && *slot == NONE
-                {
+    /// Gives an id a number, unless it has one, which is then returned.
+    pub(crate) fn insert(&mut self, process: GlobalId, id: i64, number: u32) -> Option<u32> {
+        let at = self.place_of(Some(process)).unwrap_or_else(|| {
+            self.processes.push((process, Slots::Dense { base: id, numbers: Vec::new(), ids: 0 }));
+            self.processes.len() - 1
+        });
+        let slots = &mut self.processes[at].1;
+        if let Slots::Dense { base, numbers, ids } = slots {
+            *ids += 1;
+            if let Some(at) = reach(base, numbers, *ids, id) {
+                let slot = &mut numbers[at];
+                let known = (*slot != NONE).then_some(*slot & !TAKEN);
+                if known.is_none() {
                     *slot = number;
                 }
+                return known;
             }
-            Slots::Scattered(numbers) => {
-                numbers.entry(id).or_insert(number);
-            }
+            let known = (0..).zip(numbers.iter()).filter(|(_, number)| **number != NONE);
+            let scattered = known.map(|(at, number)| (*base + at, *number)).collect();
+            *slots = Slots::Scattered(scattered);
+        }
+        match slots {
+            Slots::Scattered(numbers) => match numbers.entry(id) {
+                Entry::Occupied(known) => Some(*known.get() & !TAKEN),
+                Entry::Vacant(slot) => {
+                    slot.insert(number);
+                    None
+                }
+            },
+            Slots::Dense { .. } => None,
         }
     }
 
@@ -83,7 +88,9 @@ impl Correlations {
     pub(crate) fn get(&self, process: Option<GlobalId>, id: i64) -> Option<u32> {
         let at = self.place_of(process)?;
         let number = match &self.processes[at].1 {
-            Slots::Dense { base, numbers } => *numbers.get(usize::try_from(id.checked_sub(*base)?).ok()?)?,
+            Slots::Dense { base, numbers, .. } => {
+                *numbers.get(usize::try_from(id.checked_sub(*base)?).ok()?)?
+            }
             Slots::Scattered(numbers) => *numbers.get(&id)?,
         };
         (number != NONE).then_some(number & !TAKEN)
@@ -93,7 +100,7 @@ impl Correlations {
     pub(crate) fn take(&mut self, process: Option<GlobalId>, id: i64) -> Option<(u32, bool)> {
         let at = self.place_of(process)?;
         let number = match &mut self.processes[at].1 {
-            Slots::Dense { base, numbers } => {
+            Slots::Dense { base, numbers, .. } => {
                 numbers.get_mut(usize::try_from(id.checked_sub(*base)?).ok()?)?
             }
             Slots::Scattered(numbers) => numbers.get_mut(&id)?,
@@ -124,18 +131,15 @@ mod tests {
         /// Whatever the ids, the first number given to one is found again, and nothing else is found.
         #[test]
         fn is_a_map_that_keeps_the_first(
-            ids in proptest::collection::vec((0_i64..3, prop_oneof![0_i64..50, any::<i64>()], 0_u32..1000), 0..40),
+            ids in proptest::collection::vec((0_i64..3, prop_oneof![0_i64..50, -9000_i64..9000, any::<i64>()], 0_u32..1000), 0..40),
             absent in proptest::collection::vec((0_i64..4, prop_oneof![0_i64..60, any::<i64>()]), 0..20),
         ) {
-            let mut extents: FxHashMap<GlobalId, Extent> = FxHashMap::default();
             let mut expected: FxHashMap<(GlobalId, i64), u32> = FxHashMap::default();
+            let mut found = Correlations::default();
             for &(process, id, number) in &ids {
-                extents.entry(GlobalId(process)).or_insert(Extent::EMPTY).add(id);
+                let known = expected.get(&(GlobalId(process), id)).copied();
+                prop_assert_eq!(found.insert(GlobalId(process), id, number), known);
                 expected.entry((GlobalId(process), id)).or_insert(number);
-            }
-            let mut found = Correlations::new(extents);
-            for &(process, id, number) in &ids {
-                found.insert(GlobalId(process), id, number);
             }
             let mut taken = rustc_hash::FxHashSet::default();
             for (process, id) in ids.iter().map(|(process, id, _)| (*process, *id)).chain(absent) {

@@ -1,6 +1,7 @@
 //! Which range lies in which.
 
 use crate::GlobalId;
+use crate::nesting::{Owners, Stretch};
 
 /// A stretch of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,47 +28,77 @@ pub(crate) fn sweep_order(spans: &[Span]) -> Vec<usize> {
 /// The tree of spans: each lies in the tightest span of its thread that contains it.
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
-    parents: Vec<Option<usize>>,
-    levels: Vec<usize>,
+    /// The parent of each, or `NONE`.
+    parents: Vec<u32>,
+    levels: Vec<u32>,
 }
+
+const NONE: u32 = u32::MAX;
 
 impl Hierarchy {
     /// The tree of `spans`; ends are inclusive.
     pub(crate) fn of(spans: &[Span]) -> Hierarchy {
-        let mut parents = vec![None; spans.len()];
-        let mut levels = vec![0; spans.len()];
+        let mut tree = Hierarchy::flat(spans.len());
+        let stretch = |at: usize| Stretch { start: spans[at].start, end: spans[at].end };
+        let order = sweep_order(spans);
+        for thread in order.chunk_by(|one, other| spans[*one].thread == spans[*other].thread) {
+            tree.grow(thread.iter().copied(), stretch);
+        }
+        tree
+    }
+
+    /// The tree of the ranges that can own work.
+    pub(crate) fn of_owners(owners: &Owners) -> Hierarchy {
+        let stretches = owners.stretches();
+        let mut tree = Hierarchy::flat(stretches.len());
+        for thread in owners.threads() {
+            tree.grow(thread.iter().map(|range| *range as usize), |range| stretches[range]);
+        }
+        tree
+    }
+
+    fn flat(len: usize) -> Hierarchy {
+        Hierarchy { parents: vec![NONE; len], levels: vec![0; len] }
+    }
+
+    /// Finds the parents of the spans of one thread, which come in the order of a sweep.
+    fn grow(&mut self, thread: impl Iterator<Item = usize>, stretch: impl Fn(usize) -> Stretch) {
         let mut open: Vec<usize> = Vec::new();
-        for at in sweep_order(spans) {
-            let span = spans[at];
-            open.retain(|&other| spans[other].thread == span.thread && spans[other].end >= span.start);
-            let containing = open.iter().copied().filter(|&other| spans[other].end >= span.end);
+        for at in thread {
+            let span = stretch(at);
+            open.retain(|&other| stretch(other).end >= span.start);
+            let containing = open.iter().copied().filter(|&other| stretch(other).end >= span.end);
             // `min_by_key` takes the first of equals; among equal spans the last opened is the tightest.
-            let parent = containing.rev().min_by_key(|&other| spans[other].end - spans[other].start);
-            parents[at] = parent;
-            levels[at] = parent.map_or(0, |parent| levels[parent] + 1);
+            let parent = containing.rev().min_by_key(|&other| {
+                let other = stretch(other);
+                i128::from(other.end) - i128::from(other.start)
+            });
+            if let Some(parent) = parent {
+                self.parents[at] = u32::try_from(parent).unwrap_or(NONE);
+                self.levels[at] = self.levels[parent] + 1;
+            }
             if span.end >= span.start {
                 open.push(at);
             }
         }
-        Hierarchy { parents, levels }
     }
 
     /// The span in which this one lies.
     pub(crate) fn parent(&self, at: usize) -> Option<usize> {
-        self.parents[at]
+        (self.parents[at] != NONE).then_some(self.parents[at] as usize)
     }
 
     /// In how many spans it lies.
     pub(crate) fn level(&self, at: usize) -> usize {
-        self.levels[at]
+        self.levels[at] as usize
     }
 
     /// For each span the sum of `value` over its children.
     pub(crate) fn sum_over_children(&self, value: impl Fn(usize) -> i64) -> Vec<i64> {
         let mut sums = vec![0_i64; self.parents.len()];
-        for (at, parent) in self.parents.iter().enumerate() {
-            if let Some(parent) = parent {
-                sums[*parent] = sums[*parent].saturating_add(value(at));
+        for at in 0..self.parents.len() {
+            if let Some(parent) = self.parent(at) {
+                sums[parent] = sums[parent].saturating_add(value(at));
             }
         }
         sums
@@ -75,11 +106,16 @@ impl Hierarchy {
 
     /// The ids from the outermost span to this one, as nsys writes them: `:1:2:3`.
     pub(crate) fn path(&self, spans: &[Span], at: usize) -> String {
-        let mut ids = Vec::with_capacity(self.levels[at] + 1);
+        self.path_by(|at| spans[at].id, at)
+    }
+
+    /// [`Hierarchy::path`] with ids of the caller's.
+    pub(crate) fn path_by(&self, id: impl Fn(usize) -> i64, at: usize) -> String {
+        let mut ids = Vec::with_capacity(self.level(at) + 1);
         let mut next = Some(at);
         while let Some(at) = next {
-            ids.push(spans[at].id);
-            next = self.parents[at];
+            ids.push(id(at));
+            next = self.parent(at);
         }
         ids.iter().rev().fold(String::new(), |path, id| path + ":" + &id.to_string())
     }

@@ -8,6 +8,21 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u32);
 
+impl Name {
+    /// The name at a place.
+    ///
+    /// # Panics
+    /// From 2³² on, which no trace of less than 64 GB holds.
+    pub(crate) fn at(place: usize) -> Name {
+        Name(u32::try_from(place).expect("fewer than 2^32 distinct strings"))
+    }
+
+    /// Its place among the names of its collection, in the order in which they were kept.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The distinct strings of a trace that were asked for, so that rows compare and group by number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -24,7 +39,7 @@ impl Names {
         if let Some(&name) = self.by_text.get(text) {
             return name;
         }
-        let name = Name(u32::try_from(self.texts.len()).expect("fewer than 2^32 distinct strings"));
+        let name = Name::at(self.texts.len());
         let text: Arc<str> = text.into();
         self.texts.push(text.clone());
         self.by_text.insert(text, name);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use crate::correlation::{Correlations, Extent};
+use crate::correlation::Correlations;
 use crate::tables::RUNTIME;
 use crate::trace::{need, want};
 use crate::{AttributeBy, Error, GlobalId, NvtxRanges, Trace};
@@ -31,25 +31,39 @@ pub(crate) struct Owners {
     threads: FxHashMap<GlobalId, Vec<u32>>,
 }
 
+/// The ranges of each thread, while they are collected.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(FxHashMap<GlobalId, Vec<u32>>);
+
+impl Threads {
+    /// Adds a range by its place.
+    ///
+    /// # Panics
+    /// With 2³² ranges, which no trace of less than 150 GB holds.
+    pub(crate) fn add(&mut self, thread: GlobalId, range: usize) {
+        let range = u32::try_from(range).expect("fewer than 2^32 ranges");
+        self.0.entry(thread).or_default().push(range);
+    }
+}
+
 impl Owners {
     /// The owners among `nvtx.ranges`; a range is named by its place there.
     pub(crate) fn of(nvtx: &NvtxRanges) -> Owners {
+        let mut threads = Threads::default();
+        for (at, range) in nvtx.ranges.iter().enumerate() {
+            if !range.crosses_threads {
+                threads.add(range.thread, at);
+            }
+        }
         let stretch = |range: &crate::NvtxRange| Stretch {
             start: range.start,
             end: range.end.unwrap_or(nvtx.last_range),
         };
-        let threads = nvtx.ranges.iter().map(|range| (!range.crosses_threads).then_some(range.thread));
         Owners::new(nvtx.ranges.iter().map(stretch).collect(), threads)
     }
 
-    /// Ranges and the threads that each is of; none for those that own nothing.
-    pub(crate) fn new(stretches: Vec<Stretch>, of: impl IntoIterator<Item = Option<GlobalId>>) -> Owners {
-        let mut threads: FxHashMap<GlobalId, Vec<u32>> = FxHashMap::default();
-        for (range, thread) in (0..).zip(of) {
-            if let Some(thread) = thread {
-                threads.entry(thread).or_default().push(range);
-            }
-        }
+    /// Ranges, and which of them are of which thread.
+    pub(crate) fn new(stretches: Vec<Stretch>, Threads(mut threads): Threads) -> Owners {
         for ranges in threads.values_mut() {
             // Of two equal ranges the one recorded first is the outer one.
             let key = |range: &u32| {
@@ -61,6 +75,16 @@ impl Owners {
             }
         }
         Owners { stretches, threads }
+    }
+
+    /// All ranges, also those that own nothing.
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// The ranges of each thread, in the order of a sweep.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &[u32]> {
+        self.threads.values().map(Vec::as_slice)
     }
 
     /// The ranges of one thread.
@@ -86,14 +110,14 @@ impl Owners {
 pub(crate) struct Nesting {
     calls: Correlations,
     nodes: Vec<Node>,
+    threads: Vec<GlobalId>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
+    /// For calls outside all ranges the place of their thread in `Nesting::threads`.
     parent: u32,
     range: u32,
-    /// The thread that called.
-    thread: GlobalId,
 }
 
 /// A call, until it is placed.
@@ -133,14 +157,7 @@ impl Nesting {
 
     fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
         threads.sort_unstable_by_key(|(thread, _)| *thread);
-        let mut extents: FxHashMap<GlobalId, Extent> = FxHashMap::default();
-        for (thread, calls) in &threads {
-            let extent = extents.entry(thread.process()).or_insert(Extent::EMPTY);
-            for call in calls.calls.iter().chain(&calls.backtraces) {
-                extent.add(call.correlation);
-            }
-        }
-        let mut nesting = Nesting { calls: Correlations::new(extents), nodes: Vec::new() };
+        let mut nesting = Nesting::default();
         let mut backtraces = Vec::new();
         for (thread, calls) in threads {
             nesting.place_thread(thread, calls.calls, owners, by);
@@ -160,7 +177,7 @@ impl Nesting {
             calls.sort_by_key(|call| call.stretch.start);
         }
         let process = thread.process();
-        let root = self.push(Node { parent: NONE, range: NONE, thread });
+        let root = self.root(thread);
         let main = match by {
             AttributeBy::Thread => None,
             AttributeBy::Process => owners.main_thread(process).filter(|main| *main != thread),
@@ -184,6 +201,14 @@ impl Nesting {
         }
     }
 
+    /// A node for the calls of a thread that are outside all ranges.
+    fn root(&mut self, thread: GlobalId) -> u32 {
+        // At most two for each thread that calls.
+        let at = u32::try_from(self.threads.len()).unwrap_or(NONE);
+        self.threads.push(thread);
+        self.push(Node { parent: at, range: NONE })
+    }
+
     /// Adds a node.
     ///
     /// # Panics
@@ -196,8 +221,7 @@ impl Nesting {
 
     /// A node for `range` within those of `parent`.
     fn child(&mut self, parent: u32, range: u32) -> u32 {
-        let thread = self.nodes[parent as usize].thread;
-        self.push(Node { parent, range, thread })
+        self.push(Node { parent, range })
     }
 
     /// The node of the call that started a piece of GPU work; nothing when the call was not recorded.
@@ -221,12 +245,16 @@ impl Nesting {
 
     /// The thread that made the calls of a node.
     pub(crate) fn thread(&self, node: usize) -> GlobalId {
-        self.nodes[node].thread
+        let mut at = node;
+        while let Some((_, parent)) = self.range_and_parent(at) {
+            at = parent;
+        }
+        self.threads[self.nodes[at].parent as usize]
     }
 
     /// The innermost range around the calls of a node, and the node of all others; nothing for calls outside all ranges.
     pub(crate) fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
-        let Node { parent, range, .. } = self.nodes[node];
+        let Node { parent, range } = self.nodes[node];
         (range != NONE).then_some((range as usize, parent as usize))
     }
 
@@ -403,10 +431,11 @@ mod tests {
     }
 
     fn place(ranges: &Raw, calls: &Raw, by: AttributeBy) -> (Nesting, Owners) {
-        let owners = Owners::new(
-            ranges.iter().map(|raw| stretch(*raw)).collect(),
-            ranges.iter().map(|raw| Some(thread(*raw))),
-        );
+        let mut by_thread = Threads::default();
+        for (at, raw) in ranges.iter().enumerate() {
+            by_thread.add(thread(*raw), at);
+        }
+        let owners = Owners::new(ranges.iter().map(|raw| stretch(*raw)).collect(), by_thread);
         let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
         for (correlation, &raw) in (0..).zip(calls) {
             threads.entry(thread(raw)).or_default().calls.push(Call { stretch: stretch(raw), correlation });
@@ -461,6 +490,27 @@ mod tests {
                 }
             });
             prop_assert_eq!(found(&nesting, &calls), expected.collect::<Vec<_>>());
+        }
+    }
+
+    proptest! {
+        /// The nodes within a node follow it without a gap, and a range has a second node within one thread only where ranges overlap.
+        #[test]
+        fn nodes_are_in_the_order_of_a_tree(ranges in raw(30, 20), calls in raw(30, 6)) {
+            let (nesting, _) = place(&ranges, &calls, AttributeBy::Thread);
+            let mut path: Vec<usize> = Vec::new();
+            for node in 0..nesting.len() {
+                match nesting.range_and_parent(node) {
+                    Some((_, parent)) => {
+                        while path.last().is_some_and(|last| *last != parent) {
+                            path.pop();
+                        }
+                        prop_assert!(!path.is_empty(), "node {} is not right within {}", node, parent);
+                    }
+                    None => path.clear(),
+                }
+                path.push(node);
+            }
         }
     }
 

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nesting::{Owners, Stretch, Threads};
 use crate::tables::NVTX;
 use crate::trace::{Tally, need, want};
-use crate::{Error, GlobalId, Name, Names, Trace};
+use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +60,19 @@ pub struct NvtxRanges {
     pub last_push_pop: i64,
 }
 
+/// The ranges that can own GPU work and what reports need of them, in half the memory of [`NvtxRanges`].
+#[derive(Debug)]
+pub(crate) struct RangeTable {
+    /// All ranges by their place in the file.
+    pub(crate) owners: Owners,
+    /// The name of each range.
+    pub(crate) names: Vec<Name>,
+    /// How each was marked.
+    pub(crate) styles: Vec<RangeStyle>,
+    /// The texts of the names.
+    pub(crate) texts: Names,
+}
+
 /// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
 #[derive(Debug)]
 pub(crate) struct NvtxNames {
@@ -108,6 +122,40 @@ impl Trace {
         }
         let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places; on request under folded names.
+    pub(crate) fn range_table(&self, fold_names: bool) -> Result<RangeTable, Error> {
+        let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
+        let mut open = Vec::new();
+        let mut threads = Threads::default();
+        // Few names stand for many ranges: what each is called is found out once for each.
+        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
+        let mut read = self.nvtx_rows(|range, domain| {
+            if range.end.is_none() {
+                open.push(stretches.len());
+            }
+            if !range.crosses_threads {
+                threads.add(range.thread, stretches.len());
+            }
+            stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
+            let next = Name::at(provisional.len());
+            names.push(*provisional.entry((range.thread.process(), domain, range.name)).or_insert(next));
+            styles.push(range.style);
+        })?;
+        for range in open {
+            stretches[range].end = read.last_range;
+        }
+        let mut full = vec![Name::at(0); provisional.len()];
+        for ((process, domain, text), name) in provisional {
+            let whole = read.full(process, domain, text);
+            let folded = fold_names.then(|| fold_name(read.names.text(whole)).into_owned());
+            full[name.index()] = folded.map_or(whole, |folded| read.names.intern(&folded));
+        }
+        for name in &mut names {
+            *name = full[name.index()];
+        }
+        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, texts: read.names })
     }
 
     /// Calls `visit` with every NVTX range, named by its text alone, and its domain, in the order of the file.

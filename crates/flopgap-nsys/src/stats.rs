@@ -157,6 +157,17 @@ impl Values {
         }
     }
 
+    /// Adds the values of another collection, which keeps them.
+    pub(crate) fn extend_from(&mut self, other: &Values) {
+        self.small.extend_from_slice(&other.small);
+        self.rest.extend_from_slice(&other.rest);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        (self.small.len() + self.rest.len()) as u64
+    }
+
     /// Their statistics; nothing for no values.
     pub(crate) fn summary(mut self) -> Option<Summary> {
         if self.rest.is_empty() {

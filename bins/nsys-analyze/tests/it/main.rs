@@ -1,6 +1,9 @@
 //! The built `nsys-analyze` on recorded traces.
 
 mod answers;
+mod batch;
+mod capture;
+mod summary;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Kernels with the calls that launched them: call, wait, run.
+//! `cuda_kern_exec_trace`: every kernel with the call that launched it: call, wait, run.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -7,41 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::KernelName;
 use super::names::{api, shape};
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Column, Sink, Unit};
 use crate::launches::Launches;
 use crate::tables::KERNEL;
 use crate::trace::{need, want};
-use crate::{Error, GlobalId, Summary, Trace};
+use crate::{Error, GlobalId, Trace};
 
-static SUM: [Column; 27] = [
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("DevId", Unit::Plain),
-    Column::new("Count", Unit::Plain),
-    Column::new("QCount", Unit::Plain),
-    Column::new("TAvg", Unit::Time),
-    Column::new("TMed", Unit::Time),
-    Column::new("TMin", Unit::Time),
-    Column::new("TMax", Unit::Time),
-    Column::new("TStdDev", Unit::Time),
-    Column::new("AAvg", Unit::Time),
-    Column::new("AMed", Unit::Time),
-    Column::new("AMin", Unit::Time),
-    Column::new("AMax", Unit::Time),
-    Column::new("AStdDev", Unit::Time),
-    Column::new("QAvg", Unit::Time),
-    Column::new("QMed", Unit::Time),
-    Column::new("QMin", Unit::Time),
-    Column::new("QMax", Unit::Time),
-    Column::new("QStdDev", Unit::Time),
-    Column::new("KAvg", Unit::Time),
-    Column::new("KMed", Unit::Time),
-    Column::new("KMin", Unit::Time),
-    Column::new("KMax", Unit::Time),
-    Column::new("KStdDev", Unit::Time),
-    Column::new("API Name", Unit::Plain),
-    Column::new("Kernel Name", Unit::Plain),
-];
 static TRACE: [Column; 14] = [
     Column::new("API Start", Unit::Time),
     Column::new("API Dur", Unit::Time),
@@ -170,69 +141,6 @@ pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Re
                 shape(execution.block).into(),
                 kernels[&execution.kernel].clone().into(),
             ])?;
-        }
-        Ok(())
-    })
-}
-
-/// What a row of the summary is about: thread, device, call, kernel.
-type Group<'a> = (GlobalId, i64, &'a Arc<str>, &'a Arc<str>);
-
-/// The times of all executions of one group.
-#[derive(Default)]
-struct Times {
-    total: Vec<i64>,
-    call: Vec<i64>,
-    queued: Vec<i64>,
-    kernel: Vec<i64>,
-}
-
-/// `cuda_kern_exec_sum`.
-pub(super) fn sum(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let executions = executions(trace, names)?;
-    let (calls, kernels) = texts(trace, &executions)?;
-    let mut groups: FxHashMap<Group<'_>, Times> = FxHashMap::default();
-    for execution in &executions {
-        let key = (execution.thread, execution.device, &calls[&execution.call], &kernels[&execution.kernel]);
-        let times = groups.entry(key).or_default();
-        times.total.push(execution.total());
-        times.call.push(execution.call_duration());
-        times.queued.extend(execution.queued());
-        times.kernel.push(execution.duration());
-    }
-    let rows = groups.into_iter().filter_map(|(key, mut times)| {
-        let total = Summary::of(&mut times.total)?;
-        let queued = Summary::of(&mut times.queued);
-        Some((key, [Some(total), Summary::of(&mut times.call), queued, Summary::of(&mut times.kernel)]))
-    });
-    let mut rows: Vec<_> = rows.collect();
-    let mean = |summaries: &[Option<Summary>; 4]| summaries[0].map_or(0.0, |total| total.mean);
-    rows.sort_by(|(key, one), (other_key, other)| {
-        mean(other).total_cmp(&mean(one)).then_with(|| key.cmp(other_key))
-    });
-    trace.writing(|| {
-        sink.columns(&SUM)?;
-        for ((thread, device, call, kernel), summaries) in rows {
-            let count = |summary: Option<Summary>| summary.map_or(0, |summary| summary.count);
-            let mut row: Vec<Value> = vec![
-                thread.pid().into(),
-                thread.tid().into(),
-                device.into(),
-                count(summaries[0]).into(),
-                count(summaries[2]).into(),
-            ];
-            for summary in summaries {
-                row.extend([
-                    summary.map_or(Value::Absent, |summary| Value::Real(summary.mean)),
-                    summary.map_or(Value::Absent, |summary| Value::Real(summary.median)),
-                    summary.map(|summary| summary.min).into(),
-                    summary.map(|summary| summary.max).into(),
-                    // nsys prints a deviation of 0 even where no kernel waited.
-                    Value::Real(summary.map_or(0.0, |summary| summary.stddev)),
-                ]);
-            }
-            row.extend([call.clone().into(), kernel.clone().into()]);
-            sink.row(&row)?;
         }
         Ok(())
     })

@@ -2,11 +2,13 @@
 
 mod api;
 mod exec;
+mod exec_sum;
 mod gpu_trace;
 mod group;
 mod memory;
 mod names;
 mod nvtx;
+mod nvtx_kernels;
 mod options;
 mod projection;
 mod several;
@@ -257,11 +259,11 @@ impl Trace {
             ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
             ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
-            ReportKind::CudaKernExecSum => exec::sum(self, names, sink),
+            ReportKind::CudaKernExecSum => exec_sum::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
             ReportKind::NvtxGpuProjSum => projection::sum(self, options, sink),
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
-            ReportKind::NvtxKernSum => projection::kernels(self, names, options, sink),
+            ReportKind::NvtxKernSum => nvtx_kernels::kernels(self, names, options, sink),
             ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
             ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
             ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),

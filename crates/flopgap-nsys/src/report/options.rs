@@ -1,7 +1,7 @@
 //! What nsys's reports can do here beyond nsys.
 
 use super::{Report, ReportKind};
-use crate::{AttributeBy, Attribution, Error, NvtxRanges, Trace, fold_name};
+use crate::{AttributeBy, Attribution};
 
 /// How reports differ from nsys's, on request; the default is nsys's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct ReportOptions {
     /// How `nvtx_kern_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace` attribute GPU work to ranges.
     pub attribution: Attribution,
     /// Whether `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`, `nvtx_kern_sum` and `nvtx_gpu_proj_sum` group ranges by
-    /// [`fold_name`].
+    /// [`fold_name`](crate::fold_name).
     pub fold_names: bool,
 }
 
@@ -53,19 +53,5 @@ impl ReportOptions {
             }
         }
         title
-    }
-}
-
-impl Trace {
-    /// The NVTX ranges under the names by which a report groups them.
-    pub(super) fn nvtx_ranges_named(&self, options: ReportOptions) -> Result<NvtxRanges, Error> {
-        let mut nvtx = self.nvtx_ranges()?;
-        if options.fold_names {
-            let texts = nvtx.names.clone();
-            for range in &mut nvtx.ranges {
-                range.name = nvtx.names.intern(&fold_name(texts.text(range.name)));
-            }
-        }
-        Ok(nvtx)
     }
 }

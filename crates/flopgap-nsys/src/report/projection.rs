@@ -1,32 +1,17 @@
 //! NVTX ranges projected onto the GPU: the work that was launched within them.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
+use super::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
-use super::{KernelName, ReportOptions};
-use crate::hierarchy::{Hierarchy, Span};
+use crate::hierarchy::Hierarchy;
 use crate::nesting::{Nesting, Owners};
-use crate::tables::KERNEL;
-use crate::{Error, GlobalId, Name, NvtxRange, NvtxRanges, RangeStyle, Summary, Trace};
+use crate::ranges::RangeTable;
+use crate::stats::Values;
+use crate::{Attribution, Error, Name, RangeStyle, Trace};
 
-static KERNELS: [Column; 13] = [
-    Column::new("NVTX Range", Unit::Plain),
-    Column::new("Style", Unit::Plain),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("NVTX Inst", Unit::Plain),
-    Column::new("Kern Inst", Unit::Plain),
-    Column::new("Total Time", Unit::Time),
-    Column::new("Avg", Unit::Time),
-    Column::new("Med", Unit::Time),
-    Column::new("Min", Unit::Time),
-    Column::new("Max", Unit::Time),
-    Column::new("StdDev", Unit::Time),
-    Column::new("Kernel Name", Unit::Plain),
-];
 static TRACE: [Column; 14] = [
     Column::new("Name", Unit::Plain),
     Column::new("Projected Start", Unit::Time),
@@ -60,133 +45,18 @@ static SUM: [Column; 14] = [
     Column::new("Avg Num Child", Unit::Plain),
 ];
 
-/// The places of the ranges that can own GPU work, those that began and ended on one thread, and the ranges as spans.
-fn owners(nvtx: &NvtxRanges) -> (Vec<usize>, Vec<Span>) {
-    let ranges: Vec<usize> =
-        (0..nvtx.ranges.len()).filter(|range| !nvtx.ranges[*range].crosses_threads).collect();
-    let span = |range: &usize| {
-        let range = &nvtx.ranges[*range];
-        let end = range.end.unwrap_or(nvtx.last_range);
-        Span { id: range.id, start: range.start, end, thread: range.thread }
-    };
-    let spans = ranges.iter().map(span).collect();
-    (ranges, spans)
-}
-
-/// All kernels of a row of `nvtx_kern_sum`.
-#[derive(Default)]
-struct Owned {
-    ranges: FxHashSet<usize>,
-    kernels: u64,
-    durations: Vec<i64>,
-}
-
-/// What a row of `nvtx_kern_sum` is about: the range, the launching thread, the name of the kernel.
-type Key = (Option<(Name, RangeStyle)>, Option<GlobalId>, Name);
-
-/// `nvtx_kern_sum`: a kernel counts for every range that contains its launch, and without a range when none does.
-pub(super) fn kernels(
-    trace: &Trace,
-    names: KernelName,
-    options: ReportOptions,
-    sink: &mut dyn Sink,
-) -> Result<(), Error> {
-    if !options.attribution.whole_graphs {
-        trace.require(&KERNEL)?;
-    }
-    let nvtx = trace.nvtx_ranges_named(options)?;
-    let nesting = Nesting::of(trace, &Owners::of(&nvtx), options.attribution.by)?;
-    let mut groups: FxHashMap<Key, Owned> = FxHashMap::default();
-    let texts = trace.named_kernels(names, options.attribution.whole_graphs, |work, name| {
-        let node = nesting.node(work.process, work.correlation);
-        let thread = node.map(|node| nesting.thread(node));
-        let containing: Vec<usize> = node.map(|node| nesting.ranges(node).collect()).unwrap_or_default();
-        if containing.is_empty() {
-            let owned = groups.entry((None, thread, name)).or_default();
-            owned.kernels += 1;
-            owned.durations.push(work.duration());
-        }
-        for (before, &range) in containing.iter().enumerate() {
-            let key = |range: usize| (nvtx.ranges[range].name, nvtx.ranges[range].style);
-            let owned = groups.entry((Some(key(range)), thread, name)).or_default();
-            owned.ranges.insert(range);
-            // Ranges of one name within each other count the kernel once, but its duration once each, as nsys does.
-            let again = containing[..before].iter().any(|&other| key(other) == key(range));
-            owned.kernels += u64::from(!again);
-            owned.durations.push(work.duration());
-        }
-    })?;
-    let by_text = sorted(&nvtx, |kernel| texts.text(kernel).clone(), groups);
-    trace.writing(|| {
-        sink.columns(&KERNELS)?;
-        for (key, ranges, kernels, summary) in by_text {
-            let KernelRow { range, pid, tid, kernel, style } = key;
-            sink.row(&[
-                range.into(),
-                style.map_or(Value::Absent, |style| Value::text(style.as_str())),
-                pid.into(),
-                tid.into(),
-                ranges.into(),
-                kernels.into(),
-                Value::Int(summary.total),
-                Value::Real(summary.mean),
-                Value::Real(summary.median),
-                summary.min.into(),
-                summary.max.into(),
-                Value::Real(summary.stddev),
-                kernel.into(),
-            ])?;
-        }
-        Ok(())
-    })
-}
-
-/// What a row of `nvtx_kern_sum` is about, in texts; declared in the order in which rows are sorted.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct KernelRow {
-    range: Option<Arc<str>>,
-    pid: Option<i64>,
-    tid: Option<i64>,
-    kernel: Arc<str>,
-    style: Option<RangeStyle>,
-}
-
-/// Sorts as nsys does: by range, process and thread, then by largest total.
-fn sorted(
-    nvtx: &NvtxRanges,
-    text: impl Fn(Name) -> Arc<str>,
-    groups: FxHashMap<Key, Owned>,
-) -> Vec<(KernelRow, u64, u64, Summary)> {
-    let rows = groups.into_iter().filter_map(|((range, thread, kernel), mut owned)| {
-        let row = KernelRow {
-            range: range.map(|(name, _)| nvtx.names.text(name).clone()),
-            pid: thread.map(GlobalId::pid),
-            tid: thread.map(GlobalId::tid),
-            kernel: text(kernel),
-            style: range.map(|(_, style)| style),
-        };
-        Some((row, owned.ranges.len() as u64, owned.kernels, Summary::of(&mut owned.durations)?))
-    });
-    let mut rows: Vec<_> = rows.collect();
-    rows.sort_unstable_by(|(row, .., one), (other_row, .., other)| {
-        let key = |row: &KernelRow| (row.range.clone(), row.pid, row.tid);
-        key(row)
-            .cmp(&key(other_row))
-            .then_with(|| Reverse(one.total).cmp(&Reverse(other.total)))
-            .then_with(|| row.cmp(other_row))
-    });
-    rows
-}
-
 /// The GPU work of one launch, or of all launches in a range.
 #[derive(Clone, Copy)]
 struct Extent {
     start: i64,
     end: i64,
+    /// None of them: no work.
     launches: u64,
 }
 
 impl Extent {
+    const NONE: Extent = Extent { start: i64::MAX, end: i64::MIN, launches: 0 };
+
     fn join(&mut self, other: Extent) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
@@ -198,87 +68,54 @@ impl Extent {
     }
 }
 
-/// A range with GPU work.
-struct Projected {
-    range: NvtxRange,
-    span: Span,
-    extent: Extent,
-    level: usize,
-    children: i64,
-    parent: Option<i64>,
-    path: String,
-}
-
 /// When the work of each range ran, over kernels, copies and sets.
-fn extents(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Option<Extent>>, Error> {
-    let mut nesting = Nesting::of(trace, &Owners::of(nvtx), options.attribution.by)?;
-    let mut by_node: Vec<Option<Extent>> = vec![None; nesting.len()];
-    let join = |known: &mut Option<Extent>, extent: Extent| match known {
-        Some(known) => known.join(extent),
-        None => *known = Some(extent),
-    };
-    trace.gpu_work(options.attribution.whole_graphs, |work| {
+fn extents(trace: &Trace, owners: &Owners, attribution: Attribution) -> Result<Vec<Extent>, Error> {
+    let mut nesting = Nesting::of(trace, owners, attribution.by)?;
+    let mut by_node = vec![Extent::NONE; nesting.len()];
+    trace.gpu_work(attribution.whole_graphs, |work| {
         // A graph launch is one operation, however many nodes it runs.
         if let Some((node, first)) = nesting.take(work.process, work.correlation) {
-            let extent = Extent { start: work.start, end: work.end, launches: u64::from(first) };
-            join(&mut by_node[node], extent);
+            by_node[node].join(Extent { start: work.start, end: work.end, launches: u64::from(first) });
         }
     })?;
-    let mut by_range: Vec<Option<Extent>> = vec![None; nvtx.ranges.len()];
+    let mut by_range = vec![Extent::NONE; owners.stretches().len()];
     for node in (0..nesting.len()).rev() {
-        if let (Some((range, parent)), Some(extent)) = (nesting.range_and_parent(node), by_node[node]) {
-            join(&mut by_range[range], extent);
-            join(&mut by_node[parent], extent);
+        if let Some((range, parent)) = nesting.range_and_parent(node) {
+            let extent = by_node[node];
+            by_range[range].join(extent);
+            by_node[parent].join(extent);
         }
     }
     Ok(by_range)
 }
 
-/// Every range with GPU work, in the order of the file, as nsys lists them.
-fn projected(trace: &Trace, nvtx: &NvtxRanges, options: ReportOptions) -> Result<Vec<Projected>, Error> {
-    let by_range = extents(trace, nvtx, options)?;
-    let (ranges, spans) = owners(nvtx);
-    let work: Vec<Option<Extent>> = ranges.iter().map(|range| by_range[*range]).collect();
-    let tree = Hierarchy::of(&spans);
-    let children = tree.sum_over_children(|child| i64::from(work[child].is_some()));
-    let rows = (0..spans.len()).filter_map(|at| {
-        Some(Projected {
-            range: nvtx.ranges[ranges[at]],
-            span: spans[at],
-            extent: work[at]?,
-            level: tree.level(at),
-            children: children[at],
-            parent: tree.parent(at).map(|parent| spans[parent].id),
-            path: tree.path(&spans, at),
-        })
-    });
-    let mut rows: Vec<Projected> = rows.collect();
-    rows.sort_by_key(|row| row.span.id);
-    Ok(rows)
-}
-
 /// `nvtx_gpu_proj_trace`.
 pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges_named(options)?;
-    let rows = projected(trace, &nvtx, options)?;
+    let nvtx = trace.nvtx_ranges()?;
+    let owners = Owners::of(&nvtx);
+    let extents = extents(trace, &owners, options.attribution)?;
+    let tree = Hierarchy::of_owners(&owners);
+    let children = tree.sum_over_children(|child| i64::from(extents[child].launches > 0));
     trace.writing(|| {
         sink.columns(&TRACE)?;
-        for row in rows {
+        // In the order of the file, as nsys lists them.
+        for (at, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.launches > 0) {
+            let (range, span) = (nvtx.ranges[at], owners.stretches()[at]);
             sink.row(&[
-                nvtx.names.text(row.range.name).clone().into(),
-                row.extent.start.into(),
-                row.extent.duration().into(),
-                row.span.start.into(),
-                row.span.end.saturating_sub(row.span.start).into(),
-                Value::text(row.range.style.as_str()),
-                row.span.thread.pid().into(),
-                row.span.thread.tid().into(),
-                row.extent.launches.into(),
-                (row.level as u64).into(),
-                row.children.into(),
-                row.span.id.into(),
-                row.parent.into(),
-                Value::Text(row.path.into()),
+                nvtx.names.text(range.name).clone().into(),
+                extent.start.into(),
+                extent.duration().into(),
+                span.start.into(),
+                span.end.saturating_sub(span.start).into(),
+                Value::text(range.style.as_str()),
+                range.thread.pid().into(),
+                range.thread.tid().into(),
+                extent.launches.into(),
+                (tree.level(at) as u64).into(),
+                children[at].into(),
+                range.id.into(),
+                tree.parent(at).map(|parent| nvtx.ranges[parent].id).into(),
+                Value::Text(tree.path_by(|range| nvtx.ranges[range].id, at).into()),
             ])?;
         }
         Ok(())
@@ -288,28 +125,33 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
 /// All ranges of one name.
 #[derive(Default)]
 struct Instances {
-    projected: Vec<i64>,
+    projected: Values,
     original: i128,
     launches: u64,
-    levels: usize,
+    levels: u64,
     children: i64,
 }
 
 /// `nvtx_gpu_proj_sum`.
 pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let nvtx = trace.nvtx_ranges_named(options)?;
+    let RangeTable { owners, names, styles, texts } = trace.range_table(options.fold_names)?;
+    let extents = extents(trace, &owners, options.attribution)?;
+    let tree = Hierarchy::of_owners(&owners);
     let mut groups: FxHashMap<(Name, RangeStyle), Instances> = FxHashMap::default();
-    for row in projected(trace, &nvtx, options)? {
-        let instances = groups.entry((row.range.name, row.range.style)).or_default();
-        instances.projected.push(row.extent.duration());
-        instances.original += i128::from(row.span.end) - i128::from(row.span.start);
-        instances.launches += row.extent.launches;
-        instances.levels += row.level;
-        instances.children += row.children;
+    for (at, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.launches > 0) {
+        let span = owners.stretches()[at];
+        let instances = groups.entry((names[at], styles[at])).or_default();
+        instances.projected.add(extent.duration());
+        instances.original += i128::from(span.end) - i128::from(span.start);
+        instances.launches += extent.launches;
+        instances.levels += tree.level(at) as u64;
+        if let Some(parent) = tree.parent(at).filter(|parent| extents[*parent].launches > 0) {
+            groups.entry((names[parent], styles[parent])).or_default().children += 1;
+        }
     }
     let rows = groups.into_iter().filter_map(|((name, style), mut instances)| {
-        let summary = Summary::of(&mut instances.projected)?;
-        Some((nvtx.names.text(name).clone(), style, summary, instances))
+        let summary = std::mem::take(&mut instances.projected).summary()?;
+        Some((texts.text(name).clone(), style, summary, instances))
     });
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|(name, style, one, _), (other_name, other_style, other, _)| {

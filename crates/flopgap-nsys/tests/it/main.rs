@@ -1,6 +1,8 @@
 //! The reader and its reports on recorded traces.
 
+mod altered;
 mod attribution;
+mod corpus;
 mod export;
 mod filters;
 mod golden;

@@ -55,7 +55,7 @@ const LANE: f64 = 20.0;
 /// More lanes of a row are not drawn.
 const LANES: usize = 12;
 /// More intervals of a lane are drawn together with their neighbours.
-const DRAWN: usize = 3_000;
+const DRAWN: usize = 2_000;
 
 impl Timeline {
     /// A timeline from the first beginning to the last end.

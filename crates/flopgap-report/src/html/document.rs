@@ -14,18 +14,21 @@ use crate::table::{Table, escape_markdown};
 const TEMPLATE: &str = include_str!("../../assets/page/document.html");
 const ZOOM: &str = include_str!("../../assets/page/zoom.js");
 
-/// A page: the same content as HTML, Markdown or JSON. All text is plain text: markup in it is shown, not obeyed.
+/// A page: the same content as HTML, Markdown or JSON.
+///
+/// All text is plain text: markup in it is shown, not obeyed. In paragraphs, points, headings and titles, what stands between two
+/// backticks is set as a name.
 ///
 /// ```
 /// use flopgap_report::html::{Block, Document};
 ///
 /// let page = Document {
 ///     title: "A step".to_owned(),
-///     blocks: vec![Block::Heading("Kernels".to_owned()), Block::Text("sort<int> took most.".to_owned())],
+///     blocks: vec![Block::Heading("Kernels".to_owned()), Block::Text("`sort<int>` took > 50%.".to_owned())],
 ///     ..Document::default()
 /// };
-/// assert_eq!(page.to_markdown(), "# A step\n\n## Kernels\n\nsort\\<int\\> took most.\n");
-/// assert!(page.to_html()?.contains("<p class=\"prose\">sort&lt;int&gt; took most.</p>"));
+/// assert_eq!(page.to_markdown(), "# A step\n\n## Kernels\n\n`sort<int>` took \\> 50%.\n");
+/// assert!(page.to_html()?.contains("<p class=\"prose\"><code>sort&lt;int&gt;</code> took &gt; 50%.</p>"));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,7 +62,7 @@ pub enum Block {
     Table(Table),
     /// Shares as bars; letters in Markdown.
     Shares(ShareBars),
-    /// A timeline to zoom; only in HTML.
+    /// A timeline to zoom; Markdown only names it.
     Timeline(Timeline),
 }
 
@@ -73,14 +76,48 @@ struct PageView<'a> {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum BlockView<'a> {
-    Heading { text: &'a str },
-    Text { text: &'a str },
-    List { items: &'a [String] },
+    Heading { text: Vec<Span<'a>> },
+    Text { text: Vec<Span<'a>> },
+    List { items: Vec<Vec<Span<'a>>> },
     Links { items: Vec<(&'a str, String)> },
     Facts { items: &'a [(String, String)] },
-    Problems { text: &'a str, items: &'a [String] },
-    Table { table: TableView<'a> },
-    Chart { text: &'a str, svg: String, zoom: bool },
+    Problems { text: &'a str, items: Vec<Vec<Span<'a>>> },
+    Table { title: Vec<Span<'a>>, table: TableView<'a> },
+    Chart { text: Vec<Span<'a>>, svg: String, zoom: bool },
+}
+
+/// A piece of prose.
+#[derive(Serialize)]
+struct Span<'a> {
+    text: &'a str,
+    /// Whether it stands between backticks.
+    code: bool,
+}
+
+/// The pieces of a text; a backtick without a second one is a letter.
+fn spans(text: &str) -> Vec<Span<'_>> {
+    let mut spans = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('`')
+        && let Some((code, after)) = after.split_once('`')
+    {
+        spans.push(Span { text: before, code: false });
+        spans.push(Span { text: code, code: true });
+        rest = after;
+    }
+    spans.push(Span { text: rest, code: false });
+    spans.retain(|span| !span.text.is_empty());
+    spans
+}
+
+/// Prose in Markdown.
+fn prose(text: &str) -> String {
+    let piece = |span: Span<'_>| {
+        // A line break would end the paragraph or point.
+        let text = span.text.replace(['\n', '\r'], " ");
+        if span.code { format!("`{text}`") } else { escape_markdown(&text) }
+    };
+    spans(text).into_iter().map(piece).collect()
 }
 
 /// Characters of a bar in Markdown.
@@ -115,10 +152,8 @@ impl Document {
             let _ = write!(out, "\n{}\n", escape_markdown(&self.subtitle));
         }
         for block in &self.blocks {
-            if !matches!(block, Block::Timeline(_)) {
-                out.push('\n');
-                markdown(&mut out, block);
-            }
+            out.push('\n');
+            markdown(&mut out, block);
         }
         out
     }
@@ -201,25 +236,31 @@ struct TableJson<'a> {
 
 fn view(block: &Block) -> BlockView<'_> {
     match block {
-        Block::Heading(text) => BlockView::Heading { text },
-        Block::Text(text) => BlockView::Text { text },
-        Block::List(items) => BlockView::List { items },
+        Block::Heading(text) => BlockView::Heading { text: spans(text) },
+        Block::Text(text) => BlockView::Text { text: spans(text) },
+        Block::List(items) => BlockView::List { items: items.iter().map(|item| spans(item)).collect() },
         Block::Links(items) => {
             BlockView::Links { items: items.iter().map(|(name, to)| (name.as_str(), address(to))).collect() }
         }
         Block::Facts(items) => BlockView::Facts { items },
-        Block::Problems(text, items) => BlockView::Problems { text, items },
-        Block::Table(table) => BlockView::Table { table: table.into() },
-        Block::Shares(chart) => BlockView::Chart { text: chart.title(), svg: chart.to_page(), zoom: false },
-        Block::Timeline(chart) => BlockView::Chart { text: chart.title(), svg: chart.to_page(), zoom: true },
+        Block::Problems(text, items) => {
+            BlockView::Problems { text, items: items.iter().map(|item| spans(item)).collect() }
+        }
+        Block::Table(table) => BlockView::Table { title: spans(table.title()), table: table.into() },
+        Block::Shares(chart) => {
+            BlockView::Chart { text: spans(chart.title()), svg: chart.to_page(), zoom: false }
+        }
+        Block::Timeline(chart) => {
+            BlockView::Chart { text: spans(chart.title()), svg: chart.to_page(), zoom: true }
+        }
     }
 }
 
 fn markdown(out: &mut String, block: &Block) {
     let _ = match block {
-        Block::Heading(text) => writeln!(out, "## {}", escape_markdown(text)),
-        Block::Text(text) => writeln!(out, "{}", escape_markdown(text)),
-        Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", escape_markdown(item))),
+        Block::Heading(text) => writeln!(out, "## {}", prose(text)),
+        Block::Text(text) => writeln!(out, "{}", prose(text)),
+        Block::List(items) => items.iter().try_for_each(|item| writeln!(out, "- {}", prose(item))),
         Block::Links(items) => items
             .iter()
             .try_for_each(|(name, to)| writeln!(out, "- [{}]({})", escape_markdown(name), address(to))),
@@ -228,16 +269,20 @@ fn markdown(out: &mut String, block: &Block) {
         }),
         Block::Problems(text, items) => {
             let heading = writeln!(out, "**{}**\n", escape_markdown(text));
-            heading.and(items.iter().try_for_each(|item| writeln!(out, "- {}", escape_markdown(item))))
+            heading.and(items.iter().try_for_each(|item| writeln!(out, "- {}", prose(item))))
         }
-        Block::Table(table) => write!(out, "{}", table.to_aligned_markdown()),
+        Block::Table(table) => {
+            let title = table.title();
+            let heading = if title.is_empty() { Ok(()) } else { writeln!(out, "**{}**\n", prose(title)) };
+            heading.and(write!(out, "{}", table.to_aligned_markdown()))
+        }
         // Indented text is shown as it is.
         Block::Shares(chart) => {
-            let title = writeln!(out, "**{}**\n", escape_markdown(chart.title()));
+            let title = writeln!(out, "**{}**\n", prose(chart.title()));
             let text = chart.to_text(BLOCKS);
             title.and(text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end())))
         }
-        Block::Timeline(_) => Ok(()),
+        Block::Timeline(chart) => writeln!(out, "{}: see the page in HTML.", prose(chart.title())),
     };
 }
 
@@ -286,6 +331,17 @@ mod tests {
             "# Page\n\nbelow\n\nfirst\n\n## One\n\n- point\n\n- device: GPU\n\n**1 skipped**\n\n- why\n\n\
              - [trace](a%20b/c%3Ad.html)\n\n**T**\n\n| a   |     n |\n| --- | ----: |\n| x   | 1,234 |\n"
         );
+    }
+
+    #[test]
+    fn names_between_backticks_are_inert() {
+        let texts =
+            |text: &str| spans(text).iter().map(|span| (span.text.to_owned(), span.code)).collect::<Vec<_>>();
+        assert_eq!(
+            texts("a `b` c`"),
+            [("a ".to_owned(), false), ("b".to_owned(), true), (" c`".to_owned(), false)]
+        );
+        assert_eq!(prose("`a_*`: *b*\nc `d"), "`a_*`: \\*b\\* c \\`d");
     }
 
     #[test]

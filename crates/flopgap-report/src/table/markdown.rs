@@ -25,7 +25,7 @@ impl Table {
         out
     }
 
-    /// [`Table::to_markdown`] with its columns lined up, for readers of the source.
+    /// [`Table::to_markdown`] without the title and with its columns lined up, for readers of the source.
     pub fn to_aligned_markdown(&self) -> String {
         let mut lines = vec![self.columns.iter().map(|column| escape(&column.heading())).collect::<Vec<_>>()];
         lines.extend(self.rows.iter().map(|row| row.iter().map(cell_text).collect()));
@@ -34,9 +34,6 @@ impl Table {
             .map(|at| lines.iter().map(|line| length(&line[at])).max().unwrap_or_default().max(3))
             .collect();
         let mut out = String::new();
-        if !self.title.is_empty() {
-            let _ = writeln!(out, "**{}**\n", escape(&self.title));
-        }
         for (index, line) in lines.iter().enumerate() {
             let fields = line.iter().zip(&widths).zip(&self.columns).map(|((text, width), column)| {
                 let room = " ".repeat(width - length(text));
@@ -75,12 +72,16 @@ pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut previous = ' ';
     let mut rest = text.chars().peekable();
+    // Brackets mean something before an address, and at the beginning of a point as a box to tick.
+    let ticks = ["[ ]", "[x]", "[X]"].iter().any(|tick| text.starts_with(tick));
     while let Some(c) = rest.next() {
         match c {
-            '\\' | '`' | '*' | '|' | '<' | '>' | '[' | ']' | '~' | '$' | '&' | '#' => {
+            '\\' | '`' | '*' | '|' | '<' | '>' | '~' | '$' | '&' | '#' => {
                 out.push('\\');
                 out.push(c);
             }
+            '[' if ticks && out.is_empty() => out.push_str("\\["),
+            ']' if matches!(rest.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
             '_' => {
                 let inside_word =
                     previous.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
@@ -146,6 +147,9 @@ mod tests {
     fn a_cell_never_breaks_its_row() {
         assert_eq!(escape("a\r\nb\nc\rd"), "a<br>b<br>c<br>d");
         assert_eq!(escape("&lt;"), "\\&lt;");
+        assert_eq!(escape("kernel [mul]"), "kernel [mul]");
+        assert_eq!(escape("[a](b) [c][d] [e]: f"), "[a\\](b) [c\\][d] [e\\]: f");
+        assert_eq!(escape("[ ] to do [ ]"), "\\[ ] to do [ ]");
     }
 
     proptest::proptest! {

@@ -1,0 +1,265 @@
+//! `nsys-analyze batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and an index of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_kernels::Classifier;
+use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
+use flopgap_report::ReportError;
+use flopgap_report::html::{Block, Document};
+use flopgap_report::table::{Cell, Column, Table};
+
+use crate::answer::{ms, report};
+use crate::output::csv;
+use crate::summary::{Look, Overview, PageFormat, join, of_trace};
+use crate::{PROGRAM, failure, open};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder with the traces; folders within it are searched, too.
+    folder: PathBuf,
+    /// Where pages, reports and the index go, in the same folders as the traces.
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// How to write pages and index.
+    #[arg(long, value_enum, default_value_t = PageFormat::Html)]
+    format: PageFormat,
+    /// The reports to write as CSV, by nsys's names.
+    #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
+    report: Vec<Report>,
+    #[command(flatten)]
+    look: Look,
+}
+
+/// The reports that are written when none are named.
+const REPORTS: [Report; 7] = [
+    Report::of(ReportKind::CudaGpuKernSum),
+    Report::of(ReportKind::CudaGpuMemTimeSum),
+    Report::of(ReportKind::CudaGpuMemSizeSum),
+    Report::of(ReportKind::CudaApiSum),
+    Report::of(ReportKind::NvtxSum),
+    Report::of(ReportKind::NvtxGpuProjSum),
+    Report::of(ReportKind::NvtxKernSum),
+];
+
+/// What became of a trace.
+struct Done {
+    /// Relative to the folder.
+    trace: PathBuf,
+    result: Result<Written, String>,
+}
+
+struct Written {
+    /// Relative to the output.
+    page: PathBuf,
+    overview: Overview,
+    skipped: Vec<String>,
+}
+
+/// What lies below a folder.
+#[derive(Default)]
+struct Found {
+    traces: Vec<PathBuf>,
+    /// Recordings without an export beside them.
+    recordings: Vec<PathBuf>,
+    /// Folders that could not be read, and why.
+    unreadable: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.folder.is_dir() {
+        return Err(Failure::new(format!("{}: not a folder", arguments.folder.display())));
+    }
+    let mut found = Found::default();
+    search(&arguments.folder, &mut found);
+    found.traces.sort();
+    found.recordings.sort();
+    if found.traces.is_empty() {
+        let message = format!("{}: no .sqlite export is in it", arguments.folder.display());
+        let hint = "export recordings with `nsys export --type sqlite`";
+        return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
+    }
+    flopgap_fs::create_folder(&arguments.output)
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    let done = each_on_all_cores(&found.traces, |path| one(arguments, path));
+    let recordings: Vec<String> = found
+        .recordings
+        .iter()
+        .map(|path| format!("SKIPPED: {}: not exported yet", relative(arguments, path).display()))
+        .collect();
+    for line in recordings.iter().chain(&found.unreadable) {
+        flopgap_cli::note(PROGRAM, line);
+    }
+    let index = index(arguments, &done, &recordings, &found.unreadable).map_err(|error| report(&error))?;
+    let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
+    write(&path, &arguments.format.write(&index)?)?;
+    flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
+
+    let failed = done.iter().filter(|done| done.result.is_err()).count();
+    if failed == 0 && found.unreadable.is_empty() {
+        return Ok(());
+    }
+    let what = if failed > 0 {
+        format!("{failed} of {} traces could not be analysed", done.len())
+    } else {
+        format!("{} folders could not be read", found.unreadable.len())
+    };
+    Err(Failure::new(what).hint("the reasons are above, and in the index"))
+}
+
+/// Adds what lies in a folder. Links to folders are not followed: they may lead in circles.
+fn search(folder: &Path, found: &mut Found) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            found.unreadable.push(format!("{}: {error}", folder.display()));
+            return;
+        }
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match path.extension().and_then(|extension| extension.to_str()) {
+            _ if is_folder => search(&path, found),
+            Some("sqlite") => found.traces.push(path),
+            Some("nsys-rep" | "qdrep" | "qdstrm") if !path.with_extension("sqlite").exists() => {
+                found.recordings.push(path);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The results of `work` in the order of `items`, made on as many threads as there are cores.
+fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let (Some(item), Some(result)) = (items.get(at), results.get(at)) else { break };
+                    let made = work(item);
+                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+                }
+            });
+        }
+    });
+    results
+        .into_iter()
+        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
+}
+
+/// Analyses one trace and writes what came out.
+fn one(arguments: &Arguments, path: &Path) -> Done {
+    let trace = relative(arguments, path);
+    let result = analyse(arguments, path, &trace).map_err(|failure| failure.to_string());
+    match &result {
+        Ok(_) => flopgap_cli::note(PROGRAM, format!("{}: done", trace.display())),
+        Err(message) => flopgap_cli::warn(PROGRAM, format!("FAILED: {message}")),
+    }
+    Done { trace, result }
+}
+
+fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, Failure> {
+    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new())?;
+    let base = arguments.output.join(trace);
+    if let Some(folder) = base.parent() {
+        flopgap_fs::create_folder(folder)
+            .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    }
+    let opened = open(path)?;
+    let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
+    for wanted in reports {
+        let mut table = ReportTable::default();
+        match opened.report(*wanted, &mut table) {
+            Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),
+            Ok(()) => {
+                let name = format!("{}_{}.csv", answers.name, wanted.to_string().replace(':', "_"));
+                write(&base.with_file_name(name), &csv(&table, Units::default())?)?;
+            }
+            Err(error) if error.is_absence() => answers.skip_report(*wanted, error),
+            Err(error) => return Err(failure(&error)),
+        }
+    }
+    let (overview, skipped) = (answers.overview.clone(), answers.skipped.clone());
+    let page = base.with_file_name(format!("{}_summary.{}", answers.name, arguments.format.extension()));
+    write(&page, &arguments.format.write(&join(vec![answers], Vec::new(), Vec::new()))?)?;
+    let page = page.strip_prefix(&arguments.output).unwrap_or(&page).to_owned();
+    Ok(Written { page, overview, skipped })
+}
+
+fn index(
+    arguments: &Arguments,
+    done: &[Done],
+    recordings: &[String],
+    unreadable: &[String],
+) -> Result<Document, ReportError> {
+    let mut table = Table::new(
+        "",
+        [
+            Column::text("trace", "trace"),
+            Column::number("recorded_ms", "recorded").unit("ms"),
+            Column::number("kernels", "kernels"),
+            Column::number("gpu_busy_ms", "GPU busy").unit("ms"),
+            Column::number("gpu_busy", "of first to last"),
+            Column::text("top_kernel", "top kernel"),
+            Column::number("top_share", "its share"),
+            Column::number("matmul", "matmul"),
+            Column::number("skipped", "skipped"),
+        ],
+    )?;
+    let mut problems = Vec::new();
+    let mut links = Vec::new();
+    for Done { trace, result } in done {
+        let name = trace.display().to_string();
+        let overview = result.as_ref().map(|written| written.overview.clone()).unwrap_or_default();
+        let (top, top_share) = overview.top.unzip();
+        let busy = overview.gpu_ns.filter(|(_, extent)| *extent > 0);
+        table.push([
+            Cell::text(&name),
+            Cell::optional(overview.recorded_ns, |ns| ms(ns as f64)),
+            Cell::from(overview.kernels),
+            Cell::optional(overview.gpu_ns, |(busy, _)| ms(busy as f64)),
+            Cell::optional(busy, |(busy, extent)| Cell::percent(busy as f64 / extent as f64, 1)),
+            top.into(),
+            Cell::optional(top_share, |share| Cell::percent(share, 1)),
+            Cell::optional(overview.matmul, |share| Cell::percent(share, 1)),
+            Cell::optional(result.as_ref().ok(), |written| Cell::from(written.skipped.len())),
+        ])?;
+        match result {
+            Ok(written) => {
+                links.push((name.clone(), written.page.to_string_lossy().into_owned()));
+                problems.extend(written.skipped.iter().map(|reason| format!("{name}: {reason}")));
+            }
+            Err(message) => problems.push(format!("{name}: FAILED: {message}")),
+        }
+    }
+    problems.extend(recordings.iter().chain(unreadable).cloned());
+    let mut blocks = vec![Block::Table(table), Block::Heading("Pages".to_owned()), Block::Links(links)];
+    if !problems.is_empty() {
+        blocks.push(Block::Problems("Skipped and failed".to_owned(), problems));
+    }
+    Ok(Document {
+        title: format!("Traces of {}", arguments.folder.display()),
+        subtitle: "The top kernel and its share are of the forward pass where one is marked, matmul is the share of matrix products in \
+                   the GPU's work of a step."
+            .to_owned(),
+        blocks,
+    })
+}
+
+fn relative(arguments: &Arguments, path: &Path) -> PathBuf {
+    path.strip_prefix(&arguments.folder).unwrap_or(path).to_owned()
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    flopgap_fs::write_atomic(path, text.as_bytes())
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+}

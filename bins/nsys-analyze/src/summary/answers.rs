@@ -1,0 +1,166 @@
+//! What figures say, in sentences.
+
+use std::fmt::Write as _;
+
+use flopgap_kernels::KernelClass;
+use flopgap_nsys::GpuActivity;
+use flopgap_timings::kernels::{KernelTimes, Kernels};
+use flopgap_timings::passes::Passes;
+use flopgap_timings::shares::{Shares, Work};
+
+use super::work::Gap;
+
+/// Nanoseconds in the unit in which they are read best.
+pub(super) fn time(ns: f64) -> String {
+    match ns.abs() {
+        1e9.. => format!("{:.3} s", ns / 1e9),
+        1e6.. => format!("{:.3} ms", ns / 1e6),
+        1e3.. => format!("{:.1} µs", ns / 1e3),
+        _ => format!("{ns:.0} ns"),
+    }
+}
+
+/// A share of a whole.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// A list as it is spoken: `a, b and c`.
+fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// How long the passes took: with their GPU times where there are any, else on the host.
+pub(super) fn passes(found: &Passes) -> Vec<String> {
+    let mut sentences = found.sentences();
+    for pass in found.passes.iter().filter(|pass| pass.gpu.is_none()) {
+        let n = pass.host.count;
+        sentences.push(format!(
+            "`{}` takes {} on the host (mean of {n}).",
+            pass.name,
+            time(pass.host.mean_ns)
+        ));
+    }
+    sentences
+}
+
+/// Where the kernels of a scope ran, to begin a sentence.
+fn within(scope: &str, instances: Option<u64>) -> String {
+    if instances.is_some() { format!("In `{scope}`: ") } else { String::new() }
+}
+
+/// The kernel with the most time.
+pub(super) fn top(found: &Kernels) -> Option<String> {
+    Some(format!("{}{}", within(&found.scope, found.instances), found.sentence()?))
+}
+
+/// Whether a kernel multiplies matrices, or adds up the parts of a product that was split.
+pub(super) fn is_product(class: KernelClass) -> bool {
+    matches!(class, KernelClass::Matmul | KernelClass::Gemv | KernelClass::SplitKReduce)
+}
+
+/// What takes the time besides matrix products.
+pub(super) fn others(found: &Kernels) -> Option<String> {
+    let others: Vec<&KernelTimes> = found.kernels.iter().filter(|kernel| !is_product(kernel.class)).collect();
+    // Without a product the list would be that of all kernels.
+    if others.is_empty() || others.len() == found.kernels.len() {
+        return None;
+    }
+    let share: f64 = others.iter().map(|kernel| kernel.share).sum();
+    let first: Vec<String> =
+        others.iter().take(3).map(|kernel| format!("{} ({})", kernel.short, percent(kernel.share))).collect();
+    Some(format!(
+        "{}Kernels other than matrix products take {} of the kernel time, most of it {}.",
+        within(&found.scope, found.instances),
+        percent(share),
+        list(&first)
+    ))
+}
+
+/// What the GPU's work consists of.
+pub(super) fn shares(found: &Shares) -> Option<String> {
+    let largest = found.shares.first()?;
+    let products = found.share(Work::Kernels(KernelClass::Matmul));
+    let word = |share: &flopgap_timings::shares::Share| format!("{} {}", share.work, percent(share.share));
+    let mut text = within(&found.scope, found.instances);
+    if products > 0.0 {
+        let others = found.shares.iter().filter(|share| share.work != Work::Kernels(KernelClass::Matmul));
+        let others: Vec<String> = others.take(3).map(word).collect();
+        let _ = write!(text, "Matrix products take {} of the GPU's work", percent(products));
+        if !others.is_empty() {
+            let _ = write!(text, "; of the rest, most goes to {}", list(&others));
+        }
+    } else {
+        let _ = write!(
+            text,
+            "No kernel is known to be a matrix product; most of the GPU's work is {}",
+            word(largest)
+        );
+    }
+    if found.extent_ns > 0 {
+        let _ = write!(
+            text,
+            ". The GPU was busy for {} of {} ({})",
+            time(found.each(found.busy_ns)),
+            time(found.each(found.extent_ns)),
+            percent(found.busy_ns as f64 / found.extent_ns as f64)
+        );
+    }
+    Some(text + ".")
+}
+
+/// How busy a GPU was over the whole recording, and its longest rest.
+pub(super) fn busy(gpu: &GpuActivity, longest: Option<&Gap>) -> String {
+    let extent = gpu.end.saturating_sub(gpu.start);
+    let mut text = format!(
+        "Over the whole recording, GPU {} was busy for {} of the {} between its first and last operation",
+        gpu.device,
+        time(gpu.busy as f64),
+        time(extent as f64)
+    );
+    if extent > 0 {
+        let _ = write!(text, " ({})", percent(gpu.busy as f64 / extent as f64));
+    }
+    if let Some(gap) = longest {
+        let _ = write!(text, "; its longest rest took {}", time(gap.length() as f64));
+    }
+    text + "."
+}
+
+/// How attention's parts compare by time alone, in the order scores, softmax, weighted sum.
+pub(super) fn attention([scores, softmax, weighted]: [&Shares; 3]) -> Option<String> {
+    let each = |shares: &Shares| shares.each(shares.total_ns);
+    let (products, soft) = (each(scores) + each(weighted), each(softmax));
+    (soft > 0.0).then(|| {
+        format!(
+            "In attention, the ranges of the two matrix products take {} of GPU time and `{}` {}: {:.2} times as long. With --batch, \
+             --heads, --seq and --head-dim this is set against their FLOPs.",
+            time(products),
+            softmax.scope,
+            time(soft),
+            products / soft
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_lists_read_well() {
+        assert_eq!(
+            (time(13_980_000.0), time(999.0), time(41_234.0)),
+            ("13.980 ms".into(), "999 ns".into(), "41.2 µs".into())
+        );
+        let words = |n: usize| ["a", "b", "c"][..n].iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            (list(&words(1)), list(&words(2)), list(&words(3))),
+            ("a".into(), "a and b".into(), "a, b and c".into())
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! `nsys-analyze summary TRACE…`: everything that the traces answer, on one page.
+
+mod answers;
+mod page;
+mod recorded;
+mod sections;
+mod timeline;
+mod work;
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure};
+use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_kernels::Classifier;
+use flopgap_report::html::{Block, Document};
+
+pub(crate) use page::{OfTrace, Overview};
+
+use crate::answer::report;
+use crate::passes::Measured;
+use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::{PROGRAM, open, warn_all};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Exports of `nsys export --type sqlite`; two are compared, such as of inference and training.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Write the page to a file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    measured: Measured,
+    #[command(flatten)]
+    view: View,
+}
+
+/// How a page is written, and what it shows.
+#[derive(clap::Args)]
+pub(crate) struct View {
+    /// How to write the page; without, as the ending of --output says, else Markdown.
+    #[arg(long, value_enum)]
+    format: Option<PageFormat>,
+    #[command(flatten)]
+    look: Look,
+}
+
+/// The format of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// Readable in a terminal, too.
+    Markdown,
+    /// One file that needs no network, with charts and a timeline.
+    Html,
+    /// Numbers unformatted.
+    Json,
+}
+
+impl PageFormat {
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            PageFormat::Markdown => "md",
+            PageFormat::Html => "html",
+            PageFormat::Json => "json",
+        }
+    }
+
+    fn of(path: &Path) -> Option<PageFormat> {
+        let extension = path.extension()?.to_str()?;
+        PageFormat::value_variants().iter().copied().find(|format| format.extension() == extension)
+    }
+
+    /// The page as text.
+    pub(crate) fn write(self, page: &Document) -> Result<String, Failure> {
+        match self {
+            PageFormat::Markdown => Ok(page.to_markdown()),
+            PageFormat::Html => page.to_html().map_err(|error| report(&error)),
+            PageFormat::Json => page.to_json().map_err(|error| report(&error)),
+        }
+    }
+}
+
+/// What a page shows.
+#[derive(clap::Args)]
+pub(crate) struct Look {
+    /// Rows of long tables, such as that of the kernels.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Sequences in a batch: with the other sizes, attention is measured against its FLOPs.
+    #[arg(long, value_name = "B", requires_all = ["heads", "seq", "head_dim"])]
+    batch: Option<u64>,
+    /// Attention heads.
+    #[arg(long, value_name = "H", requires = "batch")]
+    heads: Option<u64>,
+    /// Positions of a sequence.
+    #[arg(long, value_name = "S", requires = "batch")]
+    seq: Option<u64>,
+    /// Width of a head.
+    #[arg(long, value_name = "D", requires = "batch")]
+    head_dim: Option<u64>,
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    attribution: OwnerArguments,
+}
+
+impl Look {
+    /// The sizes of one attention layer, where they were given.
+    fn sizes(&self) -> Option<Attention> {
+        let heads = self.heads?;
+        Some(Attention {
+            batch: self.batch?,
+            heads,
+            kv_heads: heads,
+            queries: self.seq?,
+            keys: self.seq?,
+            head_width: self.head_dim?,
+            mask: AttentionMask::Full,
+        })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let measured = arguments.measured.times(arguments.traces.len())?;
+    write(&arguments.traces, &measured, &arguments.view, arguments.output.as_deref())
+}
+
+/// Prints the page of traces to standard output.
+pub(crate) fn print(traces: &[PathBuf], view: &View) -> Result<(), Failure> {
+    write(traces, &[], view, None)
+}
+
+fn write(
+    traces: &[PathBuf],
+    measured: &[Vec<i64>],
+    view: &View,
+    output: Option<&Path>,
+) -> Result<(), Failure> {
+    let classifier = Classifier::new();
+    let mut pages = Vec::new();
+    for (at, path) in traces.iter().enumerate() {
+        let measured = measured.get(at).map(Vec::as_slice).unwrap_or_default();
+        pages.push(of_trace(path, &view.look, measured, &classifier)?);
+    }
+    if pages.iter().all(OfTrace::is_empty) {
+        let message = "none of what a summary answers is in the trace";
+        return Err(Failure::new(message)
+            .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")
+            .exit(Exit::Absent));
+    }
+    let mut comparison = Vec::new();
+    let mut compared = Vec::new();
+    if let [one, other] = traces {
+        compared = sections::comparison([one, other], &view.look, &classifier, &mut comparison)?;
+    }
+    let page = join(pages, comparison, compared);
+    let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
+    let text = format.write(&page)?;
+    let Some(output) = output else { return flopgap_cli::print(&text) };
+    flopgap_fs::write_atomic(output, text.as_bytes())
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_cli::note(PROGRAM, format!("wrote {}", output.display()));
+    Ok(())
+}
+
+/// What one trace answers.
+pub(crate) fn of_trace(
+    path: &Path,
+    look: &Look,
+    measured: &[i64],
+    classifier: &Classifier,
+) -> Result<OfTrace, Failure> {
+    let trace = open(path)?;
+    let mut page = OfTrace::new(path);
+    sections::all(&mut page, &trace, look, measured, classifier)?;
+    page.warnings(trace.warnings().iter().map(ToString::to_string));
+    warn_all(&trace);
+    Ok(page)
+}
+
+/// The comparison of two traces and the answers of all first, then what is missing, then the sections of each.
+pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<Block>) -> Document {
+    let several = pages.len() > 1;
+    let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+    let subtitle = match pages.as_slice() {
+        [one] => one.machine.clone(),
+        several => format!("{} traces", several.len()),
+    };
+    let mut document = Document { title: names.join(", "), subtitle, blocks: Vec::new() };
+    if !comparison.is_empty() && several {
+        document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
+        document.blocks.push(Block::List(comparison));
+    }
+    for (letter, page) in ('A'..='Z').zip(&pages) {
+        if several {
+            let letter = if pages.len() == 2 { format!("{letter}: ") } else { String::new() };
+            document.blocks.push(Block::Text(format!("{letter}{}", page.name)));
+        }
+        document.blocks.push(Block::List(page.answers.clone()));
+    }
+    document.blocks.extend(compared);
+    for page in pages {
+        document.blocks.extend(page.into_blocks(several));
+    }
+    document
+}

@@ -1,0 +1,501 @@
+//! The sections of a page, in order.
+
+use std::path::PathBuf;
+
+use flopgap_cli::Failure;
+use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_nsys::{GpuActivity, ReportKind, Trace, Units};
+use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice};
+use flopgap_report::html::Block;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_report::{ReportError, numbers};
+use flopgap_timings::attention::{self, Names, Options as AttentionOptions};
+use flopgap_timings::compare::{Comparison, compare, scopes};
+use flopgap_timings::kernels::{Kernels, kernels, same_top};
+use flopgap_timings::passes::{self, Options, Passes};
+use flopgap_timings::shares::{Shares, Work, shares};
+use flopgap_timings::{PassKind, Ranges, Scope};
+
+pub(super) use super::answers::time;
+use super::page::OfTrace;
+use super::{Look, answers, recorded, timeline, work};
+use crate::answer::{ms, name_of, report, unanswered};
+use crate::{
+    attention as attention_command, compare as compare_command, kernels as kernels_command,
+    passes as passes_command,
+};
+use crate::{failure, open};
+
+/// Makes all sections of one trace.
+pub(super) fn all(
+    page: &mut OfTrace,
+    trace: &Trace,
+    look: &Look,
+    measured: &[i64],
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let activity = match trace.gpu_activity(None, look.attribution.attribution()) {
+        Ok(activity) => activity,
+        Err(error) if error.is_absence() => {
+            let why = "nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`";
+            page.skip(
+                "kernels, their shares, attention, memory, and when the GPU was busy",
+                format!("{error}; {why}"),
+            );
+            Vec::new()
+        }
+        Err(error) => return Err(failure(&error)),
+    };
+    let devices = work::read(trace)?;
+    recorded::section(page, trace, &activity)?;
+    let passes = passes_section(page, trace, look, measured)?;
+    if !activity.is_empty() {
+        kernels_section(page, trace, look, passes.as_ref(), classifier)?;
+        shares_section(page, trace, look, passes.as_ref(), classifier)?;
+    }
+    timeline::section(page, trace, passes.as_ref(), &devices, classifier)?;
+    if !activity.is_empty() {
+        attention_section(page, trace, look, classifier)?;
+        memory_section(page, trace)?;
+    }
+    api_section(page, trace, look)?;
+    if !activity.is_empty() {
+        busy_section(page, trace, &activity, &devices, classifier)?;
+    }
+    Ok(())
+}
+
+impl Look {
+    /// A scope of these options.
+    fn scope(&self, ranges: Ranges) -> Scope {
+        crate::scope::scope(ranges, &self.warm_up, self.attribution)
+    }
+
+    /// The steps of a trace, else its forward pass, else everything.
+    fn whole(&self, passes: Option<&Passes>) -> Scope {
+        let worked = passes.iter().flat_map(|passes| &passes.passes).filter(|pass| pass.gpu.is_some());
+        let mut ranges = Ranges::All;
+        for pass in worked {
+            match pass.kind {
+                PassKind::Step => return self.scope(Ranges::Steps),
+                PassKind::Forward => ranges = Ranges::Named(pass.name.clone()),
+                _ => {}
+            }
+        }
+        self.scope(ranges)
+    }
+}
+
+fn passes_section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    look: &Look,
+    measured: &[i64],
+) -> Result<Option<Passes>, Failure> {
+    let options = Options {
+        ranges: Vec::new(),
+        warm_up: look.warm_up.warm_up(),
+        attribution: look.attribution.attribution(),
+        measured: measured.to_vec(),
+    };
+    let Some(found) = page.answer("times of steps and passes", passes::passes(trace, &options))? else {
+        return Ok(None);
+    };
+    page.answers.extend(answers::passes(&found));
+    page.heading("Steps and passes");
+    for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
+        page.push(Block::Table(table));
+    }
+    page.text(found.rule.clone());
+    match &found.no_gpu {
+        Some(reason) => page.skip("GPU times of steps and passes", reason),
+        None => page.text(found.attribution.clone()),
+    }
+    Ok(Some(found))
+}
+
+fn kernels_section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    look: &Look,
+    passes: Option<&Passes>,
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let all = passes.iter().flat_map(|passes| &passes.passes);
+    let worked: Vec<_> = all.filter(|pass| pass.gpu.is_some()).collect();
+    let forward = worked.iter().find(|pass| pass.kind == PassKind::Forward);
+    let whole = look.whole(passes);
+    let mut scopes: Vec<Scope> =
+        forward.map(|pass| look.scope(Ranges::Named(pass.name.clone()))).into_iter().collect();
+    // A step of nothing but the forward pass would say the same again.
+    let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
+    if scopes.is_empty() || (more && whole.ranges != scopes[0].ranges) {
+        scopes.push(whole);
+    }
+    let mut begun = false;
+    for scope in &scopes {
+        let Some(found) = page.answer("kernels", kernels(trace, scope, classifier))? else { continue };
+        if !begun {
+            page.heading("Kernels");
+            begun = true;
+        }
+        let top = &found.kernels[..look.top.min(found.kernels.len())];
+        let title = match found.instances {
+            Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
+            None => "Kernels".to_owned(),
+        };
+        page.table(kernels_command::titled(&title, top))?;
+        if found.kernels.len() > top.len() {
+            page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
+        }
+        page.answers.extend(answers::top(&found));
+        others(page, &found, look)?;
+        if page.overview.top.is_none() {
+            page.overview.top = found.kernels.first().map(|kernel| (kernel.short.clone(), kernel.share));
+        }
+    }
+    Ok(())
+}
+
+/// The kernels that multiply no matrices.
+fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failure> {
+    let others: Vec<_> = found
+        .kernels
+        .iter()
+        .filter(|kernel| !answers::is_product(kernel.class))
+        .take(look.top)
+        .cloned()
+        .collect();
+    let Some(sentence) = answers::others(found) else { return Ok(()) };
+    page.answers.push(sentence);
+    let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
+    page.table(kernels_command::titled(&format!("Kernels{scope} other than matrix products"), &others))
+}
+
+fn shares_section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    look: &Look,
+    passes: Option<&Passes>,
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let scope = look.whole(passes);
+    let Some(found) = page.answer("shares by kind of work", shares(trace, &scope, classifier))? else {
+        return Ok(());
+    };
+    page.overview.matmul = Some(found.share(Work::Kernels(KernelClass::Matmul)));
+    page.answers.extend(answers::shares(&found));
+    page.heading("GPU time by kind of work");
+    let title = match found.instances {
+        Some(instances) => format!("One `{}` (mean of {instances})", found.scope),
+        None => "Everything recorded".to_owned(),
+    };
+    if let Some(chart) = bars(&title, &[(&page.name, &found)])? {
+        page.push(Block::Shares(chart));
+    }
+    page.table(shares_table(&found))?;
+    if let Some(ranges) = &found.optimizer {
+        page.text(format!(
+            "Kernels launched within `{ranges}` count as optimizer, whatever their names tell."
+        ));
+    }
+    Ok(())
+}
+
+fn shares_table(found: &Shares) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Sums over all instances",
+        [
+            Column::text("work", "work"),
+            Column::number("kernels", "different kernels"),
+            Column::number("calls", "calls"),
+            Column::number("total_ns", "total").unit("ns"),
+            Column::number("share", "share"),
+        ],
+    )?;
+    for share in &found.shares {
+        let kernels = matches!(share.work, Work::Kernels(_)).then_some(share.names);
+        table.push([
+            Cell::text(share.work.as_str()),
+            Cell::from(kernels),
+            Cell::from(share.calls),
+            Cell::from(share.total_ns),
+            Cell::percent(share.share, 2),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The colour of a kind of work, the same on every page.
+pub(super) fn colour(work: Work) -> Colour {
+    match work {
+        Work::Kernels(KernelClass::Other) => Colour::NEUTRAL,
+        Work::Kernels(class) => {
+            KernelClass::ALL.iter().position(|known| *known == class).map_or(Colour::NEUTRAL, Colour::nth)
+        }
+        Work::Memcpy => Colour::nth(14),
+        Work::Memset => Colour::nth(15),
+    }
+}
+
+/// A bar for each trace, over all kinds of work that any of them has.
+fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Failure> {
+    let mut kinds: Vec<Work> = Vec::new();
+    for share in traces.iter().flat_map(|(_, shares)| &shares.shares) {
+        if !kinds.contains(&share.work) {
+            kinds.push(share.work);
+        }
+    }
+    let part = |work: &Work| Part { label: work.as_str().to_owned(), colour: colour(*work) };
+    let bar = |(name, shares): &(&str, &Shares)| {
+        let slice = |work: &Work| {
+            let found = shares.shares.iter().find(|share| share.work == *work);
+            let each = shares.each(found.map_or(0, |share| share.total_ns));
+            Slice { value: each, text: time(each) }
+        };
+        Bar {
+            label: (*name).to_owned(),
+            total: time(shares.each(shares.total_ns)),
+            slices: kinds.iter().map(slice).collect(),
+        }
+    };
+    match ShareBars::new(title, kinds.iter().map(part).collect(), traces.iter().map(bar).collect()) {
+        Ok(chart) => Ok(Some(chart)),
+        Err(ReportError::NothingToDraw { .. }) => Ok(None),
+        Err(error) => Err(report(&error)),
+    }
+}
+
+fn attention_section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    look: &Look,
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let names = Names::default();
+    if let Some(sizes) = look.sizes() {
+        let options = AttentionOptions {
+            sizes,
+            names,
+            warm_up: look.warm_up.warm_up(),
+            attribution: look.attribution.attribution(),
+        };
+        let Some(found) = page.answer("attention", attention::attention(trace, &options, classifier))? else {
+            return Ok(());
+        };
+        page.answers.extend(found.sentences());
+        page.heading("Attention");
+        for table in [
+            attention_command::parts(&found),
+            attention_command::ratios(&found),
+            attention_command::contents(&found),
+        ] {
+            page.table(table)?;
+        }
+        return Ok(());
+    }
+    let mut parts = Vec::new();
+    for range in [names.scores, names.softmax, names.weighted_sum] {
+        match shares(trace, &look.scope(Ranges::Named(range)), classifier) {
+            Ok(found) => parts.push(found),
+            Err(error) if error.is_absence() => {
+                page.skip("attention", error);
+                return Ok(());
+            }
+            Err(error) => return Err(unanswered(&error)),
+        }
+    }
+    let [scores, softmax, weighted] = parts.as_slice() else { return Ok(()) };
+    page.answers.extend(answers::attention([scores, softmax, weighted]));
+    page.heading("Attention");
+    page.table(attention_table(&parts))
+}
+
+fn attention_table(parts: &[Shares]) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "GPU time of attention's ranges",
+        [
+            Column::text("range", "range"),
+            Column::number("instances", "n"),
+            Column::number("total_ns", "total").unit("ns"),
+            Column::number("mean_ns", "mean").unit("ns"),
+            Column::text("work", "work"),
+        ],
+    )?;
+    for part in parts {
+        let kinds =
+            part.shares.iter().map(|share| format!("{} {}", share.work, numbers::percent(share.share, 1)));
+        table.push([
+            Cell::text(&part.scope),
+            Cell::from(part.instances),
+            Cell::from(part.total_ns),
+            Cell::float(part.each(part.total_ns), 1),
+            Cell::text(kinds.collect::<Vec<_>>().join(", ")),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn memory_section(page: &mut OfTrace, trace: &Trace) -> Result<(), Failure> {
+    let reports = [
+        (ReportKind::CudaGpuMemTimeSum, "Time of memory operations (cuda_gpu_mem_time_sum)"),
+        (ReportKind::CudaGpuMemSizeSum, "Bytes of memory operations (cuda_gpu_mem_size_sum)"),
+    ];
+    let mut begun = false;
+    for (kind, title) in reports {
+        let Some(found) = recorded::report(trace, kind)? else { continue };
+        if !begun {
+            page.heading("Memory operations");
+            begun = true;
+        }
+        page.table(crate::output::table(title, &found, Units::default()))?;
+    }
+    if !begun {
+        page.skip("memory operations", "no copies and no sets were recorded");
+    }
+    Ok(())
+}
+
+fn api_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), Failure> {
+    let Some(mut found) = recorded::report(trace, ReportKind::CudaApiSum)? else {
+        page.skip("CUDA API calls", "none were recorded");
+        return Ok(());
+    };
+    page.heading("CUDA API calls");
+    let all = found.rows.len();
+    found.rows.truncate(look.top);
+    page.table(crate::output::table("Host time by call (cuda_api_sum)", &found, Units::default()))?;
+    if all > look.top {
+        page.text(format!("{} more are not shown.", all - look.top));
+    }
+    Ok(())
+}
+
+/// How many gaps are listed.
+const GAPS: usize = 5;
+
+fn busy_section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    activity: &[GpuActivity],
+    devices: &work::Devices,
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
+    page.overview.gpu_ns =
+        Some((activity.iter().map(|gpu| i128::from(gpu.busy)).sum(), activity.iter().map(extent).sum()));
+    let gaps = work::gaps(devices, GAPS);
+    for gpu in activity {
+        let longest = gaps.iter().find(|gap| gap.device == gpu.device);
+        page.answers.push(answers::busy(gpu, longest));
+    }
+    page.heading("GPU busy and idle");
+    page.table(activity_table(activity))?;
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    let mut names = work::Names::new(trace, classifier);
+    let mut table = Table::new(
+        "The longest stretches in which nothing ran on a GPU",
+        [
+            Column::number("gpu", "GPU"),
+            Column::number("start_ms", "from").unit("ms"),
+            Column::number("length_ms", "for").unit("ms"),
+            Column::text("after", "after"),
+            Column::text("before", "before"),
+        ],
+    )
+    .map_err(|error| report(&error))?;
+    for gap in &gaps {
+        let row = [
+            Cell::from(gap.device),
+            ms(gap.before.end as f64),
+            ms(gap.length() as f64),
+            Cell::text(names.of(gap.before)?.0),
+            Cell::text(names.of(gap.after)?.0),
+        ];
+        table.push(row).map_err(|error| report(&error))?;
+    }
+    page.table(Ok(table))
+}
+
+fn activity_table(activity: &[GpuActivity]) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "From the first operation to the last",
+        [
+            Column::number("pid", "process"),
+            Column::number("gpu", "GPU"),
+            Column::number("extent_ms", "first to last").unit("ms"),
+            Column::number("busy_ms", "busy").unit("ms"),
+            Column::number("idle_ms", "idle").unit("ms"),
+            Column::number("busy_share", "busy"),
+            Column::number("kernels_ms", "kernels").unit("ms"),
+            Column::number("copies_ms", "copies").unit("ms"),
+            Column::number("sets_ms", "sets").unit("ms"),
+        ],
+    )?;
+    for gpu in activity {
+        let extent = gpu.end.saturating_sub(gpu.start);
+        table.push([
+            Cell::optional(gpu.process, |process| Cell::from(process.pid())),
+            Cell::from(gpu.device),
+            ms(extent as f64),
+            ms(gpu.busy as f64),
+            ms(extent.saturating_sub(gpu.busy) as f64),
+            Cell::percent(gpu.busy as f64 / extent as f64, 2),
+            ms(gpu.kernel_time as f64),
+            ms(gpu.copy_time as f64),
+            ms(gpu.set_time as f64),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Two traces against each other; what could not be compared is said in the sentences.
+pub(super) fn comparison(
+    paths: [&PathBuf; 2],
+    look: &Look,
+    classifier: &Classifier,
+    sentences: &mut Vec<String>,
+) -> Result<Vec<Block>, Failure> {
+    let (a, b) = (open(paths[0])?, open(paths[1])?);
+    let both = match scopes(&a, &b, &look.scope(Ranges::Steps)).and_then(|scope| {
+        let found = compare((&a, &scope), (&b, &scope), classifier)?;
+        let tops = [kernels(&a, &scope, classifier)?, kernels(&b, &scope, classifier)?];
+        Ok((found, tops))
+    }) {
+        Ok(found) => found,
+        Err(error) if error.is_absence() => {
+            sentences.push(format!("SKIPPED: comparison: {error}"));
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(unanswered(&error)),
+    };
+    let (found, [top_a, top_b]) = both;
+    sentences.extend(found.sentences());
+    sentences.extend(
+        same_top(&top_a, &top_b).map(|text| format!("The kernel with the most time: {}", lower_first(&text))),
+    );
+    let names = paths.map(|path| name_of(path));
+    let mut blocks = vec![Block::Heading("A against B".to_owned()), Block::Text(compared(&found))];
+    if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
+        blocks.push(Block::Shares(chart));
+    }
+    for table in [compare_command::shares(&found), compare_command::busy(&found)] {
+        blocks.push(Block::Table(table.map_err(|error| report(&error))?));
+    }
+    Ok(blocks)
+}
+
+fn compared(found: &Comparison) -> String {
+    let side = |shares: &Shares| match shares.instances {
+        Some(instances) => format!("one `{}` (mean of {instances})", shares.scope),
+        None => "everything recorded".to_owned(),
+    };
+    format!("A: {}; B: {}.", side(&found.a), side(&found.b))
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}

@@ -1,0 +1,146 @@
+//! All that ran on the GPUs, by device and time.
+
+use std::collections::BTreeMap;
+
+use flopgap_cli::Failure;
+use flopgap_kernels::Classifier;
+use flopgap_nsys::{Error, Trace};
+use flopgap_timings::shares::Work;
+
+use crate::failure;
+
+/// A kernel, copy or set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// The kernel's name; none for copies and sets.
+    pub(super) name: Option<i64>,
+    pub(super) copy: bool,
+}
+
+/// The operations of each device, by start.
+pub(super) type Devices = BTreeMap<i64, Vec<Operation>>;
+
+/// A stretch in which a device did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) device: i64,
+    /// What ended before it, and what began after it.
+    pub(super) before: Operation,
+    pub(super) after: Operation,
+}
+
+impl Gap {
+    pub(super) fn length(&self) -> i64 {
+        self.after.start.saturating_sub(self.before.end)
+    }
+}
+
+/// Reads all operations.
+pub(super) fn read(trace: &Trace) -> Result<Devices, Failure> {
+    let mut devices = Devices::new();
+    let mut add = |device: i64, operation: Operation| {
+        if operation.end >= operation.start {
+            devices.entry(device).or_default().push(operation);
+        }
+    };
+    present(trace.kernels(|kernel| {
+        let (start, end) = (kernel.at.start, kernel.at.end);
+        add(kernel.at.device, Operation { start, end, name: Some(kernel.demangled), copy: false });
+    }))?;
+    present(trace.copies(|copy| {
+        let (start, end) = (copy.at.start, copy.at.end);
+        add(copy.at.device, Operation { start, end, name: None, copy: true });
+    }))?;
+    present(trace.sets(|set| {
+        let (start, end) = (set.at.start, set.at.end);
+        add(set.at.device, Operation { start, end, name: None, copy: false });
+    }))?;
+    for operations in devices.values_mut() {
+        operations.sort_unstable_by_key(|operation| (operation.start, operation.end));
+    }
+    Ok(devices)
+}
+
+fn present(read: Result<(), Error>) -> Result<(), Failure> {
+    match read {
+        Err(error) if !error.is_absence() => Err(failure(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// The longest stretches in which a device did nothing, longest first.
+pub(super) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (&device, operations) in devices {
+        let Some(mut before) = operations.first().copied() else { continue };
+        for &after in operations {
+            if after.start > before.end {
+                gaps.push(Gap { device, before, after });
+            }
+            if after.end > before.end {
+                before = after;
+            }
+        }
+    }
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length()), gap.device, gap.before.end));
+    gaps.truncate(count);
+    gaps
+}
+
+/// Names and kinds of operations, each name looked up once.
+pub(super) struct Names<'a> {
+    trace: &'a Trace,
+    classifier: &'a Classifier,
+    known: BTreeMap<i64, (String, Work)>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(trace: &'a Trace, classifier: &'a Classifier) -> Names<'a> {
+        Names { trace, classifier, known: BTreeMap::new() }
+    }
+
+    /// A short name, and the kind of work.
+    pub(super) fn of(&mut self, operation: Operation) -> Result<(String, Work), Failure> {
+        let Some(id) = operation.name else {
+            return Ok(if operation.copy {
+                ("memcpy".to_owned(), Work::Memcpy)
+            } else {
+                ("memset".to_owned(), Work::Memset)
+            });
+        };
+        if let Some(known) = self.known.get(&id) {
+            return Ok(known.clone());
+        }
+        let name = self.trace.string(id).map_err(|error| failure(&error))?;
+        let found = match name {
+            Some(name) => {
+                let info = self.classifier.get(&name);
+                (info.short.clone(), Work::Kernels(info.class))
+            }
+            None => (format!("[unknown string {id}]"), Work::Kernels(flopgap_kernels::KernelClass::Other)),
+        };
+        self.known.insert(id, found.clone());
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(start: i64, end: i64) -> Operation {
+        Operation { start, end, name: None, copy: false }
+    }
+
+    #[test]
+    fn a_gap_is_where_nothing_at_all_runs() {
+        let work =
+            vec![operation(0, 10), operation(5, 30), operation(12, 20), operation(40, 50), operation(51, 52)];
+        let found = gaps(&[(0, work)].into(), 5);
+        let ends: Vec<(i64, i64)> = found.iter().map(|gap| (gap.before.end, gap.after.start)).collect();
+        assert_eq!(ends, [(30, 40), (50, 51)]);
+        assert_eq!(gaps(&[(0, vec![operation(0, 1)])].into(), 5), []);
+    }
+}

@@ -1,0 +1,65 @@
+#![no_main]
+//! Any bytes as an export of Nsight Systems: every report, rule and export of it ends, with rows or with an error.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use flopgap_nsys::export::{CsvTable, csv, perfetto};
+use flopgap_nsys::{Report, ReportKind, ReportTable, Rule, Trace, Units};
+use libfuzzer_sys::fuzz_target;
+
+/// A file of this process in memory, where the system has such a folder.
+fn path() -> &'static PathBuf {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let memory = PathBuf::from("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        folder.join(format!("flopgap-fuzz-{}.sqlite", std::process::id()))
+    })
+}
+
+/// Prints all cells, as a command would.
+fn print(table: &ReportTable) {
+    let units = Units::default();
+    for row in &table.rows {
+        assert_eq!(row.len(), table.columns.len());
+        for (column, value) in table.columns.iter().zip(row) {
+            std::hint::black_box(units.print(column.unit, value));
+        }
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = path();
+    File::create(path).and_then(|mut file| file.write_all(bytes)).expect("the folder can be written to");
+    if let Ok(trace) = Trace::open(path) {
+        for kind in ReportKind::ALL {
+            let mut table = ReportTable::default();
+            let _ = trace.report(Report::of(*kind), &mut table);
+            print(&table);
+        }
+        for names in ["base", "mangled"] {
+            let mut table = ReportTable::default();
+            let report: Report = format!("cuda_gpu_trace:{names}").parse().expect("a report");
+            let _ = trace.report(report, &mut table);
+            print(&table);
+        }
+        for rule in Rule::ALL {
+            let mut table = ReportTable::default();
+            let _ = trace.rule(rule, &mut table);
+            print(&table);
+        }
+        let _ = trace.kernel_times(None);
+        let _ = trace.kernel_times(Some("step"));
+        let _ = perfetto(&trace, &mut io::sink());
+        for table in CsvTable::ALL {
+            let _ = csv(&trace, table, &mut io::sink());
+        }
+        for warning in trace.warnings() {
+            std::hint::black_box(warning.to_string());
+        }
+    }
+    assert_eq!(fs::read(path).expect("still there"), bytes, "the file was changed");
+});
