@@ -15,6 +15,7 @@ pub(crate) struct Span {
 /// The indices of spans in the order of a sweep: by thread and time, outer before inner.
 ///
 /// Of two equal spans the one recorded first is the outer one, so that neither becomes the other's parent *and* child.
+#[cfg(test)]
 pub(crate) fn sweep_order(spans: &[Span]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     let key = |at: usize| {
@@ -37,6 +38,7 @@ const NONE: u32 = u32::MAX;
 
 impl Hierarchy {
     /// The tree of `spans`; ends are inclusive.
+    #[cfg(test)]
     pub(crate) fn of(spans: &[Span]) -> Hierarchy {
         let mut tree = Hierarchy::flat(spans.len());
         let stretch = |at: usize| Stretch { start: spans[at].start, end: spans[at].end };
@@ -105,6 +107,7 @@ impl Hierarchy {
     }
 
     /// The ids from the outermost span to this one, as nsys writes them: `:1:2:3`.
+    #[cfg(test)]
     pub(crate) fn path(&self, spans: &[Span], at: usize) -> String {
         self.path_by(|at| spans[at].id, at)
     }

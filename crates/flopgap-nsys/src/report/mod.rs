@@ -11,6 +11,7 @@ mod nvtx;
 mod nvtx_kernels;
 mod options;
 mod projection;
+mod pushpop;
 mod several;
 mod shared;
 mod summary;
@@ -265,7 +266,7 @@ impl Trace {
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
             ReportKind::NvtxKernSum => nvtx_kernels::kernels(self, names, options, sink),
             ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
-            ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
+            ReportKind::NvtxPushPopTrace => pushpop::trace(self, sink),
             ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
             ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),
