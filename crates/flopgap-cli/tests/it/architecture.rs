@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
+    ("flopgap-kineto", &[]),
     ("flopgap-ncu", &[]),
     ("flopgap-nsys", &[]),
     ("flopgap-fs", &[]),
