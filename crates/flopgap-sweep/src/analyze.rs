@@ -10,7 +10,8 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phases, Recording};
 use rayon::prelude::*;
 
-use crate::{Config, Manifest, RawFiles, RunError, Stage};
+use crate::journal::Journals;
+use crate::{Config, Manifest, RawFiles, Record, RunError, Stage, raw};
 
 /// What is wrong with one configuration or one file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +69,17 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
 
     let mut stages = files.configs;
     if let Some(manifest) = &manifest {
-        for config in manifest.grid.configs() {
+        for config in manifest.plan() {
             stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
         }
     }
+    let journals = Journals::read(run)?;
+    let warnings = journals.damaged.iter().map(|(path, line)| Problem {
+        config: None,
+        message: format!("{}:{line}: the line is damaged and ignored", path.display()),
+        hint: None,
+    });
+    let warnings = warnings.collect();
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
@@ -84,15 +92,21 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         })
         .collect();
 
-    let mut analysis =
-        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
-    for ((config, _), result) in work.iter().zip(results) {
+    let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
+    for ((config, stages), result) in work.iter().zip(results) {
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
         match result {
             Ok((one, warnings)) => {
                 let all = warnings.into_iter().chain(one.warnings.iter().cloned());
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
+            }
+            Err(_) if stages.is_empty() && journals.any => {
+                let reason = journals.gaps.get(config).cloned();
+                let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
+                analysis
+                    .problems
+                    .push(problem(reason, Some("`hyper-profile resume` measures what is missing")));
             }
             Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
         }
@@ -121,6 +135,15 @@ type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
 fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
+    if let Some(path) = stages.get(&Stage::Whole).filter(|path| raw::is_record(path)) {
+        let failure = |error: &dyn fmt::Display| Failure { message: error.to_string(), hint: None };
+        let record = Record::read(path).map_err(|error| Failure {
+            hint: Some("`hyper-profile resume` measures it again"),
+            ..failure(&error)
+        })?;
+        let recording = record.recording(path, classifier).map_err(|error| failure(&error))?;
+        return Ok((Analysis::of(network, &Phases::by_ranges(&recording)?)?, Vec::new()));
+    }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
         let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
