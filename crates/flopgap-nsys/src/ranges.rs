@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::nesting::{Owners, Stretch, Threads};
-use crate::tables::NVTX;
-use crate::trace::{Tally, need, want};
+use crate::tables::{NVTX, need, want};
+use crate::trace::Tally;
 use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
@@ -137,6 +137,14 @@ impl Trace {
             range.name = names.full(range.thread.process(), domain, range.name);
         }
         let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
+        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places, named without their domains.
+    pub(crate) fn nvtx_texts(&self) -> Result<NvtxRanges, Error> {
+        let mut ranges = Vec::new();
+        let NvtxNames { names, last_event, last_range, last_push_pop, .. } =
+            self.nvtx_rows(|range, _| ranges.push(range))?;
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
     }
 
