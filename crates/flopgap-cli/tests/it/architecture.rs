@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
     ("flopgap-ncu", &[]),
@@ -12,6 +12,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
     ("flopgap-gpu", &["flopgap-fs"]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
