@@ -1,5 +1,6 @@
 //! `hyper-profile compare A B`: two runs launch by launch.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
@@ -32,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(difference) = difference(&one, &other) {
             different += 1;
             if different <= PRINTED as u64 {
-                text.push_str(&format!("{config}: {difference}\n"));
+                let _ = writeln!(text, "{config}: {difference}");
             }
         }
     }

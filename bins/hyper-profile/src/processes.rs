@@ -3,7 +3,7 @@
 //! The process that fills the run hands each a configuration when it is free, and writes all files itself. Replies are lines of JSON.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use flopgap_cli::Failure;
@@ -67,7 +67,7 @@ impl Backend for Processes<'_> {
         let program = std::env::current_exe().map_err(|error| MeterError::Lost {
             message: format!("the path of this program is unknown: {error}"),
         })?;
-        Ok(Box::new(Counter::start(program, device)?))
+        Ok(Box::new(Counter::start(&program, device)?))
     }
 }
 
@@ -79,9 +79,9 @@ struct Counter {
 }
 
 impl Counter {
-    fn start(program: PathBuf, device: u32) -> Result<Counter, MeterError> {
+    fn start(program: &Path, device: u32) -> Result<Counter, MeterError> {
         let failed = |error| MeterError::Lost { message: format!("{}: {error}", program.display()) };
-        let mut child = Command::new(&program)
+        let mut child = Command::new(program)
             .args(["count-on", "--device", &device.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
