@@ -75,8 +75,8 @@ impl Trace {
     ///
     /// # Errors
     /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
-    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
-    /// ([`Error::NotAnExport`]).
+    /// ([`Error::NotExported`]), is being written ([`Error::Locked`], [`Error::Journal`]; later, [`Error::Changed`]), or was not
+    /// written by nsys ([`Error::NotAnExport`]).
     pub fn open(path: &Path) -> Result<Trace, Error> {
         let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(path)?;
@@ -285,6 +285,10 @@ fn check_file(path: &Path) -> Result<(), Error> {
     if metadata.is_dir() {
         return Err(io(io::Error::from(io::ErrorKind::IsADirectory)));
     }
+    // First: what is being written may look like anything.
+    if is_locked(&file) {
+        return Err(Error::Locked { path: path.to_owned() });
+    }
     let mut header = Vec::with_capacity(100);
     file.by_ref().take(100).read_to_end(&mut header).map_err(io)?;
     if !header.starts_with(MAGIC) {
@@ -323,6 +327,29 @@ fn check_file(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether another process holds one of `SQLite`'s locks for writing (reserved, pending or exclusive). This takes no lock itself,
+/// so that it cannot make that process fail.
+#[cfg(unix)]
+fn is_locked(file: &File) -> bool {
+    use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
+
+    // The pending byte, the reserved byte and the 510 bytes that readers share, at 1 GiB: https://sqlite.org/fileformat2.html.
+    let lock = Flock {
+        start: 0x4000_0000,
+        length: 512,
+        pid: None,
+        typ: FlockType::ReadLock,
+        offset_type: FlockOffsetType::Set,
+    };
+    // A file system that has no locks holds none.
+    matches!(fcntl_getlk(file, &lock), Ok(Some(_)))
+}
+
+#[cfg(not(unix))]
+fn is_locked(_: &File) -> bool {
+    false
 }
 
 /// The URI under which `SQLite` opens a file without locks, side files or writes.

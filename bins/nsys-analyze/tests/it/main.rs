@@ -384,6 +384,30 @@ fn an_output_that_cannot_be_written_is_named() {
     }
 }
 
+/// The locks of another process are seen, those of readers do no harm, and nothing is left behind.
+#[test]
+fn what_another_process_writes_is_refused() {
+    let (folder, path) = trace("small_forward");
+    let before = fs::read(&path).unwrap();
+    let arguments = ["stats", &path, "--report", "nvtx_sum", "--format", "csv"];
+    let writer = rusqlite::Connection::open(&path).unwrap();
+    for lock in ["IMMEDIATE", "EXCLUSIVE"] {
+        writer.execute_batch(&format!("BEGIN {lock}")).unwrap();
+        let refused = run(&arguments);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{lock}");
+        let told = format!("{path}: is being written by another process");
+        assert!(refused.stderr.contains(&told), "{lock}: {}", refused.stderr);
+        assert!(refused.stderr.contains("wait for the program that writes it"), "{lock}: {}", refused.stderr);
+        writer.execute_batch("ROLLBACK").unwrap();
+    }
+    writer.execute_batch("BEGIN").unwrap();
+    let _: i64 = writer.query_row("SELECT count(*) FROM StringIds", [], |row| row.get(0)).unwrap();
+    assert_eq!(run(&arguments).code, 0, "a reader");
+    drop(writer);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 /// A stand-in for nsys that exports by copying.
 #[cfg(unix)]
 fn with_nsys(folder: &Path, exported: &str) -> std::ffi::OsString {

@@ -7,6 +7,7 @@ use std::process::Command;
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
+    ("flopgap-kineto", &[]),
     ("flopgap-ncu", &[]),
     ("flopgap-nsys", &[]),
     ("flopgap-fs", &[]),

@@ -23,19 +23,38 @@ union Shared {
     float sums[2][TILE][PITCH];
 };
 
-// Four numbers of a row of `columns`, zero beyond the edges. ALIGNED: `pitch` and `columns` are multiples of 4 and the base is aligned, so
-// that all four are inside or outside together.
+// Loads that stay where they are written. The compiler moves a plain load of the next stage behind the arithmetic of this one, and the
+// whole latency of the memory is then waited for in every stage.
+__device__ __forceinline__ float4 load4_now(const float *at, bool inside) {
+    float4 v;
+    asm volatile(
+        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %5, 0;\n"
+        "mov.f32 %0, 0f00000000;\nmov.f32 %1, 0f00000000;\nmov.f32 %2, 0f00000000;\nmov.f32 %3, 0f00000000;\n"
+        "@inside ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+        : "=&f"(v.x), "=&f"(v.y), "=&f"(v.z), "=&f"(v.w)
+        : "l"(at), "r"((unsigned)inside)
+        : "memory");
+    return v;
+}
+
+__device__ __forceinline__ float load_now(const float *at, bool inside) {
+    float v;
+    asm volatile(
+        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %2, 0;\nmov.f32 %0, 0f00000000;\n@inside ld.global.f32 %0, [%1];\n}"
+        : "=&f"(v)
+        : "l"(at), "r"((unsigned)inside)
+        : "memory");
+    return v;
+}
+
+// Four numbers of a row of `columns`, zero beyond the edges. ALIGNED: `columns` is a multiple of 4 and the base is aligned, so that all
+// four are inside or outside together.
 template <bool ALIGNED>
 __device__ __forceinline__ float4 load4(const float *x, int row, int column, int rows, int columns) {
-    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (row >= rows || column >= columns) return v;
     const float *at = x + (u64)row * columns + column;
-    if (ALIGNED) return __ldg(reinterpret_cast<const float4 *>(at));
-    v.x = at[0];
-    if (column + 1 < columns) v.y = at[1];
-    if (column + 2 < columns) v.z = at[2];
-    if (column + 3 < columns) v.w = at[3];
-    return v;
+    if (ALIGNED) return load4_now(at, row < rows && column < columns);
+    return make_float4(load_now(at, row < rows && column < columns), load_now(at + 1, row < rows && column + 1 < columns),
+                       load_now(at + 2, row < rows && column + 2 < columns), load_now(at + 3, row < rows && column + 3 < columns));
 }
 
 template <bool ALIGNED>
@@ -56,6 +75,19 @@ __device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-
 __device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
 
 __device__ __forceinline__ float4 add(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+
+// Programmatic dependent launch, where the host asked for it; nothing otherwise.
+__device__ __forceinline__ void allow_next() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 #if __CUDA_ARCH__ >= 900
 __device__ __forceinline__ unsigned cluster_rank() {
@@ -95,7 +127,7 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
     const int begin = min(stages, (int)blockIdx.z * share), end = min(stages, begin + share);
 
     float4 next_a[2], next_b[2];
-    auto load = [&](int stage) {
+    auto load_a = [&](int stage) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int index = thread + i * THREADS, k = stage * STAGE;
@@ -106,6 +138,12 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
             } else {
                 next_a[i] = load4<ALIGNED>(weights, k + index / 16, first_row + index % 16 * 4, width, width);
             }
+        }
+    };
+    auto load_b = [&](int stage) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int index = thread + i * THREADS, k = stage * STAGE;
             next_b[i] = load4<ALIGNED>(panel, k + index / 16, first_column + index % 16 * 4, width, samples);
         }
     };
@@ -127,14 +165,19 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
     };
 
     float sums[8][8] = {};
-    if (begin < end) {
-        load(begin);
-        store(0);
-    }
+    // The layer before may still run. Weights do not come from it, so the first of them are on the way while this waits for it.
+    allow_next();
+    load_a(begin);
+    wait_for_previous();
+    load_b(begin);
+    store(0);
     __syncthreads();
     for (int stage = begin; stage < end; ++stage) {
         const int half = (stage - begin) % 2;
-        if (stage + 1 < end) load(stage + 1);
+        // Beyond the last stage, what is loaded is zero or of another block, and is not used.
+        load_a(stage + 1);
+        load_b(stage + 1);
+        __syncwarp();  // No arithmetic before the loads are on the way.
 #pragma unroll
         for (int step = 0; step < STEP; ++step) {
             const float *a = shared.tiles.a[half][group * STEP + step], *b = shared.tiles.b[half][group * STEP + step];
@@ -147,7 +190,7 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
 #pragma unroll
                 for (int j = 0; j < 8; ++j) sums[i][j] = fmaf(rows[i], columns[j], sums[i][j]);
         }
-        if (stage + 1 < end) store(1 - half);
+        store(1 - half);
         __syncthreads();
     }
 

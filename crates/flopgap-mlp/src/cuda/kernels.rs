@@ -1,7 +1,10 @@
 //! Our kernels: their sources, and launches with checked sizes.
 
+use std::ffi::c_void;
+use std::ptr;
+
 use flopgap_gpu::compile::{Architecture, CompileError, Compiler};
-use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut};
+use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut, DevicePtr as _, DevicePtrMut as _, sys};
 use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
 
 use crate::MlpError;
@@ -218,39 +221,40 @@ impl Fused {
     /// `out = sigmoid(weights * panel)`.
     pub(super) fn forward(
         &self,
-        stream: &Stream,
-        [width, samples]: [i32; 2],
+        place: &Place<'_>,
         weights: &CudaView<'_, f32>,
         panel: &CudaView<'_, f32>,
         out: &mut CudaViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
-        let (variant, alignment, shape) =
-            self.checked([width, samples], weights, &[panel.len(), out.len()])?;
-        let mut launch = stream.launch_builder(&variant.forward[alignment]);
-        launch.arg(weights).arg(panel).arg(out).arg(&width).arg(&samples);
+        let stream = place.stream.cuda();
+        let (variant, alignment, shape) = self.checked(place.sizes, weights, &[panel.len(), out.len()])?;
+        let pointers =
+            [weights.device_ptr(stream).0, panel.device_ptr(stream).0, out.device_ptr_mut(stream).0];
         // SAFETY: the arguments are the kernel's, and the arrays have the lengths that width and samples say, checked above. The
         // aligned kernel is taken where both are multiples of 4: every matrix and panel of a network then begins at 16 bytes.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { launch(place, &variant.forward[alignment], &shape, pointers) }
     }
 
     /// `out = (weights^T * panel) * (1 - y) * y`.
     pub(super) fn backward(
         &self,
-        stream: &Stream,
-        [width, samples]: [i32; 2],
+        place: &Place<'_>,
         weights: &CudaView<'_, f32>,
         panel: &CudaView<'_, f32>,
         y: &CudaView<'_, f32>,
         out: &mut CudaViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
+        let stream = place.stream.cuda();
         let (variant, alignment, shape) =
-            self.checked([width, samples], weights, &[panel.len(), y.len(), out.len()])?;
-        let mut launch = stream.launch_builder(&variant.backward[alignment]);
-        launch.arg(weights).arg(panel).arg(y).arg(out).arg(&width).arg(&samples);
+            self.checked(place.sizes, weights, &[panel.len(), y.len(), out.len()])?;
+        let pointers = [
+            weights.device_ptr(stream).0,
+            panel.device_ptr(stream).0,
+            y.device_ptr(stream).0,
+            out.device_ptr_mut(stream).0,
+        ];
         // SAFETY: as in `forward`.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { launch(place, &variant.backward[alignment], &shape, pointers) }
     }
 
     fn checked(
@@ -269,6 +273,62 @@ impl Fused {
         }
         self.pick(width, samples)
     }
+}
+
+/// Where and on what a layer runs.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) stream: &'a Stream,
+    /// Width and samples.
+    pub(super) sizes: [i32; 2],
+    /// Whether what was queued on the stream just before is a layer, too: then this one may begin before that one has ended, and waits for it
+    /// where it needs its result (programmatic dependent launch, which came with Hopper).
+    pub(super) follows_layer: bool,
+}
+
+/// Queues a fused kernel, whose arguments are arrays, then width and samples.
+///
+/// # Safety
+/// The kernel must take these arguments, and the arrays must be what it expects.
+unsafe fn launch<const N: usize>(
+    place: &Place<'_>,
+    kernel: &Kernel,
+    shape: &LaunchConfig,
+    mut arrays: [sys::CUdeviceptr; N],
+) -> Result<(), GpuError> {
+    let [mut width, mut samples] = place.sizes;
+    let mut arguments: Vec<*mut c_void> = arrays.iter_mut().map(|array| (&raw mut *array).cast()).collect();
+    arguments.extend([(&raw mut width).cast::<c_void>(), (&raw mut samples).cast()]);
+    let mut overlap = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+    };
+    let hopper = place.stream.context().device().compute_capability.major >= 9;
+    let config = sys::CUlaunchConfig {
+        gridDimX: shape.grid_dim.0,
+        gridDimY: shape.grid_dim.1,
+        gridDimZ: shape.grid_dim.2,
+        blockDimX: shape.block_dim.0,
+        blockDimY: shape.block_dim.1,
+        blockDimZ: shape.block_dim.2,
+        sharedMemBytes: shape.shared_mem_bytes,
+        hStream: place.stream.cuda().cu_stream(),
+        attrs: &raw mut overlap,
+        numAttrs: u32::from(hopper && place.follows_layer),
+    };
+    place.stream.context().cuda().bind_to_thread()?;
+    // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is the caller's promise.
+    unsafe {
+        sys::cuLaunchKernelEx(
+            &raw const config,
+            kernel.cu_function(),
+            arguments.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    }
+    .result()?;
+    Ok(())
 }
 
 /// Compiles every kernel of this crate for one architecture, without a GPU.

@@ -6,7 +6,7 @@ use flopgap_gpu::cudarc::driver::{CudaView, DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
 
 use super::engine::{Engine, Products};
-use super::kernels::Sum;
+use super::kernels::{Place, Sum};
 use crate::backend::{Backend, Progress};
 use crate::{MlpError, Shape, init};
 
@@ -117,7 +117,8 @@ impl<'e> Network<'e> {
             let below = below.slice(layer * panel..);
             let mut above = above.slice_mut(..panel);
             if let Some(fused) = &engine.fused {
-                fused.forward(stream, sizes(self.shape)?, &weights, &below, &mut above)?;
+                let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
+                fused.forward(&place, &weights, &below, &mut above)?;
             } else {
                 // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
                 let product = Gemm::new(samples, width, width);
@@ -178,7 +179,9 @@ impl<'e> Network<'e> {
         let mut below = below.slice_mut((layer - 1) * panel..);
         let above = above.slice(..panel);
         if let Some(fused) = &engine.fused {
-            fused.backward(stream, sizes(self.shape)?, &weights, &above, &output, &mut below)?;
+            let follows_layer = layer + 1 < self.shape.layers();
+            let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
+            fused.backward(&place, &weights, &above, &output, &mut below)?;
         } else {
             let product = Gemm::new(samples, width, width).transpose_b();
             engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ReportOptions;
-use super::group::{Groups, grand_total, times, with_times};
+use super::group::{Groups, times, with_times};
 use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
 use crate::{Error, RangeStyle, Summary, Trace, fold_name};
@@ -12,6 +12,7 @@ use crate::{Error, RangeStyle, Summary, Trace, fold_name};
 static BOTH: [Column; 10] =
     with_times("Instances", [Column::new("Style", Unit::Plain), Column::new("Range", Unit::Plain)]);
 static ONE: [Column; 9] = with_times("Instances", [Column::new("Range", Unit::Plain)]);
+
 /// Which ranges a summary covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Styles {
@@ -63,16 +64,16 @@ pub(super) fn sum(
         Styles::PushPop => style == RangeStyle::PushPop,
         Styles::StartEnd => style == RangeStyle::StartEnd,
     };
-    let summaries: Ranges = ranges.iter().filter(|((_, style), _)| listed(*style)).cloned().collect();
-    let all = grand_total(&summaries);
+    let summaries = || ranges.iter().filter(|((_, style), _)| listed(*style));
+    let all = summaries().map(|(_, summary)| summary.total).sum();
     trace.writing(|| {
         sink.columns(if styles == Styles::Both { &BOTH } else { &ONE })?;
-        for ((name, style), summary) in summaries {
-            let mut row = times(&summary, all);
+        for ((name, style), summary) in summaries() {
+            let mut row = times(summary, all);
             if styles == Styles::Both {
                 row.push(Value::text(style.as_str()));
             }
-            row.push(name.into());
+            row.push(name.clone().into());
             sink.row(&row)?;
         }
         Ok(())

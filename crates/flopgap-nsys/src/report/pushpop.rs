@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
-use crate::hierarchy::Span;
+use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
+use crate::nesting::Stretch;
 use crate::tables::NVTX;
 use crate::trace::{need, want};
 use crate::{Error, GlobalId, RangeStyle, Trace};
@@ -38,8 +38,7 @@ struct Node<T> {
     name: T,
     parent: Option<i64>,
     level: usize,
-    /// The ids from the outermost range to this one, as nsys writes them: `:1:2:3`.
-    path: Arc<str>,
+    path: Arc<Path>,
     children: u64,
     /// The sum of their durations.
     children_time: i64,
@@ -48,6 +47,42 @@ struct Node<T> {
 impl<T> Node<T> {
     fn duration(&self) -> i64 {
         self.span.end.saturating_sub(self.span.start)
+    }
+}
+
+/// A range and those around it: each is kept once, for a path of its own per range takes the square of their depth.
+#[derive(Debug)]
+struct Path {
+    around: Option<Arc<Path>>,
+    id: i64,
+}
+
+impl Path {
+    /// The ids from the outermost range to this one, as nsys writes them: `:1:2:3`.
+    fn write(&self, ids: &mut Vec<i64>, text: &mut String) {
+        ids.clear();
+        ids.push(self.id);
+        let mut around = self.around.as_deref();
+        while let Some(path) = around {
+            ids.push(path.id);
+            around = path.around.as_deref();
+        }
+        text.clear();
+        let mut digits = itoa::Buffer::new();
+        for id in ids.iter().rev() {
+            text.push(':');
+            text.push_str(digits.format(*id));
+        }
+    }
+}
+
+impl Drop for Path {
+    /// One by one: a range that drops the one around it, and so on, would exhaust the stack.
+    fn drop(&mut self) {
+        let mut around = self.around.take();
+        while let Some(path) = around {
+            around = Arc::into_inner(path).and_then(|mut path| path.around.take());
+        }
     }
 }
 
@@ -60,27 +95,15 @@ struct Growing<T> {
     nodes: VecDeque<Node<T>>,
     /// The number of the first node: nodes are numbered as they come.
     first: u64,
-    open: FxHashMap<GlobalId, Vec<Open>>,
+    /// The numbers of those that may contain what comes.
+    open: FxHashMap<GlobalId, Open<u64>>,
     /// Ranges that start together.
     together: Vec<(Span, T)>,
-    path: String,
-}
-
-struct Open {
-    node: u64,
-    start: i64,
-    end: i64,
 }
 
 impl<T> Growing<T> {
     fn new() -> Growing<T> {
-        Growing {
-            nodes: VecDeque::new(),
-            first: 0,
-            open: FxHashMap::default(),
-            together: Vec::new(),
-            path: String::new(),
-        }
+        Growing { nodes: VecDeque::new(), first: 0, open: FxHashMap::default(), together: Vec::new() }
     }
 
     /// Adds a range that starts no earlier than those before, and passes those on that are complete.
@@ -114,26 +137,16 @@ impl<T> Growing<T> {
         together.sort_by_key(|(span, _)| (Reverse(span.end), span.id));
         for (span, name) in together.drain(..) {
             let open = self.open.entry(span.thread).or_default();
-            open.retain(|other| other.end >= span.start);
-            let containing = open.iter().rev().filter(|other| other.end >= span.end);
-            // The first of equals: the last opened is the tightest.
-            let parent = containing.min_by_key(|other| other.end.saturating_sub(other.start));
-            let parent = parent.and_then(|parent| usize::try_from(parent.node.checked_sub(self.first)?).ok());
-            let parent = parent.and_then(|parent| self.nodes.get_mut(parent));
-            self.path.clear();
-            let mut level = 0;
-            if let Some(parent) = &parent {
-                self.path.push_str(&parent.path);
-                level = parent.level + 1;
-            }
-            // Writing to memory does not fail.
-            let _ = write!(self.path, ":{}", span.id);
+            let stretch = Stretch { start: span.start, end: span.end };
+            let parent = open.tightest(stretch).and_then(|parent| parent.checked_sub(self.first));
+            let parent = parent.and_then(|parent| self.nodes.get_mut(usize::try_from(parent).ok()?));
+            let path = Path { around: parent.as_ref().map(|parent| parent.path.clone()), id: span.id };
             let mut node = Node {
                 span,
                 name,
                 parent: None,
-                level,
-                path: self.path.as_str().into(),
+                level: 0,
+                path: Arc::new(path),
                 children: 0,
                 children_time: 0,
             };
@@ -141,11 +154,9 @@ impl<T> Growing<T> {
                 parent.children += 1;
                 parent.children_time = parent.children_time.saturating_add(node.duration());
                 node.parent = Some(parent.span.id);
+                node.level = parent.level + 1;
             }
-            if span.end >= span.start {
-                let number = self.first + self.nodes.len() as u64;
-                open.push(Open { node: number, start: span.start, end: span.end });
-            }
+            open.enter(self.first + self.nodes.len() as u64, stretch);
             self.nodes.push_back(node);
         }
         self.together = together;
@@ -210,8 +221,8 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     })?;
     trace.writing(|| sink.columns(&COLUMNS))?;
     let mut tree = Growing::new();
-    let mut text = String::new();
-    let mut write = |node: &Node<Arc<str>>| trace.writing(|| sink.row(&row(node, &mut text)));
+    let mut scratch = Scratch::default();
+    let mut write = |node: &Node<Arc<str>>| trace.writing(|| sink.row(&scratch.row(node)));
     while ranges.start().is_some() {
         if let Some(Some((span, name))) = ranges.take()? {
             tree.add(span, name, &mut write)?;
@@ -220,29 +231,40 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     tree.end(&mut write)
 }
 
-fn row(node: &Node<Arc<str>>, text: &mut String) -> [Value; 14] {
-    text.clear();
-    for _ in 0..node.level {
-        text.push_str("--");
+/// Where the texts of a row are put together.
+#[derive(Default)]
+struct Scratch {
+    ids: Vec<i64>,
+    path: String,
+    name: String,
+}
+
+impl Scratch {
+    fn row(&mut self, node: &Node<Arc<str>>) -> [Value; 14] {
+        node.path.write(&mut self.ids, &mut self.path);
+        self.name.clear();
+        for _ in 0..node.level {
+            self.name.push_str("--");
+        }
+        self.name.push_str(&node.name);
+        let Span { id, start, end, thread } = node.span;
+        [
+            start.into(),
+            end.into(),
+            node.duration().into(),
+            node.children_time.into(),
+            node.duration().saturating_sub(node.children_time).into(),
+            node.name.clone().into(),
+            thread.pid().into(),
+            thread.tid().into(),
+            (node.level as u64).into(),
+            node.children.into(),
+            id.into(),
+            node.parent.into(),
+            Value::text(&self.path),
+            Value::text(&self.name),
+        ]
     }
-    text.push_str(&node.name);
-    let Span { id, start, end, thread } = node.span;
-    [
-        start.into(),
-        end.into(),
-        node.duration().into(),
-        node.children_time.into(),
-        node.duration().saturating_sub(node.children_time).into(),
-        node.name.clone().into(),
-        thread.pid().into(),
-        thread.tid().into(),
-        (node.level as u64).into(),
-        node.children.into(),
-        id.into(),
-        node.parent.into(),
-        node.path.clone().into(),
-        Value::Text(text.as_str().into()),
-    ]
 }
 
 #[cfg(test)]
@@ -251,6 +273,23 @@ mod tests {
 
     use super::*;
     use crate::hierarchy::Hierarchy;
+
+    /// A path for each would take 29 GB, and a look at every open range 5 * 10^9 steps.
+    #[test]
+    fn a_hundred_thousand_ranges_within_each_other() {
+        let mut rows = 0;
+        let mut write = |node: &Node<()>| {
+            rows += 1;
+            assert_eq!((node.level, node.parent), (rows - 1, (rows > 1).then(|| node.span.id - 1)));
+            Ok(())
+        };
+        let mut tree = Growing::new();
+        for at in 0..100_000 {
+            tree.add(Span { id: at, start: at, end: 200_000, thread: GlobalId(1) }, (), &mut write).unwrap();
+        }
+        tree.end(&mut write).unwrap();
+        assert_eq!(rows, 100_000);
+    }
 
     proptest! {
         /// The tree that grows in the order of time is the tree of all ranges.
@@ -279,7 +318,9 @@ mod tests {
             let mut found = Vec::new();
             let mut write = |node: &Node<()>| {
                 let Node { span, parent, level, children, children_time, path, .. } = node;
-                found.push((span.id, *parent, *level, *children, *children_time, path.to_string()));
+                let mut text = String::new();
+                path.write(&mut Vec::new(), &mut text);
+                found.push((span.id, *parent, *level, *children, *children_time, text));
                 Ok(())
             };
             let mut tree = Growing::new();
