@@ -140,6 +140,14 @@ impl Trace {
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
     }
 
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places, named without their domains.
+    pub(crate) fn nvtx_texts(&self) -> Result<NvtxRanges, Error> {
+        let mut ranges = Vec::new();
+        let NvtxNames { names, last_event, last_range, last_push_pop, .. } =
+            self.nvtx_rows(|range, _| ranges.push(range))?;
+        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
     /// The same ranges as [`Trace::nvtx_ranges`], in the same places; on request under folded names.
     pub(crate) fn range_table(&self, fold_names: bool) -> Result<RangeTable, Error> {
         let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
