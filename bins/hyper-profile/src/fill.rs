@@ -20,7 +20,7 @@ use crate::{PROGRAM, analyze};
 
 /// Said where there is nothing to count with.
 const RECORDED_RUN: &str =
-    "`hyper-profile analyze fixtures/runs/h200-pytorch` analyses a run that was recorded on an H200";
+    "`hyper-profile analyze fixtures/runs/h200-default` analyses a run that was recorded on an H200";
 
 /// What counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

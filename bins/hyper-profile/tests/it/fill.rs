@@ -88,7 +88,7 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
     let path = dir.path().join("run");
     let mut command = std::process::Command::cargo_bin("hyper-profile").unwrap();
     let ended = run(command.args(["new", "--output", text(&path)]).env("CUDA_VISIBLE_DEVICES", ""));
-    ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-pytorch`"]);
+    ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-default`"]);
     let ended = run(&mut fake(&new(&path, &["--device", "7"])));
     ended.expect(3, &["there is no fake device 7", "hint: there are 0 to 3; or: `hyper-profile analyze"]);
     assert!(!path.exists());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
     ("flopgap-kineto", &[]),
