@@ -5,7 +5,7 @@ use std::vec;
 use crate::pages::Value;
 use crate::row::Row;
 use crate::rows::Rows;
-use crate::trace::{Column, TableSpec};
+use crate::tables::{Column, TableSpec};
 use crate::{Error, Trace};
 
 /// Where the rows of a table are in the order of their starts, it is read once and nothing is held. Rows that start before one
@@ -133,8 +133,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::tables::MEMSET;
-    use crate::trace::need;
+    use crate::tables::{MEMSET, need};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]

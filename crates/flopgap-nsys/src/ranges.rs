@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::nesting::{Owners, Stretch, Threads};
-use crate::tables::NVTX;
-use crate::trace::{Tally, need, want};
+use crate::tables::{NVTX, need, want};
+use crate::trace::Tally;
 use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use crate::filter::Filter;
 use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
+use crate::tables::TableSpec;
 use crate::{Error, Schema};
 
 /// The first bytes of every `SQLite` database.
@@ -240,32 +241,6 @@ impl Tally {
         }
         self.rows += 1;
     }
-}
-
-/// A table that nsys may have written.
-#[derive(Debug)]
-pub(crate) struct TableSpec {
-    pub(crate) name: &'static str,
-    /// What it holds, to complete "the trace does not contain".
-    pub(crate) holds: &'static str,
-}
-
-/// A column to read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) name: &'static str,
-    /// Whether the rows mean nothing without it.
-    pub(crate) required: bool,
-}
-
-/// A column without which the rows mean nothing.
-pub(crate) const fn need(name: &'static str) -> Column {
-    Column { name, required: true }
-}
-
-/// A column that older exports lack.
-pub(crate) const fn want(name: &'static str) -> Column {
-    Column { name, required: false }
 }
 
 /// Opens a database that is known to be one.

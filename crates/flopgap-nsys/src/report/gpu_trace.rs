@@ -10,8 +10,7 @@ use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
 use crate::in_time::in_time;
 use crate::row::Row;
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET};
-use crate::trace::{need, want};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, need, want};
 use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [

@@ -10,8 +10,7 @@ use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
 use crate::nesting::Stretch;
-use crate::tables::NVTX;
-use crate::trace::{need, want};
+use crate::tables::{NVTX, need, want};
 use crate::{Error, GlobalId, RangeStyle, Trace};
 
 static COLUMNS: [Column; 14] = [

@@ -9,8 +9,7 @@ use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
 use super::{KernelName, Report};
 use crate::nesting::{Nesting, Owners};
-use crate::tables::{KERNEL, RUNTIME};
-use crate::trace::need;
+use crate::tables::{KERNEL, RUNTIME, need};
 use crate::{AttributeBy, Error, Name, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
