@@ -14,7 +14,7 @@ use crate::surface::{AxisLabel, Scale, Spacing};
 ///
 /// let line = Line { label: "m=16".to_owned(), colour: Colour::nth(0), points: vec![(128.0, 0.5), (256.0, 0.25)] };
 /// let chart = LineChart::new("Overhead", AxisLabel::new("width d"), AxisLabel::new("above theory"), vec![line])?;
-/// assert!(chart.to_svg().starts_with("<svg "));
+/// assert!(chart.to_svg()?.starts_with("<svg "));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
