@@ -15,16 +15,17 @@ use flopgap_sweep::{
 
 use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;
+use crate::processes::Processes;
 use crate::{PROGRAM, analyze};
 
 /// Said where there is nothing to count with.
 const RECORDED_RUN: &str =
-    "`hyper-profile analyze fixtures/runs/h200-pytorch` analyses a run that was recorded on an H200";
+    "`hyper-profile analyze fixtures/runs/h200-default` analyses a run that was recorded on an H200";
 
 /// What counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BackendArg {
-    /// CUPTI within this process: one pass, nothing replayed.
+    /// CUPTI within this process (with several devices, one process for each): one pass, nothing replayed.
     Cupti,
     /// Nsight Compute over a process for each configuration, for cross-checks.
     Ncu,
@@ -38,8 +39,9 @@ impl BackendArg {
         }
     }
 
-    fn open<'a>(self, hardware: &'a dyn Hardware) -> Result<Box<dyn Backend + 'a>, Failure> {
+    fn open<'a>(self, hardware: &'a dyn Hardware, devices: &[u32]) -> Result<Box<dyn Backend + 'a>, Failure> {
         match self {
+            BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes(hardware))),
             BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
             BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| meter_failure(&error))?)),
         }
@@ -160,7 +162,7 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
         return Err(Failure::new(message).exit(Exit::Usage));
     }
     // What counts is asked first: where nothing does, no folder is made.
-    let backend = arguments.backend.open(hardware)?;
+    let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
     let session = Session::create(&run, &grid, worker).map_err(|error| failure(&error))?;
@@ -184,7 +186,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     })?;
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
-    let backend = backend.open(hardware)?;
+    let backend = backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, name)?;
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
     let session = session.map_err(|error| failure(&error))?;

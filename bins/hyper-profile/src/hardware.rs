@@ -2,7 +2,7 @@
 
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
 
-/// What the GPU side can do for this program. [`Absent`] stands for a machine that has none.
+/// What the GPU side can do for this program. [`Gpu`](crate::gpu::Gpu) does it, and a fake in the tests.
 pub trait Hardware: Sync {
     /// A device and the libraries that a network runs with on it. Starts nothing.
     ///
@@ -59,30 +59,6 @@ impl Device {
 /// ```
 pub fn mark(phase: flopgap_phases::Phase) -> String {
     format!("flopgap_mark_{phase}")
-}
-
-/// A machine without a GPU that this program could use.
-#[derive(Clone, Copy, Debug)]
-pub struct Absent;
-
-impl Absent {
-    fn error() -> MeterError {
-        MeterError::Unavailable { what: "this build of hyper-profile reaches no GPU".to_owned(), hint: None }
-    }
-}
-
-impl Hardware for Absent {
-    fn device(&self, _index: u32) -> Result<Device, MeterError> {
-        Err(Absent::error())
-    }
-
-    fn meter(&self, _index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
-        Err(Absent::error())
-    }
-
-    fn run(&self, _index: u32, _config: Config) -> Result<(), MeterError> {
-        Err(Absent::error())
-    }
 }
 
 /// The counters of the hardware in this process, as the backend of a run.

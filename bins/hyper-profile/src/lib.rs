@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 mod analyze;
+mod compare;
 mod fill;
+pub mod gpu;
 pub mod hardware;
 mod metric;
 mod ncu;
 mod page;
 mod plots;
+mod processes;
 mod run_one;
 mod tables;
 
@@ -36,6 +39,11 @@ enum Command {
     Resume(fill::ResumeArguments),
     /// Turn the raw counters of a run into metrics.csv, 3D surfaces and report.html.
     Analyze(analyze::Arguments),
+    /// Compare two runs launch by launch: kernel, grid, block and counts.
+    Compare(compare::Arguments),
+    /// Count on one device what standard input names, for a process that counts on several.
+    #[command(hide = true)]
+    CountOn(processes::Arguments),
     /// Run one network once, with its phases marked, for a profiler over this process.
     #[command(hide = true)]
     RunOne(run_one::Arguments),
@@ -48,6 +56,8 @@ pub fn main(hardware: &dyn Hardware) -> ExitCode {
         Command::New(arguments) => fill::new(&arguments, hardware),
         Command::Resume(arguments) => fill::resume(&arguments, hardware),
         Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::CountOn(arguments) => processes::run(&arguments, hardware),
         Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }

@@ -30,6 +30,30 @@ pub struct Blas {
     workspace: Buffer<u8>,
 }
 
+/// The version of this machine's cuBLAS, which is loaded for it: `(13, 0, 2)`. No GPU is needed.
+///
+/// # Errors
+/// When cuBLAS is missing or too old to tell.
+pub fn version() -> Result<(u32, u32, u32), GpuError> {
+    let library = probe(Library::Cublas)?;
+    // SAFETY: the signature of `cublasGetProperty` in `cublas_api.h`; both enums are C enums of int size.
+    let get: unsafe extern "C" fn(u32, *mut i32) -> u32 = unsafe { library.symbol("cublasGetProperty")? };
+    let part = |property: u32| {
+        let mut value = 0;
+        // SAFETY: the pointer is valid for the call.
+        let status = unsafe { get(property, &raw mut value) };
+        match u32::try_from(value) {
+            Ok(value) if status == 0 => Ok(value),
+            _ => Err(GpuError::Cublas {
+                action: "ask cuBLAS for its version",
+                status: format!("status {status}"),
+            }),
+        }
+    };
+    // MAJOR_VERSION, MINOR_VERSION and PATCH_LEVEL of `library_types.h`.
+    Ok((part(0)?, part(1)?, part(2)?))
+}
+
 /// A product of column-major matrices: `C = alpha * op(A) * op(B) + beta * C`, with `op(A)` of `m` by `k` and `op(B)` of `k` by `n`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gemm {

@@ -11,6 +11,7 @@ mod device;
 mod error;
 mod event;
 mod graph;
+mod marks;
 mod stream;
 
 pub use context::{Context, Kernel, Memory, Module};
@@ -18,6 +19,7 @@ pub use device::{ComputeCapability, Device, DriverVersion, driver_version};
 pub use error::GpuError;
 pub use event::Event;
 pub use graph::Graph;
+pub use marks::{MarkError, Marks};
 pub use stream::{Buffer, Stream};
 
 /// The bindings that this crate is built on, for what it does not wrap. Probe the library first (see [`library`]): `cudarc` panics where one is

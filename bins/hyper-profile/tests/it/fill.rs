@@ -88,7 +88,7 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
     let path = dir.path().join("run");
     let mut command = std::process::Command::cargo_bin("hyper-profile").unwrap();
     let ended = run(command.args(["new", "--output", text(&path)]).env("CUDA_VISIBLE_DEVICES", ""));
-    ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-pytorch`"]);
+    ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-default`"]);
     let ended = run(&mut fake(&new(&path, &["--device", "7"])));
     ended.expect(3, &["there is no fake device 7", "hint: there are 0 to 3; or: `hyper-profile analyze"]);
     assert!(!path.exists());
@@ -323,4 +323,57 @@ fn several_devices_fill_one_run() {
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     run(&mut fake(&new(&path, &["--devices", "0,2,3"]))).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
+}
+
+/// Several devices are counted by a process each, which this program starts.
+#[test]
+fn several_devices_fill_a_run_as_one_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
+    run(fake(&new(&path, &["--devices", "0,2,3"])).env("FAKE_DELAY_US", "2000")).expect(0, &[]);
+    assert_eq!(contents(&path), contents(&whole));
+    assert_eq!(journaled(&path).len(), 6);
+
+    // What goes wrong in such a process is told as if it had gone wrong here.
+    let (lost, other) = (dir.path().join("lost"), dir.path().join("other"));
+    let ended = run(fake(&new(&lost, &["--devices", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
+    ended.expect(1, &["the fake device fell off the bus", "what was measured is kept"]);
+    let ended = run(fake(&new(&lost, &["--devices", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
+    ended.expect(1, &["there is a run already"]);
+    let ended =
+        run(fake(&["resume", text(&lost), "--devices", "0,1", "--no-plots"]).env("FAKE_PANIC", "n2_d64_m16"));
+    ended.expect(1, &["the process that counts: it ended (exit status: 101)"]);
+    run(&mut fake(&["resume", text(&lost), "--devices", "0,1", "--no-plots"])).expect(0, &[]);
+    assert_eq!(contents(&lost), contents(&whole));
+    let ended = run(fake(&new(&other, &["--devices", "0,1"]))
+        .env("FAKE_FAIL", "n2_d64_m16")
+        .env("FAKE_MEMORY", "200000"));
+    ended.expect(1, &["n2_d64_m16: no fake kernel for this shape", "n3_d128_m16: does not fit"]);
+    run(&mut fake(&new(&dir.path().join("none"), &["--devices", "1,7"])))
+        .expect(3, &["there is no fake device 7"]);
+}
+
+#[test]
+fn runs_are_compared_launch_by_launch() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    run(&mut fake(&new(&a, &[]))).expect(0, &[]);
+    run(&mut fake(&new(&b, &["--devices", "1,2"]))).expect(0, &[]);
+    let compare = |a: &Path, b: &Path| run(&mut fake(&["compare", text(a), text(b)]));
+    let ended = compare(&a, &b);
+    ended.expect(0, &[]);
+    assert_eq!(ended.stdout, "equal: 6 configurations, 66 launches\n");
+
+    // One instruction more in one launch.
+    let file = b.join("raw/n2_d64_m16.counts.json.zst");
+    let json = flopgap_sweep::Record::read(&file).unwrap().to_json();
+    let changed = json.replacen(",65536]", ",65537]", 1);
+    assert_ne!(changed, json);
+    fs::write(&file, changed).unwrap();
+    let ended = compare(&a, &b);
+    ended.expect(1, &["1 of 6 configurations differ"]);
+    assert!(ended.stdout.starts_with("n2_d64_m16: launch 1: forward `fake_sgemm_nn`"), "{}", ended.stdout);
+    compare(&a, &crate::recorded_run()).expect(3, &["have no recorded configuration in common"]);
+    compare(&a, dir.path()).expect(1, &["raw: No such file"]);
 }

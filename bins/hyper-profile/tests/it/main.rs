@@ -50,6 +50,19 @@ fn some_of_the_run(names: &[&str], manifest: bool) -> tempfile::TempDir {
 
 const COMPLETE: [&str; 3] = ["n2_d256_m16_setup", "n2_d256_m16_forward", "n2_d256_m16_forward_backward"];
 
+/// The README's first command, without the pictures.
+#[test]
+fn the_default_grid_gives_the_recorded_table() {
+    let run = recorded_run().join("../h200-default");
+    let target = tempfile::tempdir().unwrap();
+    let output = analyze(&run, &["--no-plots", "--output", target.path().to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+    let written = fs::read_to_string(target.path().join("processed/metrics.csv")).unwrap();
+    assert_eq!(written, fs::read_to_string(run.join("processed/metrics.csv")).unwrap());
+    assert_eq!(written.lines().count(), 1 + 1280 * 2);
+}
+
 #[test]
 fn the_recorded_run_gives_the_recorded_table() {
     let target = tempfile::tempdir().unwrap();

@@ -13,6 +13,19 @@ use super::CounterError;
 use crate::device::copy_c_string;
 use crate::library::{Library, LibraryError, Loaded, probe};
 
+/// The version of this machine's CUPTI as it numbers itself: 130001 came with CUDA 13.0. No GPU is needed.
+///
+/// # Errors
+/// When CUPTI is missing.
+pub fn cupti_version() -> Result<u32, CounterError> {
+    let cupti = Cupti::get()?;
+    let mut version = 0;
+    // SAFETY: the pointer is valid for the call.
+    let code = unsafe { (cupti.version)(&raw mut version) };
+    cupti.check("cuptiGetVersion", code)?;
+    Ok(version)
+}
+
 /// A function of CUPTI that takes one struct of parameters.
 pub(super) type Call<P> = unsafe extern "C" fn(*mut P) -> u32;
 
@@ -59,6 +72,7 @@ pub(super) struct Cupti {
     pub(super) subscribe: unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> u32,
     pub(super) unsubscribe: unsafe extern "C" fn(Subscriber) -> u32,
     pub(super) enable_callback: unsafe extern "C" fn(u32, Subscriber, u32, u32) -> u32,
+    version: unsafe extern "C" fn(*mut u32) -> u32,
     result_string: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
 }
 
@@ -106,6 +120,7 @@ impl Cupti {
                 subscribe: library.symbol("cuptiSubscribe")?,
                 unsubscribe: library.symbol("cuptiUnsubscribe")?,
                 enable_callback: library.symbol("cuptiEnableCallback")?,
+                version: library.symbol("cuptiGetVersion")?,
                 result_string: library.symbol("cuptiGetResultString")?,
             })
         }

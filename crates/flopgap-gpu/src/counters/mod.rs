@@ -21,6 +21,7 @@ mod range;
 mod session;
 
 pub use chip::{Chip, MetricPlan};
+pub use cupti::cupti_version;
 pub use preset::Preset;
 pub use session::CounterSession;
 
