@@ -4,7 +4,6 @@ mod compare;
 mod counters;
 mod findings;
 mod framework;
-pub mod live;
 mod plots;
 mod single;
 mod sweep;

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use hyper_profile::gpu::Gpu;
+use hyper_profile::hardware::InProcess;
+
 fn main() -> ExitCode {
-    mlp_validate::main(&mlp_validate::live::Absent)
+    mlp_validate::main(&InProcess(&Gpu))
 }

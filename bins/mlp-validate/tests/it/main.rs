@@ -33,9 +33,11 @@ fn run(arguments: &[&str]) -> Output {
     run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments)
 }
 
+/// Runs the program as on a machine without a GPU.
 fn run_in(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("mlp-validate").unwrap();
-    let output = command.current_dir(folder).args(arguments).output().unwrap();
+    let output =
+        command.current_dir(folder).env("CUDA_VISIBLE_DEVICES", "").args(arguments).output().unwrap();
     Output {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),

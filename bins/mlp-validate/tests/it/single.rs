@@ -87,7 +87,7 @@ fn a_run_directory_and_the_formula_without_a_trace() {
 fn without_any_source_the_formula_is_compared_and_live_counters_are_missed_in_a_note() {
     let output = run(&["single"]);
     assert_eq!(output.code, 0);
-    assert_eq!(output.stderr, "mlp-validate: no counters: this build of mlp-validate reaches no GPU\n");
+    assert!(output.stderr.starts_with("mlp-validate: no counters: "), "{}", output.stderr);
     assert!(output.stdout.contains("N=10 D=1024 M=128") && output.stdout.contains("framework formula"));
     let asked = run(&["single", "--live"]);
     assert_eq!((asked.code, asked.stdout.as_str()), (3, ""));
