@@ -6,6 +6,7 @@
 //! - `FAKE_DELAY_US`: how long a configuration takes;
 //! - `FAKE_DEVICE`, `FAKE_DRIVER`: what the device and the driver call themselves;
 //! - `FAKE_MEMORY`: how many bytes fit on the device;
+//! - `FAKE_BUSY`: the name of a configuration from which on the counters are in use by someone else, or `all`;
 //! - `FAKE_FAIL`, `FAKE_LOST`, `FAKE_PANIC`: the name of a configuration that cannot be measured, loses the device, or panics.
 
 use std::env;
@@ -44,6 +45,9 @@ impl Hardware for Fake {
 
     fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
         self.device(index)?;
+        if variable("FAKE_BUSY").is_some_and(|text| text == "all") {
+            return Err(busy());
+        }
         let delay_us = variable("FAKE_DELAY_US").and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Box::new(FakeMeter { delay: Duration::from_micros(delay_us) }))
     }
@@ -65,10 +69,18 @@ impl Meter for FakeMeter {
     }
 }
 
+fn busy() -> MeterError {
+    let hint = Some("end the other fake".to_owned());
+    MeterError::Unavailable { what: "the fake counters are in use".to_owned(), hint }
+}
+
 /// What the environment has in store for a configuration.
 fn obstacle(config: Config) -> Result<(), MeterError> {
     let is = |name| variable(name).is_some_and(|text| text == config.to_string());
     assert!(!is("FAKE_PANIC"), "as FAKE_PANIC asks for");
+    if is("FAKE_BUSY") {
+        return Err(busy());
+    }
     if is("FAKE_LOST") {
         return Err(MeterError::Lost { message: "the fake device fell off the bus".to_owned() });
     }

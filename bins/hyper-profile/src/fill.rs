@@ -248,13 +248,17 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
         }
         progress.advance(1);
     });
+    let done = progress.done(); // before it is finished, which counts as all done
     progress.finish();
-    let done = progress.done();
     result.map_err(|error| {
         let failure = failure(&error);
-        match (&error, error.hint()) {
-            (RunError::Device { error: MeterError::Unavailable { .. }, .. }, _) if done == 0 => failure,
-            (_, hint) => {
+        let unavailable = match &error {
+            RunError::Device { error: MeterError::Unavailable { hint, .. }, .. } => Some(hint.as_deref()),
+            _ => None,
+        };
+        match unavailable.unwrap_or_else(|| error.hint()) {
+            _ if unavailable.is_some() && done == 0 => failure,
+            hint => {
                 let go_on =
                     format!("what was measured is kept; `hyper-profile resume {}` goes on", run.display());
                 failure.hint(hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}")))

@@ -62,7 +62,8 @@ pub fn mark(phase: flopgap_phases::Phase) -> String {
 }
 
 /// The counters of the hardware in this process, as the backend of a run.
-pub(crate) struct InProcess<'a>(pub(crate) &'a dyn Hardware);
+#[derive(Clone, Copy)]
+pub struct InProcess<'a>(pub &'a dyn Hardware);
 
 impl Backend for InProcess<'_> {
     fn origin(&self, device: u32) -> Result<Origin, MeterError> {

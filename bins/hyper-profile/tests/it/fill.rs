@@ -377,3 +377,15 @@ fn runs_are_compared_launch_by_launch() {
     compare(&a, &crate::recorded_run()).expect(3, &["have no recorded configuration in common"]);
     compare(&a, dir.path()).expect(1, &["raw: No such file"]);
 }
+
+#[test]
+fn counters_in_use_say_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "all"));
+    ended
+        .expect(3, &["the fake counters are in use", "hint: end the other fake; or: `hyper-profile analyze"]);
+    let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_BUSY", "n2_d64_m16"));
+    ended.expect(3, &["hint: end the other fake; what was measured is kept; `hyper-profile resume"]);
+    assert_eq!(recorded(&path).len(), 2);
+}
