@@ -105,3 +105,26 @@ fn products(network: SquareMlp, pass: Pass) -> Result<u64, Failure> {
     };
     sum.ok_or_else(|| Failure::new("the network's FLOPs are more than 2^64"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `PyTorch`'s own table of one step for each of 16 widths: the formula without a trace gives the same sums.
+    #[test]
+    fn the_formula_over_shapes_is_what_the_profiler_says() {
+        let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kineto/key_averages.csv");
+        let table = std::fs::read_to_string(table).unwrap();
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert_eq!(rows.len(), 16);
+        for row in rows {
+            let (width, rest) = row.split_once(',').unwrap();
+            let source = of_shapes(SquareMlp::new(10, width.parse().unwrap(), 128).unwrap()).unwrap();
+            assert_eq!(
+                rest,
+                format!("aten::mm,29,{}", source.forward.total + source.backward.total),
+                "{width}"
+            );
+        }
+    }
+}

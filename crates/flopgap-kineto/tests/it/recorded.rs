@@ -42,6 +42,19 @@ fn a_training_step_of_a_network() {
     assert_eq!(totals.iter().filter(|total| total.flops.is_some()).count(), 2);
 }
 
+/// What the profiler's own table said of a step of the same network.
+#[test]
+fn the_sum_is_that_of_the_profilers_table() {
+    let table = fixture().with_file_name("key_averages.csv");
+    let table = std::fs::read_to_string(table).unwrap();
+    let row = table.lines().find(|line| line.starts_with("1024,")).unwrap();
+    let totals = Trace::open(fixture()).unwrap().totals().unwrap();
+    let products = totals.iter().filter(|total| &*total.name == "aten::mm");
+    let (calls, flops) =
+        products.fold((0, 0), |sum, total| (sum.0 + total.calls, sum.1 + total.flops.unwrap()));
+    assert_eq!(row, format!("1024,aten::mm,{calls},{flops}"));
+}
+
 #[test]
 fn the_same_plain_or_compressed() {
     let mut plain = Vec::new();
