@@ -92,6 +92,6 @@ fn counted(engine: &Engine) -> Result<(), Box<dyn Error>> {
     }
     println!("counted: {configs} networks of {LAYERS} layers, {launches} launches");
     println!("launches while they are counted   {:>8.3} s", work.as_secs_f64());
-    println!("CUPTI before and after them       {:>8.3} s", (all - work).as_secs_f64());
+    println!("CUPTI before and after them       {:>8.3} s", all.saturating_sub(work).as_secs_f64());
     Ok(())
 }
