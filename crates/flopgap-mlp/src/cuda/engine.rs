@@ -146,7 +146,7 @@ impl Engine {
 /// ```
 /// use flopgap_mlp::{Shape, cuda::bytes_needed};
 ///
-/// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_902_272);
+/// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_901_248);
 /// # Ok::<(), flopgap_mlp::MlpError>(())
 /// ```
 pub fn bytes_needed(shape: Shape) -> u64 {
