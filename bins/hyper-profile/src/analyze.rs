@@ -1,5 +1,6 @@
 //! `hyper-profile analyze RUN`.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -7,7 +8,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{MetricsRow, RunAnalysis, RunError, write_metrics};
+use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
 use crate::{PROGRAM, page, plots, tables};
 
@@ -29,6 +30,13 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// The arguments of `analyze RUN` without options, or with `--no-plots`.
+    pub(crate) fn of_run(run: &Path, no_plots: bool) -> Arguments {
+        Arguments { run: run.to_owned(), no_plots, format: FormatArg::default(), output: None }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let progress = OnceLock::new();
     let analysis = flopgap_sweep::analyze(&arguments.run, |_done, all| {
@@ -38,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         progress.finish();
     }
     let analysis = analysis.map_err(|error| failure(&error))?;
-    for problem in analysis.problems.iter().chain(&analysis.warnings) {
+    for problem in summarised(&analysis.problems).into_iter().chain(analysis.warnings.iter().cloned()) {
         flopgap_cli::warn(PROGRAM, problem);
     }
     if analysis.configs.is_empty() {
@@ -51,6 +59,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = arguments.output.as_deref().unwrap_or(&arguments.run);
     write_files(arguments, &analysis, &rows, target)?;
     print(&rows, arguments.format)
+}
+
+/// The problems with those in one that several configurations share word for word: of an interrupted run, there may be a thousand.
+fn summarised(problems: &[Problem]) -> Vec<Problem> {
+    let mut groups: Vec<Vec<&Problem>> = Vec::new();
+    let mut places = HashMap::new();
+    for problem in problems {
+        let place = *places.entry((problem.config.is_some(), &problem.message)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(problem),
+            None => groups.push(vec![problem]),
+        }
+    }
+    let one = |group: Vec<&Problem>| match group[..] {
+        [Problem { config: Some(first), message, hint }, .., Problem { config: Some(last), .. }] => {
+            let message = format!("{} configurations, {first} to {last}: {message}", group.len());
+            Problem { config: None, message, hint: *hint }
+        }
+        [problem, ..] => problem.clone(),
+        [] => unreachable!("a group begins with a problem"),
+    };
+    groups.into_iter().map(one).collect()
 }
 
 fn write_files(

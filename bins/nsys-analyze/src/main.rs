@@ -10,6 +10,7 @@ mod diff;
 mod export;
 mod filter;
 mod kernels;
+mod opening;
 mod output;
 mod passes;
 mod rules;
@@ -17,12 +18,13 @@ mod scope;
 mod stats;
 mod summary;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use flopgap_cli::Failure;
 use flopgap_nsys::{Error, Trace};
+
+use opening::{ExportTo, exporting, open};
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "nsys-analyze";
@@ -31,6 +33,17 @@ const PROGRAM: &str = "nsys-analyze";
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
 struct Arguments {
+    /// Where a recording (.nsys-rep) is given, have nsys export it first.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHERE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "temporary"
+    )]
+    export: Option<ExportTo>,
     #[command(subcommand)]
     command: Command,
 }
@@ -63,29 +76,27 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    flopgap_cli::run(PROGRAM, || match arguments.command {
-        Command::Stats(arguments) => stats::run(&arguments),
-        Command::Rules(arguments) => rules::run(&arguments),
-        Command::Kernels(arguments) => kernels::run(&arguments),
-        Command::Passes(arguments) => passes::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Attention(arguments) => attention::run(&arguments),
-        Command::Diff(arguments) => diff::run(&arguments),
-        Command::Summary(arguments) => summary::run(&arguments),
-        Command::Batch(arguments) => batch::run(&arguments),
-        Command::Capture(arguments) => capture::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
+    let Arguments { export, command } = arguments;
+    flopgap_cli::run(PROGRAM, || {
+        exporting(export, || match command {
+            Command::Stats(arguments) => stats::run(&arguments),
+            Command::Rules(arguments) => rules::run(&arguments),
+            Command::Kernels(arguments) => kernels::run(&arguments),
+            Command::Passes(arguments) => passes::run(&arguments),
+            Command::Compare(arguments) => compare::run(&arguments),
+            Command::Attention(arguments) => attention::run(&arguments),
+            Command::Diff(arguments) => diff::run(&arguments),
+            Command::Summary(arguments) => summary::run(&arguments),
+            Command::Batch(arguments) => batch::run(&arguments),
+            Command::Capture(arguments) => capture::run(&arguments),
+            Command::Export(arguments) => export::run(&arguments),
+        })
     })
 }
 
 /// How an error of the library ends this program.
 fn failure(error: &Error) -> Failure {
     Failure::from_error(error).maybe_hint(error.hint())
-}
-
-/// Opens a trace.
-fn open(path: &Path) -> Result<Trace, Failure> {
-    Trace::open(path).map_err(|error| failure(&error))
 }
 
 /// Shows what was strange in a trace.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct WriteError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What was attempted: `write` or `create the folder`.
+    /// What was attempted: `write`, `create the folder` or `clear leftovers in`.
     pub action: &'static str,
     /// What the system said.
     pub source: io::Error,
@@ -47,17 +47,99 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let error = |source| WriteError { path: path.to_owned(), action: "write", source };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+    let (temporary, result) = write_beside(path, true, fill)?;
+    temporary.persist(path).map_err(|persist| write_error(path, persist.error))?;
+    sync_folder(path);
+    Ok(result)
+}
+
+/// Like [`write_atomic`], without waiting for the disk: whole or not at all also where the process is killed, but not where the
+/// machine loses its power. For many small files with a checksum, whose reader notices an empty one and makes it again.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let (temporary, ()) =
+        write_beside(path, false, |file| file.write_all(bytes).map_err(|source| write_error(path, source)))?;
+    temporary.persist(path).map_err(|persist| write_error(path, persist.error))?;
+    Ok(())
+}
+
+/// Writes a new file, whole or not at all, unless there is one of that name already; whether it was written.
+///
+/// Of several processes that create the same file at once, one is told `true`, and all find the whole file afterwards.
+///
+/// # Errors
+/// As [`write_atomic`].
+///
+/// ```
+/// let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("manifest.json");
+/// assert!(flopgap_fs::write_new(&path, b"{}")?);
+/// assert!(!flopgap_fs::write_new(&path, b"another")?);
+/// assert_eq!(std::fs::read(&path)?, b"{}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
+    let (temporary, ()) =
+        write_beside(path, true, |file| file.write_all(bytes).map_err(|source| write_error(path, source)))?;
+    match temporary.persist_noclobber(path) {
+        Ok(_) => sync_folder(path),
+        Err(persist) if persist.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(persist) => return Err(write_error(path, persist.error)),
+    }
+    Ok(true)
+}
+
+/// Removes the temporary files that processes which were killed while writing left in `folder`; how many.
+///
+/// A process that is writing there at this moment loses its file and reports an error, so this is for folders whose only
+/// writer is the caller. A folder that does not exist has none.
+///
+/// # Errors
+/// When the folder cannot be read or a file not removed.
+pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
+    let error = |source| WriteError { path: folder.to_owned(), action: "clear leftovers in", source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(source) => return Err(error(source)),
     };
-    let temporary = tempfile::Builder::new().prefix(".flopgap-").tempfile_in(folder).map_err(error)?;
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry.map_err(error)?;
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if ours && entry.file_type().map_err(error)?.is_file() {
+            fs::remove_file(entry.path()).map_err(error)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// How the names of files in the making begin.
+const PREFIX: &str = ".flopgap-";
+
+fn write_error(path: &Path, source: io::Error) -> WriteError {
+    WriteError { path: path.to_owned(), action: "write", source }
+}
+
+/// A temporary file beside `path` that holds what `fill` wrote, flushed to the disk if `sync` asks for it.
+fn write_beside<T, E: From<WriteError>>(
+    path: &Path,
+    sync: bool,
+    fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
+) -> Result<(tempfile::NamedTempFile, T), E> {
+    let error = |source| write_error(path, source);
+    let folder = folder_of(path);
+    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder).map_err(error)?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
     drop(writer);
-    temporary.as_file().sync_all().map_err(error)?;
+    if sync {
+        temporary.as_file().sync_all().map_err(error)?;
+    }
     // A temporary file is private to its owner; a result should be as readable as any other new file.
     #[cfg(unix)]
     {
@@ -65,12 +147,21 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
         let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode());
         temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
     }
-    temporary.persist(path).map_err(|persist| error(persist.error))?;
-    // The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
-    if let Ok(folder) = fs::File::open(folder) {
+    Ok((temporary, result))
+}
+
+/// The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
+fn sync_folder(path: &Path) {
+    if let Ok(folder) = fs::File::open(folder_of(path)) {
         let _ = folder.sync_all();
     }
-    Ok(result)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// Makes a folder and those above it, if they are missing.
@@ -97,6 +188,42 @@ mod tests {
         write_atomic(&path, b"short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_that_create_a_file_at_once_one_does_and_all_find_it_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("manifest.json");
+        let winners: usize = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..8u8)
+                .map(|writer| {
+                    let path = &path;
+                    scope.spawn(move || {
+                        let written = write_new(path, &[writer; 4096]).unwrap();
+                        let found = fs::read(path).unwrap();
+                        assert_eq!(found, vec![found[0]; 4096]);
+                        assert!(!written || found[0] == writer);
+                        usize::from(written)
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        assert_eq!(winners, 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the losers leave nothing behind");
+    }
+
+    #[test]
+    fn leftovers_go_and_everything_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [".flopgap-Ab12", "n2_d8_m8.csv", ".hidden"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        fs::create_dir(dir.path().join(".flopgap-folder")).unwrap();
+        assert_eq!(remove_leftovers(dir.path()).unwrap(), 1);
+        assert!(!dir.path().join(".flopgap-Ab12").exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+        assert_eq!(remove_leftovers(&dir.path().join("missing")).unwrap(), 0);
     }
 
     #[test]

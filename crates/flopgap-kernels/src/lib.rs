@@ -17,6 +17,7 @@ mod tile;
 
 pub use classifier::Classifier;
 pub use info::{KernelInfo, classify};
+pub use normalize::demangle;
 pub use path::base_name;
 pub use simple::simple_kernel;
 pub use taxonomy::{KernelClass, Library, Precision, Tile, UnknownName};

@@ -36,8 +36,14 @@ pub(crate) fn normalize(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// The demangled form of an Itanium-mangled name; `None` where it is not mangled, malformed, or absurdly long.
-fn demangle(name: &str) -> Option<String> {
+/// The demangled form of a mangled name (`_Z...`, as the compiler writes it); `None` where it is not mangled, malformed, or absurdly long.
+///
+/// ```
+/// let name = flopgap_kernels::demangle("_ZN8cublasLt19splitKreduce_kernelILi32EEEvPf");
+/// assert_eq!(name.as_deref(), Some("void cublasLt::splitKreduce_kernel<32>(float*)"));
+/// assert_eq!(flopgap_kernels::demangle("sgemm"), None);
+/// ```
+pub fn demangle(name: &str) -> Option<String> {
     if !name.starts_with("_Z") || name.len() > DEMANGLE_LIMIT {
         return None;
     }

@@ -63,6 +63,12 @@ pub enum Error {
         /// The side file.
         journal: PathBuf,
     },
+    /// Another process holds a lock of `SQLite` for writing.
+    #[error("{}: is being written by another process", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
     /// An `SQLite` database, but none that nsys exported.
     #[error("{}: an SQLite database, but not an export of Nsight Systems: it has none of its tables", path.display())]
     NotAnExport {
@@ -151,7 +157,9 @@ impl Error {
                 "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges; name them with their domain, or without `:`",
             ),
             Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
-            Error::Changed { .. } => Some("wait for the program that writes it, then read it again"),
+            Error::Changed { .. } | Error::Locked { .. } => {
+                Some("wait for the program that writes it, then read it again")
+            }
             Error::Io { .. } | Error::Output { .. } | Error::Filter { .. } => None,
         }
     }

@@ -7,8 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::model::NvtxKind;
 use crate::pages::Value;
 use crate::row::Row;
-use crate::tables::NVTX;
-use crate::trace::{Column, TableSpec, want};
+use crate::tables::{Column, NVTX, TableSpec, want};
 use crate::{Error, GlobalId, NvtxText, Schema, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.

@@ -2,8 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::tables::{GRAPH, KERNEL, MEMCPY, MEMSET};
-use crate::trace::{TableSpec, need, want};
+use crate::tables::{GRAPH, KERNEL, MEMCPY, MEMSET, TableSpec, need, want};
 use crate::{Error, GlobalId, KernelName, Name, Names, Trace};
 
 /// What a piece of GPU work is.

@@ -1,5 +1,7 @@
 //! Which range lies in which.
 
+use std::collections::BTreeMap;
+
 use crate::GlobalId;
 use crate::nesting::{Owners, Stretch};
 
@@ -15,6 +17,7 @@ pub(crate) struct Span {
 /// The indices of spans in the order of a sweep: by thread and time, outer before inner.
 ///
 /// Of two equal spans the one recorded first is the outer one, so that neither becomes the other's parent *and* child.
+#[cfg(test)]
 pub(crate) fn sweep_order(spans: &[Span]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     let key = |at: usize| {
@@ -37,6 +40,7 @@ const NONE: u32 = u32::MAX;
 
 impl Hierarchy {
     /// The tree of `spans`; ends are inclusive.
+    #[cfg(test)]
     pub(crate) fn of(spans: &[Span]) -> Hierarchy {
         let mut tree = Hierarchy::flat(spans.len());
         let stretch = |at: usize| Stretch { start: spans[at].start, end: spans[at].end };
@@ -63,23 +67,14 @@ impl Hierarchy {
 
     /// Finds the parents of the spans of one thread, which come in the order of a sweep.
     fn grow(&mut self, thread: impl Iterator<Item = usize>, stretch: impl Fn(usize) -> Stretch) {
-        let mut open: Vec<usize> = Vec::new();
+        let mut open = Open::default();
         for at in thread {
             let span = stretch(at);
-            open.retain(|&other| stretch(other).end >= span.start);
-            let containing = open.iter().copied().filter(|&other| stretch(other).end >= span.end);
-            // `min_by_key` takes the first of equals; among equal spans the last opened is the tightest.
-            let parent = containing.rev().min_by_key(|&other| {
-                let other = stretch(other);
-                i128::from(other.end) - i128::from(other.start)
-            });
-            if let Some(parent) = parent {
+            if let Some(parent) = open.tightest(span) {
                 self.parents[at] = u32::try_from(parent).unwrap_or(NONE);
                 self.levels[at] = self.levels[parent] + 1;
             }
-            if span.end >= span.start {
-                open.push(at);
-            }
+            open.enter(at, span);
         }
     }
 
@@ -105,6 +100,7 @@ impl Hierarchy {
     }
 
     /// The ids from the outermost span to this one, as nsys writes them: `:1:2:3`.
+    #[cfg(test)]
     pub(crate) fn path(&self, spans: &[Span], at: usize) -> String {
         self.path_by(|at| spans[at].id, at)
     }
@@ -117,7 +113,50 @@ impl Hierarchy {
             ids.push(id(at));
             next = self.parent(at);
         }
-        ids.iter().rev().fold(String::new(), |path, id| path + ":" + &id.to_string())
+        let mut path = String::new();
+        let mut digits = itoa::Buffer::new();
+        for id in ids.iter().rev() {
+            path.push(':');
+            path.push_str(digits.format(*id));
+        }
+        path
+    }
+}
+
+/// The spans that a sweep has entered and that can still be the tightest around a later one, by end.
+///
+/// Of two, the one that ends later is also the longer one: one that ends later and is no longer contains whatever the other
+/// contains from here on, and takes its place. So the first that ends late enough is the tightest, however many are open.
+#[derive(Debug)]
+pub(crate) struct Open<T>(BTreeMap<i64, (u64, T)>);
+
+impl<T> Default for Open<T> {
+    fn default() -> Open<T> {
+        Open(BTreeMap::new())
+    }
+}
+
+impl<T: Copy> Open<T> {
+    /// The shortest span that contains this one, among equals the last entered.
+    pub(crate) fn tightest(&self, span: Stretch) -> Option<T> {
+        self.0.range(span.end.max(span.start)..).next().map(|(_, (_, at))| *at)
+    }
+
+    /// Enters a span, which starts no earlier than those before it, and leaves those that ended before its start.
+    pub(crate) fn enter(&mut self, at: T, span: Stretch) {
+        while self.0.first_key_value().is_some_and(|(end, _)| *end < span.start) {
+            self.0.pop_first();
+        }
+        if span.end < span.start {
+            return;
+        }
+        let length = span.end.abs_diff(span.start);
+        while let Some((&end, _)) =
+            self.0.range(..=span.end).next_back().filter(|(_, (other, _))| *other >= length)
+        {
+            self.0.remove(&end);
+        }
+        self.0.insert(span.end, (length, at));
     }
 }
 
@@ -145,6 +184,22 @@ mod tests {
         spans[3].thread = GlobalId(2);
         let tree = Hierarchy::of(&spans);
         assert_eq!([0, 1, 2, 3].map(|at| tree.parent(at)), [None, None, Some(1), None]);
+    }
+
+    /// Each of these is open to the end of the recording: a sweep that looked at every open span would take 5 * 10^9 steps.
+    #[test]
+    fn a_hundred_thousand_ranges_within_each_other() {
+        let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000)).collect();
+        let tree = Hierarchy::of(&spans);
+        assert_eq!((tree.level(99_999), tree.parent(99_999)), (99_999, Some(99_998)));
+    }
+
+    /// Each outlasts and outgrows the one before, so that none lies in another and none can be forgotten.
+    #[test]
+    fn a_hundred_thousand_ranges_that_cross_each_other() {
+        let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000 + 2 * at)).collect();
+        let tree = Hierarchy::of(&spans);
+        assert!((0..spans.len()).all(|at| tree.parent(at).is_none()));
     }
 
     proptest! {

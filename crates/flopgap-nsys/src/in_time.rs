@@ -5,14 +5,14 @@ use std::vec;
 use crate::pages::Value;
 use crate::row::Row;
 use crate::rows::Rows;
-use crate::trace::{Column, TableSpec};
+use crate::tables::{Column, TableSpec};
 use crate::{Error, Trace};
 
 /// Where the rows of a table are in the order of their starts, it is read once and nothing is held. Rows that start before one
 /// that comes earlier in the file are late: they, and no others, are read before all others and sorted.
-pub(crate) struct InTime<'t, T> {
+pub(crate) struct InTime<'t, T, R> {
     rows: Rows<'t>,
-    read: fn(&Row<'_>) -> Option<T>,
+    read: R,
     /// The latest start so far, of rows in their place.
     latest: i64,
     /// The next row that is in its place.
@@ -31,12 +31,12 @@ struct Timed<T> {
 ///
 /// # Errors
 /// [`Error::NoTable`] and [`Error::NoColumn`] as [`Trace::rows`]; damage anywhere in the table, before any row is given.
-pub(crate) fn in_time<'t, T>(
+pub(crate) fn in_time<'t, T, R: FnMut(&Row<'_>) -> Option<T>>(
     trace: &'t Trace,
     table: &TableSpec,
     columns: &[Column],
-    read: fn(&Row<'_>) -> Option<T>,
-) -> Result<InTime<'t, T>, Error> {
+    mut read: R,
+) -> Result<InTime<'t, T, R>, Error> {
     let (mut latest, mut late) = (i64::MIN, 0_usize);
     trace.scan(table, &columns[..1], |row| {
         if let Value::Int(start) = row.value(0) {
@@ -77,7 +77,7 @@ fn place(row: &Row<'_>, latest: &mut i64) -> Option<(i64, bool)> {
     Some((start, is_late))
 }
 
-impl<T> InTime<'_, T> {
+impl<T, R: FnMut(&Row<'_>) -> Option<T>> InTime<'_, T, R> {
     /// When the next row starts; nothing after the last.
     #[inline]
     pub(crate) fn start(&self) -> Option<i64> {
@@ -106,7 +106,7 @@ impl<T> InTime<'_, T> {
     }
 
     fn advance(&mut self) -> Result<(), Error> {
-        let (latest, read) = (&mut self.latest, self.read);
+        let (latest, read) = (&mut self.latest, &mut self.read);
         loop {
             let next = self.rows.next(|row| {
                 let made = read(row);
@@ -133,8 +133,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::tables::MEMSET;
-    use crate::trace::need;
+    use crate::tables::{MEMSET, need};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]

@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
-use crate::tables::RUNTIME;
-use crate::trace::{need, want};
+use crate::tables::{RUNTIME, need, want};
 use crate::{AttributeBy, Error, GlobalId, NvtxRanges, Trace};
 
 /// The class of API rows that repeat a call to add its backtrace.

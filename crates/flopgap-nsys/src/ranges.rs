@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::nesting::{Owners, Stretch, Threads};
-use crate::tables::NVTX;
-use crate::trace::{Tally, need, want};
+use crate::tables::{NVTX, need, want};
+use crate::trace::Tally;
 use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
@@ -17,6 +17,15 @@ pub enum RangeStyle {
 }
 
 impl RangeStyle {
+    /// The style of the range that an event of this type is; nothing for other events.
+    pub(crate) fn of_event(kind: i64) -> Option<RangeStyle> {
+        match kind {
+            kind if PUSH_POP.contains(&kind) => Some(RangeStyle::PushPop),
+            kind if START_END.contains(&kind) => Some(RangeStyle::StartEnd),
+            _ => None,
+        }
+    }
+
     /// As nsys spells it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,15 +87,22 @@ pub(crate) struct RangeTable {
 pub(crate) struct NvtxNames {
     /// The texts of ranges and domains, and the names of ranges that were asked for.
     pub(crate) names: Names,
+    by_id: FxHashMap<i64, Name>,
     domains: FxHashMap<(GlobalId, i64), Name>,
     full: FxHashMap<(Option<Name>, Name), Name>,
     /// As in [`NvtxRanges`].
     pub(crate) last_event: i64,
     last_range: i64,
-    last_push_pop: i64,
+    pub(crate) last_push_pop: i64,
 }
 
 impl NvtxNames {
+    /// The name of the text of a row that was read before, which is a registered string or its own.
+    pub(crate) fn known(&mut self, id: Option<i64>, text: Option<&str>) -> Name {
+        let registered = id.and_then(|id| self.by_id.get(&id).copied());
+        registered.unwrap_or_else(|| self.names.intern(text.unwrap_or_default()))
+    }
+
     /// The name with its domain of a range of which `text` is the text.
     pub(crate) fn full(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
         let domain = self.domains.get(&(process, domain)).copied();
@@ -121,6 +137,14 @@ impl Trace {
             range.name = names.full(range.thread.process(), domain, range.name);
         }
         let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
+        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+    }
+
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places, named without their domains.
+    pub(crate) fn nvtx_texts(&self) -> Result<NvtxRanges, Error> {
+        let mut ranges = Vec::new();
+        let NvtxNames { names, last_event, last_range, last_push_pop, .. } =
+            self.nvtx_rows(|range, _| ranges.push(range))?;
         Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
     }
 
@@ -181,10 +205,11 @@ impl Trace {
             let last = end.map_or(start, |end| end.max(start));
             last_event = last_event.max(last);
             let style = match kind {
-                kind if PUSH_POP.contains(&kind) => RangeStyle::PushPop,
-                kind if START_END.contains(&kind) => RangeStyle::StartEnd,
                 DOMAIN => RangeStyle::PushPop,
-                _ => return Some(()),
+                kind => match RangeStyle::of_event(kind) {
+                    Some(style) => style,
+                    None => return Some(()),
+                },
             };
             let name = match row.int(4) {
                 Some(id) => match by_id.get(&id) {
@@ -226,6 +251,6 @@ impl Trace {
             return Err(error);
         }
         let full = FxHashMap::default();
-        Ok(NvtxNames { names, domains, full, last_event, last_range, last_push_pop })
+        Ok(NvtxNames { names, by_id, domains, full, last_event, last_range, last_push_pop })
     }
 }

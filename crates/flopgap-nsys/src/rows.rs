@@ -6,7 +6,8 @@ use std::vec;
 use crate::filter::RowFilter;
 use crate::pages::{Cursor, Slot};
 use crate::row::{Held, Row};
-use crate::trace::{Column, TableSpec, Tally, connect};
+use crate::tables::{Column, TableSpec};
+use crate::trace::{Tally, connect};
 use crate::{Error, Trace};
 
 /// What is done with each row of a table, and what was strange in them.

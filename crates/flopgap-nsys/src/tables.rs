@@ -1,6 +1,30 @@
 //! The tables of an export that are read.
 
-use crate::trace::TableSpec;
+/// A table that nsys may have written.
+#[derive(Debug)]
+pub(crate) struct TableSpec {
+    pub(crate) name: &'static str,
+    /// What it holds, to complete "the trace does not contain".
+    pub(crate) holds: &'static str,
+}
+
+/// A column to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    /// Whether the rows mean nothing without it.
+    pub(crate) required: bool,
+}
+
+/// A column without which the rows mean nothing.
+pub(crate) const fn need(name: &'static str) -> Column {
+    Column { name, required: true }
+}
+
+/// A column that older exports lack.
+pub(crate) const fn want(name: &'static str) -> Column {
+    Column { name, required: false }
+}
 
 macro_rules! tables {
     ($($constant:ident = $name:literal: $holds:literal;)+) => {

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use crate::filter::Filter;
 use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
+use crate::tables::TableSpec;
 use crate::{Error, Schema};
 
 /// The first bytes of every `SQLite` database.
@@ -75,8 +76,8 @@ impl Trace {
     ///
     /// # Errors
     /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
-    /// ([`Error::NotExported`]), is being written ([`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
-    /// ([`Error::NotAnExport`]).
+    /// ([`Error::NotExported`]), is being written ([`Error::Locked`], [`Error::Journal`]; later, [`Error::Changed`]), or was not
+    /// written by nsys ([`Error::NotAnExport`]).
     pub fn open(path: &Path) -> Result<Trace, Error> {
         let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(path)?;
@@ -242,32 +243,6 @@ impl Tally {
     }
 }
 
-/// A table that nsys may have written.
-#[derive(Debug)]
-pub(crate) struct TableSpec {
-    pub(crate) name: &'static str,
-    /// What it holds, to complete "the trace does not contain".
-    pub(crate) holds: &'static str,
-}
-
-/// A column to read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) name: &'static str,
-    /// Whether the rows mean nothing without it.
-    pub(crate) required: bool,
-}
-
-/// A column without which the rows mean nothing.
-pub(crate) const fn need(name: &'static str) -> Column {
-    Column { name, required: true }
-}
-
-/// A column that older exports lack.
-pub(crate) const fn want(name: &'static str) -> Column {
-    Column { name, required: false }
-}
-
 /// Opens a database that is known to be one.
 pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
     let flags =
@@ -284,6 +259,10 @@ fn check_file(path: &Path) -> Result<(), Error> {
     let metadata = file.metadata().map_err(io)?;
     if metadata.is_dir() {
         return Err(io(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    // First: what is being written may look like anything.
+    if is_locked(&file) {
+        return Err(Error::Locked { path: path.to_owned() });
     }
     let mut header = Vec::with_capacity(100);
     file.by_ref().take(100).read_to_end(&mut header).map_err(io)?;
@@ -323,6 +302,29 @@ fn check_file(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether another process holds one of `SQLite`'s locks for writing (reserved, pending or exclusive). This takes no lock itself,
+/// so that it cannot make that process fail.
+#[cfg(unix)]
+fn is_locked(file: &File) -> bool {
+    use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
+
+    // The pending byte, the reserved byte and the 510 bytes that readers share, at 1 GiB: https://sqlite.org/fileformat2.html.
+    let lock = Flock {
+        start: 0x4000_0000,
+        length: 512,
+        pid: None,
+        typ: FlockType::ReadLock,
+        offset_type: FlockOffsetType::Set,
+    };
+    // A file system that has no locks holds none.
+    matches!(fcntl_getlk(file, &lock), Ok(Some(_)))
+}
+
+#[cfg(not(unix))]
+fn is_locked(_: &File) -> bool {
+    false
 }
 
 /// The URI under which `SQLite` opens a file without locks, side files or writes.

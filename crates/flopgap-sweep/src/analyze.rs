@@ -6,11 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flopgap_flops::{Pass, Plausibility};
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phases, Recording};
 use rayon::prelude::*;
 
-use crate::{Config, Manifest, RawFiles, RunError, Stage};
+use crate::journal::Journals;
+use crate::{Config, Manifest, RawFiles, Record, RunError, Stage, raw};
 
 /// What is wrong with one configuration or one file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +70,17 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
 
     let mut stages = files.configs;
     if let Some(manifest) = &manifest {
-        for config in manifest.grid.configs() {
+        for config in manifest.plan() {
             stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
         }
     }
+    let journals = Journals::read(run)?;
+    let warnings = journals.damaged.iter().map(|(path, line)| Problem {
+        config: None,
+        message: format!("{}:{line}: the line is damaged and ignored", path.display()),
+        hint: None,
+    });
+    let warnings = warnings.collect();
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
@@ -84,15 +93,21 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         })
         .collect();
 
-    let mut analysis =
-        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
-    for ((config, _), result) in work.iter().zip(results) {
+    let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
+    for ((config, stages), result) in work.iter().zip(results) {
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
         match result {
             Ok((one, warnings)) => {
                 let all = warnings.into_iter().chain(one.warnings.iter().cloned());
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
+            }
+            Err(_) if stages.is_empty() && journals.any => {
+                let reason = journals.gaps.get(config).cloned();
+                let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
+                analysis
+                    .problems
+                    .push(problem(reason, Some("`hyper-profile resume` measures what is missing")));
             }
             Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
         }
@@ -121,6 +136,23 @@ type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
 fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
+    if let Some(path) = stages.get(&Stage::Whole).filter(|path| raw::is_record(path)) {
+        let failure = |error: &dyn fmt::Display| Failure { message: error.to_string(), hint: None };
+        let record = Record::read(path).map_err(|error| Failure {
+            hint: Some("`hyper-profile resume` measures it again"),
+            ..failure(&error)
+        })?;
+        let recording = record.recording(path, classifier).map_err(|error| failure(&error))?;
+        let mut analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
+        // A record is complete and names the sizes that ran: what is far above theory is padding, and the table shows it.
+        for (pass, part) in [(Pass::Forward, &analysis.forward), (Pass::Backward, &analysis.backward)] {
+            if let verdict @ Plausibility::FarAbove { .. } = &part.plausibility {
+                let question = format!("{pass}: {verdict}");
+                analysis.warnings.retain(|warning| *warning != question);
+            }
+        }
+        return Ok((analysis, Vec::new()));
+    }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
         let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
@@ -139,4 +171,33 @@ fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Sta
     let analysis = Analysis::of(network, &Phases::by_sequence(&setup, &forward, &forward_backward)?)?;
     let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
     Ok((analysis, warnings.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quantity;
+    use flopgap_phases::Phase;
+
+    /// What a record of n=1 d=128 m=16 with these multiply-adds in its forward product is warned of.
+    fn warnings(forward: u64) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { n: 1, d: 128, m: 16 };
+        let mut record = Record::new(config, &Quantity::FP32);
+        for (phase, ffma) in [(Phase::Forward, forward), (Phase::Backward, 128 * 128 * 16)] {
+            record.push(phase, "sgemm", [1; 3], [128, 1, 1], &[0, 0, ffma]);
+            record.push(phase, "sigmoid_forward", [1; 3], [128, 1, 1], &[2048, 0, 0]);
+        }
+        fs::create_dir(dir.path().join("raw")).unwrap();
+        record.write(&dir.path().join("raw").join(record.file_name())).unwrap();
+        let analysis = analyze(dir.path(), |_, _| {}).unwrap();
+        analysis.warnings.into_iter().map(|warning| warning.message).collect()
+    }
+
+    #[test]
+    fn padding_of_a_record_is_no_question_and_missing_work_is() {
+        assert_eq!(warnings(9 * 128 * 128 * 16), Vec::<String>::new());
+        let below = warnings(128 * 128 * 16 - 1);
+        assert!(below.len() == 1 && below[0].contains("the stated network needs"), "{below:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `manifest.json`: what a run directory holds and where its numbers come from.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,9 @@ use crate::{Config, RunError};
 pub const FORMAT: &str = "flopgap-run";
 
 /// The version of the run directory's layout that this crate writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+///
+/// Version 1 holds reports of Nsight Compute only; since version 2 there are records of counts and journals.
+pub const VERSION: u32 = 2;
 
 /// The sizes that a run was asked for: every n with every d and every m.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,12 +68,55 @@ pub struct Manifest {
     pub created: String,
     /// What was asked for.
     pub grid: Grid,
+    /// What was asked for later, when the run was resumed with other sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extended: Vec<Grid>,
+    /// What counted, as `hyper-profile new --backend` names it. Absent where the raw files were recorded in another way, and
+    /// such a run cannot be resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
     /// Where the numbers come from.
     #[serde(default)]
     pub origin: Origin,
 }
 
+/// What two origins differ in: the part and what each says, for the first part in which they do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginDifference {
+    /// `device`, `framework`, `profiler` or `driver`, in this order.
+    pub part: &'static str,
+    /// What the one says; `unknown` where it is silent.
+    pub ours: String,
+    /// What the other says.
+    pub theirs: String,
+}
+
+impl Origin {
+    /// The first difference between two origins, apart from the command.
+    pub fn difference(&self, other: &Origin) -> Option<OriginDifference> {
+        let text = |part: &Option<String>| part.clone().unwrap_or_else(|| "unknown".to_owned());
+        [
+            ("device", &self.device, &other.device),
+            ("framework", &self.framework, &other.framework),
+            ("profiler", &self.profiler, &other.profiler),
+            ("driver", &self.driver, &other.driver),
+        ]
+        .into_iter()
+        .find(|(_, ours, theirs)| ours != theirs)
+        .map(|(part, ours, theirs)| OriginDifference {
+            part,
+            ours: text(ours),
+            theirs: text(theirs),
+        })
+    }
+}
+
 impl Manifest {
+    /// Every configuration that was asked for.
+    pub fn plan(&self) -> BTreeSet<Config> {
+        self.extended.iter().chain([&self.grid]).flat_map(Grid::configs).collect()
+    }
+
     /// Reads the manifest of a run directory; `None` when it has none.
     ///
     /// # Errors
@@ -96,12 +142,23 @@ impl Manifest {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, run: &Path) -> Result<(), WriteError> {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("{error}"));
-        text.push('\n');
-        write_atomic(&Self::path(run), text.as_bytes())
+        write_atomic(&Self::path(run), self.text().as_bytes())
     }
 
-    fn path(run: &Path) -> PathBuf {
+    /// Writes the manifest of a new run directory; `false` if there is one already.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_new(&self, run: &Path) -> Result<bool, WriteError> {
+        flopgap_fs::write_new(&Self::path(run), self.text().as_bytes())
+    }
+
+    fn text(&self) -> String {
+        let text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("{error}"));
+        text + "\n"
+    }
+
+    pub(crate) fn path(run: &Path) -> PathBuf {
         run.join("manifest.json")
     }
 }
@@ -122,6 +179,8 @@ mod tests {
             version: VERSION,
             created: "2026-11-21T03:42:22Z".to_owned(),
             grid: Grid { n: vec![2, 4], d: vec![256], m: vec![16, 64] },
+            extended: Vec::new(),
+            backend: None,
             origin: Origin { device: Some("NVIDIA H200".to_owned()), ..Origin::default() },
         }
     }
@@ -141,11 +200,31 @@ mod tests {
             fs::write(dir.path().join("manifest.json"), text).unwrap();
             Manifest::read(dir.path()).unwrap_err().to_string()
         };
-        let newer = read(r#"{"format":"flopgap-run","version":2,"anything":"else"}"#);
-        assert!(newer.ends_with("format `flopgap-run` version 2 is not one that this program reads (flopgap-run, up to version 1)"), "{newer}");
+        let newer = read(r#"{"format":"flopgap-run","version":3,"anything":"else"}"#);
+        assert!(newer.ends_with("format `flopgap-run` version 3 is not one that this program reads (flopgap-run, up to version 2)"), "{newer}");
         assert!(read(r#"{"format":"other","version":1}"#).contains("format `other` version 1"));
         assert!(read(r#"{"format":"flopgap-run","version":0}"#).contains("version 0"));
         assert!(read("{").contains("manifest.json: not a manifest"));
+    }
+
+    #[test]
+    fn extensions_join_the_plan() {
+        let mut manifest = manifest();
+        manifest.extended.push(Grid { n: vec![4, 8], d: vec![256], m: vec![16] });
+        let names: Vec<_> = manifest.plan().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["n2_d256_m16", "n2_d256_m64", "n4_d256_m16", "n4_d256_m64", "n8_d256_m16"]);
+    }
+
+    #[test]
+    fn the_first_difference_of_origins() {
+        let ours = manifest().origin;
+        assert_eq!(ours.difference(&Origin { command: Some("another".to_owned()), ..ours.clone() }), None);
+        let theirs = Origin { device: None, driver: Some("580".to_owned()), ..ours.clone() };
+        let difference = ours.difference(&theirs).unwrap();
+        assert_eq!(
+            (difference.part, difference.ours.as_str(), difference.theirs.as_str()),
+            ("device", "NVIDIA H200", "unknown")
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Config;
+use crate::record::RECORD_ENDING;
 
 /// What a raw file holds of its configuration's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +18,7 @@ pub enum Stage {
     Forward,
     /// The program ran to its end.
     ForwardBackward,
-    /// The program ran to its end with NVTX ranges that mark the phases, so that one file is enough.
+    /// The program ran to its end and the file tells the phases apart: a record, or a report with NVTX ranges.
     Whole,
 }
 
@@ -41,9 +42,24 @@ impl Stage {
     }
 }
 
-/// The endings of files that Nsight Compute reports come in.
-const EXTENSIONS: [&str; 7] =
-    ["csv", "csv.gz", "csv.zst", "ncu-rep", "ncu-rep.gz", "ncu-rep.zst", "ncu-repz"];
+/// The endings of files that Nsight Compute reports come in, and those of records.
+const EXTENSIONS: [&str; 9] = [
+    "csv",
+    "csv.gz",
+    "csv.zst",
+    "ncu-rep",
+    "ncu-rep.gz",
+    "ncu-rep.zst",
+    "ncu-repz",
+    "counts.json",
+    RECORD_ENDING,
+];
+
+/// Whether a file is a [`Record`](crate::Record) rather than a report of Nsight Compute, by its name.
+pub(crate) fn is_record(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".counts.json") || name.ends_with(&format!(".{RECORD_ENDING}"))
+}
 
 /// Splits `n2_d256_m16_forward.csv.zst` into its configuration and stage.
 pub fn parse_file_name(name: &str) -> Option<(Config, Stage)> {
@@ -113,6 +129,7 @@ mod tests {
             ("n2_d256_m16_forward_backward.csv.gz", Stage::ForwardBackward),
             ("n2_d256_m16_forward_backward.ncu-rep", Stage::ForwardBackward),
             ("n2_d256_m16.ncu-repz", Stage::Whole),
+            ("n2_d256_m16.counts.json.zst", Stage::Whole),
         ] {
             assert_eq!(parse_file_name(name), Some((config, stage)), "{name}");
         }

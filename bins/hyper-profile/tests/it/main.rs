@@ -1,11 +1,20 @@
-//! The built `hyper-profile` on the recorded run.
+//! The built `hyper-profile`: `analyze` on the recorded run here, `new` and `resume` on fake counters in the modules.
+
+#[cfg(unix)]
+mod crash;
+#[cfg(unix)]
+mod disk;
+mod fill;
+#[cfg(unix)]
+mod ncu;
+mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
-fn recorded() -> PathBuf {
+fn recorded_run() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-pytorch")
 }
 
@@ -31,24 +40,37 @@ fn some_of_the_run(names: &[&str], manifest: bool) -> tempfile::TempDir {
     fs::create_dir(folder.path().join("raw")).unwrap();
     for name in names {
         let name = format!("{name}.csv.zst");
-        fs::copy(recorded().join("raw").join(&name), folder.path().join("raw").join(&name)).unwrap();
+        fs::copy(recorded_run().join("raw").join(&name), folder.path().join("raw").join(&name)).unwrap();
     }
     if manifest {
-        fs::copy(recorded().join("manifest.json"), folder.path().join("manifest.json")).unwrap();
+        fs::copy(recorded_run().join("manifest.json"), folder.path().join("manifest.json")).unwrap();
     }
     folder
 }
 
 const COMPLETE: [&str; 3] = ["n2_d256_m16_setup", "n2_d256_m16_forward", "n2_d256_m16_forward_backward"];
 
+/// The README's first command, without the pictures.
 #[test]
-fn the_recorded_run_gives_the_recorded_table() {
+fn the_default_grid_gives_the_recorded_table() {
+    let run = recorded_run().join("../h200-default");
     let target = tempfile::tempdir().unwrap();
-    let output = analyze(&recorded(), &["--no-plots", "--output", target.path().to_str().unwrap()]);
+    let output = analyze(&run, &["--no-plots", "--output", target.path().to_str().unwrap()]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(!output.stderr.contains("warning"), "{}", output.stderr);
     let written = fs::read_to_string(target.path().join("processed/metrics.csv")).unwrap();
-    let expected = fs::read_to_string(recorded().join("processed/metrics.csv")).unwrap();
+    assert_eq!(written, fs::read_to_string(run.join("processed/metrics.csv")).unwrap());
+    assert_eq!(written.lines().count(), 1 + 1280 * 2);
+}
+
+#[test]
+fn the_recorded_run_gives_the_recorded_table() {
+    let target = tempfile::tempdir().unwrap();
+    let output = analyze(&recorded_run(), &["--no-plots", "--output", target.path().to_str().unwrap()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+    let written = fs::read_to_string(target.path().join("processed/metrics.csv")).unwrap();
+    let expected = fs::read_to_string(recorded_run().join("processed/metrics.csv")).unwrap();
     assert_eq!(written, expected);
     assert_eq!(written.lines().count(), 1 + 36 * 2);
     assert!(!target.path().join("plots").exists());
@@ -137,20 +159,20 @@ fn what_is_no_run_says_so() {
 fn one_binary_report_with_ranges_gives_the_same_rows() {
     let run = tempfile::tempdir().unwrap();
     fs::create_dir(run.path().join("raw")).unwrap();
-    let report = recorded().join("../../ncu/phases_nvtx.ncu-rep.zst");
+    let report = recorded_run().join("../../ncu/phases_nvtx.ncu-rep.zst");
     fs::copy(report, run.path().join("raw/n4_d512_m64.ncu-rep.zst")).unwrap();
     let output = analyze(run.path(), &["--no-plots"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let written = fs::read_to_string(run.path().join("processed/metrics.csv")).unwrap();
-    let recorded = fs::read_to_string(recorded().join("processed/metrics.csv")).unwrap();
-    let expected: Vec<&str> = recorded.lines().filter(|line| line.starts_with("4,512,64,")).collect();
+    let table = fs::read_to_string(recorded_run().join("processed/metrics.csv")).unwrap();
+    let expected: Vec<&str> = table.lines().filter(|line| line.starts_with("4,512,64,")).collect();
     assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), expected);
 }
 
 /// Damage of any kind must end in a message, never in a panic or a wrong row.
 #[test]
 fn truncated_raw_files_never_change_a_number() {
-    let whole = fs::read(recorded().join("raw/n2_d256_m16_forward_backward.csv.zst")).unwrap();
+    let whole = fs::read(recorded_run().join("raw/n2_d256_m16_forward_backward.csv.zst")).unwrap();
     let run = some_of_the_run(&COMPLETE, false);
     let expected = analyze(run.path(), &["--no-plots", "--format", "csv"]).stdout;
     for part in [1, 3, 7] {

@@ -22,7 +22,7 @@ const HOSTS: [&str; 2] = ["host-linux-x64", "linux-desktop-glibc_*"];
 ///
 /// # Errors
 /// The places that were searched.
-pub(super) fn nsys(path: Option<&OsStr>, root: &Path) -> Result<PathBuf, Vec<String>> {
+pub(crate) fn nsys(path: Option<&OsStr>, root: &Path) -> Result<PathBuf, Vec<String>> {
     let on_path =
         path.into_iter().flat_map(std::env::split_paths).filter(|folder| !folder.as_os_str().is_empty());
     let installed = INSTALLED.iter().flat_map(|pattern| folders(root, pattern));

@@ -1,6 +1,6 @@
 //! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarises it.
 
-mod find;
+pub(crate) mod find;
 mod record;
 
 use std::ffi::OsString;

@@ -159,7 +159,9 @@ fn exit_codes_of_bad_input() {
     let refused = run(&["stats", recording.to_str().unwrap()]);
     assert_eq!(refused.code, 1);
     assert!(
-        refused.stderr.contains("hint: export it first: `nsys export --type sqlite"),
+        refused.stderr.contains(
+            "hint: add --export where nsys is installed, or export it first: `nsys export --type sqlite"
+        ),
         "{}",
         refused.stderr
     );
@@ -380,4 +382,95 @@ fn an_output_that_cannot_be_written_is_named() {
             refused.stderr
         );
     }
+}
+
+/// The locks of another process are seen, those of readers do no harm, and nothing is left behind.
+#[test]
+fn what_another_process_writes_is_refused() {
+    let (folder, path) = trace("small_forward");
+    let before = fs::read(&path).unwrap();
+    let arguments = ["stats", &path, "--report", "nvtx_sum", "--format", "csv"];
+    let writer = rusqlite::Connection::open(&path).unwrap();
+    for lock in ["IMMEDIATE", "EXCLUSIVE"] {
+        writer.execute_batch(&format!("BEGIN {lock}")).unwrap();
+        let refused = run(&arguments);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{lock}");
+        let told = format!("{path}: is being written by another process");
+        assert!(refused.stderr.contains(&told), "{lock}: {}", refused.stderr);
+        assert!(refused.stderr.contains("wait for the program that writes it"), "{lock}: {}", refused.stderr);
+        writer.execute_batch("ROLLBACK").unwrap();
+    }
+    writer.execute_batch("BEGIN").unwrap();
+    let _: i64 = writer.query_row("SELECT count(*) FROM StringIds", [], |row| row.get(0)).unwrap();
+    assert_eq!(run(&arguments).code, 0, "a reader");
+    drop(writer);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// A stand-in for nsys that exports by copying.
+#[cfg(unix)]
+fn with_nsys(folder: &Path, exported: &str) -> std::ffi::OsString {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).unwrap();
+    let script = format!(
+        "#!/bin/sh\necho progress\ntest \"$1 $2 $3\" = 'export --type=sqlite --output' && cp '{exported}' \"$4\"\n"
+    );
+    fs::write(bin.join("nsys"), script).unwrap();
+    fs::set_permissions(bin.join("nsys"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut path = bin.into_os_string();
+    path.push(":/usr/bin:/bin");
+    path
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recording_is_exported_when_asked() {
+    let (folder, exported) = trace("small_forward");
+    let recordings = tempfile::tempdir().unwrap();
+    let recording = recordings.path().join("run.nsys-rep");
+    fs::write(&recording, "a recording").unwrap();
+    let recording = recording.to_str().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let path = with_nsys(folder.path(), &exported);
+    let run = |arguments: &[&str], path: &std::ffi::OsStr| {
+        let mut command = Command::cargo_bin("nsys-analyze").unwrap();
+        let output =
+            command.args(arguments).env("PATH", path).env("TMPDIR", temporary.path()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Output {
+            code: output.status.code().unwrap(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    };
+    let report = ["stats", recording, "-r", "nvtx_sum", "--format", "csv"];
+
+    let refused = run(&report, &path);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("add --export where nsys is installed"), "{}", refused.stderr);
+
+    let done = run(&[&report[..], &["--export"]].concat(), &path);
+    assert_eq!(
+        (done.code, done.stdout.trim_end()),
+        (0, golden("small_forward/nvtx_sum.csv").trim_end()),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("progress") && done.stderr.contains("exporting"), "{}", done.stderr);
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "the temporary folder was left");
+    assert_eq!(fs::read_dir(recordings.path()).unwrap().count(), 1, "the export was left");
+
+    let beside = run(&[&report[..], &["--export=beside"]].concat(), &path);
+    assert_eq!((beside.code, beside.stdout), (0, done.stdout));
+    assert!(recordings.path().join("run.sqlite").exists());
+    let again = run(&[&report[..], &["--export=beside"]].concat(), &path);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("run.sqlite exists already"), "{}", again.stderr);
+
+    fs::remove_file(&exported).unwrap();
+    let failed = run(&[&report[..], &["--export"]].concat(), &path);
+    assert_eq!(failed.code, 1);
+    assert!(failed.stderr.contains("nsys did not export it (exit status: 1)"), "{}", failed.stderr);
 }

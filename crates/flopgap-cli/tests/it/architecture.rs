@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
+    ("flopgap-kineto", &[]),
     ("flopgap-ncu", &[]),
     ("flopgap-nsys", &[]),
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
+    ("flopgap-gpu", &["flopgap-fs"]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
@@ -18,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
 ];
 
 /// What the binary of the README's first command must not pull in, because a newcomer would wait for it.
-const HEAVY: [&str; 4] = ["polars", "arrow", "cudarc", "nvtx"];
+const HEAVY: [&str; 3] = ["polars", "arrow", "nvtx"];
 
 /// Our packages and their direct dependencies. Without `--no-deps`, cargo would fetch the packages of every platform.
 fn packages() -> BTreeMap<String, serde_json::Value> {
@@ -34,10 +37,11 @@ fn packages() -> BTreeMap<String, serde_json::Value> {
     packages.map(|package| (package["name"].as_str().expect("a name").to_owned(), package.clone())).collect()
 }
 
-/// The names of a package's dependencies that are compiled into it (not dev-dependencies).
+/// The names of a package's dependencies that are compiled into it (neither dev-dependencies nor what a feature must turn on).
 fn dependencies(package: &serde_json::Value) -> BTreeSet<String> {
     let dependencies = package["dependencies"].as_array().expect("a list").iter();
-    let linked = dependencies.filter(|dependency| dependency["kind"].is_null());
+    let linked =
+        dependencies.filter(|dependency| dependency["kind"].is_null() && dependency["optional"] == false);
     linked.map(|dependency| dependency["name"].as_str().expect("a name").to_owned()).collect()
 }
 

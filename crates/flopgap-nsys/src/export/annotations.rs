@@ -5,8 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Strings;
-use crate::tables::NVTX;
-use crate::trace::{need, want};
+use crate::tables::{NVTX, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// What an annotation is.

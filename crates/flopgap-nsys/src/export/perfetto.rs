@@ -13,8 +13,7 @@ use super::links::{Links, optional};
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::{Strings, writing};
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, PROCESSES, RUNTIME, THREADS};
-use crate::trace::{need, want};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, PROCESSES, RUNTIME, THREADS, need, want};
 use crate::{
     ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label, memory_label,
 };

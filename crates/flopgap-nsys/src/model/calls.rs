@@ -1,7 +1,6 @@
 //! What the host called.
 
-use crate::tables::{OSRT, RUNTIME};
-use crate::trace::{need, want};
+use crate::tables::{OSRT, RUNTIME, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// A call of the CUDA runtime or driver API.

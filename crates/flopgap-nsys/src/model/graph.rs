@@ -2,8 +2,7 @@
 
 use super::operation::{MORE, Placement, placed, placement};
 use crate::row::Row;
-use crate::tables::{GRAPH, GRAPH_EVENTS, GRAPH_NODES};
-use crate::trace::{Column, TableSpec, need, want};
+use crate::tables::{Column, GRAPH, GRAPH_EVENTS, GRAPH_NODES, TableSpec, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies have no rows of their own.

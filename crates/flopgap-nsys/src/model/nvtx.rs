@@ -3,8 +3,7 @@
 //! [`Trace::nvtx_ranges`](crate::Trace::nvtx_ranges) has the ranges with their full names; this is the table itself.
 
 use crate::row::Row;
-use crate::tables::NVTX;
-use crate::trace::{Column, need, want};
+use crate::tables::{Column, NVTX, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// What a row of the annotations is.

@@ -1,8 +1,7 @@
 //! What ran on a GPU: kernels, copies and sets.
 
 use crate::row::Row;
-use crate::tables::{KERNEL, MEMCPY, MEMSET};
-use crate::trace::{Column, need, want};
+use crate::tables::{Column, KERNEL, MEMCPY, MEMSET, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the recording began.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::tables::{ANALYSIS, CAPTURE_DATA, DIAGNOSTICS, EXPORT_DATA, EXPORT_DATA_OLD, SESSION};
-use crate::trace::{TableSpec, need, want};
+use crate::tables::{
+    ANALYSIS, CAPTURE_DATA, DIAGNOSTICS, EXPORT_DATA, EXPORT_DATA_OLD, SESSION, TableSpec, need, want,
+};
 use crate::{Error, GlobalId, Trace};
 
 /// A name and a value that nsys wrote about an export or a recording, such as `EXPORT_SCHEMA_VERSION`. Names may repeat.

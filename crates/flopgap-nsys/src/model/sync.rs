@@ -1,8 +1,7 @@
 //! Waiting, and the events that are waited for.
 
 use super::operation::{MORE, Placement, placed, placement};
-use crate::tables::{CUDA_EVENT, SYNC};
-use crate::trace::{need, want};
+use crate::tables::{CUDA_EVENT, SYNC, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// The event id of what is no event.

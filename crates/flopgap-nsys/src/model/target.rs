@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::tables::{CONTEXTS, DEVICES, GPUS, NULL_STREAMS, PROCESSES, STREAMS, THREADS};
-use crate::trace::{need, want};
+use crate::tables::{CONTEXTS, DEVICES, GPUS, NULL_STREAMS, PROCESSES, STREAMS, THREADS, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// A GPU of the machine.

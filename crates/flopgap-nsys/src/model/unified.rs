@@ -1,8 +1,7 @@
 //! CUDA unified memory: page faults, and the migrations that they cause.
 
 use super::operation::{MORE, Placement, placed, placement};
-use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY};
-use crate::trace::{need, want};
+use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// The `copyKind` of a migration to the device.

@@ -8,8 +8,7 @@ use rustc_hash::FxHashMap;
 use super::group::{Groups, grand_total, times, with_times};
 use super::names::{api, without_version};
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::{OSRT, RUNTIME, THREADS};
-use crate::trace::{TableSpec, need, want};
+use crate::tables::{OSRT, RUNTIME, THREADS, TableSpec, need, want};
 use crate::{ApiCall, Error, GlobalId, Trace};
 
 static CALLS: [Column; 9] = with_times("Num Calls", [Column::new("Name", Unit::Plain)]);

@@ -9,8 +9,7 @@ use super::KernelName;
 use super::names::{api, shape};
 use super::table::{Column, Sink, Unit};
 use crate::launches::Launches;
-use crate::tables::KERNEL;
-use crate::trace::{need, want};
+use crate::tables::{KERNEL, need, want};
 use crate::{Error, GlobalId, Trace};
 
 static TRACE: [Column; 14] = [

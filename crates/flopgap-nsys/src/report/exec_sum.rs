@@ -11,8 +11,7 @@ use super::names::api;
 use super::table::{Column, Sink, Unit, Value};
 use crate::correlation::Correlations;
 use crate::stats::Values;
-use crate::tables::{KERNEL, RUNTIME};
-use crate::trace::{need, want};
+use crate::tables::{KERNEL, RUNTIME, need, want};
 use crate::{Error, GlobalId, Name, Names, Summary, Trace};
 
 static SUM: [Column; 27] = [

@@ -10,8 +10,7 @@ use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
 use crate::in_time::in_time;
 use crate::row::Row;
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET};
-use crate::trace::{need, want};
+use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, need, want};
 use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [
@@ -124,9 +123,10 @@ fn throughput(bytes: i64, duration: i64) -> Value {
 
 /// `cuda_gpu_trace`.
 pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    let kernels = in_time(trace, &KERNEL, &Kernel::columns(names.columns()), Work::kernel);
-    let copies = in_time(trace, &MEMCPY, &MemoryCopy::columns(), Work::copy);
-    let sets = in_time(trace, &MEMSET, &MemorySet::columns(), Work::set);
+    type Read = fn(&Row<'_>) -> Option<Work>;
+    let kernels = in_time(trace, &KERNEL, &Kernel::columns(names.columns()), Work::kernel as Read);
+    let copies = in_time(trace, &MEMCPY, &MemoryCopy::columns(), Work::copy as Read);
+    let sets = in_time(trace, &MEMSET, &MemorySet::columns(), Work::set as Read);
     let (mut sources, mut absences) = (Vec::new(), Vec::new());
     for source in [kernels, copies, sets] {
         match source {

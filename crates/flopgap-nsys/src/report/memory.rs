@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::group::{Groups, grand_total, times, with_times};
 use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::{MEMCPY, MEMSET};
-use crate::trace::need;
+use crate::tables::{MEMCPY, MEMSET, need};
 use crate::{Error, Summary, Trace, copy_label};
 
 static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);

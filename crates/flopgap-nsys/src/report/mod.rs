@@ -11,6 +11,7 @@ mod nvtx;
 mod nvtx_kernels;
 mod options;
 mod projection;
+mod pushpop;
 mod several;
 mod shared;
 mod summary;
@@ -62,6 +63,12 @@ macro_rules! kinds {
             /// Whether it has a row for every event, not for every name: as many as the trace.
             pub fn is_trace(self) -> bool {
                 self.name().ends_with("_trace")
+            }
+
+            /// Whether it can name a range with each kernel (`:nvtx-name`).
+            fn names_ranges(self) -> bool {
+                use ReportKind::{CudaApiGpuSum, CudaGpuKernSum, CudaGpuSum};
+                matches!(self, CudaApiGpuSum | CudaGpuKernSum | CudaGpuSum)
             }
 
             /// Whether it shows kernels, so that `:base` and `:mangled` mean something.
@@ -137,6 +144,9 @@ pub struct Report {
     pub kind: ReportKind,
     /// Which kernel names it shows.
     pub names: KernelName,
+    /// Whether each kernel's name follows that of the innermost NVTX range around its launch, as `range/kernel` (`:nvtx-name`);
+    /// only in the summaries of kernels by name.
+    pub in_range: bool,
     /// How many rows at most; nothing: all of them. Only `um_sum` has a limit (`:rows=N`, −1 for all), 10 as with nsys.
     pub rows: Option<usize>,
 }
@@ -157,7 +167,7 @@ impl Report {
 
     /// A report with demangled kernel names.
     pub const fn of(kind: ReportKind) -> Report {
-        Report { kind, names: KernelName::Demangled, rows: Report::limit(kind) }
+        Report { kind, names: KernelName::Demangled, in_range: false, rows: Report::limit(kind) }
     }
 
     /// How many rows nsys shows at most.
@@ -169,6 +179,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;
+        f.write_str(if self.in_range { ":nvtx-name" } else { "" })?;
         f.write_str(match self.names {
             KernelName::Demangled => "",
             KernelName::Base => ":base",
@@ -191,7 +202,8 @@ pub struct UnknownReport {
 
 fn known() -> String {
     let names: Vec<&str> = ReportKind::ALL.iter().map(|kind| kind.name()).collect();
-    let arguments = "those with kernels also with `:base` or `:mangled`, um_sum with `:rows=N`";
+    let arguments = "those with kernels also with `:base` or `:mangled`, cuda_gpu_kern_sum, cuda_gpu_sum and cuda_api_gpu_sum with \
+                     `:nvtx-name`, um_sum with `:rows=N`";
     format!("{} ({arguments})", names.join(", "))
 }
 
@@ -206,6 +218,7 @@ impl FromStr for Report {
         let mut report = Report::of(kind);
         for argument in parts {
             match argument.split_once('=') {
+                None if argument == "nvtx-name" && kind.names_ranges() => report.in_range = true,
                 None if argument == "base" && kind.shows_kernels() => report.names = KernelName::Base,
                 None if argument == "mangled" && kind.shows_kernels() => report.names = KernelName::Mangled,
                 Some(("rows", rows)) if Report::limit(kind).is_some() => {
@@ -250,14 +263,14 @@ impl Trace {
     ) -> Result<(), Error> {
         let (names, options) = (report.names, options.of(report));
         match report.kind {
-            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, names, true, sink),
+            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, report, true, sink),
             ReportKind::CudaApiSum => api::sum(self, sink),
             ReportKind::CudaApiTrace => api::trace(self, sink),
             ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
-            ReportKind::CudaGpuKernSum => summary::kernels(self, shared, names, sink),
+            ReportKind::CudaGpuKernSum => summary::kernels(self, shared, report, sink),
             ReportKind::CudaGpuMemSizeSum => memory::sizes(self, shared, sink),
             ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
-            ReportKind::CudaGpuSum => summary::gpu(self, shared, names, false, sink),
+            ReportKind::CudaGpuSum => summary::gpu(self, shared, report, false, sink),
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec_sum::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),
@@ -265,7 +278,7 @@ impl Trace {
             ReportKind::NvtxGpuProjTrace => projection::trace(self, options, sink),
             ReportKind::NvtxKernSum => nvtx_kernels::kernels(self, names, options, sink),
             ReportKind::NvtxPushPopSum => nvtx::sum(self, shared, nvtx::Styles::PushPop, options, sink),
-            ReportKind::NvtxPushPopTrace => nvtx::trace(self, sink),
+            ReportKind::NvtxPushPopTrace => pushpop::trace(self, sink),
             ReportKind::NvtxStartEndSum => nvtx::sum(self, shared, nvtx::Styles::StartEnd, options, sink),
             ReportKind::NvtxSum => nvtx::sum(self, shared, nvtx::Styles::Both, options, sink),
             ReportKind::OsrtSum => api::osrt(self, sink),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelName;
-use crate::trace::{Column, need, want};
+use crate::tables::{Column, need, want};
 use crate::{Error, Trace};
 
 impl KernelName {

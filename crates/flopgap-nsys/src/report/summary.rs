@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::KernelName;
 use super::group::{Groups, fewest_first, grand_total, largest_first, times, with_times};
 use super::memory;
 use super::names::{api, shape};
 use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
-use crate::tables::{KERNEL, RUNTIME};
-use crate::trace::need;
-use crate::{Error, Summary, Trace};
+use super::{KernelName, Report};
+use crate::nesting::{Nesting, Owners};
+use crate::tables::{KERNEL, RUNTIME, need};
+use crate::{AttributeBy, Error, Name, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
 static SHAPES: [Column; 11] = with_times(
@@ -25,7 +25,11 @@ static GPU: [Column; 10] =
     with_times("Instances", [Column::new("Category", Unit::Plain), Column::new("Operation", Unit::Plain)]);
 
 /// The times of kernels by the text of their name.
-fn times_by_name(trace: &Trace, shared: &Shared, names: KernelName) -> Result<Arc<Kernels>, Error> {
+fn times_by_name(trace: &Trace, shared: &Shared, report: Report) -> Result<Arc<Kernels>, Error> {
+    let names = report.names;
+    if report.in_range {
+        return Ok(Arc::new(durations_in_ranges(trace, names)?.summaries()));
+    }
     shared.kernels(names).get(|| Ok(durations(trace, names)?.summaries()))
 }
 
@@ -41,14 +45,40 @@ fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error
     by_id.rekey(|id| trace.string_or_id(id))
 }
 
+/// Kernel durations by the text of `range/name`, with the innermost range (the one that began last) around the launch, without its
+/// domain; by the name alone where there is none.
+fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error> {
+    // As with nsys, a filter chooses kernels, not the ranges around their launches.
+    let whole = trace.with_filter(None);
+    let nvtx = match whole.nvtx_texts() {
+        Err(error) if error.is_no_table() => return durations(trace, names),
+        found => found?,
+    };
+    let nesting = match Nesting::of(&whole, &Owners::of(&nvtx), AttributeBy::Thread) {
+        Err(error) if error.is_no_table() => return durations(trace, names),
+        found => found?,
+    };
+    let mut groups: Groups<(Name, Option<Name>)> = Groups::default();
+    let kernels = trace.named_kernels(names, false, |work, kernel| {
+        let node = nesting.node(work.process, work.correlation);
+        let around = node.and_then(|node| nesting.range_and_parent(node));
+        groups.add((kernel, around.map(|(range, _)| nvtx.ranges[range].name)), work.duration());
+    })?;
+    groups.rekey(|(kernel, range)| {
+        let kernel = kernels.text(kernel);
+        Ok(range
+            .map_or_else(|| kernel.clone(), |range| format!("{}/{kernel}", nvtx.names.text(range)).into()))
+    })
+}
+
 /// `cuda_gpu_kern_sum`.
 pub(super) fn kernels(
     trace: &Trace,
     shared: &Shared,
-    names: KernelName,
+    report: Report,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
-    let mut summaries = times_by_name(trace, shared, names)?.to_vec();
+    let mut summaries = times_by_name(trace, shared, report)?.to_vec();
     fewest_first(&mut summaries);
     let all = grand_total(&summaries);
     trace.writing(|| {
@@ -105,7 +135,7 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
 pub(super) fn gpu(
     trace: &Trace,
     shared: &Shared,
-    names: KernelName,
+    report: Report,
     calls: bool,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
@@ -114,7 +144,7 @@ pub(super) fn gpu(
     let mut add = |category, name: &Arc<str>, summary: &Summary| {
         summaries.push(((name.clone(), category), *summary));
     };
-    match times_by_name(trace, shared, names) {
+    match times_by_name(trace, shared, report) {
         Ok(kernels) => kernels.iter().for_each(|(name, times)| add("CUDA_KERNEL", name, times)),
         Err(error) => absences.push(error),
     }

@@ -7,8 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
 use crate::model::unified::{TO_DEVICE, TO_HOST};
-use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY};
-use crate::trace::{need, want};
+use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY, need, want};
 use crate::{Error, Trace};
 
 static CPU_FAULT_COLUMNS: [Column; 4] = [

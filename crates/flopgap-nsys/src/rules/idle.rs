@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use super::RuleOptions;
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::{KERNEL, MEMCPY, MEMSET, OVERHEAD};
-use crate::trace::{need, want};
+use crate::tables::{KERNEL, MEMCPY, MEMSET, OVERHEAD, need, want};
 use crate::{Error, GlobalId, Trace, round};
 
 static GAPS: [Column; 6] = [

@@ -1,4 +1,4 @@
-//! Parts of traces, and rules with arguments, against what nsys 2024.2 printed.
+//! Parts of traces, and rules with arguments, against what nsys printed: 2025.3 to the digit, 2024.2 but for its rounding.
 
 use flopgap_nsys::{AppliedRule, Error, Filter, Trace};
 use rusqlite::Connection;
@@ -84,6 +84,50 @@ fn the_time_and_thread_of_a_range() {
     assert_eq!(trace.filter_of_range("replay").unwrap(), trace.filter_of_range("replay/0").unwrap());
     // A filter does not hide ranges from the search for another.
     assert!(trace.filtered(filter).filter_of_range("capture").is_ok());
+}
+
+/// nsys 2025.3, to the last digit; these parts have no domains that it would leave out.
+#[test]
+fn parts_as_the_newest_nsys_prints_them() {
+    let reports = [
+        "cuda_api_sum",
+        "cuda_gpu_kern_sum",
+        "cuda_gpu_mem_time_sum",
+        "cuda_kern_exec_trace",
+        "nvtx_gpu_proj_sum",
+        "nvtx_gpu_proj_trace",
+        "nvtx_kern_sum",
+        "nvtx_pushpop_trace",
+        "nvtx_sum",
+    ];
+    let mut compared = Vec::new();
+    for (name, part, range) in [
+        ("two_gpus", "step", Some("step")),
+        ("graph_by_node", "replay", Some("replay")),
+        ("torch_compiled", "forward", Some("forward/2")),
+        ("unified_memory", "time", None),
+    ] {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        let filter = match range {
+            Some(range) => trace.filter_of_range(range).unwrap(),
+            None => "381211845/384744309".parse().unwrap(),
+        };
+        let trace = trace.filtered(filter);
+        let mut equal = 0;
+        for report in reports {
+            let theirs = golden("filtered", &format!("{name}.{part}.{report}"));
+            let ours = printed(&trace, report);
+            // Where nsys found nothing to print it left no file.
+            if theirs.is_some() || ours.as_ref().is_some_and(|rows| rows.len() > 1) {
+                assert_eq!(ours, theirs, "{name} {part} {report}");
+                equal += 1;
+            }
+        }
+        compared.push((name, equal));
+    }
+    let expected = [("two_gpus", 9), ("graph_by_node", 8), ("torch_compiled", 8), ("unified_memory", 9)];
+    assert_eq!(compared, expected);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Charts of shares and of time, as SVG.
 //!
-//! [`ShareBars`] shows of what one or several wholes are made, [`Timeline`] what happened when. Both know only labels, numbers
+//! [`ShareBars`] shows of what one or several wholes are made, [`Timeline`] what happened when, [`LineChart`] values over an axis.
+//! They know only labels, numbers
 //! and [`Colour`]s. Positions are percentages and letters have a fixed size, so that a chart fills whatever width it is given
 //! and stays legible there: a label that does not fit is left out, and shown once there is room.
 //!
@@ -8,11 +9,13 @@
 //! reader's choice of light or dark.
 
 mod axis;
+mod lines;
 mod shares;
 mod style;
 mod svg;
 mod timeline;
 
+pub use lines::{Line, LineChart};
 pub use shares::{Bar, Part, ShareBars, Slice};
 pub use style::Colour;
 pub(crate) use style::page_style;

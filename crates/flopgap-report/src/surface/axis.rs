@@ -57,7 +57,7 @@ impl Spacing {
         }
     }
 
-    fn map(self, value: f64) -> f64 {
+    pub(crate) fn map(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
             Self::Log2 => value.log2(),

@@ -15,14 +15,15 @@ mod ticks;
 mod view;
 
 pub use axis::AxisLabel;
+pub(crate) use axis::Spacing;
 pub(crate) use canvas::printable;
 pub(crate) use colour::stops as viridis_stops;
 pub use picture::Size;
+pub(crate) use ticks::Scale;
 
 use std::collections::BTreeMap;
 
 use axis::{Axis, exact};
-use ticks::Scale;
 
 use crate::{ReportError, numbers::ValueFormat};
 

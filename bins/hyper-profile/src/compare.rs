@@ -1,0 +1,115 @@
+//! `hyper-profile compare A B`: two runs launch by launch.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_kernels::base_name;
+use flopgap_report::numbers;
+use flopgap_sweep::{RawFiles, Record, RecordedLaunch, Stage};
+
+/// Differences that are printed; all are counted.
+const PRINTED: usize = 20;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A run directory that `new` filled.
+    a: PathBuf,
+    /// Another, with another backend, library or driver perhaps.
+    b: PathBuf,
+}
+
+/// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every launch.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (a, b) = (list(&arguments.a)?, list(&arguments.b)?);
+    let mut text = String::new();
+    let (mut configs, mut launches, mut different) = (0_u64, 0_u64, 0_u64);
+    for (config, files) in &a.configs {
+        let other = b.configs.get(config).and_then(|files| files.get(&Stage::Whole));
+        let (Some(file), Some(other)) = (files.get(&Stage::Whole), other) else { continue };
+        let (one, other) = (read(file)?, read(other)?);
+        configs += 1;
+        launches += one.launches().len() as u64;
+        if let Some(difference) = difference(&one, &other) {
+            different += 1;
+            if different <= PRINTED as u64 {
+                let _ = writeln!(text, "{config}: {difference}");
+            }
+        }
+    }
+    if configs == 0 {
+        let (a, b) = (arguments.a.display(), arguments.b.display());
+        let message = format!("{a} and {b} have no recorded configuration in common");
+        return Err(Failure::new(message)
+            .hint("records are made by `hyper-profile new`; reports of ncu are not compared")
+            .exit(Exit::Absent));
+    }
+    let count = numbers::group_thousands;
+    let (compared, launches) = (count(configs), count(launches));
+    if different == 0 {
+        return flopgap_cli::print(&format!("equal: {compared} configurations, {launches} launches\n"));
+    }
+    flopgap_cli::print(&text)?;
+    Err(Failure::new(format!("{} of {compared} configurations differ", count(different))))
+}
+
+fn list(run: &Path) -> Result<RawFiles, Failure> {
+    let raw = run.join("raw");
+    RawFiles::list(&raw).map_err(|error| Failure::new(format!("{}: {error}", raw.display())))
+}
+
+fn read(path: &Path) -> Result<Record, Failure> {
+    Record::read(path).map_err(|error| Failure::from_error(&error))
+}
+
+/// The first difference of two records. Kernels are compared by their bare names, since profilers spell the rest differently.
+fn difference(a: &Record, b: &Record) -> Option<String> {
+    if a.quantities() != b.quantities() {
+        return Some(format!("{:?} against {:?} were counted", a.quantities(), b.quantities()));
+    }
+    let same = |a: &RecordedLaunch<'_>, b: &RecordedLaunch<'_>| {
+        a.phase == b.phase
+            && a.grid == b.grid
+            && a.block == b.block
+            && a.values == b.values
+            && base_name(a.kernel) == base_name(b.kernel)
+    };
+    let pairs = a.launches().zip(b.launches());
+    if let Some((index, (a, b))) = pairs.enumerate().find(|(_, (a, b))| !same(a, b)) {
+        return Some(format!("launch {index}: {} against {}", line(a), line(b)));
+    }
+    let (a, b) = (a.launches().len(), b.launches().len());
+    (a != b).then(|| format!("{a} against {b} launches"))
+}
+
+fn line(launch: RecordedLaunch<'_>) -> String {
+    let RecordedLaunch { phase, kernel, grid, block, values, .. } = launch;
+    format!("{phase} `{}` {grid:?} {block:?} {values:?}", base_name(kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flopgap_phases::Phase;
+    use flopgap_sweep::{Config, Quantity};
+
+    fn record(launches: &[(&str, u64)]) -> Record {
+        let mut record = Record::new(Config { n: 1, d: 8, m: 8 }, &Quantity::FP32);
+        for (name, ffma) in launches {
+            record.push(Phase::Forward, name, [4, 1, 1], [32, 1, 1], &[0, 0, *ffma]);
+        }
+        record
+    }
+
+    #[test]
+    fn names_may_be_spelled_differently_and_nothing_else() {
+        let a = record(&[("void lib::gemm<float>(T1 *)", 7), ("sigmoid", 1)]);
+        assert_eq!(difference(&a, &record(&[("lib::gemm<float>(float*)", 7), ("sigmoid()", 1)])), None);
+        assert_eq!(
+            difference(&a, &record(&[("gemm", 8), ("sigmoid", 1)])).unwrap(),
+            "launch 0: forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 7] against forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 8]"
+        );
+        assert!(difference(&a, &record(&[("gemm", 7), ("tanh", 1)])).unwrap().starts_with("launch 1"));
+        assert_eq!(difference(&a, &record(&[("gemm", 7)])).unwrap(), "2 against 1 launches");
+    }
+}

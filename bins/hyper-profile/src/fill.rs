@@ -1,0 +1,305 @@
+//! `hyper-profile new` and `hyper-profile resume RUN`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure};
+use flopgap_report::numbers;
+use flopgap_report::progress::Progress;
+use flopgap_sweep::{
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, PlanError, RunError, Session, Shard, Sizes,
+    Worker,
+};
+
+use crate::hardware::{Hardware, InProcess};
+use crate::ncu::Ncu;
+use crate::processes::Processes;
+use crate::{PROGRAM, analyze};
+
+/// Said where there is nothing to count with.
+const RECORDED_RUN: &str =
+    "`hyper-profile analyze fixtures/runs/h200-default` analyses a run that was recorded on an H200";
+
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BackendArg {
+    /// CUPTI within this process (with several devices, one process for each): one pass, nothing replayed.
+    Cupti,
+    /// Nsight Compute over a process for each configuration, for cross-checks.
+    Ncu,
+}
+
+impl BackendArg {
+    fn name(self) -> &'static str {
+        match self {
+            BackendArg::Cupti => "cupti",
+            BackendArg::Ncu => "ncu",
+        }
+    }
+
+    fn open<'a>(self, hardware: &'a dyn Hardware, devices: &[u32]) -> Result<Box<dyn Backend + 'a>, Failure> {
+        match self {
+            BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes(hardware))),
+            BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
+            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| meter_failure(&error))?)),
+        }
+    }
+}
+
+/// The sizes of a grid. Each option takes several: `--n 2 4 8`, `--n 2,4,8`, `--d 128..2048:128` (both ends included).
+#[derive(clap::Args)]
+struct SizeArguments {
+    /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included.
+    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
+    n: Vec<Sizes>,
+    /// Widths: the same way.
+    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
+    d: Vec<Sizes>,
+    /// Numbers of columns: the same way.
+    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
+    m: Vec<Sizes>,
+}
+
+impl SizeArguments {
+    fn are_given(&self) -> bool {
+        [&self.n, &self.d, &self.m].iter().any(|sizes| !sizes.is_empty())
+    }
+
+    /// The grid that is asked for; `default` for the axes that are not.
+    fn grid(&self, default: &Grid) -> Result<Grid, Failure> {
+        let axis = |axis, written: &[Sizes], default: &[u64]| match written {
+            [] => Ok(default.to_vec()),
+            written => Sizes::join(axis, written)
+                .map_err(|error| Failure::new(format!("--{axis}: {error}")).exit(Exit::Usage)),
+        };
+        let grid = Grid {
+            n: axis("n", &self.n, &default.n)?,
+            d: axis("d", &self.d, &default.d)?,
+            m: axis("m", &self.m, &default.m)?,
+        };
+        grid.check().map_err(|error| usage(&error))?;
+        Ok(grid)
+    }
+}
+
+#[derive(clap::Args)]
+struct WorkerArguments {
+    /// The device to measure on.
+    #[arg(long, value_name = "I", conflicts_with = "devices", default_value_t = 0)]
+    device: u32,
+    /// Several devices of one kind: each takes the next configuration when it is free.
+    #[arg(long, value_name = "I,J", value_delimiter = ',')]
+    devices: Vec<u32>,
+    /// Measure the I-th of K equal parts only (from 1), beside other processes with the other parts. `slurm` takes I and K from
+    /// the task of a job array.
+    #[arg(long, value_name = "I/K")]
+    shard: Option<String>,
+    /// Write the metrics only, neither surfaces nor report.html.
+    #[arg(long)]
+    no_plots: bool,
+}
+
+impl WorkerArguments {
+    fn devices(&self) -> Result<Vec<u32>, Failure> {
+        if self.devices.is_empty() {
+            return Ok(vec![self.device]);
+        }
+        let mut seen = BTreeSet::new();
+        match self.devices.iter().find(|&&device| !seen.insert(device)) {
+            Some(twice) => Err(Failure::new(format!("--devices: {twice} is given twice")).exit(Exit::Usage)),
+            None => Ok(self.devices.clone()),
+        }
+    }
+
+    fn shard(&self) -> Result<Shard, Failure> {
+        let shard = match self.shard.as_deref() {
+            None => Ok(Shard::WHOLE),
+            Some("slurm") => Shard::of_slurm_task(|name| std::env::var(name).ok()),
+            Some(text) => text.parse(),
+        };
+        shard.map_err(|error: PlanError| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
+    }
+
+    fn worker(&self, backend: &dyn Backend, name: &str) -> Result<Worker, Failure> {
+        Worker::new(backend, name, &self.devices()?, self.shard()?).map_err(|error| failure(&error))
+    }
+}
+
+#[derive(clap::Args)]
+pub(crate) struct NewArguments {
+    #[command(flatten)]
+    sizes: SizeArguments,
+    /// What counts the FLOPs.
+    #[arg(long, value_enum, default_value_t = BackendArg::Cupti)]
+    backend: BackendArg,
+    #[command(flatten)]
+    worker: WorkerArguments,
+    /// The run directory to make; without it, one in this folder that is named after the time and the sizes.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ResumeArguments {
+    /// The run directory.
+    run: PathBuf,
+    #[command(flatten)]
+    sizes: SizeArguments,
+    #[command(flatten)]
+    worker: WorkerArguments,
+    /// Go on under another driver than the run was begun with.
+    #[arg(long)]
+    accept_driver: bool,
+}
+
+/// Makes a run directory, fills it and analyses it.
+pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+    let grid = arguments.sizes.grid(&Grid::standard())?;
+    if arguments.worker.shard.is_some() && arguments.output.is_none() {
+        let message = "--shard needs --output: all workers of a run name the same folder";
+        return Err(Failure::new(message).exit(Exit::Usage));
+    }
+    // What counts is asked first: where nothing does, no folder is made.
+    let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
+    let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
+    let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
+    let session = Session::create(&run, &grid, worker).map_err(|error| failure(&error))?;
+    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
+    fill(session, &*backend, &grid.configs().collect(), arguments.worker.no_plots)
+}
+
+/// Measures what is missing in a run directory and analyses it.
+pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+    let run = &arguments.run;
+    let manifest = Manifest::read(run).map_err(|error| failure(&error))?;
+    let manifest = manifest.ok_or_else(|| failure(&RunError::NoManifest { path: run.clone() }))?;
+    let name = manifest.backend.as_deref();
+    let name = name.ok_or_else(|| failure(&RunError::RecordedElsewhere { path: run.clone() }))?;
+    let backend = BackendArg::from_str(name, false).map_err(|_| {
+        Failure::new(format!(
+            "{}: recorded with the backend `{name}`, which this program lacks",
+            run.display()
+        ))
+        .hint("use the flopgap version that wrote the run, or a newer one")
+    })?;
+    let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
+    let name = backend.name();
+    let backend = backend.open(hardware, &arguments.worker.devices()?)?;
+    let worker = arguments.worker.worker(&*backend, name)?;
+    let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
+    let session = session.map_err(|error| failure(&error))?;
+    let plan = grid.map_or_else(|| session.manifest().plan(), |grid| grid.configs().collect());
+    fill(session, &*backend, &plan, arguments.worker.no_plots)
+}
+
+/// Measures what is missing of `plan`, then analyses the run unless other workers still have something to measure.
+fn fill(
+    mut session: Session,
+    backend: &dyn Backend,
+    plan: &BTreeSet<Config>,
+    no_plots: bool,
+) -> Result<(), Failure> {
+    for warning in session.warnings() {
+        flopgap_cli::warn(PROGRAM, warning);
+    }
+    let outstanding = session.outstanding(plan).map_err(|error| failure(&error))?;
+    for error in &outstanding.damaged {
+        flopgap_cli::warn(PROGRAM, format_args!("{error}\n  it is measured again"));
+    }
+    if outstanding.done > 0 {
+        let done = numbers::group_thousands(outstanding.done as u64);
+        let all = configurations(outstanding.done + outstanding.configs.len());
+        flopgap_cli::note(PROGRAM, format_args!("{done} of {all} are done"));
+    }
+    let filled = measure(&mut session, backend, &outstanding.configs)?;
+    let run = session.run().to_owned();
+    let others = session.untouched().map_err(|error| failure(&error))?;
+    let shard = session.worker().shard;
+    if !shard.is_whole() && others > 0 {
+        let left = configurations(others);
+        flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; the others have {left} left"));
+    } else {
+        analyze::run(&analyze::Arguments::of_run(&run, no_plots))?;
+    }
+    drop(session); // no sooner: whoever comes next clears away what looks like a dead process's leftovers
+    match filled.failed.len() {
+        0 => Ok(()),
+        failed => Err(Failure::new(format!(
+            "{} could not be measured; each is named above",
+            configurations(failed)
+        ))
+        .hint(format!("`hyper-profile resume {}` tries again", run.display()))),
+    }
+}
+
+/// Fills the run with a bar that shows rate and time left.
+fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> Result<Filled, Failure> {
+    let run = session.run().to_owned();
+    let progress = Progress::new(configs.len() as u64, "configurations");
+    let result = session.fill(backend, configs, |event| {
+        let warn = |config: Config, reason: &str| {
+            progress.suspend(|| flopgap_cli::warn(PROGRAM, format_args!("{config}: {reason}")));
+        };
+        match event {
+            Event::Done(config) => progress.note(config.to_string()),
+            Event::Skipped(config, reason) | Event::Failed(config, reason) => warn(config, reason),
+        }
+        progress.advance(1);
+    });
+    let done = progress.done(); // before it is finished, which counts as all done
+    progress.finish();
+    result.map_err(|error| {
+        let failure = failure(&error);
+        let unavailable = match &error {
+            RunError::Device { error: MeterError::Unavailable { hint, .. }, .. } => Some(hint.as_deref()),
+            _ => None,
+        };
+        match unavailable.unwrap_or_else(|| error.hint()) {
+            _ if unavailable.is_some() && done == 0 => failure,
+            hint => {
+                let go_on =
+                    format!("what was measured is kept; `hyper-profile resume {}` goes on", run.display());
+                failure.hint(hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}")))
+            }
+        }
+    })
+}
+
+/// `20261121-034222_n2-32_d128-2048_m16-256`, in UTC.
+fn directory_name(grid: &Grid) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
+    Path::new(&format!("{}-{}_{}", digits(date), digits(clock), grid.span())).to_owned()
+}
+
+fn configurations(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} configuration{plural}", numbers::group_thousands(count as u64))
+}
+
+fn usage(error: &PlanError) -> Failure {
+    Failure::from_error(error).exit(Exit::Usage)
+}
+
+fn meter_failure(error: &MeterError) -> Failure {
+    let failure = Failure::from_error(error);
+    match error {
+        MeterError::Unavailable { hint, .. } => {
+            let hint =
+                hint.as_deref().map_or(RECORDED_RUN.to_owned(), |hint| format!("{hint}; or: {RECORDED_RUN}"));
+            failure.hint(hint).exit(Exit::Absent)
+        }
+        _ => failure,
+    }
+}
+
+fn failure(error: &RunError) -> Failure {
+    match error {
+        RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => meter_failure(meter),
+        RunError::Plan(error) => usage(error),
+        error => Failure::from_error(error).maybe_hint(error.hint()),
+    }
+}

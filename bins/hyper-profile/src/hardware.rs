@@ -1,0 +1,78 @@
+//! The seam to the GPU: what `new`, `resume` and `run-one` ask of it.
+
+use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
+
+/// What the GPU side can do for this program. [`Gpu`](crate::gpu::Gpu) does it, and a fake in the tests.
+pub trait Hardware: Sync {
+    /// A device and the libraries that a network runs with on it. Starts nothing.
+    ///
+    /// # Errors
+    /// [`MeterError::Unavailable`] when there is no such device, or a library is missing.
+    fn device(&self, index: u32) -> Result<Device, MeterError>;
+
+    /// Counters within this process, on the thread that will use them.
+    ///
+    /// # Errors
+    /// [`MeterError::Unavailable`] also when the privilege to count is missing.
+    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
+
+    /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an empty kernel with the name of its
+    /// [`mark`], by which a profiler over this process tells the phases apart.
+    ///
+    /// # Errors
+    /// As [`Meter::measure`].
+    fn run(&self, index: u32, config: Config) -> Result<(), MeterError>;
+}
+
+/// A device, with the libraries that decide which kernels a network launches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name: `NVIDIA H200`.
+    pub name: String,
+    /// Major and minor compute capability.
+    pub compute_capability: (u32, u32),
+    /// The driver's version.
+    pub driver: String,
+    /// What runs the network, with the versions of its libraries.
+    pub framework: String,
+    /// What counts in this process, with its version.
+    pub counters: String,
+}
+
+impl Device {
+    /// The device as an origin, with the profiler that counts.
+    pub(crate) fn origin(self, profiler: String, command: &str) -> Origin {
+        Origin {
+            device: Some(self.name),
+            driver: Some(self.driver),
+            profiler: Some(profiler),
+            framework: Some(self.framework),
+            command: Some(command.to_owned()),
+        }
+    }
+}
+
+/// The name of the empty kernel that marks the beginning of a phase: `flopgap_mark_forward`.
+///
+/// ```
+/// assert_eq!(hyper_profile::hardware::mark(flopgap_phases::Phase::Forward), "flopgap_mark_forward");
+/// ```
+pub fn mark(phase: flopgap_phases::Phase) -> String {
+    format!("flopgap_mark_{phase}")
+}
+
+/// The counters of the hardware in this process, as the backend of a run.
+#[derive(Clone, Copy)]
+pub struct InProcess<'a>(pub &'a dyn Hardware);
+
+impl Backend for InProcess<'_> {
+    fn origin(&self, device: u32) -> Result<Origin, MeterError> {
+        let device = self.0.device(device)?;
+        let counters = device.counters.clone();
+        Ok(device.origin(counters, "hyper-profile new --backend cupti"))
+    }
+
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+        self.0.meter(device)
+    }
+}

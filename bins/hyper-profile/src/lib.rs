@@ -1,0 +1,63 @@
+#![doc = include_str!("../README.md")]
+
+mod analyze;
+mod compare;
+mod fill;
+pub mod gpu;
+pub mod hardware;
+mod metric;
+mod ncu;
+mod page;
+mod plots;
+mod processes;
+mod run_one;
+mod tables;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use hardware::Hardware;
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "hyper-profile";
+
+/// MLP profiling runs over (n, d, m) grids: counted against theoretical FLOPs, tables, surfaces, report.
+#[derive(Parser)]
+#[command(name = PROGRAM, version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure a grid of networks on this machine's GPUs, then analyse it.
+    #[command(after_help = "Sizes that are not given: n 2 4 8 16 32, d 128..2048:128, m 16..256:16.")]
+    New(fill::NewArguments),
+    /// Measure what is missing in a run that was interrupted, or with other sizes, then analyse it.
+    Resume(fill::ResumeArguments),
+    /// Turn the raw counters of a run into metrics.csv, 3D surfaces and report.html.
+    Analyze(analyze::Arguments),
+    /// Compare two runs launch by launch: kernel, grid, block and counts.
+    Compare(compare::Arguments),
+    /// Count on one device what standard input names, for a process that counts on several.
+    #[command(hide = true)]
+    CountOn(processes::Arguments),
+    /// Run one network once, with its phases marked, for a profiler over this process.
+    #[command(hide = true)]
+    RunOne(run_one::Arguments),
+}
+
+/// The whole program: reads the command line, runs on `hardware`, says how it ended.
+pub fn main(hardware: &dyn Hardware) -> ExitCode {
+    let arguments = Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match arguments.command {
+        Command::New(arguments) => fill::new(&arguments, hardware),
+        Command::Resume(arguments) => fill::resume(&arguments, hardware),
+        Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::CountOn(arguments) => processes::run(&arguments, hardware),
+        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
+    })
+}

@@ -1,0 +1,140 @@
+//! Several GPUs: a process for each, since CUPTI counts on one GPU a process.
+//!
+//! The process that fills the run hands each a configuration when it is free, and writes all files itself. Replies are lines of JSON.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use flopgap_cli::Failure;
+use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record};
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::{Hardware, InProcess};
+
+/// What a process that counts says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    /// The device is open.
+    Ready,
+    /// A record as JSON.
+    Record(String),
+    /// What went wrong, with the device or with a configuration.
+    Error(MeterError),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The device.
+    #[arg(long)]
+    device: u32,
+}
+
+/// Counts the configurations whose names come in on standard input, until it ends.
+pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+    let mut meter = match hardware.meter(arguments.device) {
+        Ok(meter) => meter,
+        Err(error) => return say(&Reply::Error(error)),
+    };
+    say(&Reply::Ready)?;
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let config = Config::from_name(&line)
+            .ok_or_else(|| Failure::new(format!("`{line}` names no configuration such as n2_d256_m16")))?;
+        say(&match meter.measure(config) {
+            Ok(record) => Reply::Record(record.to_json()),
+            Err(error) => Reply::Error(error),
+        })?;
+    }
+    Ok(())
+}
+
+fn say(reply: &Reply) -> Result<(), Failure> {
+    let line = serde_json::to_string(reply).map_err(|error| Failure::from_error(&error))?;
+    flopgap_cli::print(&(line + "\n"))
+}
+
+/// The counters of the hardware, each device's in a process of its own.
+pub(crate) struct Processes<'a>(pub(crate) &'a dyn Hardware);
+
+impl Backend for Processes<'_> {
+    fn origin(&self, device: u32) -> Result<Origin, MeterError> {
+        InProcess(self.0).origin(device)
+    }
+
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+        let program = std::env::current_exe().map_err(|error| MeterError::Lost {
+            message: format!("the path of this program is unknown: {error}"),
+        })?;
+        Ok(Box::new(Counter::start(&program, device)?))
+    }
+}
+
+/// A process that counts on one device. It ends when its input does: when this is dropped, or this process dies.
+struct Counter {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Counter {
+    fn start(program: &Path, device: u32) -> Result<Counter, MeterError> {
+        let failed = |error| MeterError::Lost { message: format!("{}: {error}", program.display()) };
+        let mut child = Command::new(program)
+            .args(["count-on", "--device", &device.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let output = BufReader::new(output.unwrap_or_else(|| unreachable!("it is piped")));
+        let mut counter = Counter { child, input, output };
+        match counter.reply()? {
+            Reply::Ready => Ok(counter),
+            Reply::Error(error) => Err(error),
+            Reply::Record(_) => Err(counter.lost("it sent a record without being asked")),
+        }
+    }
+
+    fn reply(&mut self) -> Result<Reply, MeterError> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line) {
+            Ok(0) => Err(self.lost("it ended")),
+            Ok(_) => serde_json::from_str(&line).map_err(|error| self.lost(&error.to_string())),
+            Err(error) => Err(self.lost(&error.to_string())),
+        }
+    }
+
+    /// Nothing more can be asked of the process.
+    fn lost(&mut self, what: &str) -> MeterError {
+        self.input = None;
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        MeterError::Lost { message: format!("the process that counts: {what} ({status})") }
+    }
+}
+
+impl Meter for Counter {
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
+        let asked = match &mut self.input {
+            Some(input) => writeln!(input, "{config}"),
+            None => return Err(self.lost("it ended")),
+        };
+        if let Err(error) = asked {
+            return Err(self.lost(&error.to_string()));
+        }
+        match self.reply()? {
+            Reply::Record(json) => Record::from_json(json.as_bytes(), "the reply".as_ref())
+                .map_err(|error| self.lost(&error.to_string())),
+            Reply::Error(error) => Err(error),
+            Reply::Ready => Err(self.lost("it began anew")),
+        }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,189 @@
+//! The counters of the hardware: recorded in files or in a run directory, or live.
+
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_flops::FlopError;
+use flopgap_kernels::Classifier;
+use flopgap_phases::{Analysis, PhaseError, Phases, Recording};
+use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record, RunAnalysis, RunError};
+
+use crate::PROGRAM;
+use crate::compare::{Counts, Kind, Source};
+
+/// An analysis as a source of numbers.
+pub(crate) fn source(kind: Kind, origin: String, analysis: &Analysis) -> Result<Source, FlopError> {
+    Ok(Source {
+        kind,
+        origin,
+        forward: Counts::all(&analysis.forward.decomposition.measured)?,
+        backward: Counts::all(&analysis.backward.decomposition.measured)?,
+        uncounted: [None, None],
+    })
+}
+
+/// The counters of one network from what `--counters` names.
+pub(crate) fn recorded(paths: &[PathBuf], config: Config) -> Result<Source, Failure> {
+    let (analysis, origin) = match paths {
+        [run] if run.is_dir() => {
+            let run_analysis = of_run(run)?;
+            let origin = run_origin(run, &run_analysis);
+            (one_of_run(run, run_analysis, config)?, origin)
+        }
+        [file] => (of_file(file, config)?, format!("recorded in {}", file.display())),
+        [setup, forward, whole] => {
+            let analysis = of_stages(setup, forward, whole, config)?;
+            (analysis, format!("recorded in {} and the reports before it", whole.display()))
+        }
+        _ => {
+            return Err(Failure::new("--counters takes a run directory, one report, or three")
+                .exit(Exit::Usage)
+                .hint("three are those of the program stopped after setup, after forward, and not stopped"));
+        }
+    };
+    crate::warn_all(&analysis.warnings);
+    source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
+}
+
+/// Analyses a run directory.
+pub(crate) fn of_run(run: &Path) -> Result<RunAnalysis, Failure> {
+    flopgap_sweep::analyze(run, |_, _| {}).map_err(|error| {
+        let exit = if matches!(error, RunError::NotARun { .. }) { Exit::Absent } else { Exit::Failed };
+        Failure::from_error(&error).maybe_hint(error.hint()).exit(exit)
+    })
+}
+
+/// A run in words.
+pub(crate) fn run_origin(run: &Path, analysis: &RunAnalysis) -> String {
+    let origin = analysis.manifest.as_ref().map(|manifest| describe(&manifest.origin));
+    let origin = origin.filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default();
+    format!("recorded in {}{origin}", run.display())
+}
+
+fn describe(origin: &Origin) -> String {
+    let parts = [&origin.device, &origin.framework, &origin.profiler];
+    parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<Analysis, Failure> {
+    if let Some(one) = analysis.configs.remove(&config) {
+        return Ok(one);
+    }
+    if let Some(problem) = analysis.problems.iter().find(|problem| problem.config == Some(config)) {
+        return Err(Failure::new(format!("{}: {}: {}", run.display(), config, problem.message))
+            .maybe_hint(problem.hint)
+            .exit(Exit::Absent));
+    }
+    let span = |of: fn(&Config) -> u64| {
+        let mut sizes: Vec<u64> = analysis.configs.keys().map(of).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+    };
+    Err(Failure::new(format!("{}: the run has no {config}", run.display()))
+        .hint(format!("its sizes are n {}, d {}, m {}", span(|c| c.n), span(|c| c.d), span(|c| c.m)))
+        .exit(Exit::Absent))
+}
+
+fn of_file(path: &Path, config: Config) -> Result<Analysis, Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if !(name.ends_with(".counts.json") || name.ends_with(".counts.json.zst")) {
+        let recording = load(path)?;
+        return Phases::by_ranges(&recording)
+            .and_then(|phases| analysis(config, &phases))
+            .map_err(|error| failure(&error));
+    }
+    let record = Record::read(path).map_err(|error| Failure::from_error(&error))?;
+    if record.config() != config {
+        return Err(Failure::new(format!("{}: it holds {}, not {config}", path.display(), record.config()))
+            .exit(Exit::Absent));
+    }
+    of_record(&record, path).map_err(|error| failure(&error))
+}
+
+fn of_record(record: &Record, path: &Path) -> Result<Analysis, PhaseError> {
+    let recording = record.recording(path, &Classifier::new())?;
+    analysis(record.config(), &Phases::by_ranges(&recording)?)
+}
+
+fn of_stages(setup: &Path, forward: &Path, whole: &Path, config: Config) -> Result<Analysis, Failure> {
+    let setup = Recording::load_setup(setup, &Classifier::new()).map_err(|error| failure(&error))?;
+    let (forward, whole) = (load(forward)?, load(whole)?);
+    Phases::by_sequence(&setup, &forward, &whole)
+        .and_then(|phases| analysis(config, &phases))
+        .map_err(|error| failure(&error))
+}
+
+fn load(path: &Path) -> Result<Recording, Failure> {
+    let recording = Recording::load(path, &Classifier::new()).map_err(|error| failure(&error))?;
+    crate::warn_all(&recording.warnings);
+    Ok(recording)
+}
+
+fn analysis(config: Config, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
+    Analysis::of(config.network()?, phases)
+}
+
+/// How an error of recorded counters ends this program.
+fn failure(error: &PhaseError) -> Failure {
+    let exit = match error {
+        PhaseError::Report(
+            flopgap_ncu::Error::NoKernels { .. }
+            | flopgap_ncu::Error::NotAReport { .. }
+            | flopgap_ncu::Error::CounterPermission { .. },
+        )
+        | PhaseError::NoFlopCounters { .. }
+        | PhaseError::UncountedLaunch { .. }
+        | PhaseError::EmptyPhase { .. } => Exit::Absent,
+        _ => Exit::Failed,
+    };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+/// Counters within this process.
+pub(crate) struct Live<'a> {
+    meter: Box<dyn Meter + 'a>,
+    /// In words.
+    pub(crate) origin: String,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn open(backend: &'a dyn Backend, device: u32) -> Result<Live<'a>, MeterError> {
+        let origin = format!("counted now: {}", describe(&backend.origin(device)?));
+        Ok(Live { meter: backend.open(device)?, origin })
+    }
+
+    /// Runs a network and counts it.
+    pub(crate) fn count(&mut self, config: Config) -> Result<Analysis, Failure> {
+        let record = self.meter.measure(config).map_err(|error| live_failure(&error))?;
+        live_analysis(&record)
+    }
+
+    /// Like [`Live::count`]; a network that cannot be counted here, while others may be, is passed over with a warning.
+    pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
+        match self.meter.measure(config) {
+            Ok(record) => live_analysis(&record).map(Some),
+            Err(error @ (MeterError::DoesNotFit { .. } | MeterError::Failed { .. })) => {
+                flopgap_cli::warn(PROGRAM, format_args!("{config}: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(live_failure(&error)),
+        }
+    }
+}
+
+fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
+    let analysis = of_record(record, Path::new("live counters")).map_err(|error| failure(&error))?;
+    crate::warn_all(&analysis.warnings);
+    Ok(analysis)
+}
+
+/// How an error of live counters ends this program when they were asked for.
+pub(crate) fn live_failure(error: &MeterError) -> Failure {
+    let MeterError::Unavailable { what, hint } = error else { return Failure::from_error(error) };
+    let failure = Failure::new(format!("no live counters: {what}")).exit(Exit::Absent);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

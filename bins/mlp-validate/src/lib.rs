@@ -1,0 +1,55 @@
+#![doc = include_str!("../README.md")]
+
+mod compare;
+mod counters;
+mod findings;
+mod framework;
+mod plots;
+mod single;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use flopgap_sweep::Backend;
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "mlp-validate";
+
+/// FLOPs of a square sigmoid MLP side by side: theory, the framework's formula, the counters of the hardware.
+#[derive(Parser)]
+#[command(name = PROGRAM, version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One network: FLOPs by class and pass from every source that is given, and what differs.
+    Single(single::Arguments),
+    /// Many networks: the framework's formula and the counters against theory, as a table and a plot over d.
+    Sweep(sweep::Arguments),
+}
+
+/// The whole program: reads the command line, counts with `live` where it is asked to, says how it ended.
+pub fn main(live: &dyn Backend) -> ExitCode {
+    let arguments = Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match arguments.command {
+        Command::Single(arguments) => single::run(&arguments, live),
+        Command::Sweep(arguments) => sweep::run(&arguments, live),
+    })
+}
+
+/// Shows warnings of one source, at most the first ten.
+fn warn_all<W: std::fmt::Display>(warnings: impl IntoIterator<Item = W>) {
+    const SHOWN: usize = 10;
+    let mut warnings = warnings.into_iter();
+    for warning in warnings.by_ref().take(SHOWN) {
+        flopgap_cli::warn(PROGRAM, warning);
+    }
+    let more = warnings.count();
+    if more > 0 {
+        flopgap_cli::warn(PROGRAM, format!("and {more} more warnings"));
+    }
+}

@@ -1,0 +1,10 @@
+//! `mlp-validate`: FLOPs of an MLP side by side.
+
+use std::process::ExitCode;
+
+use hyper_profile::gpu::Gpu;
+use hyper_profile::hardware::InProcess;
+
+fn main() -> ExitCode {
+    mlp_validate::main(&InProcess(&Gpu))
+}

@@ -1,0 +1,255 @@
+//! `mlp-validate single`: one network, every source.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_flops::{FlopError, Pass};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_sweep::{Backend, Config};
+use serde_json::{Map, Value, json};
+
+use crate::compare::{CLASSES, Comparison, Kind, difference};
+use crate::counters::{self, Live};
+use crate::{PROGRAM, findings, framework};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Layers of the network (n).
+    #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    layers: u64,
+    /// Inputs and outputs of each layer (d).
+    #[arg(long, short = 'd', default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    width: u64,
+    /// Columns of the input (m).
+    #[arg(long, short = 'm', default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
+    tokens: u64,
+    /// Trace of one training step by torch.profiler, with shapes; without it, the framework's formula is applied to the
+    /// network's own shapes.
+    #[arg(long, value_name = "TRACE")]
+    kineto: Option<PathBuf>,
+    /// Recorded counters: a run directory, a report with NVTX ranges or a record (one file), or the reports of the program
+    /// stopped after setup, after forward, and not stopped (three files).
+    #[arg(long, visible_alias = "ncu", value_name = "PATH", num_args = 1..=3)]
+    counters: Vec<PathBuf>,
+    /// Run the network on this machine's GPU and count; ends with 3 where that is not possible. Without --counters it is tried
+    /// anyway.
+    #[arg(long)]
+    live: bool,
+    /// The GPU to count on.
+    #[arg(long, default_value_t = 0, value_name = "INDEX")]
+    device: u32,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
+    let comparison = compare(arguments, live)?;
+    let error = |error: FlopError| Failure::from_error(&error);
+    let sentences = findings::of(&comparison).map_err(error)?;
+    let result = match arguments.format {
+        FormatArg::Json => json(&comparison, &sentences).map_err(error)?,
+        FormatArg::Csv => rows(&comparison)
+            .and_then(|table| Ok(table.to_csv()?))
+            .map_err(|error| Failure::from_error(&*error))?,
+        format => {
+            text(&comparison, &sentences, format.into()).map_err(|error| Failure::from_error(&*error))?
+        }
+    };
+    flopgap_cli::print(&result)
+}
+
+fn compare(arguments: &Arguments, live: &dyn Backend) -> Result<Comparison, Failure> {
+    let config = Config { n: arguments.layers, d: arguments.width, m: arguments.tokens };
+    let network = config.network().map_err(|error| Failure::from_error(&error))?;
+    let mut sources = vec![match &arguments.kineto {
+        Some(trace) => framework::of_trace(trace)?,
+        None => framework::of_shapes(network)?,
+    }];
+    if !arguments.counters.is_empty() {
+        sources.push(counters::recorded(&arguments.counters, config)?);
+    }
+    if arguments.live || arguments.counters.is_empty() {
+        match Live::open(live, arguments.device) {
+            Ok(mut live) => {
+                let analysis = live.count(config)?;
+                let source = counters::source(Kind::Live, live.origin, &analysis);
+                sources.push(source.map_err(|error| Failure::from_error(&error))?);
+            }
+            Err(error) if arguments.live => return Err(counters::live_failure(&error)),
+            Err(error) => flopgap_cli::note(PROGRAM, format_args!("no counters: {error}")),
+        }
+    }
+    Ok(Comparison { network, sources })
+}
+
+type AnyError = Box<dyn std::error::Error>;
+
+/// A table for each pass, then what differs, then where the numbers come from.
+fn text(comparison: &Comparison, sentences: &[String], format: Format) -> Result<String, AnyError> {
+    let options = TextOptions::for_stdout();
+    let mut out = String::new();
+    for pass in Pass::ALL {
+        out += &table(comparison, pass)?.render(format, &options)?;
+        out.push('\n');
+    }
+    let bullet = if format == Format::Markdown { "- " } else { "" };
+    for sentence in sentences {
+        let _ = writeln!(out, "{bullet}{sentence}");
+    }
+    out.push('\n');
+    for source in &comparison.sources {
+        let _ = writeln!(out, "{bullet}{}: {}", source.kind.heading(), source.origin);
+    }
+    Ok(out)
+}
+
+fn table(comparison: &Comparison, pass: Pass) -> Result<Table, AnyError> {
+    let title = match pass {
+        Pass::Forward => format!("Forward pass: {}", comparison.network),
+        Pass::Backward => format!("Loss and backward pass: {}", comparison.network),
+    };
+    let mut columns = vec![Column::text("class", "class"), Column::number("theory", "theory").unit("FLOP")];
+    for source in &comparison.sources {
+        let (key, heading) = (source.kind.key(), source.kind.heading());
+        columns.push(Column::number(key, heading).unit("FLOP"));
+        columns.push(Column::number(format!("{key}_difference"), "difference"));
+        columns.push(Column::number(format!("{key}_relative"), "relative"));
+    }
+    let mut table = Table::new(title, columns)?;
+    for (index, class) in CLASSES.into_iter().enumerate() {
+        let row = [Cell::text(class)].into_iter().chain(numbers(comparison, pass, index)?);
+        table.push(row)?;
+    }
+    Ok(table)
+}
+
+/// Theory, and of each source its number and the differences.
+fn numbers(comparison: &Comparison, pass: Pass, class: usize) -> Result<Vec<Cell>, FlopError> {
+    let theory = comparison.theory(pass)?.by_class()[class].unwrap_or_default();
+    let mut cells = vec![Cell::from(theory)];
+    for source in &comparison.sources {
+        let Some(found) = source.of(pass).by_class()[class] else {
+            cells.extend([Cell::Absent, Cell::Absent, Cell::Absent]);
+            continue;
+        };
+        let (difference, relative) = difference(found, theory);
+        cells.push(Cell::from(found));
+        cells.push(Cell::Signed(difference));
+        cells.push(relative.map_or(Cell::Absent, |relative| Cell::signed_percent(relative, 2)));
+    }
+    Ok(cells)
+}
+
+/// One row for each pass and class.
+fn rows(comparison: &Comparison) -> Result<Table, AnyError> {
+    let mut columns: Vec<Column> = ["n", "d", "m"].map(|key| Column::number(key, key)).into();
+    columns.extend(["pass", "class"].map(|key| Column::text(key, key)));
+    columns.push(Column::number("theory", "theory"));
+    for source in &comparison.sources {
+        let key = source.kind.key();
+        columns.extend(
+            [key.to_owned(), format!("{key}_difference"), format!("{key}_relative")]
+                .map(|key| Column::number(key.clone(), key)),
+        );
+    }
+    let network = comparison.network;
+    let mut table = Table::new("", columns).map_err(|error: ReportError| error)?;
+    for pass in Pass::ALL {
+        for (index, class) in CLASSES.into_iter().enumerate() {
+            let sizes = [network.layers(), network.width(), network.tokens()].map(Cell::from);
+            let names = [Cell::text(pass.name()), Cell::text(class)];
+            table.push(sizes.into_iter().chain(names).chain(numbers(comparison, pass, index)?))?;
+        }
+    }
+    Ok(table)
+}
+
+fn json(comparison: &Comparison, sentences: &[String]) -> Result<String, FlopError> {
+    let mut document = Map::new();
+    document.insert("config".to_owned(), json!(comparison.network));
+    for pass in Pass::ALL {
+        let mut numbers = Map::new();
+        numbers.insert("theory".to_owned(), json!(comparison.theory(pass)?));
+        for source in &comparison.sources {
+            numbers.insert(source.kind.key().to_owned(), json!(source.of(pass)));
+        }
+        document.insert(pass.name().to_owned(), Value::Object(numbers));
+    }
+    let origins = comparison.sources.iter().map(|source| {
+        let origin = json!({ "kind": source.kind, "origin": source.origin });
+        (source.kind.key().to_owned(), origin)
+    });
+    document.insert("sources".to_owned(), Value::Object(origins.collect()));
+    document.insert("findings".to_owned(), json!(sentences));
+    Ok(format!("{:#}", Value::Object(document)))
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_phases::Phase;
+    use flopgap_sweep::{Meter, MeterError, Origin, Quantity, Record};
+
+    use super::*;
+
+    /// FAKE counters: one product a layer and pass, with a FLOP too many. Nothing is measured.
+    struct Fake;
+
+    impl Backend for Fake {
+        fn origin(&self, device: u32) -> Result<Origin, MeterError> {
+            Ok(Origin { device: Some(format!("FAKE device {device}")), ..Origin::default() })
+        }
+
+        fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+            if device > 0 {
+                return Err(MeterError::Unavailable { what: format!("no fake device {device}"), hint: None });
+            }
+            Ok(Box::new(Fake))
+        }
+    }
+
+    impl Meter for Fake {
+        fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
+            let mut record = Record::new(config, &Quantity::FP32);
+            for (phase, products) in [(Phase::Forward, config.n), (Phase::Backward, 2 * config.n - 1)] {
+                let ffma = products * config.d * config.d * config.m;
+                record.push(phase, "sgemm_128x32", [1; 3], [32, 1, 1], &[1, 0, ffma]);
+            }
+            Ok(record)
+        }
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(line: &str) -> Arguments {
+        let words = std::iter::once("single").chain(line.split_whitespace());
+        <Line as clap::Parser>::parse_from(words).arguments
+    }
+
+    #[test]
+    fn live_counters_stand_beside_the_formula() {
+        let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake).unwrap();
+        let kinds: Vec<_> = comparison.sources.iter().map(|source| source.kind).collect();
+        assert_eq!(kinds, [Kind::FrameworkShapes, Kind::Live]);
+        // By hand: 2 · 4 · 4 · 5 = 160 a product; three forward, five backward; and the fake's one addition.
+        let live = &comparison.sources[1];
+        assert_eq!((live.forward.gemm, live.backward.gemm), (Some(481), Some(801)));
+        assert_eq!(comparison.sources[0].backward.total, 800);
+        assert_eq!(live.origin, "counted now: FAKE device 0");
+        let sentences = findings::of(&comparison).unwrap();
+        assert!(sentences[1].contains("+1 (+0.21%) from matrix products on padding"), "{sentences:?}");
+    }
+
+    #[test]
+    fn live_counters_are_needed_only_when_asked_for() {
+        let without = compare(&arguments("--device 1"), &Fake).unwrap();
+        assert_eq!(without.sources.len(), 1);
+        assert!(compare(&arguments("--device 1 --live"), &Fake).is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! `mlp-validate sweep`: many networks, the framework's formula and the counters against theory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_flops::{FlopError, Pass};
+use flopgap_fs::{create_folder, write_atomic};
+use flopgap_phases::Analysis;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_sweep::{Backend, Config, Grid, Sizes};
+
+use crate::compare::{Counts, Kind, Source, difference};
+use crate::counters::{self, Live};
+use crate::{PROGRAM, framework, plots};
+
+/// The name of the table.
+const FILE: &str = "analytical_vs_framework_comparison.csv";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A run directory with recorded counters; without it the networks are counted on this machine's GPU.
+    run: Option<PathBuf>,
+    /// A folder of traces by torch.profiler, their names ending in the sizes: `kineto_n10_d1024_m128.json.gz`. Where a network has
+    /// none, the framework's formula is applied to the network's own shapes, and the table says so.
+    #[arg(long, value_name = "DIR")]
+    kineto_dir: Option<PathBuf>,
+    /// Layers: only these of a run; without a run, 10 unless given.
+    #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
+    n: Vec<Sizes>,
+    /// Widths: only these of a run; without a run, 128..2048:128 unless given.
+    #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
+    d: Vec<Sizes>,
+    /// Columns: only these of a run; without a run, 128 unless given.
+    #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
+    m: Vec<Sizes>,
+    /// The GPU to count on, without a run.
+    #[arg(long, default_value_t = 0, value_name = "INDEX")]
+    device: u32,
+    /// Where the table and the plots are written.
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    output: PathBuf,
+    /// Write the table only.
+    #[arg(long)]
+    no_plots: bool,
+    /// How to print the comparison.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+/// One pass of one network.
+pub(crate) struct Row {
+    pub(crate) config: Config,
+    pub(crate) pass: Pass,
+    pub(crate) theory: Counts,
+    pub(crate) framework: Counts,
+    pub(crate) framework_kind: Kind,
+    pub(crate) counted: Option<Counts>,
+}
+
+pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
+    let wanted = Wanted::of(arguments)?;
+    let (counted, origin) = match &arguments.run {
+        Some(run) => recorded(run, &wanted)?,
+        None => count(arguments, live)?,
+    };
+    let traces = match &arguments.kineto_dir {
+        Some(folder) => traces(folder, &wanted)?,
+        None => BTreeMap::new(),
+    };
+    let configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
+    if configs.is_empty() {
+        return Err(Failure::new("none of the networks that were asked for is recorded").exit(Exit::Absent));
+    }
+    let mut rows = Vec::new();
+    for config in configs {
+        rows.extend(rows_of(config, counted.get(&config), traces.get(&config).map(PathBuf::as_path))?);
+    }
+    write_files(arguments, &rows, &origin)?;
+    let format = Format::from(arguments.format);
+    let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
+    let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
+    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
+}
+
+/// The sizes that were asked for; an axis without any takes all.
+struct Wanted([Option<BTreeSet<u64>>; 3]);
+
+impl Wanted {
+    fn of(arguments: &Arguments) -> Result<Wanted, Failure> {
+        let axis = |name, written: &[Sizes]| -> Result<_, Failure> {
+            if written.is_empty() {
+                return Ok(None);
+            }
+            let values =
+                Sizes::join(name, written).map_err(|error| Failure::from_error(&error).exit(Exit::Usage))?;
+            Ok(Some(values.into_iter().collect()))
+        };
+        Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
+    }
+
+    fn takes(&self, config: Config) -> bool {
+        let sizes = [config.n, config.d, config.m];
+        self.0.iter().zip(sizes).all(|(axis, size)| axis.as_ref().is_none_or(|axis| axis.contains(&size)))
+    }
+}
+
+type Counted = BTreeMap<Config, Analysis>;
+
+fn recorded(run: &Path, wanted: &Wanted) -> Result<(Counted, String), Failure> {
+    let mut analysis = counters::of_run(run)?;
+    let name = run.file_name().unwrap_or(run.as_os_str());
+    let origin = counters::run_origin(Path::new(name), &analysis);
+    let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));
+    let problems = analysis.problems.iter().chain(&analysis.warnings);
+    crate::warn_all(problems.filter(|problem| concerned(problem.config)));
+    analysis.configs.retain(|config, _| wanted.takes(*config));
+    Ok((analysis.configs, origin))
+}
+
+/// Counts every network of the grid on this machine.
+fn count(arguments: &Arguments, live: &dyn Backend) -> Result<(Counted, String), Failure> {
+    let axis = |name, written: &[Sizes], default: Vec<u64>| {
+        if written.is_empty() { Ok(default) } else { Sizes::join(name, written) }
+    };
+    let standard = Grid::standard();
+    let grid = axis("n", &arguments.n, vec![10]).and_then(|n| {
+        let (d, m) = (axis("d", &arguments.d, standard.d)?, axis("m", &arguments.m, vec![128])?);
+        let grid = Grid { n, d, m };
+        grid.check().map(|()| grid)
+    });
+    let grid = grid.map_err(|error| Failure::from_error(&error).exit(Exit::Usage))?;
+    let mut live = match Live::open(live, arguments.device) {
+        Ok(live) => live,
+        // Traces alone are a comparison, too.
+        Err(error) if arguments.kineto_dir.is_some() => {
+            flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
+            return Ok((Counted::new(), String::new()));
+        }
+        Err(error) => return Err(counters::live_failure(&error)),
+    };
+    let mut counted = Counted::new();
+    for config in grid.configs() {
+        if let Some(analysis) = live.count_or_skip(config)? {
+            counted.insert(config, analysis);
+        }
+    }
+    Ok((counted, live.origin))
+}
+
+/// The traces of a folder by the network that their names tell.
+fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, Failure> {
+    let error = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(error)?;
+    paths.sort();
+    let mut traces = BTreeMap::new();
+    for path in paths {
+        let Some(config) = path.file_name().and_then(|name| config_of(name.to_str()?)) else { continue };
+        if !wanted.takes(config) {
+            continue;
+        }
+        if let Some(first) = traces.get(&config) {
+            let first: &PathBuf = first;
+            let message =
+                format!("{}: passed over: {} is the trace of {config}", path.display(), first.display());
+            flopgap_cli::warn(PROGRAM, message);
+        } else {
+            traces.insert(config, path);
+        }
+    }
+    if traces.is_empty() {
+        let message = format!("{}: no trace of these networks, by their names", folder.display());
+        flopgap_cli::warn(PROGRAM, message);
+    }
+    Ok(traces)
+}
+
+/// The sizes at the end of a trace's name.
+fn config_of(name: &str) -> Option<Config> {
+    let stem = [".json", ".json.gz", ".json.zst"].iter().find_map(|ending| name.strip_suffix(ending))?;
+    let stem = stem.strip_suffix(".pt.trace").unwrap_or(stem);
+    let mut starts = std::iter::once(0).chain(stem.match_indices('_').map(|(at, _)| at + 1));
+    starts.find_map(|start| Config::from_name(&stem[start..]))
+}
+
+fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) -> Result<[Row; 2], Failure> {
+    let error = |error: FlopError| Failure::from_error(&error);
+    let network = config.network().map_err(error)?;
+    let framework: Source = match trace {
+        Some(trace) => framework::of_trace(trace)?,
+        None => framework::of_shapes(network)?,
+    };
+    let counted = analysis
+        .map(|analysis| counters::source(Kind::Recorded, String::new(), analysis))
+        .transpose()
+        .map_err(error)?;
+    let row = |pass| -> Result<Row, FlopError> {
+        Ok(Row {
+            config,
+            pass,
+            theory: Counts::all(&network.theory(pass)?)?,
+            framework: *framework.of(pass),
+            framework_kind: framework.kind,
+            counted: counted.as_ref().map(|counted| *counted.of(pass)),
+        })
+    };
+    Ok([row(Pass::Forward).map_err(error)?, row(Pass::Backward).map_err(error)?])
+}
+
+fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), Failure> {
+    let write_error = |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
+    create_folder(&arguments.output).map_err(write_error)?;
+    let path = arguments.output.join(FILE);
+    let csv = whole(rows).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?;
+    write_atomic(&path, csv.as_bytes()).map_err(write_error)?;
+    flopgap_cli::note(PROGRAM, format_args!("{} rows in {}", rows.len(), path.display()));
+    if !arguments.no_plots {
+        let folder = arguments.output.join("plots");
+        let files = plots::write(rows, origin, &folder)?;
+        flopgap_cli::note(PROGRAM, format_args!("{files} plots in {}", folder.display()));
+    }
+    Ok(())
+}
+
+/// The word of the table for where the framework's number comes from.
+fn source_name(kind: Kind) -> &'static str {
+    if kind == Kind::FrameworkTrace { "trace" } else { "shapes" }
+}
+
+/// Every column, as in the file.
+fn whole(rows: &[Row]) -> Result<Table, ReportError> {
+    let number = |key: &str| Column::number(key, key.replace('_', " "));
+    let text = |key: &str| Column::text(key, key.replace('_', " "));
+    let sizes = ["n", "d", "m"].map(number);
+    let theory = ["analytical_gemm", "analytical_activation", "analytical_flops"].map(number);
+    let framework = ["framework_difference", "framework_relative"].map(number);
+    let counted = ["gemm", "split_k", "activation", "other", "flops", "difference", "relative"];
+    let columns = sizes
+        .into_iter()
+        .chain([text("pass")])
+        .chain(theory)
+        .chain([number("framework_flops"), text("framework_source")])
+        .chain(framework)
+        .chain(counted.map(|key| number(&format!("counted_{key}"))));
+    let mut table = Table::new("FLOPs by theory, by the framework's formula and as counted", columns)?;
+    for row in rows {
+        let [gemm, _, activation, _, total] =
+            row.theory.by_class().map(|flops| Cell::optional(flops, Cell::from));
+        let against = |flops: u64| {
+            let (difference, relative) = difference(flops, row.theory.total);
+            [Cell::Signed(difference), Cell::optional(relative, |relative| Cell::float(relative, 6))]
+        };
+        let counted = match &row.counted {
+            Some(counted) => {
+                let classes = counted.by_class().map(|flops| Cell::optional(flops, Cell::from));
+                classes.into_iter().chain(against(counted.total)).collect()
+            }
+            None => vec![Cell::Absent; 7],
+        };
+        table.push(
+            [row.config.n, row.config.d, row.config.m]
+                .map(Cell::from)
+                .into_iter()
+                .chain([Cell::text(row.pass.name()), gemm, activation, total])
+                .chain([Cell::from(row.framework.total), Cell::text(source_name(row.framework_kind))])
+                .chain(against(row.framework.total))
+                .chain(counted),
+        )?;
+    }
+    Ok(table)
+}
+
+/// What fits a terminal.
+fn shown(rows: &[Row]) -> Result<Table, ReportError> {
+    let sizes = ["n", "d", "m"].map(|key| Column::number(key, key));
+    let columns = sizes.into_iter().chain([
+        Column::text("pass", "pass"),
+        Column::number("analytical_flops", "theory").unit("FLOP"),
+        Column::number("framework_relative", "framework"),
+        Column::text("framework_source", "from"),
+        Column::number("counted_flops", "counted").unit("FLOP"),
+        Column::number("counted_relative", "counted"),
+    ]);
+    let mut table = Table::new("The framework's formula and the counters against theory", columns)?;
+    for row in rows {
+        let relative = |flops: u64| {
+            Cell::optional(difference(flops, row.theory.total).1, |share| Cell::signed_percent(share, 2))
+        };
+        table.push([row.config.n, row.config.d, row.config.m].map(Cell::from).into_iter().chain([
+            Cell::text(row.pass.name()),
+            Cell::from(row.theory.total),
+            relative(row.framework.total),
+            Cell::text(source_name(row.framework_kind)),
+            Cell::optional(row.counted.map(|counted| counted.total), Cell::from),
+            row.counted.map_or(Cell::Absent, |counted| relative(counted.total)),
+        ]))?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_names_of_traces() {
+        let config = Some(Config { n: 10, d: 1024, m: 128 });
+        for name in
+            ["n10_d1024_m128.json", "kineto_n10_d1024_m128.json.gz", "my_net_n10_d1024_m128.pt.trace.json"]
+        {
+            assert_eq!(config_of(name), config, "{name}");
+        }
+        for name in ["n10_d1024_m128.csv", "n10_d1024_m128_2.json", "trace.json"] {
+            assert_eq!(config_of(name), None, "{name}");
+        }
+    }
+}

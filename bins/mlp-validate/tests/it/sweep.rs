@@ -1,0 +1,115 @@
+//! `mlp-validate sweep`.
+
+use std::fs;
+
+use crate::{PRODUCT, folder, rows, run, run_directory, run_in, trace};
+
+const FILE: &str = "analytical_vs_framework_comparison.csv";
+
+#[test]
+fn a_recorded_run_becomes_a_table_and_plots() {
+    let (_guard, folder) = folder();
+    let output = run_in(&folder, &["sweep", &run_directory()]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let rows = rows(&fs::read_to_string(folder.join("results").join(FILE)).unwrap());
+    // 3 × 4 × 3 networks, two passes each.
+    assert_eq!(rows.len(), 72);
+    for row in &rows {
+        let number = |key: &str| row[key].parse::<i128>().unwrap();
+        let [n, d, m] = ["n", "d", "m"].map(number);
+        let (products, activations) = if row["pass"] == "forward" { (n, n) } else { (2 * n - 1, 2 * n - 1) };
+        assert_eq!(number("analytical_gemm"), products * 2 * d * d * m);
+        assert_eq!(number("analytical_activation"), activations * d * m);
+        // Without traces nothing pretends to be measured.
+        assert_eq!(row["framework_source"], "shapes");
+        assert_eq!(number("framework_flops"), products * 2 * d * d * m);
+        assert_eq!(number("framework_difference"), -activations * d * m);
+        let classes = ["counted_gemm", "counted_split_k", "counted_activation", "counted_other"];
+        assert_eq!(classes.map(number).iter().sum::<i128>(), number("counted_flops"));
+        assert_eq!(number("counted_difference"), number("counted_flops") - number("analytical_flops"));
+        assert!(number("counted_gemm") >= number("analytical_gemm"));
+    }
+    // The counters are those that the run's own table has.
+    let metrics = fs::read_to_string(format!("{}/processed/metrics.csv", run_directory())).unwrap();
+    let metrics = crate::rows(&metrics);
+    assert_eq!(metrics.len(), rows.len());
+    for (row, expected) in rows.iter().zip(&metrics) {
+        for (ours, theirs) in [
+            ("n", "n"),
+            ("d", "d"),
+            ("m", "m"),
+            ("pass", "pass"),
+            ("counted_gemm", "gemm"),
+            ("counted_split_k", "split_k"),
+            ("counted_activation", "activation"),
+            ("counted_flops", "total"),
+        ] {
+            assert_eq!(row[ours], expected[theirs], "{ours} of {row:?}");
+        }
+    }
+    let mut plots: Vec<_> =
+        fs::read_dir(folder.join("results/plots")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    plots.sort();
+    assert_eq!(plots.len(), 6);
+    let plot = fs::read_to_string(&plots[5]).unwrap();
+    assert!(plots[5].ends_with("over_theory_forward_n8.svg") && plot.contains("NVIDIA H200"));
+    // Four widths on four lines: one for each m, and the framework.
+    assert_eq!(plot.matches("<circle ").count(), 16);
+}
+
+#[test]
+fn sizes_choose_and_a_trace_replaces_the_formula() {
+    let (_guard, folder) = folder();
+    fs::copy(trace(), folder.join("kineto_n10_d1024_m128.json.gz")).unwrap();
+    fs::write(folder.join("notes.txt"), "").unwrap();
+    let directory = run_directory();
+    let arguments =
+        ["sweep", &directory, "--kineto-dir", ".", "-n", "4,10", "-d", "512..1024:512", "-m", "64", "128"];
+    let output = run_in(&folder, &[&arguments[..], &["--no-plots", "--format", "csv"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let rows = rows(&output.stdout);
+    let name = |row: &std::collections::BTreeMap<String, String>| {
+        ["n", "d", "m", "pass", "framework_source"].map(|key| row[key].clone()).join(" ")
+    };
+    assert_eq!(
+        rows.iter().map(name).collect::<Vec<_>>(),
+        [
+            "4 512 64 forward shapes",
+            "4 512 64 backward shapes",
+            "4 1024 64 forward shapes",
+            "4 1024 64 backward shapes",
+            "10 1024 128 forward trace",
+            "10 1024 128 backward trace",
+        ]
+    );
+    assert_eq!(rows[5]["framework_flops"], (19 * PRODUCT).to_string());
+    // The run has no such network: what was not counted is absent.
+    assert_eq!((rows[5]["counted_flops"].as_str(), rows[5]["counted_relative"].as_str()), ("", ""));
+    assert!(!folder.join("results/plots").exists());
+    assert_eq!(fs::read_to_string(folder.join("results").join(FILE)).unwrap(), output.stdout);
+}
+
+#[test]
+fn traces_alone_are_a_comparison() {
+    let (_guard, folder) = folder();
+    fs::copy(trace(), folder.join("n10_d1024_m128.json.gz")).unwrap();
+    let output = run_in(&folder, &["sweep", "--kineto-dir", ".", "--format", "csv", "--output", "out"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("no counters: "), "{}", output.stderr);
+    assert_eq!(rows(&output.stdout).len(), 2);
+    assert!(folder.join("out/plots/over_theory_backward_n10.svg").exists());
+}
+
+#[test]
+fn what_is_not_there_ends_with_3_and_writes_nothing() {
+    let (_guard, folder) = folder();
+    let live = run_in(&folder, &["sweep"]);
+    assert_eq!(live.code, 3);
+    assert!(live.stderr.contains("no live counters"), "{}", live.stderr);
+    let none = run_in(&folder, &["sweep", &run_directory(), "-n", "3"]);
+    assert_eq!(none.code, 3);
+    assert!(none.stderr.contains("none of the networks"), "{}", none.stderr);
+    assert_eq!(run_in(&folder, &["sweep", "."]).code, 3);
+    assert_eq!(run(&["sweep", &run_directory(), "-d", "512..256"]).code, 2);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}

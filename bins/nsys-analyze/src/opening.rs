@@ -1,0 +1,100 @@
+//! Opening a trace: an export, or with `--export` a recording that nsys exports first.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure};
+use flopgap_nsys::{Error, Trace};
+use tempfile::TempDir;
+
+use crate::capture::find;
+use crate::{PROGRAM, failure};
+
+/// Where the export of a recording goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportTo {
+    /// A folder that is removed at the end.
+    Temporary,
+    /// The recording's folder, where it stays: `TRACE.sqlite` beside `TRACE.nsys-rep`.
+    Beside,
+}
+
+/// What `--export` said, for all traces of this run.
+static EXPORT: OnceLock<ExportTo> = OnceLock::new();
+
+/// The folders to remove at the end.
+static TEMPORARY: Mutex<Vec<TempDir>> = Mutex::new(Vec::new());
+
+/// Runs a program that may export recordings; what was exported into temporary folders is removed after it.
+pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T {
+    if let Some(to) = to {
+        EXPORT.get_or_init(|| to);
+    }
+    let result = body();
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    result
+}
+
+/// Opens a trace.
+pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
+    match (Trace::open(path), EXPORT.get()) {
+        (Ok(trace), _) => Ok(trace),
+        (Err(Error::NotExported { .. }), Some(to)) => {
+            let exported = export(path, *to)?;
+            Trace::open(&exported).map_err(|error| failure(&error))
+        }
+        (Err(error @ Error::NotExported { .. }), None) => Err(Failure::from_error(&error).hint(
+            "add --export where nsys is installed, or export it first: \
+             `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
+        )),
+        (Err(error), _) => Err(failure(&error)),
+    }
+}
+
+/// Exports a recording; the file that holds it then.
+fn export(recording: &Path, to: ExportTo) -> Result<PathBuf, Failure> {
+    let nsys = find::nsys(env::var_os("PATH").as_deref(), Path::new("/")).map_err(|searched| {
+        let message =
+            format!("{}: nsys is not on this machine, so it cannot be exported", recording.display());
+        Failure::new(message).hint(format!("searched: {}", searched.join(", "))).exit(Exit::Absent)
+    })?;
+    let beside = recording.with_extension("sqlite");
+    let output = match to {
+        ExportTo::Beside if beside.exists() => {
+            let message = format!("{} exists already", beside.display());
+            return Err(Failure::new(message).hint("give that file, or move it away to export again"));
+        }
+        ExportTo::Beside => beside,
+        ExportTo::Temporary => {
+            let folder = tempfile::tempdir().map_err(|error| {
+                Failure::new(format!(
+                    "{}: no temporary folder for the export: {error}",
+                    env::temp_dir().display()
+                ))
+                .hint("set TMPDIR, or use --export=beside")
+            })?;
+            // The name is that of the recording: it is what reports show and files are called.
+            let output = folder.path().join(beside.file_name().unwrap_or_default());
+            TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+            output
+        }
+    };
+    flopgap_cli::note(PROGRAM, format!("exporting {} with {}", recording.display(), nsys.display()));
+    let run = Command::new(&nsys)
+        .args(["export", "--type=sqlite", "--output"])
+        .args([&output, recording])
+        // What it prints is progress; standard output is for results.
+        .stdout(Stdio::from(io::stderr()))
+        .status()
+        .map_err(|error| Failure::new(format!("{}: {error}", nsys.display())))?;
+    if run.success() && output.exists() {
+        return Ok(output);
+    }
+    let message = format!("{}: nsys did not export it ({run})", recording.display());
+    Err(Failure::new(message)
+        .hint("what it said is above; a recording needs an nsys that is not older than it"))
+}

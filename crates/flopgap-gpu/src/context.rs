@@ -1,0 +1,120 @@
+//! A GPU opened for work.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use cudarc::nvrtc::Ptx;
+
+use crate::compile::Binary;
+use crate::device::{Device, start_driver};
+use crate::error::GpuError;
+use crate::stream::Stream;
+
+/// A GPU opened for work: the primary context of a device. Cloning shares it; the last clone closes it.
+///
+/// ```no_run
+/// let gpu = flopgap_gpu::Context::new(0)?;
+/// let stream = gpu.stream()?;
+/// let numbers = stream.upload(&[1.0_f32, 2.0, 3.0])?;
+/// assert_eq!(stream.download(&numbers)?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), flopgap_gpu::GpuError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Context {
+    cuda: Arc<CudaContext>,
+    device: Arc<Device>,
+}
+
+/// Free and total memory of a GPU, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes that can be allocated now.
+    pub free: u64,
+    /// Bytes that the device has.
+    pub total: u64,
+}
+
+impl Context {
+    /// Opens the GPU with this number.
+    ///
+    /// # Errors
+    /// As [`Device::get`], and when the driver cannot open it, for example because its memory is taken.
+    pub fn new(device: usize) -> Result<Self, GpuError> {
+        start_driver()?;
+        let device = Device::get(device)?;
+        let cuda = CudaContext::new(device.index).map_err(|error| GpuError::driver("open the GPU", error))?;
+        // SAFETY: buffers must then be ordered between streams by hand. Every safe call of this crate that touches a buffer runs on one
+        // stream that the caller chose, as the documentation of `Stream` says; kernels are launched in unsafe calls. With tracking on,
+        // capture would record events from outside the graph and fail.
+        unsafe { cuda.disable_event_tracking() };
+        Ok(Context { cuda, device: Arc::new(device) })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A new stream. Work on one stream runs in order, work on different streams may overlap.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn stream(&self) -> Result<Stream, GpuError> {
+        let cuda = self.cuda.new_stream().map_err(|error| GpuError::driver("create a stream", error))?;
+        Ok(Stream::wrap(cuda, self.clone()))
+    }
+
+    /// Loads compiled code.
+    ///
+    /// # Errors
+    /// When the code is for another architecture or needs a newer driver.
+    pub fn load(&self, binary: &Binary) -> Result<Module, GpuError> {
+        let image = Ptx::from_binary(binary.image().to_vec());
+        let cuda = self.cuda.load_module(image).map_err(|error| GpuError::driver("load a kernel", error))?;
+        Ok(Module { cuda })
+    }
+
+    /// Waits until all work on this device that this process started is done.
+    ///
+    /// # Errors
+    /// The error of a kernel that failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.cuda.synchronize().map_err(|error| GpuError::driver("wait for the GPU", error))
+    }
+
+    /// Memory that is free now.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn memory(&self) -> Result<Memory, GpuError> {
+        let (free, total) =
+            self.cuda.mem_get_info().map_err(|error| GpuError::driver("ask for free memory", error))?;
+        Ok(Memory { free: free as u64, total: total as u64 })
+    }
+
+    /// The context of `cudarc`, for what this crate does not wrap.
+    pub fn cuda(&self) -> &Arc<CudaContext> {
+        &self.cuda
+    }
+}
+
+/// Code that is loaded on a device.
+#[derive(Debug, Clone)]
+pub struct Module {
+    cuda: Arc<CudaModule>,
+}
+
+impl Module {
+    /// A kernel, by the name under which it was compiled (`extern "C"`, so that the name is not mangled).
+    ///
+    /// # Errors
+    /// When the module has no such kernel.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, GpuError> {
+        // A name with a zero byte would panic below; no kernel has one.
+        let name = name.split('\0').next().unwrap_or_default();
+        self.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))
+    }
+}
+
+/// A kernel, ready to be launched with [`Stream::launch_builder`].
+pub type Kernel = CudaFunction;

@@ -1,0 +1,169 @@
+//! Why something on a GPU did not work.
+
+use cudarc::cublas::result::CublasError;
+use cudarc::driver::{DriverError, sys};
+
+use crate::library::LibraryError;
+
+/// Why a device could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// A library of CUDA is missing or too old.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The driver is there, but it knows no GPU.
+    #[error("no NVIDIA GPU: the driver reports no device")]
+    NoDevice,
+    /// The driver is there, but does not start.
+    #[error("the NVIDIA driver does not start: {message} (error {code})")]
+    DriverBroken {
+        /// The driver's error code.
+        code: u32,
+        /// The driver's words.
+        message: String,
+    },
+    /// The driver is older than this crate needs.
+    #[error("the NVIDIA driver supports CUDA {}.{}, flopgap needs {}.{} or newer", have.0, have.1, need.0, need.1)]
+    DriverTooOld {
+        /// The CUDA version of the driver.
+        have: (u32, u32),
+        /// The oldest that works.
+        need: (u32, u32),
+    },
+    /// A device was asked for that this machine does not have.
+    #[error("no GPU number {asked}: this machine has {count}, numbered from 0")]
+    NoSuchDevice {
+        /// The number that was asked for.
+        asked: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The device has not enough free memory.
+    #[error("GPU memory: {wanted} bytes wanted, {free} free of {total}")]
+    OutOfMemory {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes free at that moment.
+        free: u64,
+        /// Bytes that the device has.
+        total: u64,
+    },
+    /// A buffer and the host's slice, or two buffers, do not have the lengths that the operation needs.
+    #[error("{what}: {needed} elements needed, the buffer has {found}")]
+    Length {
+        /// The operation.
+        what: &'static str,
+        /// Elements needed.
+        needed: usize,
+        /// Elements found.
+        found: usize,
+    },
+    /// A size does not fit into what the library takes.
+    #[error("{what}: {value} is too large")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its value.
+        value: usize,
+    },
+    /// The driver refused a call, or an earlier kernel failed.
+    #[error("{action}: {message} (CUDA error {code})")]
+    Driver {
+        /// What was attempted.
+        action: &'static str,
+        /// The driver's error code.
+        code: u32,
+        /// The driver's words.
+        message: String,
+    },
+    /// cuBLAS refused a call.
+    #[error("{action}: {status}")]
+    Cublas {
+        /// What was attempted.
+        action: &'static str,
+        /// cuBLAS's name for the error.
+        status: String,
+    },
+}
+
+impl GpuError {
+    /// Whether what was asked for is not on this machine (a library, a GPU), as against something that failed on it.
+    pub fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            GpuError::Library(_)
+                | GpuError::NoDevice
+                | GpuError::NoSuchDevice { .. }
+                | GpuError::DriverTooOld { .. }
+                | GpuError::DriverBroken { .. }
+        )
+    }
+
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            GpuError::Library(error) => Some(error.hint()),
+            GpuError::NoDevice => {
+                Some("check nvidia-smi and CUDA_VISIBLE_DEVICES; in a container, start it with the GPUs")
+            }
+            GpuError::DriverBroken { .. } => {
+                Some("check nvidia-smi and dmesg: the kernel module and libcuda must be of one version")
+            }
+            GpuError::DriverTooOld { .. } => Some("install a newer driver: CUDA 12.8 came with driver 570"),
+            GpuError::NoSuchDevice { .. } => {
+                Some("CUDA_VISIBLE_DEVICES renumbers the devices; nvidia-smi -L lists them all")
+            }
+            GpuError::OutOfMemory { .. } => {
+                Some("choose a smaller size, or end other programs on this GPU (nvidia-smi)")
+            }
+            _ => None,
+        }
+    }
+
+    /// An error of the driver. `action` says what was attempted.
+    pub(crate) fn driver(action: &'static str, error: DriverError) -> Self {
+        let code = error.0 as u32;
+        let message = match (error.error_name(), error.error_string()) {
+            (Ok(name), Ok(text)) => format!("{}: {}", name.to_string_lossy(), text.to_string_lossy()),
+            _ => format!("{:?}", error.0),
+        };
+        if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE {
+            GpuError::NoDevice
+        } else {
+            GpuError::Driver { action, code, message }
+        }
+    }
+
+    /// An error of cuBLAS. `action` says what was attempted.
+    pub(crate) fn cublas(action: &'static str, error: CublasError) -> Self {
+        GpuError::Cublas { action, status: format!("{:?}", error.0) }
+    }
+}
+
+/// What a launch through [`cudarc`] returns.
+impl From<DriverError> for GpuError {
+    fn from(error: DriverError) -> Self {
+        GpuError::driver("launch a kernel", error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_on_this_machine_is_an_absence() {
+        assert!(GpuError::NoDevice.is_absence());
+        assert!(GpuError::NoSuchDevice { asked: 3, count: 1 }.is_absence());
+        assert!(!GpuError::OutOfMemory { wanted: 2, free: 1, total: 1 }.is_absence());
+    }
+
+    #[test]
+    fn messages_name_the_numbers() {
+        let error = GpuError::DriverTooOld { have: (12, 4), need: (12, 8) };
+        assert_eq!(error.to_string(), "the NVIDIA driver supports CUDA 12.4, flopgap needs 12.8 or newer");
+        let error = GpuError::Length { what: "copy to the GPU", needed: 8, found: 4 };
+        assert_eq!(error.to_string(), "copy to the GPU: 8 elements needed, the buffer has 4");
+    }
+}

@@ -1,0 +1,172 @@
+//! Where libraries of CUDA lie.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Library, LibraryError, Loaded};
+
+/// The folders of this machine that may hold libraries of CUDA, in the order in which they are searched after the system's loader:
+///
+/// 1. next to the executable, and in `lib` beside its folder;
+/// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest first), with `lib64`,
+///    `extras/CUPTI/lib64` and `targets/*/lib`;
+/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the user and the system;
+/// 4. `$CONDA_PREFIX/lib`.
+///
+/// Only folders that exist are returned.
+pub fn search_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(folder) = env::current_exe().ok().as_deref().and_then(Path::parent) {
+        folders.push(folder.to_owned());
+        folders.push(folder.join("../lib"));
+    }
+    let mut toolkits: Vec<PathBuf> =
+        ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
+    toolkits.push("/usr/local/cuda".into());
+    toolkits.extend(children_newest_first(Path::new("/usr/local"), |name| name.starts_with("cuda-")));
+    for toolkit in toolkits {
+        folders.push(toolkit.join("lib64"));
+        folders.push(toolkit.join("extras/CUPTI/lib64"));
+        folders.extend(
+            children_newest_first(&toolkit.join("targets"), |_| true).into_iter().map(|dir| dir.join("lib")),
+        );
+        folders.push(toolkit.join("lib"));
+    }
+    for packages in python_packages() {
+        folders.extend(
+            children_newest_first(&packages.join("nvidia"), |_| true).into_iter().map(|dir| dir.join("lib")),
+        );
+    }
+    if let Some(conda) = env::var_os("CONDA_PREFIX") {
+        folders.push(PathBuf::from(conda).join("lib"));
+    }
+    let mut seen = Vec::new();
+    folders.retain(|folder| {
+        // Toolkits are linked to each other: a folder is searched once, under its first name.
+        fs::canonicalize(folder).is_ok_and(|real| {
+            let new = real.is_dir() && !seen.contains(&real);
+            seen.push(real);
+            new
+        })
+    });
+    folders
+}
+
+/// The folders that Python imports packages from, as far as the environment and the usual places tell.
+fn python_packages() -> Vec<PathBuf> {
+    let mut packages: Vec<PathBuf> =
+        env::var_os("PYTHONPATH").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
+    let mut roots: Vec<PathBuf> =
+        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
+    if let Some(home) = env::var_os("HOME") {
+        roots.push(PathBuf::from(home).join(".local"));
+    }
+    roots.extend(["/usr/local".into(), "/usr".into()]);
+    for root in roots {
+        for python in children_newest_first(&root.join("lib"), |name| name.starts_with("python3")) {
+            packages.push(python.join("site-packages"));
+            packages.push(python.join("dist-packages"));
+        }
+    }
+    packages
+}
+
+/// The entries of `folder` whose name `wanted` accepts, highest version first.
+fn children_newest_first(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| wanted(name))
+        .collect();
+    names.sort_by_key(|name| std::cmp::Reverse(version(name)));
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// The numbers in a name, so that 13.0 comes after 9.2: `cuda-13.0` is `[13, 0]`.
+fn version(name: &str) -> Vec<u32> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// Files of `folder` that hold the library `stem`, newest version first, the bare name last: it is a link to one of the others.
+fn files(folder: &Path, stem: &str) -> Vec<PathBuf> {
+    let prefix = format!("lib{stem}.so");
+    children_newest_first(folder, |name| {
+        name.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// Loads `library` from wherever it is.
+pub(super) fn load(library: Library, folders: &[PathBuf]) -> Result<Loaded, LibraryError> {
+    load_named(library, &library.loader_names(), library.stem(), folders)
+}
+
+/// [`load`], with the names given.
+pub(super) fn load_named(
+    library: Library,
+    names: &[String],
+    stem: &str,
+    folders: &[PathBuf],
+) -> Result<Loaded, LibraryError> {
+    for name in names {
+        if let Ok(handle) = open(name) {
+            return Ok(Loaded { library, path: PathBuf::from(name), handle });
+        }
+    }
+    let mut refused = Vec::new();
+    for folder in folders {
+        for path in files(folder, stem) {
+            for companion in library.companions() {
+                // Kept open: the library below finds it by its name. Whether it is needed shows there.
+                if let Some(Ok(handle)) = files(folder, companion).first().map(open) {
+                    std::mem::forget(handle);
+                }
+            }
+            match open(&path) {
+                Ok(handle) => return Ok(Loaded { library, path, handle }),
+                Err(error) => refused.push((path, error.to_string())),
+            }
+        }
+    }
+    Err(LibraryError::Missing { library, names: names.to_vec(), searched: folders.to_vec(), refused })
+}
+
+fn open(path: impl AsRef<OsStr>) -> Result<libloading::Library, libloading::Error> {
+    // SAFETY: loading runs the library's initialisers. These are NVIDIA's libraries, which a CUDA program loads in the same way.
+    unsafe { libloading::Library::new(path.as_ref()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_versions_come_first() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "libnvrtc.so",
+            "libnvrtc.so.9.2",
+            "libnvrtc.so.13",
+            "libnvrtc-builtins.so.13.0",
+            "libnvrtc.alt.so.13",
+        ] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let found: Vec<_> = files(dir.path(), "nvrtc")
+            .iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(found, ["libnvrtc.so.13", "libnvrtc.so.9.2", "libnvrtc.so"]);
+    }
+
+    #[test]
+    fn only_folders_that_exist_are_searched_and_each_once() {
+        let folders = search_folders();
+        let mut real: Vec<_> = folders.iter().map(|folder| fs::canonicalize(folder).unwrap()).collect();
+        real.sort();
+        let count = real.len();
+        real.dedup();
+        assert_eq!(real.len(), count);
+    }
+}

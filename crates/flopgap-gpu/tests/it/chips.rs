@@ -1,0 +1,96 @@
+//! What chips can count: CUPTI answers without a GPU.
+
+use flopgap_gpu::counters::{Chip, CounterError, Preset};
+
+use crate::has_cupti;
+
+const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
+#[test]
+fn presets_exist_on_every_generation_and_their_passes_are_known_beforehand() {
+    if !has_cupti() {
+        return;
+    }
+    for name in ["TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202"] {
+        let chip = match Chip::named(name) {
+            Ok(chip) => chip,
+            // Older releases of CUPTI do not know the newest chips.
+            Err(CounterError::UnknownChip { .. }) if name.starts_with("GB") => continue,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        for preset in Preset::ALL {
+            let metrics = chip.preset(preset);
+            assert!(!metrics.is_empty(), "{name} {preset}");
+            let plan = chip.plan(&metrics).unwrap_or_else(|error| panic!("{name} {preset}: {error}"));
+            assert_eq!(plan.metrics(), metrics);
+            // Instructions are all counted in one pass, bytes in another, time in any.
+            let one_pass = preset != Preset::FlopsAll;
+            assert_eq!(plan.passes() == 1, one_pass, "{name} {preset}: {} passes", plan.passes());
+        }
+    }
+}
+
+#[test]
+fn hopper_has_the_known_metrics() {
+    if !has_cupti() {
+        return;
+    }
+    let chip = Chip::named("GH100").unwrap();
+    let sass = |operation: &str| format!("smsp__sass_thread_inst_executed_op_{operation}_pred_on.sum");
+    assert_eq!(chip.preset(Preset::Flops), ["fadd", "fmul", "ffma"].map(sass));
+    assert_eq!(chip.preset(Preset::Bytes), ["dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum"]);
+    let all = chip.preset(Preset::FlopsAll);
+    for tensor in ["bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32"] {
+        let name = format!("sm__ops_path_tensor_src_{tensor}.sum");
+        assert!(all.contains(&name), "{name}");
+    }
+    // Instructions and time are counted by different means: two passes.
+    let mixed: Vec<String> =
+        [Preset::Flops, Preset::Time].into_iter().flat_map(|preset| chip.preset(preset)).collect();
+    assert_eq!(chip.plan(&mixed).unwrap().passes(), 2);
+}
+
+#[test]
+fn blackwell_counts_packed_instructions_too() {
+    if !has_cupti() {
+        return;
+    }
+    let Ok(chip) = Chip::named("GB100") else { return };
+    let flops = chip.preset(Preset::Flops);
+    assert_eq!(flops.len(), 6, "{flops:?}");
+    assert!(flops.iter().any(|metric| metric.contains("ffma2")), "{flops:?}");
+}
+
+#[test]
+fn names_are_checked_with_suggestions() {
+    if !has_cupti() {
+        return;
+    }
+    let chip = Chip::named("GH100").unwrap();
+    let refused = |metrics: &[&str]| chip.plan(metrics).unwrap_err();
+    assert!(matches!(refused(&[]), CounterError::NoMetric));
+    assert!(matches!(refused(&[FFMA, FFMA]), CounterError::Twice { .. }));
+
+    let typo = refused(&["smsp__sass_thread_inst_executed_op_fmma_pred_on.sum"]);
+    let CounterError::UnknownMetric { suggestions, .. } = &typo else { panic!("{typo}") };
+    assert!(suggestions.iter().any(|name| name == FFMA), "{suggestions:?}");
+    assert!(typo.to_string().contains("GH100 has no metric"), "{typo}");
+
+    let bare = refused(&["dram__bytes"]);
+    assert!(bare.to_string().contains("did you mean dram__bytes.sum?"), "{bare}");
+    let rate = refused(&["dram__bytes.sum.per_second"]);
+    assert!(matches!(rate, CounterError::NotACount { .. }), "{rate}");
+    let nonsense = refused(&["?\0"]);
+    assert!(matches!(nonsense, CounterError::UnknownMetric { .. }), "{nonsense}");
+}
+
+#[test]
+fn unknown_chips_are_named() {
+    if !has_cupti() {
+        return;
+    }
+    for name in ["GX999", "", "GH\0"] {
+        let error = Chip::named(name).unwrap_err();
+        assert!(matches!(error, CounterError::UnknownChip { .. }), "{name:?}: {error}");
+    }
+}

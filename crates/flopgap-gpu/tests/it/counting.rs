@@ -1,0 +1,338 @@
+//! Counters on a real GPU.
+
+use std::thread;
+
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset};
+use flopgap_gpu::{Context, GpuError, Stream};
+
+use crate::gpu;
+use crate::work::{kernel, launch};
+
+/// A GPU with a session for 32-bit FLOPs; `None` where there is no GPU.
+fn session(context: &Context, presets: &[Preset]) -> Option<CounterSession> {
+    if !crate::has_cupti() {
+        return None;
+    }
+    let chip = match Chip::of(context) {
+        Err(error @ CounterError::Privileges { .. }) => return crate::skip("privileges", &error),
+        chip => chip.unwrap(),
+    };
+    let metrics: Vec<String> = presets.iter().flat_map(|preset| chip.preset(*preset)).collect();
+    match CounterSession::on_chip(context, &chip, &metrics) {
+        Err(error @ CounterError::Privileges { .. }) => crate::skip("privileges", &error),
+        session => Some(session.unwrap()),
+    }
+}
+
+/// fadd, fmul and ffma of a launch of one of the kernels.
+fn expected(name: &str, (blocks, threads, steps): (u32, u32, i32)) -> [u64; 3] {
+    let count = u64::from(blocks) * u64::from(threads) * u64::from(steps.unsigned_abs());
+    ["count_fadd", "count_fmul", "count_ffma"].map(|kernel| if kernel == name { count } else { 0 })
+}
+
+const SHAPES: [(u32, u32, i32); 5] = [(1, 1, 1), (1, 32, 0), (7, 96, 33), (132, 256, 1000), (3, 1024, 5)];
+const NAMES: [&str; 3] = ["count_fadd", "count_fmul", "count_ffma"];
+
+#[test]
+fn each_launch_has_its_exact_counts_its_name_and_its_region() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    assert_eq!(session.passes(), 1);
+    let stream = context.stream().unwrap();
+    let kernels = NAMES.map(|name| kernel(&context, name).unwrap());
+    let mut x = stream.zeros::<f32>(132 * 256).unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let rows = session
+            .per_launch(100, &mut |regions| {
+                regions.within("outer", |regions| {
+                    for (name, kernel) in NAMES.iter().zip(&kernels) {
+                        regions.within(name, |_| {
+                            SHAPES.iter().try_for_each(|shape| launch(&stream, kernel, &mut x, *shape))?;
+                            Ok::<_, CounterError>(())
+                        })?;
+                    }
+                    Ok::<_, CounterError>(())
+                })?;
+                launch(&stream, &kernels[0], &mut x, SHAPES[0])?;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rows.len(), NAMES.len() * SHAPES.len() + 1);
+        let cases = NAMES.iter().flat_map(|name| SHAPES.iter().map(move |shape| (name, shape)));
+        for (row, (name, shape)) in rows.iter().zip(cases) {
+            assert_eq!(&*row.launch.symbol, *name);
+            assert_eq!(row.launch.grid, [shape.0, 1, 1]);
+            assert_eq!(row.launch.block, [shape.1, 1, 1]);
+            assert_eq!(row.region.as_deref(), Some(format!("outer/{name}").as_str()));
+            assert_eq!(row.counts[..3], expected(name, *shape), "{name} {shape:?}");
+        }
+        assert_eq!(rows.last().unwrap().region, None);
+        runs.push(rows);
+    }
+    assert_eq!(runs[0], runs[1], "two runs count the same");
+}
+
+#[test]
+fn regions_sum_their_launches() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(132 * 256).unwrap();
+    let shapes = [(2, 64, 10), (1, 32, 7)];
+    for _ in 0..2 {
+        let rows = session
+            .per_region(10, &mut |regions| {
+                // Outside regions: not counted.
+                launch(&stream, &ffma, &mut x, (1, 32, 1000))?;
+                for name in ["first", "second"] {
+                    regions.within(name, |_| {
+                        shapes.iter().try_for_each(|shape| launch(&stream, &ffma, &mut x, *shape))?;
+                        Ok::<_, CounterError>(())
+                    })?;
+                }
+                regions.within("nothing", |_| Ok::<_, CounterError>(()))?;
+                Ok(())
+            })
+            .unwrap();
+        let of = |index: usize| (&*rows[index].region, rows[index].launches.len(), rows[index].counts[2]);
+        assert_eq!(of(0), ("first", 2, 2 * 64 * 10 + 32 * 7));
+        assert_eq!(of(1), ("second", 2, 2 * 64 * 10 + 32 * 7));
+        assert_eq!(of(2), ("nothing", 0, 0));
+        still_counts(&mut session, &context, &stream);
+    }
+}
+
+#[test]
+fn graphs_are_counted_by_hardware_and_refused_for_instructions() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut bytes) = session(&context, &[Preset::Bytes]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(132 * 1024).unwrap();
+    let shape = (132, 1024, 1);
+    let graph = stream.capture(|| launch(&stream, &ffma, &mut x, shape)).unwrap();
+    let rows = bytes
+        .per_region(10, &mut |regions| {
+            regions.within("launch", |_| Ok::<_, CounterError>(launch(&stream, &ffma, &mut x, shape)?))?;
+            regions.within("graph", |_| Ok::<_, CounterError>(graph.launch()?))?;
+            Ok(())
+        })
+        .unwrap();
+    let l1 = bytes.metrics().iter().position(|metric| metric.starts_with("l1tex__t_bytes")).unwrap();
+    // Each thread reads and writes 4 bytes.
+    assert_eq!(rows[0].counts[l1], 132 * 1024 * 8, "{rows:?}");
+    assert_eq!(rows[1].counts[l1], rows[0].counts[l1], "{rows:?}");
+    assert_eq!(rows[1].graphs, 1);
+    drop(bytes);
+
+    let mut flops = session(&context, &[Preset::Flops]).unwrap();
+    let error = flops
+        .per_region(10, &mut |regions| {
+            Ok(regions.within("graph", |_| Ok::<_, CounterError>(graph.launch()?))?)
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::Graphs { graphs: 1 }), "{error}");
+    still_counts(&mut flops, &context, &stream);
+}
+
+#[test]
+fn metrics_of_several_passes_are_counted_by_running_again() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::FlopsAll, Preset::Bytes, Preset::Time]) else {
+        return;
+    };
+    let passes = session.passes();
+    assert!(passes > 1);
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(132 * 256).unwrap();
+    let mut runs = 0;
+    let rows = session
+        .per_launch(10, &mut |_| {
+            runs += 1;
+            SHAPES.iter().try_for_each(|shape| launch(&stream, &ffma, &mut x, *shape))?;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(runs, passes);
+    let of = |row: usize, metric: &str| {
+        let index = session.metrics().iter().position(|name| name.contains(metric)).unwrap();
+        rows[row].counts[index]
+    };
+    for (row, shape) in SHAPES.iter().enumerate() {
+        assert_eq!(of(row, "op_ffma_pred"), expected("count_ffma", *shape)[2]);
+        assert_eq!(of(row, "op_dfma"), 0);
+        assert!(of(row, "gpu__time_duration") > 0);
+    }
+    assert!(of(3, "lts__t_bytes") > 0);
+
+    let mut changing = 0;
+    let error = session
+        .per_launch(10, &mut |_| {
+            changing += 1;
+            launch(&stream, &ffma, &mut x, (changing, 32, 1))?;
+            Ok(())
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::NotRepeatable { pass: 2, .. }), "{error}");
+}
+
+/// The session counts a known launch: it can be used after whatever happened before.
+fn still_counts(session: &mut CounterSession, context: &Context, stream: &Stream) {
+    let ffma = kernel(context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    let rows = session
+        .per_launch(4, &mut |_| {
+            launch(stream, &ffma, &mut x, (2, 32, 9))?;
+            launch(stream, &ffma, &mut x, (1, 32, 9))?;
+            Ok(())
+        })
+        .unwrap();
+    let counts: Vec<u64> = rows.iter().map(|row| row.counts[2]).collect();
+    assert_eq!(counts, [576, 288]);
+}
+
+#[test]
+fn a_session_survives_errors_of_the_work() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    let graph = stream.capture(|| launch(&stream, &ffma, &mut x, (1, 32, 1))).unwrap();
+
+    let error = session.per_launch(4, &mut |_| Err("stopped".into())).unwrap_err();
+    assert_eq!(error.to_string(), "stopped");
+    still_counts(&mut session, &context, &stream);
+
+    let error = session
+        .per_region(4, &mut |regions| {
+            regions.enter("left open")?;
+            launch(&stream, &ffma, &mut x, (1, 32, 1))?;
+            Err("stopped in a region".into())
+        })
+        .unwrap_err();
+    assert_eq!(error.to_string(), "stopped in a region");
+    still_counts(&mut session, &context, &stream);
+
+    let error = session.per_region(4, &mut |regions| Ok(regions.enter("never left")?)).unwrap_err();
+    assert!(error.to_string().contains("never left"), "{error}");
+    let error = session.per_region(4, &mut |regions| Ok(regions.leave()?)).unwrap_err();
+    assert!(matches!(error, CounterError::NoRegion { .. }), "{error}");
+    let error = session
+        .per_region(4, &mut |regions| {
+            regions.within("a", |regions| regions.within("b", |_| Ok::<_, CounterError>(())))?;
+            Ok(())
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::Nested { .. }), "{error}");
+    still_counts(&mut session, &context, &stream);
+
+    let error = session
+        .per_launch(3, &mut |_| {
+            (0..5).try_for_each(|_| launch(&stream, &ffma, &mut x, (1, 32, 1)))?;
+            Ok(())
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::TooMany { limit: 3, found: 5 }), "{error}");
+    still_counts(&mut session, &context, &stream);
+
+    let error = session.per_launch(4, &mut |_| Ok(graph.launch()?)).unwrap_err();
+    assert!(matches!(error, CounterError::Graphs { graphs: 1 }), "{error}");
+    still_counts(&mut session, &context, &stream);
+
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = session.per_region(4, &mut |regions| {
+            regions.enter("panics")?;
+            panic!("on purpose");
+        });
+    }));
+    assert!(panicked.is_err());
+    still_counts(&mut session, &context, &stream);
+}
+
+#[test]
+fn the_limit_may_change_between_measurements() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    for count in [2_u32, 3, 40, 400, 399, 1, 1000] {
+        let rows = session
+            .per_launch(count as usize, &mut |_| {
+                (0..count).try_for_each(|_| launch(&stream, &ffma, &mut x, (1, 32, 2)))?;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rows.len(), count as usize);
+        assert!(rows.iter().all(|row| row.counts == [0, 0, 64]));
+    }
+}
+
+#[test]
+fn gpus_are_counted_one_after_the_other() {
+    let Some((first, _guard)) = gpu() else { return };
+    let second = match Context::new(1) {
+        Ok(context) => context,
+        Err(error) => return crate::skip("second gpu", &error).unwrap_or_default(),
+    };
+    for context in [&first, &second, &first] {
+        let Some(mut session) = session(context, &[Preset::Flops]) else { return };
+        let other = if context.device().index == 0 { &second } else { &first };
+        let error = CounterSession::new(other, session.metrics()).unwrap_err();
+        assert!(matches!(error, CounterError::Busy { .. }), "{error}");
+        still_counts(&mut session, context, &context.stream().unwrap());
+    }
+}
+
+#[test]
+fn work_without_kernels_has_no_rows_and_copies_are_no_launches() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    assert_eq!(session.per_launch(4, &mut |_| Ok(())).unwrap(), []);
+    assert_eq!(session.per_region(4, &mut |_| Ok(())).unwrap(), []);
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let rows = session
+        .per_launch(4, &mut |_| {
+            // Fills and copies, between which the launch must keep its row.
+            let mut x = stream.zeros::<f32>(64)?;
+            stream.write(&[1.0; 64], &mut x)?;
+            launch(&stream, &ffma, &mut x, (1, 32, 3))?;
+            stream.download(&x)?;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].counts[2], 96);
+}
+
+#[test]
+fn one_session_a_gpu_and_launches_from_one_thread() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let metrics = session.metrics().to_vec();
+    let error = CounterSession::new(&context, &metrics).unwrap_err();
+    assert!(matches!(error, CounterError::Busy { .. }), "{error}");
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    let error = session
+        .per_launch(4, &mut |_| {
+            launch(&stream, &ffma, &mut x, (1, 32, 1))?;
+            let other: Result<(), GpuError> = thread::scope(|scope| {
+                scope.spawn(|| launch(&stream, &ffma, &mut x, (1, 32, 1))).join().unwrap()
+            });
+            Ok(other?)
+        })
+        .unwrap_err();
+    assert!(matches!(error, CounterError::Threads { threads: 2 }), "{error}");
+    still_counts(&mut session, &context, &stream);
+    drop(session);
+    // The next session on the same GPU works.
+    let mut next = CounterSession::new(&context, &metrics).unwrap();
+    still_counts(&mut next, &context, &stream);
+}

@@ -1,0 +1,49 @@
+//! Tests of the crate from outside. What needs a library or a GPU that is not there is skipped, and says so.
+//!
+//! `FLOPGAP_REQUIRE=nvrtc,cupti,gpu` turns the skips of those into failures.
+
+#![expect(clippy::print_stderr, reason = "tests say what they skip")]
+
+mod chips;
+mod compiler;
+mod counting;
+mod fake;
+mod work;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flopgap_gpu::Context;
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::library::{Library, probe};
+
+fn required(what: &str) -> bool {
+    std::env::var("FLOPGAP_REQUIRE").is_ok_and(|list| list.split(',').any(|entry| entry == what))
+}
+
+/// Skips, or fails if `what` is required.
+fn skip<T>(what: &str, reason: &dyn std::fmt::Display) -> Option<T> {
+    assert!(!required(what), "{what} is required: {reason}");
+    eprintln!("skipped, no {what}: {reason}");
+    None
+}
+
+fn compiler() -> Option<Compiler> {
+    Compiler::without_cache().map_or_else(|error| skip("nvrtc", &error), Some)
+}
+
+fn has_cupti() -> bool {
+    probe(Library::Cupti).map_or_else(|error| skip("cupti", &error), Some).is_some()
+}
+
+/// The first GPU, for one test at a time: a GPU has one counter session.
+fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    match Context::new(0) {
+        Ok(context) => Some((context, guard)),
+        Err(error) => {
+            assert!(error.is_absence(), "{error}");
+            skip("gpu", &error)
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Streams, buffers, events, graphs and cuBLAS on a real GPU.
+
+use flopgap_gpu::blas::{Blas, Fp32, Gemm};
+use flopgap_gpu::library::{Library, probe};
+use flopgap_gpu::{
+    Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream, driver_version,
+};
+
+use crate::{compiler, gpu};
+
+/// One of the kernels of the examples.
+pub(crate) fn kernel(context: &Context, name: &str) -> Option<Kernel> {
+    let architecture = context.device().compute_capability.into();
+    let binary =
+        compiler()?.compile("count.cu", include_str!("../../examples/count.cu"), architecture, &[]).unwrap();
+    Some(context.load(&binary).unwrap().kernel(name).unwrap())
+}
+
+/// Launches one of the kernels: `x = x * a + b`, `steps` times.
+pub(crate) fn launch(
+    stream: &Stream,
+    kernel: &Kernel,
+    x: &mut flopgap_gpu::Buffer<f32>,
+    (blocks, threads, steps): (u32, u32, i32),
+) -> Result<(), GpuError> {
+    assert!(blocks as usize * threads as usize <= x.len());
+    let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
+    let mut launch = stream.launch_builder(kernel);
+    launch.arg(x).arg(&0.5_f32).arg(&0.25_f32).arg(&steps);
+    // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
+    unsafe { launch.launch(config) }?;
+    Ok(())
+}
+
+#[test]
+fn the_devices_describe_themselves() {
+    let Some((context, _guard)) = gpu() else { return };
+    let devices = Device::all().unwrap();
+    assert_eq!(&devices[0], context.device());
+    let device = context.device();
+    assert!(!device.name.is_empty());
+    assert!(device.uuid.starts_with("GPU-") && device.uuid.len() == 40, "{}", device.uuid);
+    assert!(device.multiprocessors > 0 && device.l2_bytes > 0 && device.memory_bytes > 1 << 30);
+    assert!(driver_version().unwrap().cuda >= (12, 8));
+    let memory = context.memory().unwrap();
+    assert!(memory.free > 0 && memory.free <= memory.total);
+    let error = Device::get(devices.len()).unwrap_err();
+    assert_eq!(error, GpuError::NoSuchDevice { asked: devices.len(), count: devices.len() });
+}
+
+#[test]
+fn buffers_hold_what_was_copied_to_them() {
+    let Some((context, _guard)) = gpu() else { return };
+    let stream = context.stream().unwrap();
+    let data: Vec<f32> = (0..1001_u16).map(f32::from).collect();
+    let mut buffer = stream.upload(&data).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), data);
+    stream.write(&[-1.0, -2.0], &mut buffer.slice_mut(10..12)).unwrap();
+    assert_eq!(stream.download(&buffer.slice(9..13)).unwrap(), [9.0, -1.0, -2.0, 12.0]);
+    let mut zeros = stream.zeros::<f32>(5).unwrap();
+    assert_eq!(stream.download(&zeros).unwrap(), [0.0; 5]);
+    stream.copy(&buffer.slice(0..5), &mut zeros).unwrap();
+    assert_eq!(stream.download(&zeros).unwrap(), data[..5]);
+    let too_long = GpuError::Length { what: "copy to the GPU", needed: 6, found: 5 };
+    assert_eq!(stream.write(&data[..6], &mut zeros).unwrap_err(), too_long);
+    let memory = context.memory().unwrap();
+    let error = stream.zeros::<u8>(usize::try_from(memory.total).unwrap() * 2).unwrap_err();
+    assert!(matches!(error, GpuError::OutOfMemory { .. }), "{error}");
+}
+
+#[test]
+fn a_graph_does_what_the_stream_did_and_events_time_it() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(ffma) = kernel(&context, "count_ffma") else { return };
+    let stream = context.stream().unwrap();
+    let mut x = stream.upload(&[1.0_f32; 64]).unwrap();
+    let mut y = stream.upload(&[1.0_f32; 64]).unwrap();
+    for _ in 0..3 {
+        launch(&stream, &ffma, &mut x, (2, 32, 1)).unwrap();
+    }
+    let graph = stream
+        .capture(|| {
+            for _ in 0..3 {
+                launch(&stream, &ffma, &mut y, (2, 32, 1))?;
+            }
+            Ok::<_, GpuError>(())
+        })
+        .unwrap();
+    assert_eq!(graph.nodes(), 3);
+    assert_eq!(stream.download(&y).unwrap(), [1.0; 64], "capturing runs nothing");
+    graph.upload().unwrap();
+    let start = stream.event().unwrap();
+    graph.launch().unwrap();
+    let end = stream.event().unwrap();
+    assert_eq!(stream.download(&y).unwrap(), stream.download(&x).unwrap());
+    let nanoseconds = end.nanoseconds_since(&start).unwrap();
+    assert!((1..1_000_000_000).contains(&nanoseconds), "{nanoseconds}");
+}
+
+#[test]
+fn a_failed_capture_leaves_the_stream_usable() {
+    let Some((context, _guard)) = gpu() else { return };
+    let stream = context.stream().unwrap();
+    let error = stream.capture(|| Err::<(), _>(GpuError::NoDevice)).unwrap_err();
+    assert_eq!(error, GpuError::NoDevice);
+    // Waiting for a stream that is being captured is an error of the driver.
+    let error = stream.capture(|| stream.synchronize()).unwrap_err();
+    assert!(matches!(error, GpuError::Driver { .. }), "{error}");
+    let buffer = stream.upload(&[7_u32]).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [7]);
+}
+
+#[test]
+fn streams_wait_for_events() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(fadd) = kernel(&context, "count_fadd") else { return };
+    let (first, second) = (context.stream().unwrap(), context.stream().unwrap());
+    let mut x = first.zeros::<f32>(32).unwrap();
+    launch(&first, &fadd, &mut x, (1, 32, 1_000_000)).unwrap();
+    second.wait(&first.event().unwrap()).unwrap();
+    let copy = second.download(&x).unwrap();
+    assert_eq!(copy, [250_000.0; 32]);
+}
+
+#[test]
+fn products_agree_with_64_bit_arithmetic() {
+    let Some((context, _guard)) = gpu() else { return };
+    let stream = context.stream().unwrap();
+    let mut blas = match Blas::new(&stream, Fp32::Pedantic, Blas::recommended_workspace(&stream)) {
+        Ok(blas) => blas,
+        Err(error) => {
+            assert!(error.is_absence(), "{error}");
+            let error = probe(Library::Cublas).unwrap_err();
+            return crate::skip("cublas", &error).unwrap_or_default();
+        }
+    };
+    assert!(blas.version().unwrap().0 >= 11);
+    // A linear congruential generator: values of both signs that differ in the low bits, which TF32 would lose.
+    let mut state = 0x9e37_79b9_u32;
+    let mut random = |len: usize| -> Vec<f32> {
+        (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                f32::from_bits(0x3f80_0000 | (state >> 9)) - 1.5
+            })
+            .collect()
+    };
+    for math in [Fp32::Pedantic, Fp32::Default] {
+        blas.set_math(math).unwrap();
+        for (m, n, k) in [(1, 1, 1), (3, 5, 7), (65, 17, 129), (128, 16, 128)] {
+            for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                let mut gemm = Gemm::new(m, n, k).beta(0.5);
+                gemm = if transpose_a { gemm.transpose_a() } else { gemm };
+                gemm = if transpose_b { gemm.transpose_b() } else { gemm };
+                let (a, b, c) = (random(m * k), random(k * n), random(m * n));
+                let (device_a, device_b) = (stream.upload(&a).unwrap(), stream.upload(&b).unwrap());
+                let mut device_c = stream.upload(&c).unwrap();
+                blas.sgemm(&gemm, &device_a, &device_b, &mut device_c).unwrap();
+                let result = stream.download(&device_c).unwrap();
+                let (mut error, mut size) = (0.0_f64, 0.0_f64);
+                for column in 0..n {
+                    for row in 0..m {
+                        let product: f64 = (0..k)
+                            .map(|inner| {
+                                let a = if transpose_a { a[row * k + inner] } else { a[inner * m + row] };
+                                let b =
+                                    if transpose_b { b[inner * n + column] } else { b[column * k + inner] };
+                                f64::from(a) * f64::from(b)
+                            })
+                            .sum();
+                        let expected = product + 0.5 * f64::from(c[column * m + row]);
+                        error += (f64::from(result[column * m + row]) - expected).powi(2);
+                        size += expected.powi(2);
+                    }
+                }
+                let relative = (error / size).sqrt();
+                assert!(relative < 2e-6, "{math:?} {m}x{n}x{k} {transpose_a} {transpose_b}: {relative:e}");
+            }
+        }
+    }
+    let small = stream.zeros::<f32>(3).unwrap();
+    let mut c = stream.zeros::<f32>(4).unwrap();
+    let error = blas.sgemm(&Gemm::new(2, 2, 2), &small, &small, &mut c).unwrap_err();
+    assert_eq!(error, GpuError::Length { what: "matrix A", needed: 4, found: 3 });
+}

@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod event;
+pub mod formula;
+mod part;
+mod reader;
+mod trace;
+
+pub use error::Error;
+pub use part::Part;
+pub use trace::{Operator, OperatorTotal, Source, Trace, Warning};

@@ -1,0 +1,332 @@
+//! A trace read event by event: the JSON is never held as a whole.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::Error;
+use crate::event::{Category, Event, Phase, Scalar};
+use crate::formula::{self, Inputs, Kind};
+use crate::part::{self, Part, Range};
+use crate::trace::{Operator, Source, Trace, Warning};
+
+/// Warnings of one kind are listed up to this many; the rest becomes a number.
+const LISTED: u64 = 5;
+
+impl Trace {
+    /// Reads a trace: JSON as `export_chrome_trace` writes it, also compressed with gzip or Zstandard, told by its first bytes.
+    ///
+    /// # Errors
+    /// [`Error`] when the file is no trace, breaks off, or holds no shapes at all.
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Trace::read(file, path)
+    }
+
+    /// Like [`Trace::open`], from any reader; `path` names it in messages.
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn read(reader: impl Read, path: impl AsRef<Path>) -> Result<Trace, Error> {
+        let path = path.as_ref();
+        let io_error = |source| Error::Io { path: path.to_owned(), source };
+        let reader = decompressed(BufReader::with_capacity(1 << 17, reader)).map_err(io_error)?;
+        let mut events = Events::default();
+        let mut json = serde_json::Deserializer::from_reader(reader);
+        let result = Document { events: &mut events }.deserialize(&mut json).and_then(|()| json.end());
+        result.map_err(|error| of_json(path, error))?;
+        events.finish(path)
+    }
+}
+
+fn decompressed<'a>(mut reader: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let head = reader.fill_buf()?;
+    Ok(if head.starts_with(&[0x1f, 0x8b]) {
+        Box::new(BufReader::with_capacity(1 << 17, flate2::bufread::MultiGzDecoder::new(reader)))
+    } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        Box::new(BufReader::with_capacity(1 << 17, zstd::Decoder::with_buffer(reader)?))
+    } else {
+        Box::new(reader)
+    })
+}
+
+fn of_json(path: &Path, error: serde_json::Error) -> Error {
+    let (path, line, column) = (path.to_owned(), error.line(), error.column());
+    match error.classify() {
+        serde_json::error::Category::Io => Error::Io { path, source: error.into() },
+        serde_json::error::Category::Eof => Error::Truncated { path, line, column },
+        _ => {
+            let text = error.to_string();
+            let place = format!(" at line {line} column {column}");
+            let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+            Error::Json { path, line, column, message }
+        }
+    }
+}
+
+/// What is kept of the events while they pass by.
+#[derive(Default)]
+struct Events {
+    seen: u64,
+    is_trace: bool,
+    device: Option<String>,
+    names: FxHashMap<String, Arc<str>>,
+    threads: FxHashMap<(Id, Id), u32>,
+    /// Ranges of the host, and of each operator among them what else is known.
+    ranges: Vec<Range>,
+    operators: Vec<Option<Called>>,
+    /// Where arrows from forward operators end: thread and time.
+    backward_starts: FxHashSet<(u32, i64)>,
+    with_shapes: bool,
+    warnings: Vec<Warning>,
+    unreadable: u64,
+    uncounted: u64,
+}
+
+/// What is known of an operator besides its range.
+struct Called {
+    name: Arc<str>,
+    flops: Option<(u64, Source)>,
+}
+
+/// A process or thread: a number, or for some tools a text.
+#[derive(PartialEq, Eq, Hash)]
+enum Id {
+    Number(i64),
+    Text(String),
+}
+
+impl Id {
+    fn of(scalar: Scalar) -> Id {
+        match scalar {
+            Scalar::Integer(number) => Id::Number(number),
+            Scalar::Text(text) => Id::Text(text),
+            Scalar::Float(value) => Id::Text(value.to_string()),
+            Scalar::None => Id::Text(String::new()),
+        }
+    }
+}
+
+impl Events {
+    fn push(&mut self, event: Event) {
+        self.seen += 1;
+        match (event.phase, event.category) {
+            (Phase::FlowEnd, Category::ForwardBackward) => {
+                if let Some(start) = event.start.nanoseconds() {
+                    let thread = self.thread(event.process, event.thread);
+                    self.backward_starts.insert((thread, start));
+                }
+            }
+            (Phase::Complete, Category::Operator) => self.push_range(event, true),
+            (Phase::Complete, Category::Annotation) if Part::opened_by(&event.name).is_some() => {
+                self.push_range(event, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn push_range(&mut self, event: Event, is_operator: bool) {
+        let times = event.start.nanoseconds().zip(event.duration.nanoseconds());
+        let times = times.filter(|(_, duration)| *duration >= 0);
+        let Some((start, end)) =
+            times.and_then(|(start, duration)| Some((start, start.checked_add(duration)?)))
+        else {
+            self.unreadable += 1;
+            if self.unreadable <= LISTED {
+                let message = format!("`{}` has no start or no duration and is left out", event.name);
+                self.warnings.push(Warning { event: Some(self.seen), message });
+            }
+            return;
+        };
+        let flops = if is_operator { self.flops(&event) } else { None };
+        let thread = self.thread(event.process, event.thread);
+        let from_forward = event.arguments.forward_thread.integer().is_some_and(|thread| thread > 0);
+        let opens = Part::opened_by(&event.name).or(from_forward.then_some(Part::Backward));
+        let counted = Kind::of(&event.name).is_some();
+        self.ranges.push(Range { thread, start, end, opens, counted });
+        let name = is_operator.then(|| self.name(event.name));
+        self.operators.push(name.map(|name| Called { name, flops }));
+    }
+
+    /// What the trace says, or else the formula.
+    fn flops(&mut self, event: &Event) -> Option<(u64, Source)> {
+        let arguments = &event.arguments;
+        self.with_shapes |= !arguments.shapes.is_empty();
+        if let Some(flops) = arguments.flops.count() {
+            self.with_shapes = true;
+            return Some((flops, Source::Recorded));
+        }
+        let inputs = Inputs { shapes: &arguments.shapes, concrete: &arguments.concrete };
+        match formula::flops(&event.name, inputs) {
+            Ok(flops) => flops.map(|flops| (flops, Source::Formula)),
+            Err(error) => {
+                self.uncounted += 1;
+                if self.uncounted <= LISTED {
+                    let message = format!("`{}` is not counted: {error}", event.name);
+                    self.warnings.push(Warning { event: Some(self.seen), message });
+                }
+                None
+            }
+        }
+    }
+
+    fn thread(&mut self, process: Scalar, thread: Scalar) -> u32 {
+        let next = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
+        *self.threads.entry((Id::of(process), Id::of(thread))).or_insert(next)
+    }
+
+    fn name(&mut self, name: String) -> Arc<str> {
+        if let Some(known) = self.names.get(&name) {
+            return Arc::clone(known);
+        }
+        let shared: Arc<str> = name.as_str().into();
+        self.names.insert(name, Arc::clone(&shared));
+        shared
+    }
+
+    fn finish(mut self, path: &Path) -> Result<Trace, Error> {
+        let path = path.to_owned();
+        if !self.is_trace {
+            return Err(Error::NotATrace { path });
+        }
+        let count = self.operators.iter().flatten().count();
+        if count == 0 {
+            return Err(Error::NoOperators { path, events: self.seen });
+        }
+        if !self.with_shapes {
+            return Err(Error::NoShapes { path, operators: count });
+        }
+        for range in &mut self.ranges {
+            if range.opens.is_none() && self.backward_starts.contains(&(range.thread, range.start)) {
+                range.opens = Some(Part::Backward);
+            }
+        }
+        let places = part::places(&self.ranges);
+        self.warn_of_totals(&places);
+        let operators = self.operators.into_iter().zip(&self.ranges).zip(&places);
+        let operators = operators.filter_map(|((operator, range), place)| {
+            let Called { name, flops } = operator?;
+            let duration = range.end.abs_diff(range.start);
+            Some(Operator { name, part: place.part, start: range.start, duration, flops })
+        });
+        Ok(Trace { path, device: self.device, operators: operators.collect(), warnings: self.warnings })
+    }
+
+    fn warn_of_totals(&mut self, places: &[part::Place]) {
+        let twice = self.operators.iter().zip(places).filter(|(operator, place)| {
+            let flops = operator.as_ref().and_then(|called| called.flops);
+            place.within_counted && flops.is_some_and(|(flops, _)| flops > 0)
+        });
+        let twice = twice.count();
+        let mut more = |count: u64, message: &str| {
+            if let Some(rest) = count.checked_sub(LISTED + 1) {
+                self.warnings.push(Warning { event: None, message: format!("{} more {message}", rest + 1) });
+            }
+        };
+        more(self.unreadable, "events have no start or no duration and are left out");
+        more(self.uncounted, "operators are not counted for want of shapes");
+        if twice > 0 {
+            let message = format!(
+                "the framework counts an operator that another counted one calls as well ({twice} times)"
+            );
+            self.warnings.push(Warning { event: None, message });
+        }
+    }
+}
+
+/// The whole file: an object with `traceEvents`, or the list of events alone.
+struct Document<'a> {
+    events: &'a mut Events,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+enum Key {
+    #[serde(rename = "traceEvents")]
+    Events,
+    #[serde(rename = "deviceProperties")]
+    Devices,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    #[serde(default)]
+    name: Scalar,
+}
+
+impl<'de> DeserializeSeed<'de> for Document<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a Chrome trace")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::Events => {
+                    self.events.is_trace = true;
+                    map.next_value_seed(List { events: self.events })?;
+                }
+                Key::Devices => {
+                    let first = map.next_value::<Vec<Device>>()?.into_iter().next();
+                    if let Some(Scalar::Text(name)) = first.map(|device| device.name) {
+                        self.events.device = Some(name);
+                    }
+                }
+                Key::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        self.events.is_trace = true;
+        List { events: self.events }.visit_seq(list)
+    }
+}
+
+/// The list of events.
+struct List<'a> {
+    events: &'a mut Events,
+}
+
+impl<'de> DeserializeSeed<'de> for List<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for List<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(event) = list.next_element()? {
+            self.events.push(event);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! A trace: its operators with their FLOPs, in the order in which the trace lists them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::formula::Kind;
+use crate::{Error, Part};
+
+/// Where an operator's FLOPs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The trace holds them.
+    Recorded,
+    /// The framework's formula over the recorded shapes.
+    Formula,
+}
+
+/// One call of an operator of the framework.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// Its name: `aten::mm`.
+    pub name: Arc<str>,
+    /// The part of the training step that it ran in.
+    pub part: Part,
+    /// Its start on the host, in nanoseconds on the trace's own clock.
+    pub start: i64,
+    /// How long the host was in it, in nanoseconds.
+    pub duration: u64,
+    /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no formula, and where the formula
+    /// lacks a shape (there is a warning then).
+    pub flops: Option<(u64, Source)>,
+}
+
+/// Something strange that did not stop the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The event, counted from 1 in the list of events; none for the trace as a whole.
+    pub event: Option<u64>,
+    /// What is strange.
+    pub message: String,
+}
+
+/// `event 17: …`.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.event {
+            Some(event) => write!(f, "event {event}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// All calls of one operator in one part of the step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorTotal {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The part.
+    pub part: Part,
+    /// What it does; none for an operator without a formula.
+    pub kind: Option<Kind>,
+    /// How often it was called.
+    pub calls: u64,
+    /// Calls with FLOPs.
+    pub counted: u64,
+    /// The FLOPs of the calls that have some; `None` when none has.
+    pub flops: Option<u64>,
+}
+
+/// A trace of `torch.profiler`.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub(crate) path: PathBuf,
+    /// The name of the first GPU, where the trace names one.
+    pub device: Option<String>,
+    /// The operators, in the order of the file (which is not the order in which they ran).
+    pub operators: Vec<Operator>,
+    /// What was strange. A warning about an operator's FLOPs means that a sum over it is too small.
+    pub warnings: Vec<Warning>,
+}
+
+impl Trace {
+    /// The file that it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The operators added up by name and part: the ones with the most FLOPs first, then by calls and name. Like the profiler's own table,
+    /// it includes operators that other operators call, so that calls are no measure of time.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`].
+    pub fn totals(&self) -> Result<Vec<OperatorTotal>, Error> {
+        let mut totals: BTreeMap<(&str, Part), OperatorTotal> = BTreeMap::new();
+        for operator in &self.operators {
+            let total = totals.entry((&operator.name, operator.part)).or_insert_with(|| OperatorTotal {
+                name: Arc::clone(&operator.name),
+                part: operator.part,
+                kind: Kind::of(&operator.name),
+                calls: 0,
+                counted: 0,
+                flops: None,
+            });
+            total.calls += 1;
+            if let Some((flops, _)) = operator.flops {
+                total.counted += 1;
+                let sum = total.flops.unwrap_or(0).checked_add(flops);
+                total.flops =
+                    Some(sum.ok_or_else(|| Error::Overflow { operator: operator.name.to_string() })?);
+            }
+        }
+        let mut totals: Vec<_> = totals.into_values().collect();
+        totals.sort_by(|a, b| b.flops.cmp(&a.flops).then(b.calls.cmp(&a.calls)));
+        Ok(totals)
+    }
+}

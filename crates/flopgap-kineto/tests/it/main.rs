@@ -1,0 +1,4 @@
+//! The reader on a recorded trace, and on what is wrong with traces.
+
+mod bad;
+mod recorded;

@@ -1,0 +1,160 @@
+//! What networks of all sizes share on a GPU: streams, cuBLAS, compiled kernels.
+
+use flopgap_gpu::blas::{Blas, Fp32};
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::{Context, Event, Stream};
+
+use super::kernels::{Fused, PARTIALS, Pointwise};
+use super::network::Network;
+use crate::{MlpError, Shape};
+
+/// What multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Products {
+    /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the activations are kernels of ours. Products,
+    /// split-K reductions and activations are launches of their own, and what each costs can be counted.
+    #[default]
+    Cublas,
+    /// A kernel of ours for each layer, which applies the activation to the product while it is on the chip; cuBLAS for the gradients of
+    /// the weights, in one launch for all layers. It is meant for speed: activations cannot be told from products by their launches.
+    Fused,
+}
+
+/// How a GPU computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// What multiplies.
+    pub products: Products,
+    /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
+    pub math: Fp32,
+    /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends for the device. cuBLAS chooses its kernels by
+    /// it, too.
+    pub workspace: Option<usize>,
+}
+
+/// A GPU made ready for networks: two streams, each with a handle of cuBLAS, and compiled kernels. Making one takes longer than running most
+/// networks, so make it once.
+///
+/// ```no_run
+/// use flopgap_mlp::{Backend as _, Shape, cuda::{Engine, Options}};
+///
+/// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
+/// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
+/// network.initialise(0)?;
+/// network.forward()?;
+/// network.backward()?;
+/// println!("{} {}", network.loss()?, network.gradients()?.len());
+/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) products: Products,
+    pub(super) pointwise: Pointwise,
+    /// Compiled where `products` asks for it.
+    pub(super) fused: Option<Fused>,
+    /// The chain from layer to layer, and everything where nothing runs beside it.
+    pub(super) chain: Lane,
+    /// Gradients of the weights, where they run beside the chain.
+    pub(super) beside: Lane,
+    context: Context,
+}
+
+/// A stream with cuBLAS on it.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) blas: Blas,
+    pub(super) event: Event,
+    pub(super) stream: Stream,
+}
+
+impl Lane {
+    fn new(context: &Context, options: Options) -> Result<Self, MlpError> {
+        let stream = context.stream()?;
+        let workspace = options.workspace.unwrap_or_else(|| Blas::recommended_workspace(&stream));
+        Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event: Event::new(context)?, stream })
+    }
+
+    /// Makes this lane wait for what is queued on the other.
+    pub(super) fn wait_for(&self, other: &Lane) -> Result<(), MlpError> {
+        other.event.record(&other.stream)?;
+        Ok(self.stream.wait(&other.event)?)
+    }
+}
+
+impl Engine {
+    /// Compiles the kernels (or takes them from the user's cache) and opens cuBLAS.
+    ///
+    /// # Errors
+    /// When cuBLAS or NVRTC is missing, or there is not enough memory for the workspace.
+    pub fn new(context: &Context, options: Options) -> Result<Self, MlpError> {
+        let compiler = Compiler::new()?;
+        let fused = match options.products {
+            Products::Cublas => None,
+            Products::Fused => Some(Fused::new(&compiler, context)?),
+        };
+        let engine = Engine {
+            products: options.products,
+            pointwise: Pointwise::new(&compiler, context)?,
+            fused,
+            chain: Lane::new(context, options)?,
+            beside: Lane::new(context, options)?,
+            context: context.clone(),
+        };
+        // The workspaces were zeroed on streams of their own; nothing may be captured before.
+        context.synchronize()?;
+        Ok(engine)
+    }
+
+    /// A network on this GPU, without weights yet.
+    ///
+    /// # Errors
+    /// When there is not enough memory for it: see [`bytes_needed`].
+    pub fn network(&self, shape: Shape) -> Result<Network<'_>, MlpError> {
+        Network::new(self, shape)
+    }
+
+    /// The GPU.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The stream on which networks run.
+    pub fn stream(&self) -> &Stream {
+        &self.chain.stream
+    }
+
+    /// What multiplies.
+    pub fn products(&self) -> Products {
+        self.products
+    }
+
+    /// The version of cuBLAS: `(13, 1, 0)`.
+    ///
+    /// # Errors
+    /// When cuBLAS refuses.
+    pub fn cublas_version(&self) -> Result<(u32, u32, u32), MlpError> {
+        Ok(self.chain.blas.version()?)
+    }
+}
+
+/// Bytes that a network takes on a GPU, beside those of its [`Engine`]. Every array is rounded up to the 512 bytes in which the driver
+/// allocates.
+///
+/// Compare it with [`Context::memory`] to leave out what does not fit. The driver needs a little more (it allocates from blocks of 2 MiB), so
+/// leave some hundredths.
+///
+/// ```
+/// use flopgap_mlp::{Shape, cuda::bytes_needed};
+///
+/// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_901_248);
+/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// ```
+pub fn bytes_needed(shape: Shape) -> u64 {
+    let memory = shape.memory();
+    let sum = [u64::from(PARTIALS) * 4, 4, 4];
+    [memory.weights, memory.gradients, memory.activations, memory.deltas]
+        .into_iter()
+        .chain(sum)
+        .map(|bytes| bytes.div_ceil(512).saturating_mul(512))
+        .fold(0, u64::saturating_add)
+}

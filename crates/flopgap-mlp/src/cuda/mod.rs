@@ -1,0 +1,9 @@
+//! The network on a GPU.
+
+mod engine;
+mod kernels;
+mod network;
+
+pub use engine::{Engine, Options, Products, bytes_needed};
+pub use kernels::{OPTIONS, SOURCES, compile_all};
+pub use network::{Network, Recorded, Work};

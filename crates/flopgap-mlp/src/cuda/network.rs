@@ -1,0 +1,378 @@
+//! One network on a GPU.
+
+use flopgap_gpu::blas::Gemm;
+use flopgap_gpu::cudarc::cublas::{result, sys};
+use flopgap_gpu::cudarc::driver::{CudaView, DevicePtr as _, DevicePtrMut as _};
+use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
+
+use super::engine::{Engine, Products};
+use super::kernels::{Place, Sum};
+use crate::backend::{Backend, Progress};
+use crate::{MlpError, Shape, init};
+
+/// A network on a GPU, made by [`Engine::network`]. See [`Backend`].
+///
+/// [`Backend::forward`] and [`Backend::backward`] queue launches on one stream in the order of `PyTorch`, so that each can be counted.
+/// [`Network::record`] makes one CUDA graph of them, in which the gradients of the weights run beside the chain of layers.
+#[derive(Debug)]
+pub struct Network<'e> {
+    engine: &'e Engine,
+    shape: Shape,
+    weights: Buffer<f32>,
+    gradients: Buffer<f32>,
+    /// The input, then the output of every layer.
+    activations: Buffer<f32>,
+    /// The gradient before the activation of every layer.
+    deltas: Buffer<f32>,
+    sum: Sum,
+    progress: Progress,
+}
+
+/// What a graph does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Forward.
+    Forward,
+    /// Backward, of the last forward.
+    Backward,
+    /// Forward, then backward.
+    Both,
+}
+
+/// Where gradients of weights are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Each before the chain goes on.
+    Between,
+    /// On the stream beside the chain.
+    Beside,
+}
+
+impl<'e> Network<'e> {
+    pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, MlpError> {
+        let stream = &engine.chain.stream;
+        Ok(Network {
+            engine,
+            shape,
+            weights: stream.zeros(shape.weights())?,
+            gradients: stream.zeros(shape.weights())?,
+            activations: stream.zeros(shape.activations())?,
+            deltas: stream.zeros(shape.deltas())?,
+            sum: Sum::new(stream)?,
+            progress: Progress::Empty,
+        })
+    }
+
+    /// Waits until everything queued is done.
+    ///
+    /// # Errors
+    /// The error of a kernel that failed.
+    pub fn synchronize(&self) -> Result<(), MlpError> {
+        Ok(self.engine.chain.stream.synchronize()?)
+    }
+
+    /// Records `repetitions` of the work as one CUDA graph. The work is done once to begin with.
+    ///
+    /// # Errors
+    /// [`MlpError::Order`] before setup, or of backward before forward; the driver's.
+    pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, MlpError> {
+        // What is loaded at first use must be loaded before the capture.
+        self.enqueue(work)?;
+        self.synchronize()?;
+        let stream = self.engine.chain.stream.clone();
+        let graph = stream.capture(|| (0..repetitions).try_for_each(|_| self.enqueue(work)))?;
+        graph.upload()?;
+        Ok(Recorded { graph, work, network: self })
+    }
+
+    fn enqueue(&mut self, work: Work) -> Result<(), MlpError> {
+        if work != Work::Backward {
+            self.enqueue_forward()?;
+        }
+        if work != Work::Forward {
+            self.enqueue_backward(Order::Beside)?;
+        }
+        Ok(())
+    }
+
+    fn layer<'a>(&self, weights: &'a Buffer<f32>, layer: usize) -> CudaView<'a, f32> {
+        let matrix = self.shape.matrix();
+        weights.slice(layer * matrix..(layer + 1) * matrix)
+    }
+
+    fn panel<'a>(&self, panels: &'a Buffer<f32>, index: usize) -> CudaView<'a, f32> {
+        let panel = self.shape.panel();
+        panels.slice(index * panel..(index + 1) * panel)
+    }
+
+    fn enqueue_forward(&mut self) -> Result<(), MlpError> {
+        self.progress.require(Progress::Loaded, "a forward pass")?;
+        let engine = self.engine;
+        let (width, samples) = (self.shape.width(), self.shape.samples());
+        let stream = &engine.chain.stream;
+        let panel = self.shape.panel();
+        for layer in 0..self.shape.layers() {
+            let weights = self.layer(&self.weights, layer);
+            let (below, mut above) = self.activations.split_at_mut((layer + 1) * panel);
+            let below = below.slice(layer * panel..);
+            let mut above = above.slice_mut(..panel);
+            if let Some(fused) = &engine.fused {
+                let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
+                fused.forward(&place, &weights, &below, &mut above)?;
+            } else {
+                // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
+                let product = Gemm::new(samples, width, width);
+                engine.chain.blas.sgemm(&product, &below, &weights, &mut above)?;
+                engine.pointwise.forward(stream, &mut above)?;
+            }
+        }
+        self.progress = Progress::Forward;
+        Ok(())
+    }
+
+    fn enqueue_backward(&mut self, order: Order) -> Result<(), MlpError> {
+        self.progress.require(Progress::Forward, "a backward pass")?;
+        let engine = self.engine;
+        let layers = self.shape.layers();
+        let (chain, stream) = (&engine.chain, &engine.chain.stream);
+        let panel = self.shape.panel();
+
+        let output = self.panel(&self.activations, layers);
+        if order == Order::Beside {
+            engine.beside.wait_for(chain)?;
+            engine.pointwise.loss(&engine.beside.stream, &output, &mut self.sum)?;
+        } else {
+            engine.pointwise.loss(stream, &output, &mut self.sum)?;
+        }
+        let mut last = self.deltas.slice_mut((layers - 1) * panel..);
+        engine.pointwise.backward_of_sum(stream, &mut last, &output)?;
+
+        for layer in (0..layers).rev() {
+            if engine.products == Products::Cublas {
+                if order == Order::Beside {
+                    engine.beside.wait_for(chain)?;
+                }
+                self.weight_gradient(layer, order)?;
+            }
+            if layer > 0 {
+                self.chain_gradient(layer)?;
+            }
+        }
+        if engine.products == Products::Fused {
+            self.all_weight_gradients()?;
+        }
+        if order == Order::Beside {
+            chain.wait_for(&engine.beside)?;
+        }
+        self.progress = Progress::Backward;
+        Ok(())
+    }
+
+    /// The gradient before the activation of layer `layer - 1`, from that of `layer`.
+    fn chain_gradient(&mut self, layer: usize) -> Result<(), MlpError> {
+        let engine = self.engine;
+        let (width, samples, panel) = (self.shape.width(), self.shape.samples(), self.shape.panel());
+        let stream = &engine.chain.stream;
+        let weights = self.layer(&self.weights, layer);
+        let output = self.panel(&self.activations, layer);
+        let (mut below, above) = self.deltas.split_at_mut(layer * panel);
+        let mut below = below.slice_mut((layer - 1) * panel..);
+        let above = above.slice(..panel);
+        if let Some(fused) = &engine.fused {
+            let follows_layer = layer + 1 < self.shape.layers();
+            let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
+            fused.backward(&place, &weights, &above, &output, &mut below)?;
+        } else {
+            let product = Gemm::new(samples, width, width).transpose_b();
+            engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;
+            engine.pointwise.backward(stream, &mut below, &output)?;
+        }
+        Ok(())
+    }
+
+    /// The gradient of the weights of one layer.
+    fn weight_gradient(&mut self, layer: usize, order: Order) -> Result<(), MlpError> {
+        let (width, samples, matrix) = (self.shape.width(), self.shape.samples(), self.shape.matrix());
+        let lane = if order == Order::Beside { &self.engine.beside } else { &self.engine.chain };
+        let below = self.panel(&self.activations, layer);
+        let delta = self.panel(&self.deltas, layer);
+        let mut gradient = self.gradients.slice_mut(layer * matrix..(layer + 1) * matrix);
+        let product = Gemm::new(width, width, samples).transpose_a();
+        Ok(lane.blas.sgemm(&product, &below, &delta, &mut gradient)?)
+    }
+
+    /// The gradients of all weights in one call: matrices and panels of all layers lie one after the other.
+    fn all_weight_gradients(&mut self) -> Result<(), MlpError> {
+        let [width, samples] = sizes(self.shape)?;
+        let size = |what, value: usize| i64::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
+        let (panel, matrix) = (size("a panel", self.shape.panel())?, size("a matrix", self.shape.matrix())?);
+        let layers = i32::try_from(self.shape.layers())
+            .map_err(|_| GpuError::TooLarge { what: "the layers", value: self.shape.layers() })?;
+        let blas = &self.engine.chain.blas;
+        let stream = blas.stream().cuda();
+        let (below, _below_in_use) = self.activations.device_ptr(stream);
+        let (deltas, _deltas_in_use) = self.deltas.device_ptr(stream);
+        let (gradients, _gradients_in_use) = self.gradients.device_ptr_mut(stream);
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        // SAFETY: the arrays have `layers` matrices and panels of these sizes, one after the other, by the shape that they were made for;
+        // the scalars are on the host, as the handle expects them.
+        unsafe {
+            result::sgemm_strided_batched(
+                *blas.cuda().handle(),
+                sys::cublasOperation_t::CUBLAS_OP_T,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                width,
+                width,
+                samples,
+                &raw const one,
+                below as *const f32,
+                samples,
+                panel,
+                deltas as *const f32,
+                samples,
+                panel,
+                &raw const zero,
+                gradients as *mut f32,
+                width,
+                matrix,
+                layers,
+            )
+        }
+        .map_err(|error| GpuError::Cublas {
+            action: "multiply the matrices of all layers",
+            status: format!("{:?}", error.0),
+        })?;
+        Ok(())
+    }
+}
+
+/// Width and samples as BLAS takes them.
+fn sizes(shape: Shape) -> Result<[i32; 2], GpuError> {
+    let size = |what, value: usize| i32::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
+    Ok([size("the width", shape.width())?, size("the samples", shape.samples())?])
+}
+
+impl Drop for Network<'_> {
+    fn drop(&mut self) {
+        // The arrays are freed in the order of the chain's stream; work beside it is waited for at the end of every pass, except after an
+        // error in the middle of one. Nothing can be done about an error here.
+        let _ = self.engine.chain.wait_for(&self.engine.beside);
+    }
+}
+
+impl Backend for Network<'_> {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+        self.shape.check(weights, input)?;
+        let _range = nvtx::range("setup");
+        let stream = &self.engine.chain.stream;
+        stream.write(weights, &mut self.weights)?;
+        stream.write(input, &mut self.activations)?;
+        self.progress = Progress::Loaded;
+        Ok(())
+    }
+
+    fn initialise(&mut self, seed: u64) -> Result<(), MlpError> {
+        let _range = nvtx::range("setup");
+        let (stream, pointwise) = (&self.engine.chain.stream, &self.engine.pointwise);
+        let first = self.shape.weights() as u64;
+        let bound = init::weight_bound(self.shape);
+        pointwise.random(stream, &mut self.weights.as_view_mut(), seed, 0, bound)?;
+        let mut input = self.activations.slice_mut(..self.shape.panel());
+        pointwise.random(stream, &mut input, seed, first, 1.0)?;
+        self.progress = Progress::Loaded;
+        Ok(())
+    }
+
+    fn forward(&mut self) -> Result<(), MlpError> {
+        let _range = nvtx::range("forward");
+        self.enqueue_forward()
+    }
+
+    fn backward(&mut self) -> Result<(), MlpError> {
+        let _range = nvtx::range("backward");
+        self.enqueue_backward(Order::Between)
+    }
+
+    fn weights(&self) -> Result<Vec<f32>, MlpError> {
+        self.progress.require(Progress::Loaded, "the weights")?;
+        Ok(self.engine.chain.stream.download(&self.weights)?)
+    }
+
+    fn input(&self) -> Result<Vec<f32>, MlpError> {
+        self.progress.require(Progress::Loaded, "the input")?;
+        Ok(self.engine.chain.stream.download(&self.panel(&self.activations, 0))?)
+    }
+
+    fn output(&self) -> Result<Vec<f32>, MlpError> {
+        self.progress.require(Progress::Forward, "the output")?;
+        let last = self.panel(&self.activations, self.shape.layers());
+        Ok(self.engine.chain.stream.download(&last)?)
+    }
+
+    fn loss(&self) -> Result<f32, MlpError> {
+        self.progress.require(Progress::Backward, "the loss")?;
+        Ok(self.engine.chain.stream.download(&self.sum.loss)?[0])
+    }
+
+    fn gradients(&self) -> Result<Vec<f32>, MlpError> {
+        self.progress.require(Progress::Backward, "the gradients")?;
+        Ok(self.engine.chain.stream.download(&self.gradients)?)
+    }
+}
+
+/// Work of a network as one CUDA graph.
+#[derive(Debug)]
+pub struct Recorded<'n, 'e> {
+    // Dropped before the network can be: it holds the addresses of its arrays.
+    graph: Graph,
+    work: Work,
+    network: &'n mut Network<'e>,
+}
+
+impl<'e> Recorded<'_, 'e> {
+    /// Queues the graph.
+    ///
+    /// # Errors
+    /// [`MlpError::Order`] for a backward pass after new weights; the driver's.
+    pub fn launch(&mut self) -> Result<(), MlpError> {
+        let (least, after) = match self.work {
+            Work::Forward => (Progress::Loaded, Progress::Forward),
+            Work::Backward => (Progress::Forward, Progress::Backward),
+            Work::Both => (Progress::Loaded, Progress::Backward),
+        };
+        self.network.progress.require(least, "a launch of the graph")?;
+        self.graph.launch()?;
+        self.network.progress = after;
+        Ok(())
+    }
+
+    /// Other weights and input for the launches that follow: [`Backend::upload`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+        self.network.upload(weights, input)
+    }
+
+    /// The weights and the input of another seed for the launches that follow: [`Backend::initialise`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn initialise(&mut self, seed: u64) -> Result<(), MlpError> {
+        self.network.initialise(seed)
+    }
+
+    /// Kernels, copies and fills in the graph.
+    pub fn nodes(&self) -> usize {
+        self.graph.nodes()
+    }
+
+    /// The network, whose results are those of the last launch.
+    pub fn network(&self) -> &Network<'e> {
+        self.network
+    }
+}

@@ -1,0 +1,290 @@
+//! Values over one axis, several lines to compare.
+
+use super::Colour;
+use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
+use crate::ReportError;
+use crate::numbers::ValueFormat;
+use crate::surface::{AxisLabel, Scale, Spacing};
+
+/// Several lines over one axis, with a mark at each value and a legend.
+///
+/// ```
+/// use flopgap_report::chart::{Colour, Line, LineChart};
+/// use flopgap_report::surface::AxisLabel;
+///
+/// let line = Line { label: "m=16".to_owned(), colour: Colour::nth(0), points: vec![(128.0, 0.5), (256.0, 0.25)] };
+/// let chart = LineChart::new("Overhead", AxisLabel::new("width d"), AxisLabel::new("above theory"), vec![line])?;
+/// assert!(chart.to_svg()?.starts_with("<svg "));
+/// # Ok::<(), flopgap_report::ReportError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LineChart {
+    title: String,
+    subtitle: String,
+    x: AxisLabel,
+    y: AxisLabel,
+    lines: Vec<Line>,
+    format: ValueFormat,
+}
+
+/// One line of a [`LineChart`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Its name in the legend.
+    pub label: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// Place and value, in the order in which they are joined.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Height of the plot and of a line of text, in pixels.
+const PLOT: f64 = 280.0;
+const TEXT: f64 = 20.0;
+/// Part of the width to the right of the plot.
+const RIGHT: f64 = 0.03;
+/// The width in pixels from which on there is room for the labels of the values. (Not every viewer adds pixels to percentages.)
+const ROOMY: f64 = 500.0;
+/// Part of the width that is kept free on both sides of the marks.
+const INSET: f64 = 0.03;
+
+impl LineChart {
+    /// A chart of `lines`, some of which may be empty.
+    ///
+    /// # Errors
+    /// [`ReportError::InvalidPlot`] for a place or value that is not finite, [`ReportError::NothingToDraw`] without any point.
+    pub fn new(
+        title: impl Into<String>,
+        x: AxisLabel,
+        y: AxisLabel,
+        lines: Vec<Line>,
+    ) -> Result<Self, ReportError> {
+        let title = title.into();
+        for line in &lines {
+            if let Some((x, y)) = line.points.iter().find(|(x, y)| !(x.is_finite() && y.is_finite())) {
+                let reason = format!("line `{}`: the point ({x}, {y})", line.label);
+                return Err(ReportError::InvalidPlot { title, reason });
+            }
+        }
+        if lines.iter().all(|line| line.points.is_empty()) {
+            return Err(ReportError::NothingToDraw { title, reason: "no line has a point".to_owned() });
+        }
+        Ok(Self { title, subtitle: String::new(), x, y, lines, format: ValueFormat::Number })
+    }
+
+    /// A second line of heading, such as where the values come from.
+    #[must_use]
+    pub fn subtitle(mut self, subtitle: impl Into<String>) -> Self {
+        self.subtitle = subtitle.into();
+        self
+    }
+
+    /// How values are written; plain numbers unless set.
+    #[must_use]
+    pub fn format(mut self, format: ValueFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The chart as an SVG document.
+    ///
+    /// # Errors
+    /// [`ReportError::Drawing`] when the values span more than an axis can show.
+    pub fn to_svg(&self) -> Result<String, ReportError> {
+        Ok(self.draw()?.for_file())
+    }
+
+    fn draw(&self) -> Result<Drawing, ReportError> {
+        let values = || self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+        let (least, most) =
+            (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        let scale = Scale::new(least, most, self.format).ok_or_else(|| ReportError::Drawing {
+            title: self.title.clone(),
+            reason: format!("no axis holds {least} to {most}"),
+        })?;
+        let places = Places::of(&self.lines);
+
+        let mut drawing = Drawing::new(&self.title);
+        drawing.push(format_args!("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--fg-paper)\"/>"));
+        drawing.push(format_args!(
+            "<text class=\"fg-ink fg-strong\" x=\"8\" y=\"20\">{}</text>",
+            escape(&self.title)
+        ));
+        drawing.push(format_args!(
+            "<text class=\"fg-muted\" x=\"8\" y=\"40\">{}</text>",
+            escape(&self.subtitle)
+        ));
+        drawing.push(format_args!(
+            "<text class=\"fg-muted\" x=\"8\" y=\"62\">{}</text>",
+            escape(&self.y.title(Spacing::Linear))
+        ));
+        let labels = scale.ticks.iter().map(|(_, label)| text_width(label)).fold(0.0, f64::max) + 18.0;
+        let left = labels / ROOMY;
+        let top = 76.0;
+        drawing.push(format_args!(
+            "<svg x=\"{}\" y=\"{top}\" width=\"{}\" height=\"{:.0}\" overflow=\"visible\">",
+            percent(left),
+            percent(1.0 - left - RIGHT),
+            PLOT + 2.0 * TEXT,
+        ));
+        draw_axes(&mut drawing, &scale, &places);
+        for line in &self.lines {
+            self.draw_line(&mut drawing, line, &scale, &places);
+        }
+        drawing.push(format_args!(
+            "<text class=\"fg-muted fg-middle\" x=\"50%\" y=\"{:.0}\">{}</text>",
+            PLOT + 2.0 * TEXT,
+            escape(&self.x.title(places.spacing))
+        ));
+        drawing.push(format_args!("</svg>"));
+        drawing.height = top + PLOT + 2.0 * TEXT + 16.0;
+        self.draw_legend(&mut drawing);
+        Ok(drawing)
+    }
+
+    fn draw_line(&self, drawing: &mut Drawing, line: &Line, scale: &Scale, places: &Places) {
+        let colour = line.colour.class();
+        let at = |&(x, y): &(f64, f64)| (percent(places.position(x)), PLOT * (1.0 - scale.position(y)));
+        for pair in line.points.windows(2) {
+            let ((x1, y1), (x2, y2)) = (at(&pair[0]), at(&pair[1]));
+            drawing.push(format_args!(
+                "<line class=\"{colour}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\" stroke-width=\"2\"/>"
+            ));
+        }
+        for point in &line.points {
+            let (x, y) = at(point);
+            drawing.push(format_args!(
+                "<circle class=\"{colour}\" cx=\"{x}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}: {} at {}</title></circle>",
+                escape(&line.label),
+                self.written(point.1),
+                point.0
+            ));
+        }
+    }
+
+    fn written(&self, value: f64) -> String {
+        match self.format {
+            ValueFormat::Percent => crate::numbers::signed_percent(value, 2),
+            ValueFormat::Number => crate::numbers::float(value, 4),
+        }
+    }
+
+    fn draw_legend(&self, drawing: &mut Drawing) {
+        for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
+            let base = drawing.height + 14.0;
+            drawing.push(format_args!(
+                "<rect class=\"{}\" x=\"8\" y=\"{:.0}\" width=\"12\" height=\"12\"/>",
+                line.colour.class(),
+                base - 11.0
+            ));
+            drawing.push(format_args!(
+                "<text class=\"fg-ink\" x=\"28\" y=\"{base:.0}\">{}</text>",
+                escape(&fitted(&line.label, 260.0))
+            ));
+            drawing.height += TEXT;
+        }
+        drawing.height += 8.0;
+    }
+}
+
+fn draw_axes(drawing: &mut Drawing, scale: &Scale, places: &Places) {
+    for (value, label) in &scale.ticks {
+        let y = PLOT * (1.0 - scale.position(*value));
+        drawing
+            .push(format_args!("<line class=\"fg-line\" x1=\"0\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"));
+        drawing.push(format_args!(
+            "<text class=\"fg-muted fg-end\" x=\"-8\" y=\"{:.1}\">{}</text>",
+            y + 4.5,
+            escape(label)
+        ));
+    }
+    // A place is labelled where it has room after the one before it, on charts that are wide enough.
+    let mut after = f64::NEG_INFINITY;
+    for &place in &places.values {
+        let (position, label) = (places.position(place), format!("{place}"));
+        let width = text_width(&label) + 10.0;
+        let room = (position - after).min(1.0);
+        if let Some(class) = shown_when(room, width) {
+            drawing.push(format_args!(
+                "<text class=\"fg-muted fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{label}</text>",
+                percent(position),
+                PLOT + 18.0
+            ));
+            if class.is_empty() {
+                after = position;
+            }
+        }
+    }
+}
+
+/// Where values of the axis stand.
+struct Places {
+    /// The distinct places in increasing order.
+    values: Vec<f64>,
+    spacing: Spacing,
+}
+
+impl Places {
+    fn of(lines: &[Line]) -> Self {
+        let mut values: Vec<f64> =
+            lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let spacing = Spacing::of(&values);
+        Self { values, spacing }
+    }
+
+    /// From 0 to 1, with room beside the outermost; a lone place is in the middle.
+    fn position(&self, place: f64) -> f64 {
+        let [low, high] =
+            [self.values[0], self.values[self.values.len() - 1]].map(|end| self.spacing.map(end));
+        if low < high {
+            INSET + (1.0 - 2.0 * INSET) * (self.spacing.map(place) - low) / (high - low)
+        } else {
+            0.5
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(lines: &[&[(f64, f64)]]) -> Result<LineChart, ReportError> {
+        let line = |(index, points): (usize, &&[(f64, f64)])| Line {
+            label: format!("m<{index}"),
+            colour: Colour::nth(index),
+            points: points.to_vec(),
+        };
+        let lines = lines.iter().enumerate().map(line).collect();
+        LineChart::new("t", AxisLabel::new("d"), AxisLabel::new("above theory"), lines)
+    }
+
+    #[test]
+    fn marks_stand_at_their_values() {
+        let svg = chart(&[&[(1.0, 0.0), (3.0, 6.0)], &[(2.0, 3.0)]]).unwrap().to_svg().unwrap();
+        // Values 0 to 6 over the whole height, places 1 to 3 between the insets.
+        for mark in ["cx=\"3%\" cy=\"280.0\"", "cx=\"97%\" cy=\"0.0\"", "cx=\"50%\" cy=\"140.0\""] {
+            assert!(svg.contains(mark), "{mark} is not in {svg}");
+        }
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 1);
+        assert!(svg.contains(">m&lt;1</text>"));
+    }
+
+    #[test]
+    fn one_point_and_equal_values_have_a_plot() {
+        for lines in [&[&[(5.0, 0.0)][..]][..], &[&[(1.0, 2.0), (2.0, 2.0)], &[]]] {
+            let svg = chart(lines).unwrap().to_svg().unwrap();
+            assert!(svg.contains("cy=\"140.0\"") && !svg.contains("NaN"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        let error = chart(&[&[(1.0, f64::NAN)]]).unwrap_err().to_string();
+        assert_eq!(error, "plot `t`: line `m<0`: the point (1, NaN)");
+        assert!(matches!(chart(&[&[]]), Err(ReportError::NothingToDraw { .. })));
+        let wide = chart(&[&[(1.0, f64::MIN), (2.0, f64::MAX)]]).unwrap();
+        assert!(matches!(wide.to_svg(), Err(ReportError::Drawing { .. })));
+    }
+}

@@ -1,0 +1,339 @@
+//! Measuring what is missing: a thread for each device pulls from one queue, this thread writes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::journal::Entry;
+use crate::session::now;
+use crate::{Backend, Config, MeterError, Record, RunError, Session};
+
+/// What became of one configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Its record is written.
+    Done(Config),
+    /// It does not fit into memory, with the sizes.
+    Skipped(Config, &'a str),
+    /// It could not be measured, with what happened.
+    Failed(Config, &'a str),
+}
+
+/// What a process added to a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// How many configurations were measured.
+    pub done: usize,
+    /// Those that do not fit into memory, with the sizes. They are tried again when the run is resumed.
+    pub skipped: Vec<(Config, String)>,
+    /// Those that could not be measured, with what happened. They are tried again when the run is resumed.
+    pub failed: Vec<(Config, String)>,
+}
+
+/// How one configuration ended on one device.
+struct Outcome {
+    device: u32,
+    elapsed: Duration,
+    /// Absent when the device could not be opened.
+    config: Option<Config>,
+    result: Result<Record, MeterError>,
+}
+
+impl Session {
+    /// Measures configurations, each on the device that is free first, and writes each record as soon as there is one.
+    /// `watch` is told of every configuration, on this thread.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the disk is full or read-only. Whatever
+    /// was measured before, or was being measured on other devices when one was lost, is kept.
+    pub fn fill(
+        &mut self,
+        backend: &dyn Backend,
+        configs: &[Config],
+        mut watch: impl FnMut(Event<'_>),
+    ) -> Result<Filled, RunError> {
+        let devices = self.worker().devices.clone();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let result = thread::scope(|scope| {
+            // A little room, so that no device waits while a record is being written.
+            let (sender, outcomes) = sync_channel(4 * devices.len());
+            for device in devices {
+                let sender = sender.clone();
+                let queue = Queue { configs, next: &next, stop: &stop };
+                scope.spawn(move || work(backend, device, &queue, &sender));
+            }
+            drop(sender);
+            let mut filled = Filled::default();
+            let mut lost = None;
+            for outcome in outcomes {
+                if let Err(error) = self.take(outcome, &mut filled, &mut watch) {
+                    stop.store(true, Ordering::Relaxed);
+                    if !matches!(error, RunError::Device { .. }) {
+                        return Err(error); // what cannot be written is not waited for
+                    }
+                    lost.get_or_insert(error);
+                }
+            }
+            lost.map_or(Ok(filled), Err)
+        });
+        let reason = result.as_ref().err().map(ToString::to_string);
+        // The journal's last line is for people: a disk that is full for it, too, changes nothing.
+        let _ = self.journal.append(&Entry::End { time: now(), reason });
+        let _ = self.journal.sync();
+        result
+    }
+
+    /// Writes what came of one configuration.
+    fn take(
+        &mut self,
+        outcome: Outcome,
+        filled: &mut Filled,
+        watch: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), RunError> {
+        let Outcome { device, elapsed, config, result } = outcome;
+        match (result, config) {
+            (Ok(record), _) => {
+                let config = record.config();
+                record.write(&self.record_path(config))?;
+                let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+                self.journal.append(&Entry::Done { config, device, elapsed_ns })?;
+                filled.done += 1;
+                watch(Event::Done(config));
+            }
+            (Err(error @ MeterError::DoesNotFit { .. }), Some(config)) => {
+                let reason = error.to_string();
+                self.journal.append(&Entry::Skipped { config, reason: reason.clone() })?;
+                watch(Event::Skipped(config, &reason));
+                filled.skipped.push((config, reason));
+            }
+            (Err(MeterError::Failed { message: reason }), Some(config)) => {
+                self.journal.append(&Entry::Failed { config, reason: reason.clone() })?;
+                watch(Event::Failed(config, &reason));
+                filled.failed.push((config, reason));
+            }
+            (Err(error), _) => return Err(RunError::Device { device, error }),
+        }
+        Ok(())
+    }
+}
+
+/// What is left to do, shared by the devices.
+struct Queue<'a> {
+    configs: &'a [Config],
+    next: &'a AtomicUsize,
+    stop: &'a AtomicBool,
+}
+
+impl Queue<'_> {
+    fn pull(&self) -> Option<Config> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.configs.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
+}
+
+/// One device's thread. Ends when nothing is left, the device is lost, or nobody listens any more.
+fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSender<Outcome>) {
+    let start = Instant::now();
+    // Whatever a library does to this thread, the others' work is kept.
+    let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), MeterError> {
+        let mut meter = backend.open(device)?;
+        while let Some(config) = queue.pull() {
+            let start = Instant::now();
+            let result = meter.measure(config).and_then(|record| match record.config() {
+                counted if counted == config => Ok(record),
+                counted => Err(MeterError::Failed { message: format!("{counted} was measured instead") }),
+            });
+            let last = matches!(result, Err(MeterError::Lost { .. } | MeterError::Unavailable { .. }));
+            let outcome = Outcome { device, elapsed: start.elapsed(), config: Some(config), result };
+            if sender.send(outcome).is_err() || last {
+                break;
+            }
+        }
+        Ok(())
+    }));
+    let error = match worked {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(_) => MeterError::Lost { message: "the thread that counts on it panicked".to_owned() },
+    };
+    let _ = sender.send(Outcome { device, elapsed: start.elapsed(), config: None, result: Err(error) });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+    use crate::{Grid, Meter, Origin, Quantity, Shard, Worker, read_journal};
+    use flopgap_phases::Phase;
+
+    /// FAKE counters: the function decides what becomes of a configuration.
+    struct Fake<'a>(&'a Act<'a>);
+
+    type Act<'a> = dyn Fn(u32, Config) -> Result<(), MeterError> + Sync + 'a;
+
+    impl Backend for Fake<'_> {
+        fn origin(&self, device: u32) -> Result<Origin, MeterError> {
+            let name = if device < 8 { "FAKE" } else { "another FAKE" };
+            Ok(Origin { device: Some(name.to_owned()), ..Origin::default() })
+        }
+
+        fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+            Ok(Box::new(FakeDevice { device, act: self.0 }))
+        }
+    }
+
+    struct FakeDevice<'a> {
+        device: u32,
+        act: &'a Act<'a>,
+    }
+
+    impl Meter for FakeDevice<'_> {
+        fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
+            (self.act)(self.device, config)?;
+            let mut record = Record::new(config, &Quantity::FP32);
+            for phase in [Phase::Forward, Phase::Backward] {
+                record.push(phase, "gemm", [1; 3], [1; 3], &[0, 0, config.d * config.d * config.m]);
+            }
+            Ok(record)
+        }
+    }
+
+    fn grid(n: u64) -> Grid {
+        Grid { n: (1..=n).collect(), d: vec![8], m: vec![4] }
+    }
+
+    fn fill(
+        run: &Path,
+        devices: &[u32],
+        n: u64,
+        act: impl Fn(u32, Config) -> Result<(), MeterError> + Sync,
+    ) -> Result<Filled, RunError> {
+        let backend = Fake(&act);
+        let worker = Worker::new(&backend, "fake", devices, Shard::WHOLE)?;
+        let mut session = Session::create(run, &grid(n), worker)?;
+        let configs = session.outstanding(&grid(n).configs().collect())?.configs;
+        session.fill(&backend, &configs, |_| {})
+    }
+
+    fn records(run: &Path) -> BTreeSet<u64> {
+        crate::RawFiles::list(&run.join("raw")).unwrap().configs.keys().map(|config| config.n).collect()
+    }
+
+    #[test]
+    fn every_device_takes_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        // Three devices wait for each other twice: one thread alone would wait for ever.
+        let barrier = Arc::new(Barrier::new(3));
+        let filled = fill(&run, &[0, 3, 5], 6, |_, _| {
+            barrier.wait();
+            Ok(())
+        });
+        assert_eq!(filled.unwrap(), Filled { done: 6, ..Filled::default() });
+        let mut by_device = [0; 6];
+        for entry in read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries {
+            if let Entry::Done { device, .. } = entry {
+                by_device[device as usize] += 1;
+            }
+        }
+        assert_eq!(by_device, [2, 0, 0, 2, 0, 2]);
+    }
+
+    #[test]
+    fn a_lost_device_stops_the_run_and_what_others_were_measuring_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let (both, first) = (Barrier::new(2), AtomicBool::new(true));
+        let error = fill(&run, &[0, 1], 50, |device, _| {
+            if device == 0 {
+                both.wait();
+                return Err(MeterError::Lost { message: "gone".to_owned() });
+            }
+            if first.swap(false, Ordering::Relaxed) {
+                both.wait(); // so that the one is measuring when the other is lost
+            }
+            Ok(())
+        });
+        assert_eq!(error.unwrap_err().to_string(), "device 0: gone");
+        let kept = records(&run).len();
+        assert!((1..50).contains(&kept), "{kept} records");
+        let entries = read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries;
+        assert!(
+            matches!(entries.last(), Some(Entry::End { reason: Some(reason), .. }) if reason == "device 0: gone")
+        );
+    }
+
+    #[test]
+    fn what_fails_alone_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let filled = fill(&run, &[0], 5, |_, config| match config.n {
+            2 => Err(MeterError::Failed { message: "no kernel".to_owned() }),
+            4 => Err(MeterError::DoesNotFit { needed: 9, available: 8 }),
+            _ => Ok(()),
+        })
+        .unwrap();
+        let config = |n| Config { n, d: 8, m: 4 };
+        assert_eq!(filled.failed, [(config(2), "no kernel".to_owned())]);
+        let reason = "does not fit: it needs 9 bytes on the device, which has 8 bytes";
+        assert_eq!(filled.skipped, [(config(4), reason.to_owned())]);
+        assert_eq!(records(&run), BTreeSet::from([1, 3, 5]));
+        let analysis = crate::analyze(&run, |_, _| {}).unwrap();
+        let problems: Vec<&str> = analysis.problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(problems, ["no kernel", reason]);
+    }
+
+    #[test]
+    fn a_panic_is_a_lost_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let error = fill(&run, &[0], 3, |_, config| {
+            assert!(config.n < 2, "a bug of a library");
+            Ok(())
+        });
+        assert_eq!(error.unwrap_err().to_string(), "device 0: the thread that counts on it panicked");
+        assert_eq!(records(&run), BTreeSet::from([1]));
+    }
+
+    #[test]
+    fn unlike_devices_share_no_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = fill(&dir.path().join("run"), &[0, 9], 3, |_, _| Ok(()));
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "devices 0 and 9 differ in their device: `FAKE` and `another FAKE`"
+        );
+        assert!(!dir.path().join("run").exists());
+    }
+
+    #[test]
+    fn several_workers_join_one_run_and_the_others_are_told_who_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let backend = Fake(&|_, _| Ok(()));
+        let worker = |shard: &str| Worker::new(&backend, "fake", &[0], shard.parse().unwrap()).unwrap();
+        let first = Session::create(&run, &grid(4), worker("1/2")).unwrap();
+        let second = Session::create(&run, &grid(4), worker("2/2")).unwrap();
+        let message = |result: Result<Session, RunError>| result.unwrap_err().to_string();
+        let holder = format!("process {} on ", std::process::id());
+        for overlapping in ["1/2", "1/3", "1/1"] {
+            let message = message(Session::resume(&run, None, worker(overlapping), false));
+            assert!(message.contains(&holder), "{message}");
+        }
+        assert!(message(Session::create(&run, &grid(5), worker("2/2"))).contains("another grid or backend"));
+        let plan: BTreeSet<Config> = first.manifest().plan();
+        let mut all = first.outstanding(&plan).unwrap().configs;
+        all.extend(second.outstanding(&plan).unwrap().configs);
+        all.sort_unstable();
+        assert_eq!(all, plan.into_iter().collect::<Vec<_>>());
+        drop((first, second));
+        Session::resume(&run, None, worker("1/1"), false).unwrap();
+    }
+}

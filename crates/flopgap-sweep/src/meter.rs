@@ -1,0 +1,97 @@
+//! The seam between a run directory and whatever counts: CUPTI in this process, `ncu` over another, or the fake of a test.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, Origin, Record};
+
+/// A way to count what a GPU executes.
+///
+/// A run opens one [`Meter`] for each device, on the thread that will use it.
+pub trait Backend: Sync {
+    /// What would count on this device, for the manifest. A run is only resumed where this is the same, so it names everything
+    /// that decides which kernels run: device, driver, profiler, library versions. Cheap: nothing is started for it.
+    ///
+    /// # Errors
+    /// [`MeterError::Unavailable`] when there is no such device, or a library or a privilege is missing.
+    fn origin(&self, device: u32) -> Result<Origin, MeterError>;
+
+    /// Gets ready to count on a device.
+    ///
+    /// # Errors
+    /// As [`Backend::origin`].
+    fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
+}
+
+/// Counts configurations on one device, one after the other.
+pub trait Meter {
+    /// Runs setup, forward and backward pass of a network and returns every launch with its counts.
+    ///
+    /// # Errors
+    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all others, nothing more is
+    /// asked.
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError>;
+}
+
+/// Why something was not counted. As JSON it travels from a process that runs a network to the one that counts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "error", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MeterError {
+    /// There is no such device on this machine, or a library, a program or a privilege is missing.
+    #[error("{what}")]
+    Unavailable {
+        /// What is missing.
+        what: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The configuration needs more memory than there is.
+    #[error("does not fit: it needs {} on the device, which has {}", binary(*needed), binary(*available))]
+    DoesNotFit {
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// This configuration could not be measured; others may.
+    #[error("{message}")]
+    Failed {
+        /// What happened.
+        message: String,
+    },
+    /// The device or the profiler is gone: nothing more can be measured.
+    #[error("{message}")]
+    Lost {
+        /// What happened.
+        message: String,
+    },
+}
+
+/// `1.5 GiB`, or a smaller unit for less than one.
+fn binary(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..0x400 => return format!("{bytes} bytes"),
+        0x400..0x10_0000 => (1 << 10, "KiB"),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    format!("{:.1} {name}", bytes as f64 / f64::from(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_words() {
+        let message = |needed, available| MeterError::DoesNotFit { needed, available }.to_string();
+        assert_eq!(
+            message(3 << 29, 0x10_0000),
+            "does not fit: it needs 1.5 GiB on the device, which has 1.0 MiB"
+        );
+        assert_eq!(
+            message(u64::MAX, 17),
+            "does not fit: it needs 17179869184.0 GiB on the device, which has 17 bytes"
+        );
+    }
+}

@@ -1,0 +1,448 @@
+//! What a run is asked for: sizes as the user writes them, and the part of them that one worker takes on.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use flopgap_flops::Pass;
+
+use crate::{Config, Grid};
+
+/// The largest size that is accepted: cuBLAS counts rows and columns in `int`.
+pub const MAX_SIZE: u64 = i32::MAX as u64;
+
+/// The most configurations that one grid may have.
+pub const MAX_CONFIGS: usize = 1_000_000;
+
+/// Why sizes give no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Neither a number nor a range.
+    #[error("`{text}` is no size: write a whole number such as 256, or a range such as 128..2048:128")]
+    NotASize {
+        /// What was written.
+        text: String,
+    },
+    /// A negative size.
+    #[error("`{text}` is negative: a size is at least 1")]
+    Negative {
+        /// What was written.
+        text: String,
+    },
+    /// A size of 0.
+    #[error("`{text}`: a size is at least 1, not 0")]
+    Zero {
+        /// What was written.
+        text: String,
+    },
+    /// A size beyond [`MAX_SIZE`].
+    #[error("`{text}`: the largest size is {MAX_SIZE}")]
+    Huge {
+        /// What was written.
+        text: String,
+    },
+    /// A range whose end lies below its start.
+    #[error("`{text}` is empty: its end is below its start")]
+    EmptyRange {
+        /// What was written.
+        text: String,
+    },
+    /// A range that does not advance.
+    #[error("`{text}`: a step is at least 1, not 0")]
+    ZeroStep {
+        /// What was written.
+        text: String,
+    },
+    /// A size that occurs twice.
+    #[error("{size} is given twice (the second time by `{text}`)")]
+    Duplicate {
+        /// The size.
+        size: u64,
+        /// Where it occurs again.
+        text: String,
+    },
+    /// An axis without a size.
+    #[error("no size is given for {axis}")]
+    NoSizes {
+        /// `n`, `d` or `m`.
+        axis: &'static str,
+    },
+    /// More than [`MAX_CONFIGS`].
+    #[error("these sizes are more than {MAX_CONFIGS} configurations")]
+    TooMany,
+    /// The closed forms of a configuration leave `u64`.
+    #[error("{config}: its FLOPs are more than 2^64, which no counter holds")]
+    Uncountable {
+        /// The configuration.
+        config: Config,
+    },
+    /// A shard that is not of the form `I/K`.
+    #[error("`{text}` is no shard: write I/K, the I-th of K workers, counted from 1")]
+    NotAShard {
+        /// What was written.
+        text: String,
+    },
+    /// A shard beyond their number.
+    #[error("`{text}`: workers are counted from 1 to {of}")]
+    ShardOutOfRange {
+        /// What was written.
+        text: String,
+        /// The number of workers.
+        of: u32,
+    },
+}
+
+/// Sizes of one axis as they are written: `256`, or a range `128..2048:128` with both ends included (`:1` may be left out).
+///
+/// ```
+/// use flopgap_sweep::Sizes;
+///
+/// assert_eq!("128..512:128".parse::<Sizes>()?.values(), [128, 256, 384, 512]);
+/// assert_eq!("1..3".parse::<Sizes>()?.values(), [1, 2, 3]);
+/// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "`8..2` is empty: its end is below its start");
+/// # Ok::<(), flopgap_sweep::PlanError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    text: String,
+    values: Vec<u64>,
+}
+
+impl Sizes {
+    /// The sizes in the order in which they are written.
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// Joins what was written for one axis.
+    ///
+    /// # Errors
+    /// [`PlanError::Duplicate`] when a size occurs twice, [`PlanError::NoSizes`] when there is none.
+    pub fn join(axis: &'static str, written: &[Sizes]) -> Result<Vec<u64>, PlanError> {
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for sizes in written {
+            for &size in &sizes.values {
+                if !seen.insert(size) {
+                    return Err(PlanError::Duplicate { size, text: sizes.text.clone() });
+                }
+                all.push(size);
+            }
+        }
+        if all.is_empty() { Err(PlanError::NoSizes { axis }) } else { Ok(all) }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Sizes, PlanError> {
+        let values = match text.split_once("..") {
+            None => vec![size(text, text)?],
+            Some((first, rest)) => {
+                let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
+                range(text, first, last, step)?
+            }
+        };
+        Ok(Sizes { text: text.to_owned(), values })
+    }
+}
+
+fn range(text: &str, first: &str, last: &str, step: &str) -> Result<Vec<u64>, PlanError> {
+    let (first, last) = (size(text, first)?, size(text, last)?);
+    let step = match size(text, step) {
+        Err(PlanError::Zero { text }) => return Err(PlanError::ZeroStep { text }),
+        step => step?,
+    };
+    if last < first {
+        return Err(PlanError::EmptyRange { text: text.to_owned() });
+    }
+    if (last - first) / step >= MAX_CONFIGS as u64 {
+        return Err(PlanError::TooMany);
+    }
+    // Within MAX_SIZE, so that no sum leaves u64.
+    Ok((0..=(last - first) / step).map(|index| first + index * step).collect())
+}
+
+/// One number of `text`.
+fn size(text: &str, number: &str) -> Result<u64, PlanError> {
+    let text = || text.to_owned();
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(PlanError::NotASize { text: text() });
+    }
+    if digits.len() < number.len() {
+        return Err(PlanError::Negative { text: text() });
+    }
+    match digits.parse() {
+        Ok(0) => Err(PlanError::Zero { text: text() }),
+        Ok(size) if size <= MAX_SIZE => Ok(size),
+        _ => Err(PlanError::Huge { text: text() }),
+    }
+}
+
+impl Grid {
+    /// The grid that a run without sizes measures: n 2, 4, 8, 16, 32 × d 128..2048:128 × m 16..256:16, 1,280
+    /// configurations.
+    pub fn standard() -> Grid {
+        Grid {
+            n: vec![2, 4, 8, 16, 32],
+            d: (1..=16).map(|step| step * 128).collect(),
+            m: (1..=16).map(|step| step * 16).collect(),
+        }
+    }
+
+    /// Checks a grid, also one from a manifest that somebody edited.
+    ///
+    /// # Errors
+    /// [`PlanError`] for an axis without sizes, a size that is 0, huge or there twice, too many configurations, and one whose FLOPs
+    /// cannot be counted.
+    pub fn check(&self) -> Result<(), PlanError> {
+        for (axis, sizes) in [("n", &self.n), ("d", &self.d), ("m", &self.m)] {
+            let written = sizes
+                .iter()
+                .map(|size| size.to_string().parse())
+                .collect::<Result<Vec<Sizes>, PlanError>>()?;
+            Sizes::join(axis, &written)?;
+        }
+        let count = [&self.d, &self.m]
+            .into_iter()
+            .try_fold(self.n.len(), |count, axis| count.checked_mul(axis.len()));
+        if count.is_none_or(|count| count > MAX_CONFIGS) {
+            return Err(PlanError::TooMany);
+        }
+        for config in self.configs() {
+            let countable = config.network().is_ok_and(|network| {
+                Pass::ALL.into_iter().all(|pass| network.theory(pass).and_then(|flops| flops.total()).is_ok())
+            });
+            if !countable {
+                return Err(PlanError::Uncountable { config });
+            }
+        }
+        Ok(())
+    }
+
+    /// The ranges for the name of a run directory: `n2-32_d128-2048_m16-256`, or `n4_d512_m16-64` where an axis has one size.
+    pub fn span(&self) -> String {
+        let axis = |name: char, sizes: &[u64]| match (sizes.iter().min(), sizes.iter().max()) {
+            (Some(least), Some(most)) if least < most => format!("{name}{least}-{most}"),
+            (Some(only), _) => format!("{name}{only}"),
+            (None, _) => name.to_string(),
+        };
+        format!("{}_{}_{}", axis('n', &self.n), axis('d', &self.d), axis('m', &self.m))
+    }
+}
+
+/// The part of a plan that one of several independent workers takes on.
+///
+/// Configurations are dealt out by falling cost, so that the workers have about the same to do; every worker computes the same
+/// deal from the plan alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard {
+    index: u32,
+    of: u32,
+}
+
+impl Shard {
+    /// The whole plan.
+    pub const WHOLE: Shard = Shard { index: 1, of: 1 };
+
+    /// The `index`-th of `of` workers, counted from 1.
+    ///
+    /// # Errors
+    /// [`PlanError::ShardOutOfRange`].
+    pub fn new(index: u32, of: u32) -> Result<Shard, PlanError> {
+        if index == 0 || index > of {
+            return Err(PlanError::ShardOutOfRange { text: format!("{index}/{of}"), of });
+        }
+        Ok(Shard { index, of })
+    }
+
+    /// The shard of a task of a SLURM job array, from the values of `SLURM_ARRAY_TASK_ID`, `_COUNT`, `_MIN` and `_STEP`; without the
+    /// last two, ids count from 0 upwards.
+    ///
+    /// # Errors
+    /// [`PlanError::NotAShard`] when a value is missing or no number, [`PlanError::ShardOutOfRange`].
+    pub fn of_slurm_task(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, PlanError> {
+        let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
+        let (id, of) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"));
+        let (Some(id), Some(of)) = (id, of) else {
+            return Err(PlanError::NotAShard {
+                text: "slurm (SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set)".to_owned(),
+            });
+        };
+        let least = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
+        let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
+        let index = id.checked_sub(least).map_or(0, |offset| offset / step + 1);
+        Shard::new(index, of)
+    }
+
+    /// Whether there is only this worker.
+    pub fn is_whole(self) -> bool {
+        self.of == 1
+    }
+
+    /// Whether two workers have configurations in common.
+    pub fn overlaps(self, other: Shard) -> bool {
+        self.of != other.of || self.index == other.index
+    }
+
+    /// The configurations that fall to this worker, in the plan's order.
+    pub fn take(self, plan: &BTreeSet<Config>) -> Vec<Config> {
+        let cost = |config: &Config| {
+            u128::from(config.n) * u128::from(config.d) * u128::from(config.d) * u128::from(config.m)
+        };
+        let mut dealt: Vec<Config> = plan.iter().copied().collect();
+        dealt.sort_by_key(|config| (std::cmp::Reverse(cost(config)), *config));
+        let mut mine: Vec<Config> =
+            dealt.into_iter().skip(self.index as usize - 1).step_by(self.of as usize).collect();
+        mine.sort_unstable();
+        mine
+    }
+}
+
+/// `2/4`.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
+/// Reads `2/4`.
+impl FromStr for Shard {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Shard, PlanError> {
+        let parts =
+            text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        let (index, of) = parts.ok_or_else(|| PlanError::NotAShard { text: text.to_owned() })?;
+        Shard::new(index, of).map_err(|_| PlanError::ShardOutOfRange { text: text.to_owned(), of })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(text: &str) -> String {
+        text.parse::<Sizes>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_size_is_named() {
+        for (text, expected) in [
+            ("", "`` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
+            ("2k", "`2k` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
+            ("+2", "`+2` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
+            ("1..", "`1..` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
+            (
+                "1..=4",
+                "`1..=4` is no size: write a whole number such as 256, or a range such as 128..2048:128",
+            ),
+            ("-4", "`-4` is negative: a size is at least 1"),
+            ("0", "`0`: a size is at least 1, not 0"),
+            ("0..4", "`0..4`: a size is at least 1, not 0"),
+            ("2147483648", "`2147483648`: the largest size is 2147483647"),
+            ("99999999999999999999999", "`99999999999999999999999`: the largest size is 2147483647"),
+            ("512..256:128", "`512..256:128` is empty: its end is below its start"),
+            ("1..4:0", "`1..4:0`: a step is at least 1, not 0"),
+            ("1..2147483647", "these sizes are more than 1000000 configurations"),
+        ] {
+            assert_eq!(message(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_range_ends_at_the_last_step_within_it() {
+        assert_eq!("128..2000:128".parse::<Sizes>().unwrap().values().last(), Some(&1920));
+        assert_eq!("7..7:3".parse::<Sizes>().unwrap().values(), [7]);
+    }
+
+    #[test]
+    fn duplicates_and_empty_axes() {
+        let written: Vec<Sizes> = ["256", "128..512:128"].iter().map(|text| text.parse().unwrap()).collect();
+        let error = Sizes::join("d", &written).unwrap_err();
+        assert_eq!(error.to_string(), "256 is given twice (the second time by `128..512:128`)");
+        assert_eq!(Sizes::join("d", &[]).unwrap_err().to_string(), "no size is given for d");
+    }
+
+    #[test]
+    fn grids_that_cannot_be_measured() {
+        let grid = |n: &[u64], d: &[u64], m: &[u64]| Grid { n: n.to_vec(), d: d.to_vec(), m: m.to_vec() };
+        let message = |grid: Grid| grid.check().unwrap_err().to_string();
+        assert_eq!(message(grid(&[2], &[0], &[1])), "`0`: a size is at least 1, not 0");
+        assert_eq!(message(grid(&[2], &[], &[1])), "no size is given for d");
+        assert_eq!(message(grid(&[2, 2], &[1], &[1])), "2 is given twice (the second time by `2`)");
+        assert_eq!(
+            message(grid(&[1, 9], &[2_000_000_000], &[1])),
+            "n9_d2000000000_m1: its FLOPs are more than 2^64, which no counter holds"
+        );
+        let many: Vec<u64> = (1..=1001).collect();
+        assert_eq!(message(grid(&many, &many, &[1])), "these sizes are more than 1000000 configurations");
+    }
+
+    #[test]
+    fn the_standard_grid() {
+        let grid = Grid::standard();
+        grid.check().unwrap();
+        assert_eq!(grid.configs().count(), 1280);
+        assert_eq!(grid.span(), "n2-32_d128-2048_m16-256");
+        assert_eq!(Grid { n: vec![4], ..grid }.span(), "n4_d128-2048_m16-256");
+    }
+
+    #[test]
+    fn shards_as_text() {
+        let message = |text: &str| text.parse::<Shard>().unwrap_err().to_string();
+        assert_eq!("2/4".parse::<Shard>().unwrap().to_string(), "2/4");
+        assert_eq!(message("0/4"), "`0/4`: workers are counted from 1 to 4");
+        assert_eq!(message("5/4"), "`5/4`: workers are counted from 1 to 4");
+        assert_eq!(message("2"), "`2` is no shard: write I/K, the I-th of K workers, counted from 1");
+    }
+
+    #[test]
+    fn shards_of_slurm_arrays() {
+        let shard = |values: &[(&str, &str)]| {
+            Shard::of_slurm_task(|name| {
+                let name = name.strip_prefix("SLURM_ARRAY_TASK_")?;
+                values.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+            .map(|shard| shard.to_string())
+        };
+        assert_eq!(shard(&[("ID", "0"), ("COUNT", "4"), ("MIN", "0"), ("STEP", "1")]).unwrap(), "1/4");
+        assert_eq!(shard(&[("ID", "4"), ("COUNT", "4"), ("MIN", "1")]).unwrap(), "4/4");
+        assert_eq!(shard(&[("ID", "30"), ("COUNT", "3"), ("MIN", "10"), ("STEP", "10")]).unwrap(), "3/3");
+        assert_eq!(shard(&[("ID", "3"), ("COUNT", "4")]).unwrap(), "4/4");
+        assert!(
+            shard(&[("ID", "7"), ("COUNT", "4"), ("MIN", "0")]).unwrap_err().to_string().starts_with("`8/4`")
+        );
+        assert!(shard(&[("ID", "4"), ("COUNT", "4")]).unwrap_err().to_string().starts_with("`5/4`"));
+        assert!(shard(&[]).unwrap_err().to_string().contains("SLURM_ARRAY_TASK_ID"));
+    }
+
+    proptest! {
+        #[test]
+        fn shards_partition_the_plan(
+            n in 1u64..9, d in 1u64..9, m in 1u64..9, of in 1u32..12,
+        ) {
+            let grid = Grid { n: (1..=n).collect(), d: (1..=d).collect(), m: (1..=m).collect() };
+            let plan: BTreeSet<Config> = grid.configs().collect();
+            let shards: Vec<Vec<Config>> =
+                (1..=of).map(|index| Shard::new(index, of).unwrap().take(&plan)).collect();
+            let mut all: Vec<Config> = shards.concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, plan.into_iter().collect::<Vec<_>>());
+            let sizes = || shards.iter().map(Vec::len);
+            prop_assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1);
+        }
+
+        #[test]
+        fn any_text_is_sizes_or_an_error(text in "[-0-9.:a]{0,12}") {
+            if let Ok(sizes) = text.parse::<Sizes>() {
+                prop_assert!(!sizes.values().is_empty());
+                prop_assert!(sizes.values().iter().all(|&size| (1..=MAX_SIZE).contains(&size)));
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The file of a record: JSON, one launch a line, compressed with zstd and its checksum.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use flopgap_fs::{WriteError, write_atomic_unsynced};
+use flopgap_phases::Phase;
+use serde::{Deserialize, Serialize};
+
+use super::{Quantity, Record};
+use crate::Config;
+
+/// The `format` field of every record.
+pub const RECORD_FORMAT: &str = "flopgap-counts";
+
+/// The version of the format that this crate writes, and the newest that it reads.
+pub const RECORD_VERSION: u32 = 1;
+
+/// The ending of a record's file, behind the configuration's name and a dot.
+pub const RECORD_ENDING: &str = "counts.json.zst";
+
+/// A file that unpacks to more than this is not ours: a configuration of a thousand layers has about a megabyte.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Why a record cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be read or unpacked.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The record.
+        path: PathBuf,
+        /// What the system or zstd said.
+        source: io::Error,
+    },
+    /// It is not JSON of the right shape.
+    #[error("{}: not a record of counts: {source}", path.display())]
+    Json {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
+    /// It was written by a newer program, or is something else.
+    #[error(
+        "{}: format `{format}` version {version} is not one that this program reads ({RECORD_FORMAT}, up to version {RECORD_VERSION})",
+        path.display()
+    )]
+    Version {
+        /// The record.
+        path: PathBuf,
+        /// Its `format`.
+        format: String,
+        /// Its `version`.
+        version: u32,
+    },
+    /// Its contents contradict themselves or the file's name.
+    #[error("{}: {what}", path.display())]
+    Contents {
+        /// The record.
+        path: PathBuf,
+        /// The contradiction, with the launch where there is one.
+        what: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    config: Config,
+    columns: Vec<String>,
+    kernels: Vec<String>,
+    launches: BTreeMap<String, Vec<Vec<u64>>>,
+}
+
+/// The columns in front of the quantities.
+const FIXED: [&str; 7] = ["kernel", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"];
+
+impl Record {
+    /// The name of its file: `n2_d256_m16.counts.json.zst`.
+    pub fn file_name(&self) -> String {
+        file_name(self.config())
+    }
+
+    /// Writes the record, whole or not at all. Equal records give equal bytes.
+    ///
+    /// The disk is not waited for, which would take longer than the measurement: what a power failure leaves of the file does not
+    /// pass for a record.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), WriteError> {
+        let packed = pack(self.to_json().as_bytes());
+        let bytes = packed.map_err(|source| WriteError { path: path.to_owned(), action: "write", source })?;
+        write_atomic_unsynced(path, &bytes)
+    }
+
+    /// Reads a record, compressed or not, and checks it against the configuration that its file is named after.
+    ///
+    /// # Errors
+    /// [`RecordError`]: also for damage that leaves valid JSON, which the checksum finds.
+    pub fn read(path: &Path) -> Result<Record, RecordError> {
+        let io_error = |source| RecordError::Io { path: path.to_owned(), source };
+        let bytes = fs::read(path).map_err(io_error)?;
+        let bytes = if bytes.starts_with(b"{") { bytes } else { unpack(&bytes).map_err(io_error)? };
+        let record = Record::from_json(&bytes, path)?;
+        let named = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
+        if let Some(named) = named.and_then(Config::from_name).filter(|&named| named != record.config) {
+            let what = format!("it is named after {named}, but holds {}", record.config);
+            return Err(RecordError::Contents { path: path.to_owned(), what });
+        }
+        Ok(record)
+    }
+
+    /// The record as JSON with one launch a line.
+    pub fn to_json(&self) -> String {
+        let columns: Vec<&str> =
+            FIXED.into_iter().chain(self.quantities.iter().map(|quantity| quantity.name())).collect();
+        let mut text = format!(
+            "{{\"format\":{},\"version\":{RECORD_VERSION},\n\"config\":{},\n\"columns\":{},\n\"kernels\":[",
+            json(RECORD_FORMAT),
+            json(&self.config),
+            json(&columns)
+        );
+        for (index, kernel) in self.kernels.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(text, "{comma}\n{}", json(kernel));
+        }
+        text.push_str("],\n\"launches\":{");
+        for (index, phase) in Phase::ALL.into_iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(text, "{comma}\n\"{phase}\":[");
+            let mut first = true;
+            for (launch, entry) in
+                self.launches().zip(&self.launches).filter(|(launch, _)| launch.phase == phase)
+            {
+                text.push_str(if first { "\n[" } else { ",\n[" });
+                first = false;
+                let _ = write!(text, "{}", entry.kernel);
+                for value in launch.grid.iter().chain(&launch.block).chain(launch.values) {
+                    let _ = write!(text, ",{value}");
+                }
+                text.push(']');
+            }
+            text.push(']');
+        }
+        text.push_str("}}\n");
+        text
+    }
+
+    /// Reads what [`Record::to_json`] wrote; `path` names it in messages.
+    ///
+    /// # Errors
+    /// All [`RecordError`]s but [`RecordError::Io`].
+    pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
+        let damaged = |source| RecordError::Json { path: path.to_owned(), source };
+        let wrong = |what: String| RecordError::Contents { path: path.to_owned(), what };
+        // The version alone first: a newer record may differ in everything else.
+        let Header { format, version } = serde_json::from_slice(json).map_err(damaged)?;
+        if format != RECORD_FORMAT || version == 0 || version > RECORD_VERSION {
+            return Err(RecordError::Version { path: path.to_owned(), format, version });
+        }
+        let contents: Contents = serde_json::from_slice(json).map_err(damaged)?;
+        let quantities = quantities(&contents.columns).map_err(wrong)?;
+        let mut record = Record::new(contents.config, &quantities);
+        for name in contents.launches.keys() {
+            if !Phase::ALL.iter().any(|phase| phase.name() == name) {
+                return Err(wrong(format!("`{name}` is none of the phases setup, forward and backward")));
+            }
+        }
+        for phase in Phase::ALL {
+            let rows = contents.launches.get(phase.name()).map_or(&[][..], Vec::as_slice);
+            for (index, row) in rows.iter().enumerate() {
+                let place = || format!("{phase} launch {index}");
+                let (fixed, values) = match row.split_first_chunk::<7>() {
+                    Some((fixed, values)) if values.len() == quantities.len() => (*fixed, values),
+                    _ => {
+                        let (found, expected) = (row.len(), contents.columns.len());
+                        return Err(wrong(format!("{} has {found} of {expected} values", place())));
+                    }
+                };
+                let [kernel, gx, gy, gz, bx, by, bz] = fixed;
+                let name = usize::try_from(kernel).ok().and_then(|kernel| contents.kernels.get(kernel));
+                let name = name.ok_or_else(|| {
+                    wrong(format!("{} is of kernel {kernel}, which is not listed", place()))
+                })?;
+                record.push(phase, name, [gx, gy, gz], [bx, by, bz], values);
+            }
+        }
+        Ok(record)
+    }
+}
+
+/// The name of the file that holds the record of a configuration.
+pub(crate) fn file_name(config: Config) -> String {
+    format!("{config}.{RECORD_ENDING}")
+}
+
+/// The quantities behind the fixed columns.
+fn quantities(columns: &[String]) -> Result<Vec<Quantity>, String> {
+    let names = match columns.split_at_checked(FIXED.len()) {
+        Some((fixed, names)) if fixed == FIXED => names,
+        _ => return Err(format!("its columns do not begin with {}", FIXED.join(", "))),
+    };
+    let mut quantities = Vec::new();
+    for name in names {
+        let quantity = Quantity::of_name(name).ok_or_else(|| format!("unknown column `{name}`"))?;
+        if quantities.contains(&quantity) {
+            return Err(format!("two columns `{name}`"));
+        }
+        quantities.push(quantity);
+    }
+    match Quantity::FP32.into_iter().find(|quantity| !quantities.contains(quantity)) {
+        Some(missing) => {
+            Err(format!("no column `{}`, without which FLOPs cannot be added up", missing.name()))
+        }
+        None => Ok(quantities),
+    }
+}
+
+fn pack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 9)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    zstd::stream::Decoder::with_buffer(bytes)?.take(MAX_BYTES).read_to_end(&mut unpacked)?;
+    Ok(unpacked)
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value)
+        .unwrap_or_else(|error| unreachable!("numbers and text are always JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record() -> Record {
+        let mut record = Record::new(Config { n: 1, d: 128, m: 16 }, &Quantity::FP32);
+        record.push(Phase::Setup, "fill(float *)", [1, 1, 1], [256, 1, 1], &[0, 0, 0]);
+        record.push(Phase::Forward, "sgemm<\"128x64\", é>", [4, 1, 2], [128, 1, 1], &[0, 1, u64::MAX]);
+        record.push(Phase::Backward, "fill(float *)", [1, 1, 1], [256, 1, 1], &[7, 0, 0]);
+        record
+    }
+
+    #[test]
+    fn the_format_stays() {
+        let expected = r#"{"format":"flopgap-counts","version":1,
+"config":{"n":1,"d":128,"m":16},
+"columns":["kernel","grid_x","grid_y","grid_z","block_x","block_y","block_z","fadd","fmul","ffma"],
+"kernels":[
+"fill(float *)",
+"sgemm<\"128x64\", é>"],
+"launches":{
+"setup":[
+[0,1,1,1,256,1,1,0,0,0]],
+"forward":[
+[1,4,1,2,128,1,1,0,1,18446744073709551615]],
+"backward":[
+[0,1,1,1,256,1,1,7,0,0]]}}
+"#;
+        assert_eq!(record().to_json(), expected);
+        assert_eq!(Record::from_json(expected.as_bytes(), Path::new("x")).unwrap(), record());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let whole = record().to_json();
+        let message = |from: &str, to: &str| {
+            let text = whole.replacen(from, to, 1);
+            assert_ne!(text, whole);
+            Record::from_json(text.as_bytes(), Path::new("raw/x")).unwrap_err().to_string()
+        };
+        for (from, to, expected) in [
+            (
+                "\"version\":1",
+                "\"version\":2",
+                "raw/x: format `flopgap-counts` version 2 is not one that this program reads (flopgap-counts, up to version 1)",
+            ),
+            (
+                "[0,1,1,1,256,1,1,7,0,0]",
+                "[0,1,1,1,256,1,1,7,0]",
+                "raw/x: backward launch 0 has 9 of 10 values",
+            ),
+            ("[1,4,", "[2,4,", "raw/x: forward launch 0 is of kernel 2, which is not listed"),
+            ("\"setup\"", "\"warmup\"", "raw/x: `warmup` is none of the phases setup, forward and backward"),
+            ("\"ffma\"", "\"hfma\"", "raw/x: unknown column `hfma`"),
+            ("\"ffma\"", "\"fmul\"", "raw/x: two columns `fmul`"),
+            (
+                "\"ffma\"",
+                "\"duration_ns\"",
+                "raw/x: no column `ffma`, without which FLOPs cannot be added up",
+            ),
+            (
+                "\"grid_x\"",
+                "\"grid\"",
+                "raw/x: its columns do not begin with kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z",
+            ),
+            (
+                "[1,4,",
+                "[1,-4,",
+                "raw/x: not a record of counts: invalid value: integer `-4`, expected u64 at line 11 column 5",
+            ),
+        ] {
+            assert_eq!(message(from, to), expected);
+        }
+    }
+
+    #[test]
+    fn any_damage_to_the_file_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(record().file_name());
+        record().write(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert!(Record::read(&path).is_err(), "cut to {length} of {}", whole.len());
+        }
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 0x10;
+            fs::write(&path, &bytes).unwrap();
+            // A bit of the frame's header may be without a meaning; then the record is still the same.
+            if let Ok(read) = Record::read(&path) {
+                assert_eq!(read, record(), "byte {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_under_another_name_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n2_d128_m16.counts.json.zst");
+        record().write(&path).unwrap();
+        let error = Record::read(&path).unwrap_err().to_string();
+        assert!(error.ends_with("it is named after n2_d128_m16, but holds n1_d128_m16"), "{error}");
+    }
+
+    prop_compose! {
+        fn launches()(launches in proptest::collection::vec(
+            (0..3usize, "[a-z<>, \"\\\\\u{e9}]{0,8}", any::<[u64; 3]>(), any::<[u64; 3]>(), any::<[u64; 4]>()), 0..20,
+        )) -> Vec<(usize, String, [u64; 3], [u64; 3], [u64; 4])> { launches }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(mut launches in launches(), n in 1u64.., d in 1u64.., m in 1u64..) {
+            launches.sort_by_key(|launch| launch.0);
+            let quantities = [Quantity::DurationNs, Quantity::Ffma, Quantity::Fadd, Quantity::Fmul];
+            let mut record = Record::new(Config { n, d, m }, &quantities);
+            for (phase, name, grid, block, values) in &launches {
+                record.push(Phase::ALL[*phase], name, *grid, *block, values);
+            }
+            prop_assert_eq!(Record::from_json(record.to_json().as_bytes(), Path::new("x")).unwrap(), record);
+        }
+    }
+}
