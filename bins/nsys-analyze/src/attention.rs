@@ -10,7 +10,7 @@ use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 
 use crate::answer::{Answer, report, unanswered};
-use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::scope::ScopeArguments;
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -42,9 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value_t = Names::default().weighted_sum)]
     av: String,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -67,8 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             softmax: arguments.softmax.clone(),
             weighted_sum: arguments.av.clone(),
         },
-        warm_up: arguments.warm_up.warm_up(),
-        attribution: arguments.attribution.attribution(),
+        warm_up: arguments.scope.warm_up(),
+        attribution: arguments.scope.attribution(),
     };
     let found = attention(&trace, &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
     warn_all(&trace);

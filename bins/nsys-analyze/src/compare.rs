@@ -11,7 +11,7 @@ use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::shares::Shares;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::scope::{OwnerArguments, WarmUpArguments, scope};
+use crate::scope::ScopeArguments;
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -34,9 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["range", "range_a"])]
     all: bool,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -45,7 +43,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
-    let scope = |ranges: Ranges| scope(ranges, &arguments.warm_up, arguments.attribution);
+    let scope = |ranges: Ranges| arguments.scope.of(ranges);
     let named = |own: &Option<String>| own.as_ref().or(arguments.range.as_ref()).cloned();
     let scopes = match (named(&arguments.range_a), named(&arguments.range_b)) {
         (Some(a), Some(b)) => [scope(Ranges::Named(a)), scope(Ranges::Named(b))],

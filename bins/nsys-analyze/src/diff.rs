@@ -13,7 +13,7 @@ use flopgap_timings::diff::{Change, Diff, Slower, diff};
 use serde::Serialize;
 
 use crate::answer::{Answer, report, unanswered};
-use crate::scope::{OwnerArguments, WarmUpArguments, scope};
+use crate::scope::ScopeArguments;
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -39,9 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -63,7 +61,7 @@ struct Data<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (before, after) = (open(&arguments.before)?, open(&arguments.after)?);
-    let scope = |ranges: Ranges| scope(ranges, &arguments.warm_up, arguments.attribution);
+    let scope = |ranges: Ranges| arguments.scope.of(ranges);
     let scope = match &arguments.range {
         Some(range) => scope(Ranges::Named(range.clone())),
         None if arguments.all => scope(Ranges::All),

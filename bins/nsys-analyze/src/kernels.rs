@@ -11,7 +11,7 @@ use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, si
 use serde::Serialize;
 
 use crate::answer::{Answer, name_of, report, unanswered};
-use crate::scope::{OwnerArguments, WarmUpArguments, scope};
+use crate::scope::ScopeArguments;
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -29,9 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -48,7 +46,7 @@ struct Two<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let ranges = arguments.range.clone().map_or(Ranges::All, Ranges::Named);
-    let scope = scope(ranges, &arguments.warm_up, arguments.attribution);
+    let scope = arguments.scope.of(ranges);
     let mut found: Vec<Kernels> = Vec::new();
     for path in &arguments.traces {
         let trace = open(path)?;
@@ -99,7 +97,7 @@ fn sentences(arguments: &Arguments, shown: &Kernels) -> Vec<String> {
 fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Result<Table, ReportError> {
     let title = match found.instances {
         Some(instances) => {
-            let by = if arguments.attribution.by_process() { ", by process" } else { "" };
+            let by = if arguments.scope.by_process() { ", by process" } else { "" };
             format!("Kernels launched within `{}`{by} ({instances} instances)", found.scope)
         }
         None => "Kernels".to_owned(),

@@ -11,7 +11,7 @@ use flopgap_timings::{Times, measured};
 use serde::Serialize;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::scope::ScopeArguments;
 use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
@@ -25,9 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     range: Vec<String>,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -83,8 +81,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let trace = open(path)?;
         let options = Options {
             ranges: arguments.range.clone(),
-            warm_up: arguments.warm_up.warm_up(),
-            attribution: arguments.attribution.attribution(),
+            warm_up: arguments.scope.warm_up(),
+            attribution: arguments.scope.attribution(),
             measured: measured.get(at).cloned().unwrap_or_default(),
         };
         let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;

@@ -7,19 +7,14 @@ use crate::attribution::AttributeArg;
 
 /// Whose ranges own GPU work, for every command that measures passes: by process, because the questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct OwnerArguments {
+struct OwnerArguments {
     /// Whose ranges own what a thread launches.
     #[arg(long = "attribute", value_enum, value_name = "WHOSE", default_value_t = AttributeArg::Process)]
     by: AttributeArg,
 }
 
 impl OwnerArguments {
-    /// Whether what the ranges of its own thread do not contain belongs to those of the main thread.
-    pub(crate) fn by_process(self) -> bool {
-        self.by == AttributeArg::Process
-    }
-
-    pub(crate) fn attribution(self) -> Attribution {
+    fn attribution(self) -> Attribution {
         // Graphs that were traced as a whole are work like any other; an answer without them would be wrong.
         Attribution { by: self.by.into(), whole_graphs: true }
     }
@@ -27,7 +22,7 @@ impl OwnerArguments {
 
 /// What is warming up, for every command that measures.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct WarmUpArguments {
+struct WarmUpArguments {
     /// Leave out the first N instances of each range; without it none where the trace marks its warming up, and else one.
     #[arg(long, value_name = "N")]
     skip_warmup: Option<u64>,
@@ -40,12 +35,36 @@ pub(crate) struct WarmUpArguments {
 }
 
 impl WarmUpArguments {
-    pub(crate) fn warm_up(&self) -> WarmUp {
+    fn warm_up(&self) -> WarmUp {
         WarmUp { names: self.warmup.clone(), skip: self.skip_warmup, keep: self.with_warmup }
     }
 }
 
-/// A scope of these options.
-pub(crate) fn scope(ranges: Ranges, warm_up: &WarmUpArguments, attribution: OwnerArguments) -> Scope {
-    Scope { ranges, warm_up: warm_up.warm_up(), attribution: attribution.attribution() }
+/// Both, as every command takes them that measures ranges.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ScopeArguments {
+    #[command(flatten)]
+    warm_up: WarmUpArguments,
+    #[command(flatten)]
+    owner: OwnerArguments,
+}
+
+impl ScopeArguments {
+    pub(crate) fn warm_up(&self) -> WarmUp {
+        self.warm_up.warm_up()
+    }
+
+    pub(crate) fn attribution(&self) -> Attribution {
+        self.owner.attribution()
+    }
+
+    /// Whether what the ranges of its own thread do not contain belongs to those of the main thread.
+    pub(crate) fn by_process(&self) -> bool {
+        self.owner.by == AttributeArg::Process
+    }
+
+    /// These ranges with these options.
+    pub(crate) fn of(&self, ranges: Ranges) -> Scope {
+        Scope { ranges, warm_up: self.warm_up(), attribution: self.attribution() }
+    }
 }

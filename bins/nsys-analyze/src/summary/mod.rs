@@ -19,7 +19,7 @@ pub(crate) use page::{OfTrace, Overview};
 
 use crate::answer::report;
 use crate::passes::Measured;
-use crate::scope::{OwnerArguments, WarmUpArguments};
+use crate::scope::ScopeArguments;
 use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
@@ -100,9 +100,7 @@ pub(crate) struct Look {
     #[arg(long, value_name = "D", requires = "batch")]
     head_dim: Option<u64>,
     #[command(flatten)]
-    warm_up: WarmUpArguments,
-    #[command(flatten)]
-    attribution: OwnerArguments,
+    scope: ScopeArguments,
 }
 
 impl Look {

@@ -34,7 +34,7 @@ pub(super) fn all(
     measured: &[i64],
     classifier: &Classifier,
 ) -> Result<(), Failure> {
-    let activity = match trace.gpu_activity(None, look.attribution.attribution()) {
+    let activity = match trace.gpu_activity(None, look.scope.attribution()) {
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {
             let why = "nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`";
@@ -66,23 +66,18 @@ pub(super) fn all(
 }
 
 impl Look {
-    /// A scope of these options.
-    fn scope(&self, ranges: Ranges) -> Scope {
-        crate::scope::scope(ranges, &self.warm_up, self.attribution)
-    }
-
     /// The steps of a trace, else its forward pass, else everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
         let worked = passes.iter().flat_map(|passes| &passes.passes).filter(|pass| pass.gpu.is_some());
         let mut ranges = Ranges::All;
         for pass in worked {
             match pass.kind {
-                PassKind::Step => return self.scope(Ranges::Steps),
+                PassKind::Step => return self.scope.of(Ranges::Steps),
                 PassKind::Forward => ranges = Ranges::Named(pass.name.clone()),
                 _ => {}
             }
         }
-        self.scope(ranges)
+        self.scope.of(ranges)
     }
 }
 
@@ -94,8 +89,8 @@ fn passes_section(
 ) -> Result<Option<Passes>, Failure> {
     let options = Options {
         ranges: Vec::new(),
-        warm_up: look.warm_up.warm_up(),
-        attribution: look.attribution.attribution(),
+        warm_up: look.scope.warm_up(),
+        attribution: look.scope.attribution(),
         measured: measured.to_vec(),
     };
     let Some(found) = page.answer("times of steps and passes", passes::passes(trace, &options))? else {
@@ -126,7 +121,7 @@ fn kernels_section(
     let forward = worked.iter().find(|pass| pass.kind == PassKind::Forward);
     let whole = look.whole(passes);
     let mut scopes: Vec<Scope> =
-        forward.map(|pass| look.scope(Ranges::Named(pass.name.clone()))).into_iter().collect();
+        forward.map(|pass| look.scope.of(Ranges::Named(pass.name.clone()))).into_iter().collect();
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
     if scopes.is_empty() || (more && whole.ranges != scopes[0].ranges) {
@@ -277,8 +272,8 @@ fn attention_section(
         let options = AttentionOptions {
             sizes,
             names,
-            warm_up: look.warm_up.warm_up(),
-            attribution: look.attribution.attribution(),
+            warm_up: look.scope.warm_up(),
+            attribution: look.scope.attribution(),
         };
         let Some(found) = page.answer("attention", attention::attention(trace, &options, classifier))? else {
             return Ok(());
@@ -296,7 +291,7 @@ fn attention_section(
     }
     let mut parts = Vec::new();
     for range in [names.scores, names.softmax, names.weighted_sum] {
-        match shares(trace, &look.scope(Ranges::Named(range)), classifier) {
+        match shares(trace, &look.scope.of(Ranges::Named(range)), classifier) {
             Ok(found) => parts.push(found),
             Err(error) if error.is_absence() => {
                 page.skip("attention", error);
@@ -459,7 +454,7 @@ pub(super) fn comparison(
     sentences: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
     let (a, b) = (open(paths[0])?, open(paths[1])?);
-    let both = match scopes(&a, &b, &look.scope(Ranges::Steps)).and_then(|scope| {
+    let both = match scopes(&a, &b, &look.scope.of(Ranges::Steps)).and_then(|scope| {
         let found = compare((&a, &scope), (&b, &scope), classifier)?;
         let tops = [kernels(&a, &scope, classifier)?, kernels(&b, &scope, classifier)?];
         Ok((found, tops))
