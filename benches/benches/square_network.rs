@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, GpuError};
-use flopgap_mlp::cuda::{Engine, Network, Options, Products, Work};
-use flopgap_mlp::{Backend as _, Cpu, MlpError, Shape};
+use flopgap_mlp::square::cuda::{Engine, Network, Options, Products, Work};
+use flopgap_mlp::{
+    MlpError,
+    square::{Backend as _, Cpu, Shape},
+};
 
 /// The networks that PyTorch is timed on as well (`peers/pytorch_mlp.py`).
 const ON_GPU: [[u64; 3]; 3] = [[2, 128, 16], [10, 1024, 128], [32, 2048, 256]];

@@ -1,15 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-pub mod cuda;
-pub mod init;
-pub mod reference;
+pub mod square;
 
-mod backend;
-mod cpu;
 mod error;
-mod shape;
 
-pub use backend::Backend;
-pub use cpu::Cpu;
 pub use error::MlpError;
-pub use shape::{Memory, Shape};

@@ -82,7 +82,7 @@ mod tests {
         let memory = GpuError::OutOfMemory { wanted: 9, free: 8, total: 10 };
         let of_work = CounterError::Work(Box::new(MlpError::Gpu(memory)));
         assert_eq!(of_counters(of_work), MeterError::DoesNotFit { needed: 9, available: 8 });
-        let shape = flopgap_mlp::Shape::new(1, 1 << 31, 1).unwrap_err();
+        let shape = flopgap_mlp::square::Shape::new(1, 1 << 31, 1).unwrap_err();
         assert!(matches!(of_network(&shape), MeterError::Failed { .. }));
         let rows = CounterError::Mismatch { launches: 3, ranges: 2 };
         assert_eq!(

@@ -6,8 +6,8 @@ mod fault;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{CounterSession, cupti_version};
 use flopgap_gpu::{Context, Marks, blas, driver_version};
-use flopgap_mlp::cuda::{Engine, Network, Options, bytes_needed};
-use flopgap_mlp::{Backend as _, Shape};
+use flopgap_mlp::square::cuda::{Engine, Network, Options, bytes_needed};
+use flopgap_mlp::square::{Backend as _, Shape};
 use flopgap_phases::Phase;
 use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 

@@ -1,6 +1,6 @@
 //! Weights and inputs from a seed: the same numbers on every backend.
 
-use crate::Shape;
+use crate::square::Shape;
 
 /// The number at `index` of the sequence of `seed`, uniform in [-1, 1) in steps of 2^-23.
 ///

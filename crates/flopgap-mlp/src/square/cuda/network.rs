@@ -7,8 +7,9 @@ use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
 
 use super::engine::{Engine, Products};
 use super::kernels::{Place, Sum};
-use crate::backend::{Backend, Progress};
-use crate::{MlpError, Shape, init};
+use crate::MlpError;
+use crate::square::backend::{Backend, Progress};
+use crate::square::{Shape, init};
 
 /// A network on a GPU, made by [`Engine::network`]. See [`Backend`].
 ///

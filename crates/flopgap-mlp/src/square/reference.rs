@@ -1,6 +1,7 @@
 //! The network in 64 bits: what the backends are checked against.
 
-use crate::{MlpError, Shape};
+use crate::MlpError;
+use crate::square::Shape;
 
 /// Output, loss and gradients in 64-bit floats.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +114,7 @@ pub fn relative_error(found: &[f32], expected: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::init;
+    use crate::square::init;
 
     #[test]
     fn gradients_are_finite_differences() {

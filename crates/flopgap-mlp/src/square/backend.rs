@@ -1,6 +1,7 @@
 //! What every backend does.
 
-use crate::{MlpError, Shape};
+use crate::MlpError;
+use crate::square::Shape;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
@@ -16,8 +17,8 @@ pub trait Backend {
     /// [`MlpError::Length`].
     fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError>;
 
-    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::init::weights) and
-    /// [`init::input`](crate::init::input), where they are needed.
+    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::square::init::weights) and
+    /// [`init::input`](crate::square::init::input), where they are needed.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,10 +1,13 @@
 //! Every backend computes what the 64-bit reference computes.
 
-use flopgap_mlp::cuda::Products;
-use flopgap_mlp::{Backend, MlpError, Shape, init, reference};
+use flopgap_mlp::square::cuda::Products;
+use flopgap_mlp::{
+    MlpError,
+    square::{Backend, Shape, init, reference},
+};
 use proptest::prelude::*;
 
-use crate::{edge_shapes, engine, on_every_backend, shape};
+use super::{edge_shapes, engine, on_every_backend, shape};
 
 /// Runs a network on these numbers and checks everything it hands out.
 fn check(name: &str, network: &mut dyn Backend, weights: &[f32], input: &[f32]) {
@@ -106,7 +109,7 @@ fn sizes_of_a_real_network_on_the_gpu() {
 fn what_does_not_fit_is_an_error_that_says_so() {
     let Some((engine, _guard)) = engine(Products::Cublas) else { return };
     let huge = shape(1 << 20, 1 << 12, 1);
-    assert!(flopgap_mlp::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
+    assert!(flopgap_mlp::square::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
     let error = engine.network(huge).unwrap_err();
     assert!(matches!(error, MlpError::Gpu(flopgap_gpu::GpuError::OutOfMemory { .. })), "{error}");
     // And the engine still works.

@@ -6,8 +6,9 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::backend::{Backend, Progress};
-use crate::{MlpError, Shape, init};
+use crate::MlpError;
+use crate::square::backend::{Backend, Progress};
+use crate::square::{Shape, init};
 
 /// Fewer samples than this are not worth a thread: the weights are read once for each block.
 const SMALLEST_BLOCK: usize = 8;
@@ -15,7 +16,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// The network on the CPU. See [`Backend`].
 ///
 /// ```
-/// use flopgap_mlp::{Backend as _, Cpu, Shape, init, reference};
+/// use flopgap_mlp::square::{Backend as _, Cpu, Shape, init, reference};
 ///
 /// let shape = Shape::new(3, 16, 5)?;
 /// let mut network = Cpu::new(shape);

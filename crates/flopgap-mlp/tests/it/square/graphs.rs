@@ -1,9 +1,12 @@
 //! CUDA graphs compute what stream launches compute.
 
-use flopgap_mlp::cuda::{Products, Work};
-use flopgap_mlp::{Backend as _, MlpError, init, reference};
+use flopgap_mlp::square::cuda::{Products, Work};
+use flopgap_mlp::{
+    MlpError,
+    square::{Backend as _, init, reference},
+};
 
-use crate::{edge_shapes, engine};
+use super::{edge_shapes, engine};
 
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
@@ -31,7 +34,7 @@ fn a_graph_computes_the_network_for_new_numbers() {
 #[test]
 fn passes_are_recorded_one_by_one_in_their_order() {
     let Some((engine, _guard)) = engine(Products::Cublas) else { return };
-    let shape = crate::shape(3, 40, 9);
+    let shape = super::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
     assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), MlpError::Order { .. }));
     network.initialise(1).unwrap();

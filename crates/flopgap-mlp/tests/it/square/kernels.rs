@@ -5,7 +5,7 @@ use std::thread;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
 use flopgap_kernels::{KernelClass, classify};
-use flopgap_mlp::cuda::{SOURCES, compile_all};
+use flopgap_mlp::square::cuda::{SOURCES, compile_all};
 
 use crate::skip;
 

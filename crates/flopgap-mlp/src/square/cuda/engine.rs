@@ -6,7 +6,8 @@ use flopgap_gpu::{Context, Event, Stream};
 
 use super::kernels::{Fused, PARTIALS, Pointwise};
 use super::network::Network;
-use crate::{MlpError, Shape};
+use crate::MlpError;
+use crate::square::Shape;
 
 /// What multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +37,7 @@ pub struct Options {
 /// networks, so make it once.
 ///
 /// ```no_run
-/// use flopgap_mlp::{Backend as _, Shape, cuda::{Engine, Options}};
+/// use flopgap_mlp::square::{Backend as _, Shape, cuda::{Engine, Options}};
 ///
 /// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
@@ -144,7 +145,7 @@ impl Engine {
 /// leave some hundredths.
 ///
 /// ```
-/// use flopgap_mlp::{Shape, cuda::bytes_needed};
+/// use flopgap_mlp::square::{Shape, cuda::bytes_needed};
 ///
 /// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_901_248);
 /// # Ok::<(), flopgap_mlp::MlpError>(())

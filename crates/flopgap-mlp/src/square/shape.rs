@@ -11,7 +11,7 @@ use crate::MlpError;
 /// A `Shape` fits: every array of it can be addressed, and width and samples fit the 32-bit sizes of BLAS.
 ///
 /// ```
-/// use flopgap_mlp::Shape;
+/// use flopgap_mlp::square::Shape;
 ///
 /// let shape = Shape::new(10, 1024, 128)?;
 /// assert_eq!(shape.memory().weights, 10 * 1024 * 1024 * 4);

@@ -1,0 +1,75 @@
+//! The square network: the same tests over every backend.
+
+mod agreement;
+mod graphs;
+mod kernels;
+mod rules;
+
+use std::num::NonZero;
+use std::sync::MutexGuard;
+
+use flopgap_mlp::square::cuda::{Engine, Options, Products};
+use flopgap_mlp::square::{Backend, Cpu, Shape};
+
+use crate::{gpu, skip};
+
+/// The first GPU made ready, for one test at a time.
+fn engine(products: Products) -> Option<(Engine, MutexGuard<'static, ()>)> {
+    let (context, guard) = gpu()?;
+    let options = Options { products, ..Options::default() };
+    match Engine::new(&context, options) {
+        Ok(engine) => Some((engine, guard)),
+        Err(error) => {
+            assert!(error.is_absence(), "{error}");
+            skip("gpu", &error)
+        }
+    }
+}
+
+fn shape(layers: u64, width: u64, samples: u64) -> Shape {
+    Shape::new(layers, width, samples).unwrap()
+}
+
+/// Calls `check` with a network of each shape on every backend of this machine.
+fn on_every_backend(shapes: &[Shape], check: impl Fn(&str, &mut dyn Backend)) {
+    for &shape in shapes {
+        for threads in [1, 3] {
+            let mut network = Cpu::with_threads(shape, NonZero::new(threads).unwrap());
+            check(&format!("CPU, {threads} threads, {shape}"), &mut network);
+        }
+    }
+    for products in [Products::Cublas, Products::Fused] {
+        let Some((engine, _guard)) = engine(products) else { return };
+        for &shape in shapes {
+            let mut network = engine.network(shape).unwrap();
+            check(&format!("CUDA, {products:?}, {shape}"), &mut network);
+        }
+    }
+}
+
+/// Sizes around the edges of tiles, vectors and blocks, and degenerate ones.
+fn edge_shapes() -> Vec<Shape> {
+    [
+        (1, 1, 1),
+        (1, 1, 7),
+        (3, 1, 2),
+        (1, 2, 3),
+        (2, 3, 1),
+        (4, 4, 4),
+        (3, 17, 5),
+        (2, 32, 64),
+        (2, 64, 64),
+        (2, 65, 33),
+        (4, 63, 31),
+        (2, 128, 16),
+        (3, 100, 40),
+        (2, 132, 4),
+        (1, 96, 129),
+        (6, 33, 7),
+        (2, 256, 64),
+        (3, 260, 36),
+        (2, 130, 130),
+    ]
+    .map(|(layers, width, samples)| shape(layers, width, samples))
+    .to_vec()
+}
