@@ -120,17 +120,14 @@ impl<'e> Network<'e> {
             let (below, mut above) = self.activations.split_at_mut((layer + 1) * panel);
             let below = below.slice(layer * panel..);
             let mut above = above.slice_mut(..panel);
-            match (self.plan.forward, &engine.fused) {
-                (Method::Fused, Some(fused)) => {
-                    let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
-                    fused.forward(&place, &weights, &below, &mut above)?;
-                }
-                _ => {
-                    // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
-                    let product = Gemm::new(samples, width, width);
-                    engine.chain.blas.sgemm(&product, &below, &weights, &mut above)?;
-                    engine.pointwise.forward(stream, &mut above)?;
-                }
+            if let (Method::Fused, Some(fused)) = (self.plan.forward, &engine.fused) {
+                let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
+                fused.forward(&place, &weights, &below, &mut above)?;
+            } else {
+                // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
+                let product = Gemm::new(samples, width, width);
+                engine.chain.blas.sgemm(&product, &below, &weights, &mut above)?;
+                engine.pointwise.forward(stream, &mut above)?;
             }
         }
         self.progress = Progress::Forward;
@@ -185,17 +182,14 @@ impl<'e> Network<'e> {
         let (mut below, above) = self.deltas.split_at_mut(layer * panel);
         let mut below = below.slice_mut((layer - 1) * panel..);
         let above = above.slice(..panel);
-        match (self.plan.backward, &engine.fused) {
-            (Method::Fused, Some(fused)) => {
-                let follows_layer = layer + 1 < self.shape.layers();
-                let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
-                fused.backward(&place, &weights, &above, &output, &mut below)?;
-            }
-            _ => {
-                let product = Gemm::new(samples, width, width).transpose_b();
-                engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;
-                engine.pointwise.backward(stream, &mut below, &output)?;
-            }
+        if let (Method::Fused, Some(fused)) = (self.plan.backward, &engine.fused) {
+            let follows_layer = layer + 1 < self.shape.layers();
+            let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
+            fused.backward(&place, &weights, &above, &output, &mut below)?;
+        } else {
+            let product = Gemm::new(samples, width, width).transpose_b();
+            engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;
+            engine.pointwise.backward(stream, &mut below, &output)?;
         }
         Ok(())
     }
