@@ -34,7 +34,7 @@ fn on_gpu(criterion: &mut Criterion) {
         Ok(context) => context,
         Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
     };
-    for products in [Products::Cublas, Products::Fused] {
+    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
         let engine = match Engine::new(&context, Options { products, ..Options::default() }) {
             Ok(engine) => engine,
             Err(error) => return eprintln!("square_network/gpu: left out: {error}"),

@@ -56,7 +56,7 @@ fn run(mut arguments: Vec<String>) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    for products in [Products::Cublas, Products::Fused] {
+    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
         let engine = Engine::new(&context, Options { products, ..Options::default() })?;
         for &shape in &shapes {
             let mut network = engine.network(shape)?;

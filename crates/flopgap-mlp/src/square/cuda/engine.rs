@@ -19,6 +19,8 @@ pub enum Products {
     /// A kernel of ours for each layer, which applies the activation to the product while it is on the chip; cuBLAS for the gradients of
     /// the weights, in one launch for all layers. It is meant for speed: activations cannot be told from products by their launches.
     Fused,
+    /// For each pass what is fastest for the shape, cuBLAS included: see the crate's table. Meant for speed, too.
+    Fastest,
 }
 
 /// How a GPU computes.
@@ -91,7 +93,7 @@ impl Engine {
         let compiler = Compiler::new()?;
         let fused = match options.products {
             Products::Cublas => None,
-            Products::Fused => Some(Fused::new(&compiler, context)?),
+            Products::Fused | Products::Fastest => Some(Fused::new(&compiler, context)?),
         };
         let engine = Engine {
             products: options.products,

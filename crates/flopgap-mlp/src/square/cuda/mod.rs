@@ -3,6 +3,7 @@
 mod engine;
 mod kernels;
 mod network;
+mod plan;
 
 pub use engine::{Engine, Options, Products, bytes_needed};
 pub use kernels::{OPTIONS, SOURCES, compile_all};

@@ -5,8 +5,9 @@ use flopgap_gpu::cudarc::cublas::{result, sys};
 use flopgap_gpu::cudarc::driver::{CudaView, DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
 
-use super::engine::{Engine, Products};
+use super::engine::Engine;
 use super::kernels::{Place, Sum};
+use super::plan::{Gradients, Method, Plan};
 use crate::MlpError;
 use crate::square::backend::{Backend, Progress};
 use crate::square::{Shape, init};
@@ -19,6 +20,7 @@ use crate::square::{Shape, init};
 pub struct Network<'e> {
     engine: &'e Engine,
     shape: Shape,
+    plan: Plan,
     weights: Buffer<f32>,
     gradients: Buffer<f32>,
     /// The input, then the output of every layer.
@@ -55,6 +57,7 @@ impl<'e> Network<'e> {
         Ok(Network {
             engine,
             shape,
+            plan: Plan::new(engine.products, shape),
             weights: stream.zeros(shape.weights())?,
             gradients: stream.zeros(shape.weights())?,
             activations: stream.zeros(shape.activations())?,
@@ -117,7 +120,7 @@ impl<'e> Network<'e> {
             let (below, mut above) = self.activations.split_at_mut((layer + 1) * panel);
             let below = below.slice(layer * panel..);
             let mut above = above.slice_mut(..panel);
-            if let Some(fused) = &engine.fused {
+            if let (Method::Fused, Some(fused)) = (self.plan.forward, &engine.fused) {
                 let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
                 fused.forward(&place, &weights, &below, &mut above)?;
             } else {
@@ -149,7 +152,7 @@ impl<'e> Network<'e> {
         engine.pointwise.backward_of_sum(stream, &mut last, &output)?;
 
         for layer in (0..layers).rev() {
-            if engine.products == Products::Cublas {
+            if self.plan.gradients == Gradients::EachLayer {
                 if order == Order::Beside {
                     engine.beside.wait_for(chain)?;
                 }
@@ -159,7 +162,7 @@ impl<'e> Network<'e> {
                 self.chain_gradient(layer)?;
             }
         }
-        if engine.products == Products::Fused {
+        if self.plan.gradients == Gradients::Together {
             self.all_weight_gradients()?;
         }
         if order == Order::Beside {
@@ -179,7 +182,7 @@ impl<'e> Network<'e> {
         let (mut below, above) = self.deltas.split_at_mut(layer * panel);
         let mut below = below.slice_mut((layer - 1) * panel..);
         let above = above.slice(..panel);
-        if let Some(fused) = &engine.fused {
+        if let (Method::Fused, Some(fused)) = (self.plan.backward, &engine.fused) {
             let follows_layer = layer + 1 < self.shape.layers();
             let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
             fused.backward(&place, &weights, &above, &output, &mut below)?;

@@ -83,7 +83,7 @@ fn large_weights_saturate_and_do_not_overflow() {
 
 #[test]
 fn sizes_of_a_real_network_on_the_gpu() {
-    for products in [Products::Cublas, Products::Fused] {
+    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
         let Some((engine, _guard)) = engine(products) else { return };
         // Splits of the inner sum over 8, 4, 2 blocks and none; more tiles than multiprocessors.
         for shape in [

@@ -10,7 +10,7 @@ use super::{edge_shapes, engine};
 
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
-    for products in [Products::Cublas, Products::Fused] {
+    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
         let Some((engine, _guard)) = engine(products) else { return };
         for shape in edge_shapes() {
             let mut network = engine.network(shape).unwrap();

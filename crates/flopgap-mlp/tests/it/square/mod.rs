@@ -38,7 +38,7 @@ fn on_every_backend(shapes: &[Shape], check: impl Fn(&str, &mut dyn Backend)) {
             check(&format!("CPU, {threads} threads, {shape}"), &mut network);
         }
     }
-    for products in [Products::Cublas, Products::Fused] {
+    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
         let Some((engine, _guard)) = engine(products) else { return };
         for &shape in shapes {
             let mut network = engine.network(shape).unwrap();
