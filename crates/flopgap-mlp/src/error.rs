@@ -43,6 +43,56 @@ pub enum MlpError {
         /// What must come before.
         missing: &'static str,
     },
+    /// Widths that no network has.
+    #[error("a network of widths {}: {problem}", list(widths))]
+    Widths {
+        /// The widths.
+        widths: Vec<usize>,
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// A name that stands for nothing.
+    #[error("no {what} is called {found:?}: there are {known}")]
+    Name {
+        /// What was named.
+        what: &'static str,
+        /// The name.
+        found: String,
+        /// The names that there are.
+        known: &'static str,
+    },
+    /// A batch of no samples, or of more than fit.
+    #[error("a batch of {found} samples: from 1 to {most} can be computed")]
+    Batch {
+        /// The samples given.
+        found: usize,
+        /// The most that can be computed here.
+        most: usize,
+    },
+    /// A parameter is NaN or infinite.
+    #[error("layer {layer}: {what} {index} is {value}")]
+    NotFinite {
+        /// `weight` or `bias`.
+        what: &'static str,
+        /// The layer, from 0.
+        layer: usize,
+        /// Its place in the array of the layer, from 0.
+        index: usize,
+        /// What it is.
+        value: String,
+    },
+    /// An implementation that does not exist for this network or this GPU.
+    #[error("{implementation} in {precision} on {architecture}: {reason}")]
+    Unsupported {
+        /// Which implementation.
+        implementation: String,
+        /// In which precision.
+        precision: String,
+        /// For which architecture.
+        architecture: String,
+        /// Why not, and what there is instead.
+        reason: String,
+    },
     /// The GPU, or a library of it.
     #[error(transparent)]
     Gpu(#[from] GpuError),
@@ -51,12 +101,17 @@ pub enum MlpError {
     Compile(#[from] CompileError),
 }
 
+fn list(widths: &[usize]) -> String {
+    widths.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl MlpError {
     /// Whether what was asked for is not on this machine (a library, a GPU), as against something that failed on it.
     pub fn is_absence(&self) -> bool {
         match self {
             MlpError::Gpu(error) => error.is_absence(),
-            MlpError::Compile(CompileError::Library(_) | CompileError::UnknownArchitecture { .. }) => true,
+            MlpError::Compile(CompileError::Library(_) | CompileError::UnknownArchitecture { .. })
+            | MlpError::Unsupported { .. } => true,
             _ => false,
         }
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod dense;
 pub mod square;
 
 mod error;

@@ -3,6 +3,7 @@
 
 #![expect(clippy::print_stderr, reason = "tests say what they skip")]
 
+mod dense;
 mod square;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,0 +1,136 @@
+//! Times the fully connected networks on this machine's GPU: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
+//! backward, and for both, as CUDA graphs timed by events.
+//!
+//! Where a pass takes less than 20 us, many copies of it are in a graph, and the slope between k and 2k copies is the time.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use flopgap_gpu::{Context, Event, Stream};
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
+use flopgap_mlp::dense::{Element, Parameters, Precision, Size};
+use half::{bf16, f16};
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dense: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let [implementation, precision, rest @ ..] = arguments else {
+        return Err("give IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
+    };
+    let implementation: Implementation = implementation.parse()?;
+    let sizes: Vec<Size> = match rest.first() {
+        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        None => Size::ALL.to_vec(),
+    };
+    let batches: Vec<usize> = match rest.get(1) {
+        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        None => vec![256, 65_536, 1 << 20],
+    };
+    let context = match Context::new(0) {
+        Ok(context) => context,
+        Err(error) => {
+            eprintln!("dense: nothing measured: {error}");
+            return Ok(());
+        }
+    };
+    println!(
+        "{:<32} {:>9} {:>12} {:>12} {:>12} {:>9}",
+        "", "batch", "forward us", "backward us", "both us", "TFLOP/s"
+    );
+    for size in sizes {
+        for &batch in &batches {
+            match precision.parse()? {
+                Precision::F32 => time::<f32>(&context, implementation, size, batch)?,
+                Precision::F16 => time::<f16>(&context, implementation, size, batch)?,
+                Precision::Bf16 => time::<bf16>(&context, implementation, size, batch)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn time<T: Element>(
+    context: &Context,
+    implementation: Implementation,
+    size: Size,
+    batch: usize,
+) -> Result<(), Failure> {
+    let network = size.network();
+    let stream = context.stream()?;
+    let mut model = match Model::<T>::new(context, &network, Options::new(implementation)) {
+        Err(error @ MlpError::Unsupported { .. }) => {
+            eprintln!("{size}: {error}");
+            return Ok(());
+        }
+        model => model?,
+    };
+    model.upload(&stream, &Parameters::he(&network, 1))?;
+    let numbers: Vec<T> = (0..batch * network.inputs())
+        .map(|index| T::narrow((index * 37 % 101) as f32 / 50.0 - 1.0))
+        .collect();
+    let x = stream.upload(&numbers)?;
+    let mut y = stream.zeros::<T>(batch * network.outputs())?;
+    let dy = stream.upload(&numbers[..batch * network.outputs()])?;
+    let mut dx = stream.zeros::<T>(x.len())?;
+    let mut gradients = stream.zeros::<f32>(network.parameters())?;
+    let mut tape = model.tape(&stream, batch)?;
+
+    let forward = microseconds(&stream, || model.forward(&stream, &x, &mut y))?;
+    model.forward_train(&stream, &x, &mut y, &mut tape)?;
+    let backward = microseconds(&stream, || {
+        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)
+    })?;
+    let both = microseconds(&stream, || {
+        model.forward_train(&stream, &x, &mut y, &mut tape)?;
+        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)
+    })?;
+    let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
+    println!(
+        "{:<32} {batch:>9} {forward:>12.2} {backward:>12.2} {both:>12.2} {:>9.1}",
+        format!("{implementation} {} {size}", T::PRECISION),
+        (products * batch) as f64 / forward / 1e6
+    );
+    Ok(())
+}
+
+/// The median time of a pass.
+fn microseconds(stream: &Stream, mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<f64, Failure> {
+    // What is loaded at first use must be loaded before a capture.
+    pass()?;
+    stream.synchronize()?;
+    let mut graph_of = |copies: usize| -> Result<f64, Failure> {
+        let graph = stream.capture(|| (0..copies).try_for_each(|_| pass()))?;
+        graph.upload()?;
+        let mut times = Vec::new();
+        for launch in 0..25 {
+            let start = Event::new(stream.context())?;
+            start.record(stream)?;
+            graph.launch()?;
+            let end = stream.event()?;
+            if launch >= 5 {
+                times.push(end.nanoseconds_since(&start)?);
+            }
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2] as f64 / 1e3)
+    };
+    let once = graph_of(1)?;
+    if once > 50.0 {
+        return Ok(once);
+    }
+    let (few, many) = (graph_of(20)?, graph_of(40)?);
+    Ok((many - few) / 20.0)
+}

@@ -1,0 +1,291 @@
+//! A network with its parameters on a GPU.
+
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
+use flopgap_gpu::{Buffer, Context, Stream};
+
+use crate::MlpError;
+use crate::dense::{Activation, Element, Network, Parameters};
+
+use super::implementation::{Options, Request, Target};
+use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
+
+/// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or [`half::bf16`]).
+///
+/// Inputs, outputs and gradients lie in memory of the caller, row-major, a sample a row. Passes are queued on a stream of the caller, and can
+/// be captured in a graph ([`Stream::capture`]): they allocate nothing. Passes of one model may be queued on several streams, each with a
+/// [`Tape`] of its own.
+///
+/// ```no_run
+/// use flopgap_gpu::Context;
+/// use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
+/// use flopgap_mlp::dense::{Parameters, Size};
+/// use half::f16;
+///
+/// let (context, network) = (Context::new(0)?, Size::Small.network());
+/// let stream = context.stream()?;
+/// let mut model = Model::<f16>::new(&context, &network, Options::new(Implementation::Naive))?;
+/// model.upload(&stream, &Parameters::he(&network, 42))?;
+///
+/// let x = stream.upload(&vec![f16::ONE; 256 * network.inputs()])?;
+/// let mut y = stream.zeros::<f16>(256 * network.outputs())?;
+/// model.forward(&stream, &x, &mut y)?;
+/// let outputs = stream.download(&y)?;
+/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// ```
+#[derive(Debug)]
+pub struct Model<T: Element> {
+    network: Network,
+    options: Options,
+    context: Context,
+    kernels: Kernels,
+    parameters: Buffer<T>,
+}
+
+/// What the forward pass keeps for the backward pass, and the memory that the backward pass works in: for batches of up to a number of samples.
+#[derive(Debug)]
+pub struct Tape<T: Element> {
+    kept: Buffer<T>,
+    workspace: Buffer<u8>,
+    batch: usize,
+}
+
+impl<T: Element> Tape<T> {
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.kept.len() * size_of::<T>() + self.workspace.len()
+    }
+}
+
+/// Elements that a tape of `batch` samples has where it is kept: the output of every hidden layer, layer after layer, each `batch x width`,
+/// row-major. Where the slope of an activation does not follow from its output (`Gelu`, `Silu`), the sums before it are kept instead, also
+/// those of the output layer, after the others.
+pub(super) fn tape_elements(network: &Network, batch: usize) -> usize {
+    let last = network.layers() - 1;
+    let kept = if slope_from_output(network.activation(last)) { last } else { last + 1 };
+    network.widths()[1..=kept].iter().sum::<usize>() * batch
+}
+
+/// Whether the slope of an activation follows from its output; as in `common.cuh`.
+fn slope_from_output(activation: Activation) -> bool {
+    !matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+}
+
+impl<T: Element> Model<T> {
+    /// Compiles the kernels (or takes them from the user's cache). The parameters are zero until [`Model::upload`].
+    ///
+    /// # Errors
+    /// [`MlpError::Unsupported`] where there are no such kernels for this GPU; when NVRTC is missing.
+    pub fn new(context: &Context, network: &Network, options: Options) -> Result<Self, MlpError> {
+        let compiler = Compiler::new()?;
+        let target = Target::of(context.device());
+        let request = Request { network, precision: T::PRECISION, options, target };
+        let kernels = request.load(&compiler, context)?;
+        let stream = context.stream()?;
+        let parameters = stream.zeros(network.parameters())?;
+        stream.synchronize()?;
+        Ok(Model { network: network.clone(), options, context: context.clone(), kernels, parameters })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// How it is computed.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// The GPU.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The parameters on the device, in the order that [`Network`] documents.
+    pub fn parameters(&self) -> &Buffer<T> {
+        &self.parameters
+    }
+
+    /// The parameters on the device, for an optimiser.
+    pub fn parameters_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.parameters
+    }
+
+    /// Takes parameters, rounded to `T`.
+    ///
+    /// # Errors
+    /// [`MlpError::Length`] when they are of another network; [`MlpError::NotFinite`] when one is beyond the range of `T`.
+    pub fn upload(&mut self, stream: &Stream, parameters: &Parameters) -> Result<(), MlpError> {
+        check("parameters", self.network.parameters(), parameters.values().len())?;
+        // A weight of 1e5 is infinite in half precision.
+        Parameters::from_values(&self.network, parameters.rounded::<T>().values().to_vec())?;
+        stream.write(&parameters.narrow::<T>(), &mut self.parameters)?;
+        Ok(stream.synchronize()?)
+    }
+
+    /// The parameters as they are now.
+    ///
+    /// # Errors
+    /// The error of a kernel that failed before; [`MlpError::NotFinite`].
+    pub fn download(&self, stream: &Stream) -> Result<Parameters, MlpError> {
+        let values = stream.download(&self.parameters)?;
+        Parameters::from_values(&self.network, values.into_iter().map(T::widen).collect())
+    }
+
+    /// Memory for the training passes on batches of up to `batch` samples.
+    ///
+    /// # Errors
+    /// When there is not enough memory.
+    pub fn tape(&self, stream: &Stream, batch: usize) -> Result<Tape<T>, MlpError> {
+        let samples = samples(batch)?;
+        let kept = if self.kernels.backward.keeps(samples) { tape_elements(&self.network, batch) } else { 0 };
+        let workspace = self.kernels.backward.workspace(samples);
+        // An empty buffer has no address.
+        let tape =
+            Tape { kept: stream.zeros(kept.max(1))?, workspace: stream.zeros(workspace.max(1))?, batch };
+        Ok(tape)
+    }
+
+    /// Queues the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
+    ///
+    /// # Errors
+    /// [`MlpError::Length`]; the driver's.
+    pub fn forward(
+        &self,
+        stream: &Stream,
+        x: &impl DevicePtr<T>,
+        y: &mut impl DevicePtrMut<T>,
+    ) -> Result<(), MlpError> {
+        self.queue_forward(stream, x, y, None)
+    }
+
+    /// The same, and keeps what [`Model::backward`] needs in `tape`.
+    ///
+    /// # Errors
+    /// [`MlpError::Length`], also when the batch is larger than the tape's; the driver's.
+    pub fn forward_train(
+        &self,
+        stream: &Stream,
+        x: &impl DevicePtr<T>,
+        y: &mut impl DevicePtrMut<T>,
+        tape: &mut Tape<T>,
+    ) -> Result<(), MlpError> {
+        self.queue_forward(stream, x, y, Some(tape))
+    }
+
+    fn queue_forward(
+        &self,
+        stream: &Stream,
+        x: &impl DevicePtr<T>,
+        y: &mut impl DevicePtrMut<T>,
+        tape: Option<&mut Tape<T>>,
+    ) -> Result<(), MlpError> {
+        let batch = self.batch_of(x.len())?;
+        check("outputs", batch * self.network.outputs(), y.len())?;
+        let samples = samples(batch)?;
+        let cuda = stream.cuda();
+        let tape = match tape {
+            Some(tape) => {
+                check_tape(tape.batch, batch)?;
+                self.kernels.backward.keeps(samples).then(|| tape.kept.device_ptr_mut(cuda).0)
+            }
+            None => None,
+        };
+        let call = ForwardCall {
+            stream,
+            batch: samples,
+            parameters: self.parameters.device_ptr(cuda).0,
+            x: x.device_ptr(cuda).0,
+            y: y.device_ptr_mut(cuda).0,
+            tape,
+        };
+        Ok(self.kernels.forward.queue(&call)?)
+    }
+
+    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after [`Model::forward_train`] of the same `x`, `y` and `tape`: by
+    /// the inputs into `dx` (`batch x inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which is
+    /// overwritten.
+    ///
+    /// # Errors
+    /// [`MlpError::Length`]; the driver's.
+    #[expect(clippy::too_many_arguments, reason = "a backward pass has these")]
+    pub fn backward(
+        &self,
+        stream: &Stream,
+        x: &impl DevicePtr<T>,
+        y: &impl DevicePtr<T>,
+        dy: &impl DevicePtr<T>,
+        tape: &mut Tape<T>,
+        dx: Option<&mut Buffer<T>>,
+        gradients: &mut impl DevicePtrMut<f32>,
+    ) -> Result<(), MlpError> {
+        let batch = self.batch_of(x.len())?;
+        check("outputs", batch * self.network.outputs(), y.len())?;
+        check("gradients by the outputs", batch * self.network.outputs(), dy.len())?;
+        check("gradients by the parameters", self.network.parameters(), gradients.len())?;
+        if let Some(dx) = &dx {
+            check("gradients by the inputs", x.len(), dx.len())?;
+        }
+        check_tape(tape.batch, batch)?;
+        let cuda = stream.cuda();
+        let call = BackwardCall {
+            stream,
+            batch: samples(batch)?,
+            parameters: self.parameters.device_ptr(cuda).0,
+            x: x.device_ptr(cuda).0,
+            y: y.device_ptr(cuda).0,
+            dy: dy.device_ptr(cuda).0,
+            tape: tape.kept.device_ptr(cuda).0,
+            dx: dx.map(|dx| dx.device_ptr_mut(cuda).0),
+            gradients: gradients.device_ptr_mut(cuda).0,
+            workspace: tape.workspace.device_ptr_mut(cuda).0,
+        };
+        Ok(self.kernels.backward.queue(&call)?)
+    }
+
+    /// The kernels of the forward and the backward pass, and what each takes of a multiprocessor.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn facts(&self) -> Result<Vec<KernelFacts>, MlpError> {
+        let mut facts = self.kernels.forward.facts()?;
+        facts.extend(self.kernels.backward.facts()?);
+        Ok(facts)
+    }
+
+    fn batch_of(&self, inputs: usize) -> Result<usize, MlpError> {
+        let batch = inputs / self.network.inputs();
+        check("inputs", batch.max(1) * self.network.inputs(), inputs)?;
+        Ok(batch)
+    }
+}
+
+/// The batch as kernels take it.
+fn samples(batch: usize) -> Result<u32, MlpError> {
+    const MOST: u32 = i32::MAX as u32;
+    match u32::try_from(batch) {
+        Ok(samples @ 1..=MOST) => Ok(samples),
+        _ => Err(MlpError::Batch { found: batch, most: MOST as usize }),
+    }
+}
+
+fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
+    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
+}
+
+fn check_tape(made_for: usize, batch: usize) -> Result<(), MlpError> {
+    if batch <= made_for { Ok(()) } else { Err(MlpError::Batch { found: batch, most: made_for }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tape_keeps_hidden_layers_and_sums_where_slopes_need_them() {
+        let network = Network::new(&[64, 128, 32, 8]).unwrap();
+        assert_eq!(tape_elements(&network, 10), 1600);
+        assert_eq!(tape_elements(&network.with_output_activation(Activation::Gelu), 10), 1680);
+    }
+}

@@ -1,0 +1,145 @@
+//! Kernel sources with the constants of a network before them.
+
+use std::fmt::Write as _;
+
+use flopgap_gpu::compile::{Architecture, Binary, CompileError, Compiler};
+use flopgap_gpu::cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
+use flopgap_gpu::{Context, GpuError, Kernel, Module};
+
+use crate::MlpError;
+use crate::dense::{Activation, LEAKY_SLOPE, Network, Precision};
+
+use super::implementation::Accumulate;
+
+/// What every source begins with, after the constants.
+const COMMON: &str = include_str!("common.cuh");
+
+/// A source made for one network.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    name: String,
+    text: String,
+    architecture: Architecture,
+}
+
+impl Source {
+    /// `body` after the constants of the network and what all kernels share. `constants` are further ones, by name.
+    pub(super) fn new(
+        name: &str,
+        body: &str,
+        network: &Network,
+        precision: Precision,
+        accumulate: Accumulate,
+        architecture: Architecture,
+        constants: &[(&str, usize)],
+    ) -> Self {
+        let mut text = preamble(network, precision, accumulate);
+        for (constant, value) in constants {
+            let _ = writeln!(text, "constexpr int {constant} = {value};");
+        }
+        let _ = write!(text, "#line 1 \"common.cuh\"\n{COMMON}\n#line 1 \"{name}\"\n{body}");
+        Source { name: name.to_owned(), text, architecture }
+    }
+
+    /// The file name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Machine code, from the cache where it is there.
+    pub(super) fn compile(&self, compiler: &Compiler) -> Result<Binary, CompileError> {
+        compiler.compile(&self.name, &self.text, self.architecture, &OPTIONS)
+    }
+
+    /// Machine code on a device.
+    pub(super) fn load(&self, compiler: &Compiler, context: &Context) -> Result<Program, MlpError> {
+        let module = context.load(&self.compile(compiler)?)?;
+        Ok(Program { module })
+    }
+}
+
+/// Registers and spills are in the compiler's log. No fast mathematics. Not every kernel needs every constant (warning 177).
+const OPTIONS: [&str; 2] = ["--ptxas-options=-v", "--diag-suppress=177"];
+
+/// Loaded kernels.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    module: Module,
+}
+
+impl Program {
+    /// A kernel that takes this much dynamic shared memory.
+    pub(super) fn kernel(&self, name: &str, shared: usize) -> Result<Kernel, GpuError> {
+        let kernel = self.module.kernel(name)?;
+        let bytes = i32::try_from(shared)
+            .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: shared })?;
+        kernel.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
+        Ok(kernel)
+    }
+}
+
+/// The number of an activation in `common.cuh`.
+fn number(activation: Activation) -> usize {
+    match activation {
+        Activation::Relu => 1,
+        Activation::LeakyRelu => 2,
+        Activation::Sigmoid => 3,
+        Activation::Tanh => 4,
+        Activation::Gelu => 5,
+        Activation::GeluTanh => 6,
+        Activation::Silu => 7,
+        _ => 0,
+    }
+}
+
+/// The constants of a network: its widths, where its parameters lie, its activations and types.
+fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> String {
+    let storage = match precision {
+        Precision::F32 => "STORAGE_F32",
+        Precision::F16 => "STORAGE_F16",
+        Precision::Bf16 => "STORAGE_BF16",
+    };
+    let layers = network.layers();
+    let choose = |value: &dyn Fn(usize) -> usize, last: usize| {
+        (0..last)
+            .rev()
+            .fold(value(last).to_string(), |rest, index| format!("i == {index} ? {} : {rest}", value(index)))
+    };
+    let mut text = String::from("#define STORAGE_F32 0\n#define STORAGE_F16 1\n#define STORAGE_BF16 2\n");
+    let _ = writeln!(text, "#define STORAGE {storage}");
+    let _ = writeln!(text, "#define ACCUMULATE_F16 {}", u8::from(accumulate == Accumulate::F16));
+    let _ = writeln!(text, "constexpr float LEAKY_SLOPE = {LEAKY_SLOPE}f;");
+    let _ = writeln!(text, "constexpr int LAYERS = {layers};");
+    let _ = writeln!(text, "constexpr int HIDDEN_ACTIVATION = {};", number(network.activation(0)));
+    let _ = writeln!(text, "constexpr int OUTPUT_ACTIVATION = {};", number(network.activation(layers - 1)));
+    let _ = writeln!(text, "constexpr int PARAMETERS = {};", network.parameters());
+    let widest = network.widths().iter().copied().max().unwrap_or_default();
+    let _ = writeln!(text, "constexpr int WIDEST = {widest};");
+    let mut function = |name: &str, value: &dyn Fn(usize) -> usize, last: usize| {
+        let _ =
+            writeln!(text, "__device__ constexpr int {name}(int i) {{ return {}; }}", choose(value, last));
+    };
+    // Inputs, hidden layers, outputs; then, for each layer, where its weights and biases begin.
+    function("width", &|index| network.widths()[index], layers);
+    function("weights_at", &|layer| network.weights(layer).start, layers - 1);
+    function("biases_at", &|layer| network.biases(layer).start, layers - 1);
+    text.push_str("constexpr int INPUTS = width(0), OUTPUTS = width(LAYERS);\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_those_of_the_network() {
+        let network = Network::new(&[64, 128, 16]).unwrap().with_output_activation(Activation::Sigmoid);
+        let text = preamble(&network, Precision::Bf16, Accumulate::F32);
+        assert!(text.contains("#define STORAGE STORAGE_BF16\n"));
+        assert!(text.contains("int width(int i) { return i == 0 ? 64 : i == 1 ? 128 : 16; }"));
+        assert!(text.contains("int biases_at(int i) { return i == 0 ? 8192 : 10368; }"));
+        assert!(
+            text.contains("constexpr int HIDDEN_ACTIVATION = 2;\nconstexpr int OUTPUT_ACTIVATION = 3;\n")
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! The sizes and activations of a network, and where its parameters lie.
+
+use std::fmt;
+use std::ops::Range;
+
+use flopgap_flops::{Activation, FlopError, Mlp};
+
+use crate::MlpError;
+
+/// The slope of [`Activation::LeakyRelu`] below 0.
+pub const LEAKY_SLOPE: f32 = 0.01;
+
+/// All widths are multiples of this: 16 bytes of half precision.
+const MULTIPLE: usize = 8;
+/// Wider layers are refused: their weights would not fit what a kernel indexes.
+const WIDEST: usize = 16_384;
+/// More layers are refused: kernels are made for each.
+const DEEPEST: usize = 64;
+
+/// A fully connected network: `a_0 = x`, `a_(l+1) = f_l(W_l a_l + b_l)`, `y = a_L`.
+///
+/// The parameters are one array: for each layer the weights, row-major (`out x in`), then the biases, without gaps. Samples are rows: the inputs
+/// of a batch are `batch x inputs`, row-major, the outputs `batch x outputs`.
+///
+/// ```
+/// use flopgap_mlp::dense::{Activation, Network};
+///
+/// let network = Network::new(&[64, 64, 16])?.with_output_activation(Activation::Sigmoid);
+/// assert_eq!(network.layers(), 2);
+/// assert_eq!(network.parameters(), 5_200);
+/// assert_eq!(network.weights(1), 64 * 64 + 64..64 * 64 + 64 + 64 * 16);
+/// assert_eq!(network.to_string(), "64-64-16 leaky_relu/sigmoid");
+/// assert!(Network::new(&[64, 60, 16]).is_err());
+/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Network {
+    widths: Vec<usize>,
+    activation: Activation,
+    output_activation: Activation,
+}
+
+impl Network {
+    /// A network of these widths: inputs, one hidden layer or more, outputs. The activation of the hidden layers is
+    /// [`Activation::LeakyRelu`], the output has none.
+    ///
+    /// # Errors
+    /// [`MlpError::Widths`] when there are fewer than three, or one is not a multiple of 8 from 8 to 16,384.
+    pub fn new(widths: &[usize]) -> Result<Self, MlpError> {
+        let refuse = |problem: String| Err(MlpError::Widths { widths: widths.to_vec(), problem });
+        if widths.len() < 3 {
+            return refuse("at least three are needed: inputs, a hidden layer, outputs".to_owned());
+        }
+        if widths.len() > DEEPEST + 1 {
+            return refuse(format!("more than {DEEPEST} layers"));
+        }
+        for (position, &width) in widths.iter().enumerate() {
+            if width == 0 || !width.is_multiple_of(MULTIPLE) {
+                return refuse(format!(
+                    "number {} is {width}: widths are multiples of {MULTIPLE}; pad with zeros",
+                    position + 1
+                ));
+            }
+            if width > WIDEST {
+                return refuse(format!("number {} is {width}: at most {WIDEST}", position + 1));
+            }
+        }
+        Ok(Network {
+            widths: widths.to_vec(),
+            activation: Activation::LeakyRelu,
+            output_activation: Activation::Identity,
+        })
+    }
+
+    /// The same with this activation of the hidden layers.
+    #[must_use]
+    pub fn with_activation(self, activation: Activation) -> Self {
+        Network { activation, ..self }
+    }
+
+    /// The same with this activation of the output.
+    #[must_use]
+    pub fn with_output_activation(self, output_activation: Activation) -> Self {
+        Network { output_activation, ..self }
+    }
+
+    /// Inputs, hidden layers, outputs.
+    pub fn widths(&self) -> &[usize] {
+        &self.widths
+    }
+
+    /// Numbers of a sample.
+    pub fn inputs(&self) -> usize {
+        self.widths[0]
+    }
+
+    /// Numbers of a result.
+    pub fn outputs(&self) -> usize {
+        self.widths[self.layers()]
+    }
+
+    /// Matrices of weights: hidden layers and the output.
+    pub fn layers(&self) -> usize {
+        self.widths.len() - 1
+    }
+
+    /// The activation after `layer`.
+    pub fn activation(&self, layer: usize) -> Activation {
+        if layer + 1 == self.layers() { self.output_activation } else { self.activation }
+    }
+
+    /// All weights and biases.
+    pub fn parameters(&self) -> usize {
+        self.start(self.layers())
+    }
+
+    /// Where the weights of `layer` lie among the parameters.
+    pub fn weights(&self, layer: usize) -> Range<usize> {
+        let start = self.start(layer);
+        start..start + self.widths[layer] * self.widths[layer + 1]
+    }
+
+    /// Where the biases of `layer` lie among the parameters.
+    pub fn biases(&self, layer: usize) -> Range<usize> {
+        let start = self.weights(layer).end;
+        start..start + self.widths[layer + 1]
+    }
+
+    fn start(&self, layer: usize) -> usize {
+        self.widths.windows(2).take(layer).map(|pair| (pair[0] + 1) * pair[1]).sum()
+    }
+
+    /// The closed form of its work on a batch.
+    ///
+    /// # Errors
+    /// When the batch is 0.
+    pub fn work(&self, batch: usize) -> Result<Mlp, FlopError> {
+        let widths: Vec<u64> = self.widths.iter().map(|&width| width as u64).collect();
+        Ok(Mlp::new(widths, batch as u64)?
+            .with_bias(true)
+            .with_activation(self.activation)
+            .with_output_activation(self.output_activation)
+            .with_input_gradient(true))
+    }
+}
+
+/// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the output.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, width) in self.widths.iter().enumerate() {
+            write!(f, "{}{width}", if index > 0 { "-" } else { "" })?;
+        }
+        write!(f, " {}/{}", self.activation, self.output_activation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_lie_without_gaps() {
+        let network = Network::new(&[64, 128, 32, 8]).unwrap();
+        let mut end = 0;
+        for layer in 0..network.layers() {
+            assert_eq!(network.weights(layer).start, end);
+            assert_eq!(network.biases(layer).start, network.weights(layer).end);
+            end = network.biases(layer).end;
+        }
+        assert_eq!(network.parameters(), end);
+        assert_eq!(network.parameters(), 64 * 128 + 128 + 128 * 32 + 32 + 32 * 8 + 8);
+        assert_eq!(network.work(3).unwrap().parameters().unwrap(), end as u64);
+    }
+
+    #[test]
+    fn refusals_name_the_width() {
+        let message = |widths: &[usize]| Network::new(widths).unwrap_err().to_string();
+        assert_eq!(
+            message(&[64, 64]),
+            "a network of widths 64, 64: at least three are needed: inputs, a hidden layer, outputs"
+        );
+        assert!(message(&[64, 0, 16]).contains("number 2 is 0"), "{}", message(&[64, 0, 16]));
+        assert!(message(&[64, 64, 15]).contains("number 3 is 15: widths are multiples of 8"));
+        assert!(message(&[16_392, 64, 16]).contains("at most 16384"));
+        assert!(message(&[8; 66]).contains("more than 64 layers"));
+    }
+}

@@ -1,0 +1,333 @@
+//! The network in 64 bits: what every implementation is checked against.
+
+use std::num::NonZero;
+use std::thread;
+
+use flopgap_flops::Activation;
+
+use crate::MlpError;
+use crate::dense::{LEAKY_SLOPE, Parameters, Precision};
+
+pub use crate::square::reference::relative_error;
+
+/// Outputs and gradients in 64-bit floats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reference {
+    /// `batch x outputs`.
+    pub outputs: Vec<f64>,
+    /// The gradient by the inputs, `batch x inputs`.
+    pub input_gradients: Vec<f64>,
+    /// The gradient by every parameter, summed over the batch.
+    pub gradients: Vec<f64>,
+}
+
+/// What is rounded on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// Nothing: the true values.
+    None,
+    /// What an implementation stores in this precision between its products: the output of every layer, and the gradient before every
+    /// activation. All sums are exact to 64 bits. How far this is from the true values is what the precision costs by itself.
+    Stored(Precision),
+}
+
+impl Rounding {
+    fn apply(self, values: &mut [f64]) {
+        if let Rounding::Stored(precision) = self {
+            for value in values {
+                *value = precision.round(*value);
+            }
+        }
+    }
+}
+
+/// Computes the outputs of `inputs` (`batch x inputs`), and the gradients of the loss whose gradient by the outputs is `output_gradients`.
+///
+/// The 32-bit numbers given are taken as they are: round parameters and inputs first if they are stored in less. Plain loops on all cores,
+/// checked against finite differences.
+///
+/// # Errors
+/// [`MlpError::Length`].
+pub fn run(
+    parameters: &Parameters,
+    inputs: &[f32],
+    output_gradients: &[f32],
+    rounding: Rounding,
+) -> Result<Reference, MlpError> {
+    let network = parameters.network();
+    let batch = inputs.len() / network.inputs();
+    let check = |what, expected: usize, found: usize| {
+        if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
+    };
+    check("inputs", batch * network.inputs(), inputs.len())?;
+    check("gradients by the outputs", batch * network.outputs(), output_gradients.len())?;
+
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let each = batch.div_ceil(threads).max(1);
+    let parts: Vec<Reference> = thread::scope(|scope| {
+        let parts =
+            inputs.chunks(each * network.inputs()).zip(output_gradients.chunks(each * network.outputs()));
+        let running: Vec<_> =
+            parts.map(|(x, dy)| scope.spawn(move || samples(parameters, x, dy, rounding))).collect();
+        running
+            .into_iter()
+            .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut whole = Reference {
+        outputs: Vec::with_capacity(batch * network.outputs()),
+        input_gradients: Vec::with_capacity(inputs.len()),
+        gradients: vec![0.0; network.parameters()],
+    };
+    for part in parts {
+        whole.outputs.extend(part.outputs);
+        whole.input_gradients.extend(part.input_gradients);
+        whole.gradients.iter_mut().zip(part.gradients).for_each(|(sum, gradient)| *sum += gradient);
+    }
+    Ok(whole)
+}
+
+/// Some samples, one after the other.
+fn samples(
+    parameters: &Parameters,
+    inputs: &[f32],
+    output_gradients: &[f32],
+    rounding: Rounding,
+) -> Reference {
+    let network = parameters.network();
+    let values: Vec<f64> = parameters.values().iter().copied().map(f64::from).collect();
+    let mut result =
+        Reference { outputs: Vec::new(), input_gradients: Vec::new(), gradients: vec![0.0; values.len()] };
+    for (x, dy) in inputs.chunks(network.inputs()).zip(output_gradients.chunks(network.outputs())) {
+        // Before and after the activation of every layer.
+        let mut after: Vec<Vec<f64>> = vec![x.iter().copied().map(f64::from).collect()];
+        let mut before = Vec::new();
+        for layer in 0..network.layers() {
+            let (weights, biases) = (&values[network.weights(layer)], &values[network.biases(layer)]);
+            let below = &after[layer];
+            let rows = weights.chunks_exact(below.len()).zip(biases);
+            let sums: Vec<f64> = rows.map(|(row, bias)| bias + dot(row, below)).collect();
+            let mut above: Vec<f64> = sums.iter().map(|&z| activate(network.activation(layer), z)).collect();
+            rounding.apply(&mut above);
+            before.push(sums);
+            after.push(above);
+        }
+        result.outputs.extend(&after[network.layers()]);
+
+        let mut delta: Vec<f64> = dy.iter().copied().map(f64::from).collect();
+        for layer in (0..network.layers()).rev() {
+            let activation = network.activation(layer);
+            delta.iter_mut().zip(&before[layer]).for_each(|(delta, &z)| *delta *= slope(activation, z));
+            rounding.apply(&mut delta);
+            let below = &after[layer];
+            let mut next = vec![0.0; below.len()];
+            let weights = values[network.weights(layer)].chunks_exact(below.len());
+            let gradients = result.gradients[network.weights(layer)].chunks_exact_mut(below.len());
+            for ((row, gradients), &delta) in weights.zip(gradients).zip(&delta) {
+                gradients.iter_mut().zip(below).for_each(|(gradient, a)| *gradient += delta * a);
+                next.iter_mut().zip(row).for_each(|(next, weight)| *next += delta * weight);
+            }
+            let biases = &mut result.gradients[network.biases(layer)];
+            biases.iter_mut().zip(&delta).for_each(|(gradient, delta)| *gradient += delta);
+            delta = next;
+        }
+        rounding.apply(&mut delta);
+        result.input_gradients.extend(delta);
+    }
+    result
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The activation of `z`. [`Activation::Identity`] stands for any that this crate does not know.
+pub fn activate(activation: Activation, z: f64) -> f64 {
+    match activation {
+        Activation::Relu => z.max(0.0),
+        Activation::LeakyRelu => {
+            if z > 0.0 {
+                z
+            } else {
+                f64::from(LEAKY_SLOPE) * z
+            }
+        }
+        Activation::Sigmoid => sigmoid(z),
+        Activation::Tanh => z.tanh(),
+        Activation::Gelu => z * normal(z),
+        Activation::GeluTanh => 0.5 * z * (1.0 + inner(z).tanh()),
+        Activation::Silu => z * sigmoid(z),
+        _ => z,
+    }
+}
+
+/// The derivative of the activation at `z`; at a kink, that from below.
+pub fn slope(activation: Activation, z: f64) -> f64 {
+    match activation {
+        Activation::Relu => f64::from(u8::from(z > 0.0)),
+        Activation::LeakyRelu => {
+            if z > 0.0 {
+                1.0
+            } else {
+                f64::from(LEAKY_SLOPE)
+            }
+        }
+        Activation::Sigmoid => sigmoid(z) * (1.0 - sigmoid(z)),
+        Activation::Tanh => 1.0 - z.tanh() * z.tanh(),
+        Activation::Gelu => normal(z) + z * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt(),
+        Activation::GeluTanh => {
+            let t = inner(z).tanh();
+            0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * GELU_SCALE * (1.0 + 3.0 * GELU_CUBE * z * z)
+        }
+        Activation::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
+        _ => 1.0,
+    }
+}
+
+/// `sqrt(2 / pi)`.
+const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
+const GELU_CUBE: f64 = 0.044_715;
+
+fn inner(z: f64) -> f64 {
+    GELU_SCALE * (z + GELU_CUBE * z * z * z)
+}
+
+fn sigmoid(z: f64) -> f64 {
+    1.0 / (1.0 + (-z).exp())
+}
+
+/// The normal distribution function.
+fn normal(z: f64) -> f64 {
+    0.5 * (1.0 + libm::erf(z * std::f64::consts::FRAC_1_SQRT_2))
+}
+
+/// How far an implementation may be from the true values: the relative error of outputs, gradients by inputs and gradients by parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// Of the outputs.
+    pub outputs: f64,
+    /// Of the gradients by the inputs.
+    pub input_gradients: f64,
+    /// Of the gradients by the parameters.
+    pub gradients: f64,
+}
+
+impl Errors {
+    /// What this precision may cost: 1e-6 forward and 1e-5 for gradients in 32 bits; otherwise twice what rounding the stored numbers costs
+    /// by itself ([`Rounding::Stored`]).
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn allowed(
+        precision: Precision,
+        parameters: &Parameters,
+        inputs: &[f32],
+        output_gradients: &[f32],
+        truth: &Reference,
+    ) -> Result<Self, MlpError> {
+        if precision == Precision::F32 {
+            return Ok(Errors { outputs: 1e-6, input_gradients: 1e-5, gradients: 1e-5 });
+        }
+        let stored = run(parameters, inputs, output_gradients, Rounding::Stored(precision))?;
+        let twice = |found: &[f64], expected: &[f64]| 2.0 * error_of(found, expected);
+        Ok(Errors {
+            outputs: twice(&stored.outputs, &truth.outputs),
+            input_gradients: twice(&stored.input_gradients, &truth.input_gradients),
+            gradients: twice(&stored.gradients, &truth.gradients),
+        })
+    }
+}
+
+/// [`relative_error`] of two vectors in 64 bits.
+pub fn error_of(found: &[f64], expected: &[f64]) -> f64 {
+    let square = |sum: f64, value: f64| sum + value * value;
+    let difference = found.iter().zip(expected).map(|(a, b)| a - b).fold(0.0, square);
+    let size = expected.iter().copied().fold(0.0, square);
+    if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
+}
+
+/// Inputs and gradients by the outputs for tests.
+#[cfg(test)]
+pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
+    let uniform = |first: u64, length: usize| {
+        (0..length as u64).map(|index| crate::square::init::uniform(seed, first + index)).collect()
+    };
+    (uniform(1 << 40, batch * network.inputs()), uniform(1 << 41, batch * network.outputs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::Network;
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        for activation in Activation::ALL {
+            let network = Network::new(&[8, 16, 8, 8])
+                .unwrap()
+                .with_activation(activation)
+                .with_output_activation(activation);
+            let parameters = Parameters::he(&network, 3);
+            let (inputs, dy) = numbers(&network, 3, 5);
+            let found = run(&parameters, &inputs, &dy, Rounding::None).unwrap();
+            let loss = |parameters: &Parameters, inputs: &[f32]| -> f64 {
+                let outputs = run(parameters, inputs, &dy, Rounding::None).unwrap().outputs;
+                outputs.iter().zip(&dy).map(|(y, &dy)| y * f64::from(dy)).sum()
+            };
+            let step = 1.0 / 4096.0;
+            let close = |found: f64, above: f64, below: f64, what: &str| {
+                let expected = (above - below) / (2.0 * f64::from(step));
+                assert!(
+                    (found - expected).abs() < 2e-4 * (1.0 + expected.abs()),
+                    "{activation} {what}: {found} {expected}"
+                );
+            };
+            for index in (0..network.parameters()).step_by(7) {
+                let moved = |by: f32| {
+                    let mut values = parameters.values().to_vec();
+                    values[index] += by;
+                    // What the sum was rounded to matters: steps are taken from the rounded numbers.
+                    (
+                        f64::from(values[index]),
+                        loss(&Parameters::from_values(&network, values).unwrap(), &inputs),
+                    )
+                };
+                let ((high, above), (low, below)) = (moved(step), moved(-step));
+                let scale = 2.0 * f64::from(step) / (high - low);
+                close(found.gradients[index], above * scale, below * scale, "parameter");
+            }
+            for index in 0..inputs.len() {
+                let moved = |by: f32| {
+                    let mut inputs = inputs.clone();
+                    inputs[index] += by;
+                    loss(&parameters, &inputs)
+                };
+                close(found.input_gradients[index], moved(step), moved(-step), "input");
+            }
+        }
+    }
+
+    #[test]
+    fn storing_in_less_costs_what_the_precision_has() {
+        let network = Network::new(&[32, 64, 16]).unwrap();
+        let parameters = Parameters::he(&network, 1);
+        let (inputs, dy) = numbers(&network, 40, 2);
+        let truth = run(&parameters, &inputs, &dy, Rounding::None).unwrap();
+        for (precision, most, least) in [(Precision::F16, 1e-3, 1e-5), (Precision::Bf16, 1e-2, 1e-4)] {
+            let allowed = Errors::allowed(precision, &parameters, &inputs, &dy, &truth).unwrap();
+            for error in [allowed.outputs, allowed.input_gradients, allowed.gradients] {
+                assert!(error < most && error > least, "{precision}: {allowed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        let parameters = Parameters::he(&Network::new(&[8, 8, 8]).unwrap(), 1);
+        assert!(matches!(
+            run(&parameters, &[0.0; 12], &[0.0; 8], Rounding::None),
+            Err(MlpError::Length { what: "inputs", .. })
+        ));
+        assert!(run(&parameters, &[0.0; 16], &[0.0; 8], Rounding::None).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! On a GPU: outputs and gradients against the 64-bit reference, on fresh random inputs.
+
+use flopgap_gpu::{Context, Stream};
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
+use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
+use flopgap_mlp::dense::{Element, Network, Parameters};
+use flopgap_mlp::square::init::uniform;
+use half::{bf16, f16};
+
+use super::{BATCHES, networks};
+use crate::gpu;
+
+/// What a model is asked, and what is right.
+struct Case<T> {
+    network: Network,
+    parameters: Parameters,
+    x: Vec<T>,
+    dy: Vec<T>,
+    truth: Reference,
+    allowed: Errors,
+}
+
+impl<T: Element> Case<T> {
+    fn new(network: &Network, batch: usize, seed: u64) -> Self {
+        let parameters = Parameters::he(network, seed).rounded::<T>();
+        let numbers = |first: u64, length: usize| -> Vec<T> {
+            (0..length as u64).map(|index| T::narrow(uniform(seed, first + index))).collect()
+        };
+        let (x, dy) =
+            (numbers(1 << 40, batch * network.inputs()), numbers(1 << 41, batch * network.outputs()));
+        let wide = |numbers: &[T]| -> Vec<f32> { numbers.iter().map(|&number| number.widen()).collect() };
+        let truth = reference::run(&parameters, &wide(&x), &wide(&dy), Rounding::None).unwrap();
+        let allowed = Errors::allowed(T::PRECISION, &parameters, &wide(&x), &wide(&dy), &truth).unwrap();
+        Case { network: network.clone(), parameters, x, dy, truth, allowed }
+    }
+}
+
+/// Outputs and gradients of a model, as they are stored.
+struct Found<T> {
+    y: Vec<T>,
+    dx: Vec<T>,
+    gradients: Vec<f32>,
+}
+
+/// Every array that a pass writes is poisoned before it.
+fn compute<T: Element>(stream: &Stream, model: &Model<T>, case: &Case<T>) -> Found<T> {
+    let poison = |length: usize| vec![T::narrow(f32::NAN); length];
+    let batch = case.x.len() / case.network.inputs();
+    let (x, dy) = (stream.upload(&case.x).unwrap(), stream.upload(&case.dy).unwrap());
+    let mut y = stream.upload(&poison(case.dy.len())).unwrap();
+    model.forward(stream, &x, &mut y).unwrap();
+    let inference = stream.download(&y).unwrap();
+    stream.write(&poison(case.dy.len()), &mut y).unwrap();
+    let mut tape = model.tape(stream, batch).unwrap();
+    let mut dx = stream.upload(&poison(case.x.len())).unwrap();
+    let mut gradients = stream.upload(&vec![f32::NAN; case.network.parameters()]).unwrap();
+    // Twice: the workspace of the first pass serves the second.
+    for _ in 0..2 {
+        model.forward_train(stream, &x, &mut y, &mut tape).unwrap();
+        model.backward(stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients).unwrap();
+    }
+    let found = Found {
+        y: stream.download(&y).unwrap(),
+        dx: stream.download(&dx).unwrap(),
+        gradients: stream.download(&gradients).unwrap(),
+    };
+    let bits = |numbers: &[T]| -> Vec<u32> { numbers.iter().map(|n| n.widen().to_bits()).collect() };
+    assert_eq!(bits(&inference), bits(&found.y), "with and without a tape");
+    found
+}
+
+fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
+    let wide = |numbers: &[T]| -> Vec<f32> { numbers.iter().map(|&number| number.widen()).collect() };
+    for (part, found, expected, allowed) in [
+        ("outputs", wide(&found.y), &case.truth.outputs, case.allowed.outputs),
+        ("input gradients", wide(&found.dx), &case.truth.input_gradients, case.allowed.input_gradients),
+        ("gradients", found.gradients.clone(), &case.truth.gradients, case.allowed.gradients),
+    ] {
+        let error = relative_error(&found, expected);
+        assert!(error <= allowed, "{what}: {part}: relative error {error:.2e}, {allowed:.2e} allowed");
+    }
+}
+
+/// Every network and batch on one implementation. What it does not have is said.
+fn every_case<T: Element>(context: &Context, implementation: Implementation) {
+    let stream = context.stream().unwrap();
+    for network in networks() {
+        let mut model = match Model::<T>::new(context, &network, Options::new(implementation)) {
+            Ok(model) => model,
+            Err(error @ MlpError::Unsupported { .. }) => {
+                eprintln!("{network}: {error}");
+                continue;
+            }
+            Err(error) => panic!("{network}: {error}"),
+        };
+        for (index, batch) in BATCHES.into_iter().enumerate() {
+            let case = Case::<T>::new(&network, batch, 100 + index as u64);
+            model.upload(&stream, &case.parameters).unwrap();
+            let found = compute(&stream, &model, &case);
+            check(&format!("{implementation} {} {network} batch {batch}", T::PRECISION), &case, &found);
+            // The fixed order of sums: the same bits again.
+            if implementation != Implementation::Naive
+                && Options::new(implementation).reduction == Reduction::Deterministic
+            {
+                let again = compute(&stream, &model, &case);
+                assert_eq!(found.gradients, again.gradients, "{implementation} {network} batch {batch}");
+            }
+        }
+    }
+}
+
+fn every_precision(implementation: Implementation) {
+    let Some((context, _guard)) = gpu() else { return };
+    every_case::<f32>(&context, implementation);
+    every_case::<f16>(&context, implementation);
+    every_case::<bf16>(&context, implementation);
+}
+
+#[test]
+fn naive_is_the_reference_within_its_precision() {
+    every_precision(Implementation::Naive);
+}
+
+#[test]
+fn forloop_is_the_reference_within_its_precision() {
+    every_precision(Implementation::Forloop);
+}
+
+#[test]
+fn coopvec_is_the_reference_within_its_precision() {
+    every_precision(Implementation::Coopvec);
+}
+
+#[test]
+fn coopmat_is_the_reference_within_its_precision() {
+    every_precision(Implementation::Coopmat);
+}

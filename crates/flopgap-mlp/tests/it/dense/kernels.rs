@@ -1,0 +1,63 @@
+//! The kernels, without a GPU: NVRTC compiles them for every architecture.
+
+use std::thread;
+
+use flopgap_gpu::Device;
+use flopgap_gpu::compile::Compiler;
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
+use flopgap_mlp::dense::{Network, Precision, Size};
+
+use crate::skip;
+
+/// All that are compiled in continuous integration.
+const CAPABILITIES: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
+
+/// Compiles one, and holds that it spills nothing. What there is no kernel for says so.
+fn compile(compiler: &Compiler, network: &Network, precision: Precision, options: Options, capability: &str) {
+    let architecture: flopgap_gpu::compile::Architecture = capability.parse().unwrap();
+    let target = Target::nominal(architecture.capability);
+    let what = format!("{} {precision} {network} {capability}", options.implementation);
+    match compile_all(compiler, network, precision, options, target) {
+        Ok(logs) => {
+            assert!(!logs.is_empty(), "{what}");
+            for (source, log) in logs {
+                assert!(!log.contains("warning"), "{what}, {source}: {log}");
+                // Once another test works on a GPU, NVRTC no longer reports.
+                if !log.is_empty() || Device::count().is_err() {
+                    let kernels = log.matches("Compiling entry function").count();
+                    let clean = log.matches("0 bytes spill stores, 0 bytes spill loads").count();
+                    assert!(kernels > 0 && kernels == clean, "{what}, {source}: {log}");
+                }
+            }
+        }
+        Err(MlpError::Unsupported { reason, .. }) => eprintln!("{what}: not there: {reason}"),
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+#[test]
+fn every_kernel_compiles_for_every_architecture_without_spills() {
+    let compiler = match Compiler::without_cache() {
+        Ok(compiler) => compiler,
+        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+    };
+    // The four sizes in all precisions for all architectures take long: `FLOPGAP_COMPILE=all` asks for them.
+    let all = std::env::var("FLOPGAP_COMPILE").is_ok_and(|value| value == "all");
+    let networks = if all { super::networks() } else { vec![Size::Small.network(), Size::Large.network()] };
+    let precisions: &[Precision] = if all { &Precision::ALL } else { &[Precision::F32, Precision::F16] };
+    thread::scope(|scope| {
+        for capability in CAPABILITIES {
+            let (compiler, networks) = (&compiler, &networks);
+            scope.spawn(move || {
+                for implementation in Implementation::ALL {
+                    for network in networks {
+                        for &precision in precisions {
+                            compile(compiler, network, precision, Options::new(implementation), capability);
+                        }
+                    }
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,27 @@
+//! The fully connected network: every implementation against the 64-bit reference.
+
+mod agreement;
+mod kernels;
+
+use flopgap_mlp::dense::{Activation, Network, Size};
+
+/// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that are no power of two, every activation.
+fn networks() -> Vec<Network> {
+    let of = |widths: &[usize]| Network::new(widths).unwrap();
+    let mut networks: Vec<Network> = Size::ALL.into_iter().map(Size::network).collect();
+    networks.push(of(&[8, 8, 8]));
+    networks.push(of(&[8, 64, 64, 64, 8]).with_activation(Activation::Relu));
+    networks.push(of(&[24, 40, 56, 8]));
+    networks.push(of(&[72, 136, 24]).with_activation(Activation::Tanh));
+    networks.push(of(&[16, 32, 32, 32, 32, 16]).with_output_activation(Activation::Sigmoid));
+    networks
+        .push(of(&[128, 256, 8]).with_activation(Activation::Gelu).with_output_activation(Activation::Gelu));
+    networks.push(of(&[64, 328, 200]).with_activation(Activation::Silu));
+    networks.push(
+        of(&[40, 64, 32]).with_activation(Activation::Identity).with_output_activation(Activation::Relu),
+    );
+    networks
+}
+
+/// Batches around the edges of warps and tiles.
+const BATCHES: [usize; 4] = [1, 31, 256, 4097];
