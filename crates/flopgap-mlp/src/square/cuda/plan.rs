@@ -51,7 +51,7 @@ impl Plan {
         };
         match products {
             Products::Fused => fused,
-            Products::Fastest if small.is_some_and(|small| small.takes(shape)) => whole,
+            Products::Fastest if small.is_some_and(|small| small.suits(shape)) => whole,
             Products::Fastest if shape.width() <= FUSED_WIDTH => fused,
             Products::Cublas | Products::Fastest => cublas,
         }

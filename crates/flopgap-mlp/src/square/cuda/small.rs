@@ -36,19 +36,29 @@ struct Sizes {
     rows: usize,
     /// Threads of a block: 16 for each row.
     threads: u32,
+    /// Blocks that a multiprocessor holds.
+    resident: usize,
     /// Shared memory of a block of the backward pass: at least that of `Shared`.
     shared_bytes: u32,
 }
 
 const SIZES: [Sizes; 2] = [
-    Sizes { width: 128, rows: 16, threads: 256, shared_bytes: 60_560 },
-    Sizes { width: 256, rows: 32, threads: 512, shared_bytes: 153_264 },
+    Sizes { width: 128, rows: 16, threads: 256, resident: 2, shared_bytes: 60_560 },
+    Sizes { width: 256, rows: 32, threads: 512, resident: 1, shared_bytes: 153_264 },
 ];
+
+impl Variant {
+    /// Blocks of a cluster. At least 2, without which memory of the cluster is none to `compute-sanitizer`.
+    fn cluster(&self, shape: Shape) -> usize {
+        shape.width().div_ceil(self.sizes.rows).next_power_of_two().max(2)
+    }
+}
 
 /// A whole pass in one launch.
 #[derive(Debug)]
 pub(super) struct Small {
     variants: Vec<Variant>,
+    multiprocessors: usize,
 }
 
 /// The arrays of a network.
@@ -65,7 +75,7 @@ impl Small {
     /// The kernels that the device can run: none without clusters, which came with Hopper.
     pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, MlpError> {
         if gpu.device().compute_capability.major < 9 {
-            return Ok(Small { variants: Vec::new() });
+            return Ok(Small { variants: Vec::new(), multiprocessors: 0 });
         }
         let module = kernels::compile(compiler, gpu, 2)?;
         let variants = SIZES.into_iter().map(|sizes| {
@@ -81,12 +91,22 @@ impl Small {
             }
             Ok(variant)
         });
-        Ok(Small { variants: variants.collect::<Result<_, GpuError>>()? })
+        let multiprocessors = gpu.device().multiprocessors as usize;
+        Ok(Small { variants: variants.collect::<Result<_, GpuError>>()?, multiprocessors })
     }
 
     /// Whether it computes networks of this shape.
     pub(super) fn takes(&self, shape: Shape) -> bool {
         self.variant(shape).is_some() && shape.samples() <= COLUMNS * PARTIALS as usize
+    }
+
+    /// Whether it is the fastest way, too: as long as the device holds all clusters at a time. Every cluster reads all weights, so with more of them
+    /// large tiles are faster.
+    pub(super) fn suits(&self, shape: Shape) -> bool {
+        let Some(variant) = self.variant(shape) else { return false };
+        let clusters = shape.samples().div_ceil(COLUMNS);
+        let resident = self.multiprocessors * variant.sizes.resident;
+        self.takes(shape) && clusters.saturating_mul(variant.cluster(shape)) <= resident
     }
 
     /// Whether the backward pass computes the gradients of the weights, too; it leaves the gradients before the activations otherwise.
@@ -183,7 +203,7 @@ impl Small {
         let variant = self.variant(shape).ok_or_else(|| too_large("the width", width))?;
         let size = |what, value| i32::try_from(value).map_err(|_| too_large(what, value));
         let count = |what, value| u32::try_from(value).map_err(|_| too_large(what, value));
-        let cluster = width.div_ceil(variant.sizes.rows).next_power_of_two();
+        let cluster = variant.cluster(shape);
         Ok(Launch {
             stream,
             variant,

@@ -75,8 +75,8 @@ fn edge_shapes() -> Vec<Shape> {
         (4, 255, 15),
         (3, 129, 1),
         (1, 200, 300),
-        (2, 3, 16_384),
-        (1, 2, 16_385),
+        (2, 30, 2_000),
+        (1, 20, 2_200),
     ]
     .map(|(layers, width, samples)| shape(layers, width, samples))
     .to_vec()
