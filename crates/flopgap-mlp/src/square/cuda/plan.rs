@@ -44,16 +44,22 @@ impl Plan {
         let fused = Plan { forward: Method::Fused, backward: Method::Fused, gradients: Gradients::Together };
         let cublas =
             Plan { forward: Method::Cublas, backward: Method::Cublas, gradients: Gradients::EachLayer };
-        let whole = Plan {
-            forward: Method::Small,
-            backward: Method::Small,
-            gradients: if Small::gives_gradients(shape) { Gradients::Within } else { Gradients::Together },
-        };
         match products {
             Products::Fused => fused,
-            Products::Fastest if small.is_some_and(|small| small.suits(shape)) => whole,
-            Products::Fastest if shape.width() <= FUSED_WIDTH => fused,
+            Products::Fastest if shape.width() <= FUSED_WIDTH => {
+                small.map_or(fused, |small| fused.with(small, shape))
+            }
             Products::Cublas | Products::Fastest => cublas,
         }
+    }
+
+    /// The same with a launch for a whole pass where that is faster.
+    fn with(self, small: &Small, shape: Shape) -> Self {
+        let forward = if small.suits_forward(shape) { Method::Small } else { self.forward };
+        if !small.suits_backward(shape) {
+            return Plan { forward, ..self };
+        }
+        let gradients = if Small::gives_gradients(shape) { Gradients::Within } else { Gradients::Together };
+        Plan { forward, backward: Method::Small, gradients }
     }
 }

@@ -36,7 +36,7 @@ struct Sizes {
     rows: usize,
     /// Threads of a block: 16 for each row.
     threads: u32,
-    /// Blocks that a multiprocessor holds.
+    /// Blocks of the forward pass that a multiprocessor holds.
     resident: usize,
     /// Shared memory of a block of the backward pass: at least that of `Shared`.
     shared_bytes: u32,
@@ -100,13 +100,20 @@ impl Small {
         self.variant(shape).is_some() && shape.samples() <= COLUMNS * PARTIALS as usize
     }
 
-    /// Whether it is the fastest way, too: as long as the device holds all clusters at a time. Every cluster reads all weights, so with more of them
-    /// large tiles are faster.
-    pub(super) fn suits(&self, shape: Shape) -> bool {
-        let Some(variant) = self.variant(shape) else { return false };
+    /// Whether it is the fastest way forward, too: as long as the device holds all clusters at a time. Every cluster reads all weights, so with more of
+    /// them large tiles are faster.
+    pub(super) fn suits_forward(&self, shape: Shape) -> bool {
+        self.variant(shape).is_some_and(|variant| self.fits(variant, shape, variant.sizes.resident))
+    }
+
+    /// The same for the backward pass, which has more to do for each block: one a multiprocessor.
+    pub(super) fn suits_backward(&self, shape: Shape) -> bool {
+        self.variant(shape).is_some_and(|variant| self.fits(variant, shape, 1))
+    }
+
+    fn fits(&self, variant: &Variant, shape: Shape, blocks: usize) -> bool {
         let clusters = shape.samples().div_ceil(COLUMNS);
-        let resident = self.multiprocessors * variant.sizes.resident;
-        self.takes(shape) && clusters.saturating_mul(variant.cluster(shape)) <= resident
+        self.takes(shape) && clusters.saturating_mul(variant.cluster(shape)) <= self.multiprocessors * blocks
     }
 
     /// Whether the backward pass computes the gradients of the weights, too; it leaves the gradients before the activations otherwise.
