@@ -55,14 +55,17 @@ enum Order {
 impl<'e> Network<'e> {
     pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, MlpError> {
         let stream = &engine.chain.stream;
+        // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that before backward, and all before anything is handed out;
+        // a pass writes all that it and later ones read.
+        let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
         Ok(Network {
             engine,
             shape,
             plan: Plan::new(engine.products, engine.small.as_ref(), shape),
-            weights: stream.zeros(shape.weights())?,
-            gradients: stream.zeros(shape.weights())?,
-            activations: stream.zeros(shape.activations())?,
-            deltas: stream.zeros(shape.deltas())?,
+            weights: unwritten(shape.weights())?,
+            gradients: unwritten(shape.weights())?,
+            activations: unwritten(shape.activations())?,
+            deltas: unwritten(shape.deltas())?,
             sum: Sum::new(stream)?,
             progress: Progress::Empty,
         })
