@@ -118,13 +118,13 @@ impl<'m, T: Element> Arena<'m, T> {
         bench: &Bench,
         evictor: Option<&mut Evictor>,
     ) -> Result<Vec<(Clock, Samples)>, Wrong> {
-        let repetitions =
-            Repetitions { warmup: bench.clocks.warmup as usize, measured: bench.clocks.iterations as usize };
         // What the backward pass reads.
         self.compute(Pass::Train)?;
         let before = self.checked_rows(pass)?;
         self.poison(pass)?;
         let stream = self.stream.clone();
+        let once = host_calls(&stream, Repetitions { warmup: 1, measured: 1 }, || self.compute(pass))?;
+        let repetitions = bench.clocks.repetitions(once.median());
         let mut times = Vec::new();
         if bench.clocks.timing != Timing::Cpu {
             times.push((Clock::Graph, replays(&stream, repetitions, || self.compute(pass))?));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flopgap_cli::{Exit, Failure};
+use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
@@ -109,7 +110,7 @@ pub(crate) struct Only {
 /// How often and by which clocks.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Clocks {
-    /// Measurements.
+    /// Measurements; fewer, but at least five, where they would take more than a second.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
     /// Measurements before them that are thrown away.
@@ -202,6 +203,23 @@ fn activation(text: &str) -> Result<Activation, String> {
     match text.replace('-', "_").as_str() {
         "none" => Ok(Activation::Identity),
         name => name.parse().map_err(|error: flopgap_flops::FlopError| error.to_string()),
+    }
+}
+
+/// Nanoseconds that one clock's measurements of one thing should take at most.
+const LONGEST: f64 = 1e9;
+/// Measurements that are made however long they take.
+const FEWEST: usize = 5;
+
+impl Clocks {
+    /// How often something is measured that takes so many nanoseconds.
+    pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
+        let most = (LONGEST / nanoseconds.max(1.0)) as usize;
+        Repetitions {
+            warmup: (self.warmup as usize).min(most),
+            measured: (self.iterations as usize).min(most.max(FEWEST)),
+        }
     }
 }
 

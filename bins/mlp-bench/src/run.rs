@@ -219,6 +219,11 @@ impl Gpu<'_> {
         let work = Work::of(network, T::PRECISION, pass, subject.batch);
         let floor = work.floor(&self.peaks, T::PRECISION);
         for (clock, samples) in times {
+            let microseconds = samples.median() / 1e3;
+            flopgap_cli::note(
+                PROGRAM,
+                format!("{}: {microseconds:.2} us ({})", describe(subject), clock.name()),
+            );
             self.measurements.push(Measurement::new(subject, clock.name(), samples, &work, floor, error));
         }
     }
