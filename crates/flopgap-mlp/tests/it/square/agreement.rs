@@ -92,6 +92,10 @@ fn sizes_of_a_real_network_on_the_gpu() {
             shape(2, 520, 300),
             shape(2, 1022, 190),
             shape(1, 1100, 1100),
+            // All layers in one launch: tiles of both sizes, columns left over, more tiles than multiprocessors, one layer.
+            shape(4, 640, 100),
+            shape(3, 1024, 520),
+            shape(1, 512, 256),
         ] {
             let mut network = engine.network(shape).unwrap();
             network.initialise(9).unwrap();
