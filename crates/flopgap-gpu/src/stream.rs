@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::result::memset_d8_async;
 use cudarc::driver::{
     CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, ValidAsZeroBits, sys,
 };
@@ -84,6 +85,23 @@ impl Stream {
             return Err(GpuError::Length { what: "copy on the GPU", needed: from.len(), found: to.len() });
         }
         self.cuda.memcpy_dtod(from, to).map_err(|error| GpuError::driver("copy on the GPU", error))
+    }
+
+    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a number, so that what nobody wrote shows.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn fill<T: ValidAsZeroBits>(
+        &self,
+        buffer: &mut impl DevicePtrMut<T>,
+        byte: u8,
+    ) -> Result<(), GpuError> {
+        let bytes = buffer.len() * size_of::<T>();
+        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("fill GPU memory", error))?;
+        let (address, _guard) = buffer.device_ptr_mut(&self.cuda);
+        // SAFETY: the buffer has so many bytes, and a number of these types may have any bits.
+        unsafe { memset_d8_async(address, byte, bytes, self.cuda.cu_stream()) }
+            .map_err(|error| GpuError::driver("fill GPU memory", error))
     }
 
     /// Waits for the work queued so far and returns a copy of `buffer` (or of a view of one).
