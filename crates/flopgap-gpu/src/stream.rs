@@ -49,6 +49,30 @@ impl Stream {
         self.cuda.alloc_zeros(len).map_err(|error| self.allocation_error::<T>(len, error))
     }
 
+    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` tells who reads one too early. In builds with
+    /// debug assertions all bits are set, which are no number as floats: results then show it, too.
+    ///
+    /// # Safety
+    /// Any bits must be a valid `T`, and no element may be read before it is written.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub unsafe fn unwritten<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+        // SAFETY: what `alloc` asks for is what the caller promises.
+        let buffer = unsafe { self.cuda.alloc::<T>(len) };
+        #[cfg_attr(not(debug_assertions), expect(unused_mut, reason = "for debug builds"))]
+        let mut buffer = buffer.map_err(|error| self.allocation_error::<T>(len, error))?;
+        #[cfg(debug_assertions)]
+        if len > 0 {
+            let bytes = buffer.num_bytes();
+            let (pointer, _in_use) = buffer.device_ptr_mut(&self.cuda);
+            // SAFETY: the bytes are those of the buffer, on the stream that it was made on.
+            unsafe { cudarc::driver::result::memset_d8_async(pointer, 0xff, bytes, self.cuda.cu_stream()) }
+                .map_err(|error| GpuError::driver("fill memory", error))?;
+        }
+        Ok(buffer)
+    }
+
     /// A buffer with a copy of `data`.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use flopgap_gpu::{Context, Event, Stream};
 
 use super::kernels::{Fused, PARTIALS, Pointwise};
 use super::network::Network;
+use super::small::Small;
 use crate::MlpError;
 use crate::square::Shape;
 
@@ -55,6 +56,8 @@ pub struct Engine {
     pub(super) pointwise: Pointwise,
     /// Compiled where `products` asks for it.
     pub(super) fused: Option<Fused>,
+    /// Compiled where `products` may choose it.
+    pub(super) small: Option<Small>,
     /// The chain from layer to layer, and everything where nothing runs beside it.
     pub(super) chain: Lane,
     /// Gradients of the weights, where they run beside the chain.
@@ -95,10 +98,15 @@ impl Engine {
             Products::Cublas => None,
             Products::Fused | Products::Fastest => Some(Fused::new(&compiler, context)?),
         };
+        let small = match options.products {
+            Products::Fastest => Some(Small::new(&compiler, context)?),
+            Products::Cublas | Products::Fused => None,
+        };
         let engine = Engine {
             products: options.products,
             pointwise: Pointwise::new(&compiler, context)?,
             fused,
+            small,
             chain: Lane::new(context, options)?,
             beside: Lane::new(context, options)?,
             context: context.clone(),

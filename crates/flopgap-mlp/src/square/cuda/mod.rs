@@ -4,6 +4,7 @@ mod engine;
 mod kernels;
 mod network;
 mod plan;
+mod small;
 
 pub use engine::{Engine, Options, Products, bytes_needed};
 pub use kernels::{OPTIONS, SOURCES, compile_all};

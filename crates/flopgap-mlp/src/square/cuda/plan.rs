@@ -1,6 +1,7 @@
 //! Which kernels compute a network: by its shape, where the choice is free.
 
 use super::engine::Products;
+use super::small::Small;
 use crate::square::Shape;
 
 /// What computes the chain of a pass from layer to layer.
@@ -10,6 +11,8 @@ pub(super) enum Method {
     Cublas,
     /// A launch of `fused.cu` for each layer.
     Fused,
+    /// A launch of `small.cu` for the whole pass.
+    Small,
 }
 
 /// What computes the gradients of the weights.
@@ -19,6 +22,8 @@ pub(super) enum Gradients {
     EachLayer,
     /// One batched product of cuBLAS after the chain.
     Together,
+    /// The kernel of the chain does, which is a launch of `small.cu`.
+    Within,
 }
 
 /// The kernels of both passes.
@@ -34,14 +39,27 @@ pub(super) struct Plan {
 const FUSED_WIDTH: usize = 256;
 
 impl Plan {
-    pub(super) fn new(products: Products, shape: Shape) -> Self {
+    /// `small`: the kernels of `small.cu`, where the device can run them.
+    pub(super) fn new(products: Products, small: Option<&Small>, shape: Shape) -> Self {
         let fused = Plan { forward: Method::Fused, backward: Method::Fused, gradients: Gradients::Together };
         let cublas =
             Plan { forward: Method::Cublas, backward: Method::Cublas, gradients: Gradients::EachLayer };
         match products {
             Products::Fused => fused,
-            Products::Fastest if shape.width() <= FUSED_WIDTH => fused,
+            Products::Fastest if shape.width() <= FUSED_WIDTH => {
+                small.map_or(fused, |small| fused.with(small, shape))
+            }
             Products::Cublas | Products::Fastest => cublas,
         }
+    }
+
+    /// The same with a launch for a whole pass where that is faster.
+    fn with(self, small: &Small, shape: Shape) -> Self {
+        let forward = if small.suits_forward(shape) { Method::Small } else { self.forward };
+        if !small.suits_backward(shape) {
+            return Plan { forward, ..self };
+        }
+        let gradients = if Small::gives_gradients(shape) { Gradients::Within } else { Gradients::Together };
+        Plan { forward, backward: Method::Small, gradients }
     }
 }

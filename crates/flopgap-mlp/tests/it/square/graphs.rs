@@ -16,7 +16,9 @@ fn a_graph_computes_the_network_for_new_numbers() {
             let mut network = engine.network(shape).unwrap();
             network.initialise(1).unwrap();
             let mut both = network.record(Work::Both, 2).unwrap();
-            assert!(both.nodes() > 2 * shape.layers());
+            // The narrow network takes a launch for a pass, and one for gradients of weights that the pass does not leave.
+            assert!(both.nodes() >= 4);
+            assert!(products == Products::Fastest || both.nodes() > 2 * shape.layers());
             // Other numbers than those that were there while it was recorded.
             both.initialise(2).unwrap();
             both.launch().unwrap();

@@ -69,6 +69,14 @@ fn edge_shapes() -> Vec<Shape> {
         (2, 256, 64),
         (3, 260, 36),
         (2, 130, 130),
+        // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a time.
+        (5, 128, 17),
+        (7, 256, 16),
+        (4, 255, 15),
+        (3, 129, 1),
+        (1, 200, 300),
+        (2, 30, 2_000),
+        (1, 20, 2_200),
     ]
     .map(|(layers, width, samples)| shape(layers, width, samples))
     .to_vec()
