@@ -8,12 +8,14 @@ pub mod cuda;
 pub mod reference;
 
 mod element;
+mod file;
 mod network;
 mod parameters;
 mod size;
 
 pub use cpu::Cpu;
 pub use element::{Element, Precision};
+pub use file::FileError;
 pub use flopgap_flops::Activation;
 pub use network::{LEAKY_SLOPE, Network};
 pub use parameters::Parameters;

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cpu;
+mod file;
 mod kernels;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
