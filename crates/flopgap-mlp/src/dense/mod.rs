@@ -7,12 +7,14 @@ pub mod cpu;
 pub mod cuda;
 pub mod reference;
 
+mod adamw;
 mod element;
 mod file;
 mod network;
 mod parameters;
 mod size;
 
+pub use adamw::AdamWSettings;
 pub use cpu::Cpu;
 pub use element::{Element, Precision};
 pub use file::FileError;

@@ -4,6 +4,7 @@ mod agreement;
 mod cpu;
 mod file;
 mod kernels;
+mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
 
