@@ -1,8 +1,9 @@
 //! Fully connected networks with biases: `in -> hidden -> ... -> out`, of any widths that are multiples of 8, for batches of independent samples.
 //!
-//! On a GPU ([`cuda`]) the same function is there in three implementations, in 32-bit floats, half precision and bfloat16. All are checked
-//! against a 64-bit [`reference`](mod@reference).
+//! On a GPU ([`cuda`]) the same function is there in three implementations, in 32-bit floats, half precision and bfloat16; on the CPU
+//! ([`Cpu`]) in 32-bit floats. All are checked against a 64-bit [`reference`](mod@reference).
 
+pub mod cpu;
 pub mod cuda;
 pub mod reference;
 
@@ -11,6 +12,7 @@ mod network;
 mod parameters;
 mod size;
 
+pub use cpu::Cpu;
 pub use element::{Element, Precision};
 pub use flopgap_flops::Activation;
 pub use network::{LEAKY_SLOPE, Network};

@@ -1,6 +1,7 @@
 //! The fully connected network: every implementation against the 64-bit reference.
 
 mod agreement;
+mod cpu;
 mod kernels;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
