@@ -19,14 +19,15 @@ pub(crate) struct Arena<'n> {
     dy: Vec<f32>,
     dx: Vec<f32>,
     gradients: Vec<f32>,
-    tape: flopgap_mlp::dense::CpuTape,
+    tape: flopgap_mlp::dense::cpu::Tape,
 }
 
 impl<'n> Arena<'n> {
     /// The arrays of a batch.
     pub(crate) fn new(network: &'n Network, numbers: &'n Numbers<f32>, batch: usize) -> Self {
         let cpu = Cpu::new(&numbers.parameters);
-        let repeated = |length: usize| (0..length).map(|index| numbers.base[index % PERIOD]).collect::<Vec<f32>>();
+        let repeated =
+            |length: usize| (0..length).map(|index| numbers.base[index % PERIOD]).collect::<Vec<f32>>();
         let (inputs, outputs) = (batch * network.inputs(), batch * network.outputs());
         Arena {
             x: repeated(inputs),

@@ -138,6 +138,8 @@ pub(crate) struct PeerLine {
     pub(crate) pass: String,
     pub(crate) batch: usize,
     pub(crate) median_us: f64,
+    /// By which clock; that of ours where it does not say.
+    pub(crate) timing: Option<String>,
 }
 
 impl Results {

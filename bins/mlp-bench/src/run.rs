@@ -69,7 +69,6 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
 
 /// Adds what other programs measured of the same work.
 fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<crate::results::PeerLine>) {
-    let Some(peaks) = results.peaks.clone() else { return };
     for peer in peers {
         let pass =
             [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == peer.pass);
@@ -90,34 +89,39 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<c
             (&m.size, &m.precision, &m.pass, m.batch)
                 == (&subject.size, &subject.precision, &subject.pass, subject.batch)
         };
-        if results.measurements.iter().any(ours) {
-            let work = Work::of(network, precision, pass, subject.batch);
-            let floor = work.floor(&peaks, precision);
-            results.measurements.push(Measurement::of_median(
-                &subject,
-                "gpu-graph",
-                peer.median_us,
-                &work,
-                floor,
-            ));
-        }
+        let Some(clock) = results.measurements.iter().find(|m| ours(m)).map(|m| m.timing.clone()) else {
+            continue;
+        };
+        let work = Work::of(network, precision, pass, subject.batch);
+        let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
+        let clock = peer.timing.unwrap_or(clock);
+        let measurement = Measurement::of_median(&subject, &clock, peer.median_us, &work, floor);
+        results.measurements.push(measurement);
     }
 }
 
 /// The peaks that were given.
 fn given_peaks(bench: &Bench) -> Option<Peaks> {
-    let &[fp32, half, memory] = bench.peaks.as_deref()? else { return None };
+    let [fp32, half, memory] = bench.peaks?;
     Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given" })
 }
 
-fn on_cpu(bench: &Bench, networks: &[(String, Network)], wrong: &mut Vec<String>) -> Result<Results, Failure> {
+fn on_cpu(
+    bench: &Bench,
+    networks: &[(String, Network)],
+    wrong: &mut Vec<String>,
+) -> Result<Results, Failure> {
     let peaks = given_peaks(bench);
     let mut measurements = Vec::new();
     let mut threads = 0;
-    for precision in bench.precisions().into_iter().filter(|&precision| precision != Precision::F32) {
-        flopgap_cli::warn(PROGRAM, format!("{precision} is left out: cores compute in fp32 (--precision fp32)"));
+    for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
+    {
+        flopgap_cli::warn(
+            PROGRAM,
+            format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
+        );
     }
-    let fp32 = bench.precisions().contains(&Precision::F32);
+    let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
     for (name, network) in networks.iter().filter(|_| fp32) {
         let numbers = Numbers::<f32>::new(network, bench.seed);
         for batch in bench.batch_sizes() {
@@ -191,7 +195,7 @@ fn on_gpu(
     };
     let mut gpu = Gpu { bench, context, evictor, peaks, measurements: Vec::new(), wrong };
     for (name, network) in networks {
-        for precision in bench.precisions() {
+        for precision in bench.precisions(Place::Cuda(index)) {
             match precision {
                 Precision::F32 => gpu.network::<f32>(name, network)?,
                 Precision::F16 => gpu.network::<f16>(name, network)?,
@@ -270,7 +274,14 @@ impl Gpu<'_> {
                 PROGRAM,
                 format!("{}: {microseconds:.2} us ({})", describe(subject), clock.name()),
             );
-            self.measurements.push(Measurement::new(subject, clock.name(), samples, &work, Some(floor), error));
+            self.measurements.push(Measurement::new(
+                subject,
+                clock.name(),
+                samples,
+                &work,
+                Some(floor),
+                error,
+            ));
         }
     }
 }
