@@ -78,7 +78,10 @@ impl Small {
             return Ok(Small { variants: Vec::new(), multiprocessors: 0 });
         }
         let module = kernels::compile(compiler, gpu, 2)?;
-        let variants = SIZES.into_iter().map(|sizes| {
+        // Some devices with clusters have less shared memory than the wider kernel takes.
+        let available = gpu.device().shared_bytes_per_block;
+        let possible = SIZES.into_iter().filter(|sizes| u64::from(sizes.shared_bytes) <= available);
+        let variants = possible.map(|sizes| {
             let pair = |pass: &str| -> Result<[Kernel; 2], GpuError> {
                 let kernel =
                     |alignment| module.kernel(&format!("fused_mlp_{pass}_small_{alignment}_{}", sizes.width));
