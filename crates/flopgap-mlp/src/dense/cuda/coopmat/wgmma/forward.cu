@@ -7,26 +7,10 @@ constexpr int THREADS = (GROUPS + 1) * 128;
 constexpr int STAGE_BYTES = TILE * ROW_BYTES;
 
 // Shared memory: the ring, the weights, barriers, biases.
-__device__ constexpr int weights_in_shared(int layer) {
-    return layer == 0 ? STAGES * STAGE_BYTES : weights_in_shared(layer - 1) + chunks_of(width(layer - 1)) * width(layer) * ROW_BYTES;
-}
-constexpr int BARRIERS_IN_SHARED = weights_in_shared(LAYERS);
+constexpr int WEIGHTS_IN_SHARED = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_IN_SHARED = WEIGHTS_IN_SHARED + weights_before(LAYERS);
 constexpr int BIASES_IN_SHARED = BARRIERS_IN_SHARED + 16 * STAGES;
 static_assert(BIASES_IN_SHARED + 2 * ALL_BIASES == SHARED_BYTES, "as the host counts");
-
-template <int LAYER = 0>
-__device__ __forceinline__ void place_weights(const Storage *parameters, char *shared) {
-    constexpr int K = width(LAYER), N = width(LAYER + 1), UNITS = chunks_of(K) * 8;
-#pragma unroll 8
-    for (int i = threadIdx.x; i < N * UNITS; i += THREADS) {
-        const int n = i / UNITS, unit = i % UNITS;
-        uint4 weights = make_uint4(0, 0, 0, 0);
-        if (8 * unit < K) weights = __ldg(reinterpret_cast<const uint4 *>(parameters + weights_at(LAYER) + n * K + 8 * unit));
-        char *chunk = shared + weights_in_shared(LAYER) + unit / 8 * N * ROW_BYTES;
-        *reinterpret_cast<uint4 *>(chunk + n * ROW_BYTES + ((unit % 8 ^ n % 8) << 4)) = weights;
-    }
-    if constexpr (LAYER + 1 < LAYERS) place_weights<LAYER + 1>(parameters, shared);
-}
 
 __device__ __forceinline__ u32 full(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * stage; }
 __device__ __forceinline__ u32 empty(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * (STAGES + stage); }
@@ -34,13 +18,13 @@ __device__ __forceinline__ u32 empty(u32 shared, int stage) { return shared + BA
 // A layer above the first: its inputs are in registers.
 template <int LAYER, int PART = 0>
 __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs, u32 shared, const Results &results, Rows rows) {
-    constexpr int K = width(LAYER), N = width(LAYER + 1), COLUMNS = columns_of(N, PART);
-    const u64 weights = operand(shared + weights_in_shared(LAYER) + 256 * PART * ROW_BYTES);
+    constexpr int K = width(LAYER), N = width(LAYER + 1), COLUMNS = columns_of(N, PART), CHUNK_BYTES = chunk_bytes(LAYER);
+    const u64 weights = operand(shared + WEIGHTS_IN_SHARED + weights_before(LAYER) + 256 * PART * ROW_BYTES);
     float d[COLUMNS / 2];
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < steps_of(K); ++step) {
-        const u64 b = weights + ((step / 4 * N * ROW_BYTES) >> 4) + step % 4 * 2;
+        const u64 b = weights + (step / 4 * CHUNK_BYTES >> 4) + step % 4 * 2;
         wgmma(d, inputs[4 * step], inputs[4 * step + 1], inputs[4 * step + 2], inputs[4 * step + 3], b, step > 0);
     }
     wgmma_commit();
@@ -64,7 +48,7 @@ template <int PART = 0>
 __device__ __forceinline__ void first_layer(u32 *outputs, u32 chunk_number, u32 shared, const Results &results, Rows rows, bool leads) {
     constexpr int K = width(0), N = width(1), COLUMNS = columns_of(N, PART), CHUNKS = chunks_of(K);
     constexpr bool LAST = PART + 1 == parts_of(N);
-    const u64 weights = operand(shared + weights_in_shared(0) + 256 * PART * ROW_BYTES);
+    const u64 weights = operand(shared + WEIGHTS_IN_SHARED + 256 * PART * ROW_BYTES);
     float d[COLUMNS / 2];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -74,7 +58,7 @@ __device__ __forceinline__ void first_layer(u32 *outputs, u32 chunk_number, u32 
         wgmma_begin();
 #pragma unroll
         for (int step = 0; step < steps_in(K, chunk); ++step)
-            wgmma(d, samples + 2 * step, weights + ((chunk * N * ROW_BYTES) >> 4) + 2 * step, chunk + step > 0);
+            wgmma(d, samples + 2 * step, weights + (chunk * chunk_bytes(0) >> 4) + 2 * step, chunk + step > 0);
         wgmma_commit();
         if (LAST && chunk > 0) {
             wgmma_wait<1>();
@@ -104,12 +88,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     Storage *biases = reinterpret_cast<Storage *>(shared + BIASES_IN_SHARED);
     place_biases(parameters, biases);
-    place_weights(parameters, shared);
+    place_weights<THREADS>(parameters, shared + WEIGHTS_IN_SHARED);
     written_for_async();
     __syncthreads();
 
     if (warp >= GROUPS * 4) {
-        give_registers();
+        give_registers<REGISTERS_TO_COPY>();
         if (threadIdx.x == GROUPS * 128) {
             u32 number = 0;
             for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)
@@ -121,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 }
         }
     } else {
-        take_registers();
+        take_registers<REGISTERS_TO_COMPUTE>();
         const Results results{biases, y, tape};
         const u32 group = warp / 4;
         u32 number = group * CHUNKS;

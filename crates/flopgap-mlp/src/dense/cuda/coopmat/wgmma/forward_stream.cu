@@ -198,7 +198,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     cluster_sync();
 
     if (warp >= GROUPS * 4) {
-        give_registers();
+        give_registers<REGISTERS_TO_COPY>();
         if (threadIdx.x == GROUPS * 128) {
             u32 slab = 0, tiles = 0;
             for (int chunk = 0; chunk < CHUNKS; ++chunk) bring_inputs(maps, base, chunk, blockIdx.x);
@@ -208,7 +208,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
     } else {
-        take_registers();
+        take_registers<REGISTERS_TO_COMPUTE>();
         const Results results{biases, y, tape};
         const u32 group = warp / 4;
         u32 slab = 0, tiles = 0;

@@ -92,6 +92,10 @@ __device__ __forceinline__ u64 operand(u32 address) {
 }
 __device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// The same memory as an operand whose rows are along the sum: chunks so many bytes apart; `+ 128 * step` for a step.
+__device__ __forceinline__ u64 operand_across(u32 address, int chunk_bytes) {
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(chunk_bytes >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
 template <int PENDING>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
@@ -105,8 +109,10 @@ __device__ __forceinline__ void sums_are_there(float (&d)[N]) {
 
 // ---- Registers: the warpgroup that only has copies made leaves most of its own to the others.
 
-__device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS_TO_COPY)); }
-__device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS_TO_COMPUTE)); }
+template <int LEFT>
+__device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LEFT)); }
+template <int TAKEN>
+__device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(TAKEN)); }
 
 // ---- Rows
 
@@ -151,6 +157,41 @@ __device__ __forceinline__ void store_columns(const u32 *words, Storage *matrix,
     }
 }
 
+// The other way round: what a thread has of up to 32 columns, first as 16 bytes of one row, as they lie in memory.
+template <int COLUMNS>
+struct Units {
+    uint4 units[COLUMNS <= 16 ? 1 : 2];
+
+    __device__ __forceinline__ static uint4 load(const Storage *matrix, int stride, int column, u32 row, u32 batch) {
+        return row < batch ? __ldg(reinterpret_cast<const uint4 *>(matrix + (u64)row * stride + column)) : make_uint4(0, 0, 0, 0);
+    }
+    __device__ __forceinline__ void load(const Storage *matrix, int stride, int column, Rows rows) {
+        const int q = rows.quarter;
+        if constexpr (COLUMNS == 32) {
+            units[0] = load(matrix, stride, column + 8 * q, rows.first, rows.batch);
+            units[1] = load(matrix, stride, column + 8 * q, rows.first + 8, rows.batch);
+        }
+        if constexpr (COLUMNS == 16 || COLUMNS == 24)
+            units[0] = load(matrix, stride, column + 8 * (q & 1), rows.first + 8 * (q >> 1), rows.batch);
+        if constexpr (COLUMNS == 8 || COLUMNS == 24)
+            units[COLUMNS / 16] = load(matrix, stride, column + COLUMNS / 16 * 16, q < 2 ? rows.first + 8 * q : ~0u, rows.batch);
+    }
+    __device__ __forceinline__ static uint4 turn(uint4 unit, int quarter) { return transpose(unit.x, unit.y, unit.z, unit.w, quarter); }
+    __device__ __forceinline__ void words(u32 *to, int quarter) const {
+        const uint4 a = turn(units[0], quarter);
+        if constexpr (COLUMNS == 32) {
+            const uint4 b = turn(units[1], quarter);
+            to[0] = a.x, to[2] = a.y, to[4] = a.z, to[6] = a.w, to[1] = b.x, to[3] = b.y, to[5] = b.z, to[7] = b.w;
+        }
+        if constexpr (COLUMNS == 16 || COLUMNS == 24) to[0] = a.x, to[2] = a.y, to[1] = a.z, to[3] = a.w;
+        if constexpr (COLUMNS == 8) to[0] = a.x, to[1] = a.y;
+        if constexpr (COLUMNS == 24) {
+            const uint4 b = turn(units[1], quarter);
+            to[4] = b.x, to[5] = b.y;
+        }
+    }
+};
+
 // Bias, activation: sums become words of two columns each, which are at once what the next product takes as its first operand. Outputs go to
 // `outputs`, and what the tape keeps to `kept`, unless they are null. `biases` begin at the accumulator's first column, matrices and `column` at
 // the layer's.
@@ -189,6 +230,26 @@ __device__ constexpr int tape_at(int layer) { return layer == 0 ? 0 : width(laye
 template <int LAYER>
 __device__ constexpr bool keeps() {
     return LAYER + 1 < LAYERS || !slope_from_output<activation_of<LAYER>()>();
+}
+
+// All weights in shared memory: for each layer its chunks, with rows of zeros up to a multiple of 16.
+__device__ constexpr int chunk_bytes(int layer) { return (width(layer + 1) + 15) / 16 * 16 * ROW_BYTES; }
+__device__ constexpr int weights_before(int layer) {
+    return layer == 0 ? 0 : weights_before(layer - 1) + chunks_of(width(layer - 1)) * chunk_bytes(layer - 1);
+}
+
+template <int THREADS, int LAYER = 0>
+__device__ __forceinline__ void place_weights(const Storage *parameters, char *shared) {
+    constexpr int K = width(LAYER), N = width(LAYER + 1), UNITS = chunks_of(K) * 8, ROWS = chunk_bytes(LAYER) / ROW_BYTES;
+#pragma unroll 8
+    for (int i = threadIdx.x; i < ROWS * UNITS; i += THREADS) {
+        const int n = i / UNITS, unit = i % UNITS;
+        uint4 weights = make_uint4(0, 0, 0, 0);
+        if (8 * unit < K && n < N) weights = __ldg(reinterpret_cast<const uint4 *>(parameters + weights_at(LAYER) + n * K + 8 * unit));
+        char *chunk = shared + weights_before(LAYER) + unit / 8 * chunk_bytes(LAYER);
+        *reinterpret_cast<uint4 *>(chunk + n * ROW_BYTES + ((unit % 8 ^ n % 8) << 4)) = weights;
+    }
+    if constexpr (LAYER + 1 < LAYERS) place_weights<THREADS, LAYER + 1>(parameters, shared);
 }
 
 // Where the biases of a layer begin, one layer after the other.
