@@ -47,7 +47,7 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
         Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
-        Precision::F16 | Precision::Bf16 => Err(request.unsupported("not there yet")),
+        Precision::F16 | Precision::Bf16 => Ok(vec![(u32::MAX, wgmma::backward(request)?)]),
     }
 }
 

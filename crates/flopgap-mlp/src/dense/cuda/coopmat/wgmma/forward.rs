@@ -12,7 +12,7 @@ use super::super::Plan;
 use super::map::map;
 use super::{
     CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups,
-    threads, tiles,
+    threads, tiles, weights_bytes,
 };
 
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
@@ -48,7 +48,7 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
         113..=192 => 2,
         _ => return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead")),
     };
-    let weights: usize = widths.windows(2).map(|pair| pair[0].div_ceil(CHUNK) * pair[1] * ROW_BYTES).sum();
+    let weights = weights_bytes(widths);
     let biases = 2 * widths[1..].iter().sum::<usize>();
     let stage = TILE * ROW_BYTES + BARRIERS;
     let stages = (request.target.shared_bytes.saturating_sub(weights + biases) / stage).min(MOST_STAGES);

@@ -1,7 +1,9 @@
 //! Kernels for Hopper alone (`sm_90a`): tiles of 64 samples per warpgroup on `wgmma`, inputs by the copy engine, all layers in one kernel. Hidden
 //! layers go from the sums of one product to the first operand of the next in the same registers.
 
+mod backward;
 mod forward;
+mod gradients;
 mod instructions;
 mod map;
 
@@ -9,6 +11,7 @@ use crate::MlpError;
 use crate::dense::Precision;
 use crate::dense::cuda::implementation::{Accumulate, Request};
 
+pub(super) use backward::backward;
 pub(super) use forward::forward;
 
 /// What every source begins with.
@@ -65,6 +68,11 @@ fn registers_of_groups(groups: usize) -> [usize; 2] {
         3 => [160, 32],
         _ => [112, 32],
     }
+}
+
+/// Bytes of all weights in shared memory: chunks of 64 columns, rows up to a multiple of 16.
+fn weights_bytes(widths: &[usize]) -> usize {
+    widths.windows(2).map(|pair| pair[0].div_ceil(CHUNK) * pair[1].next_multiple_of(16) * ROW_BYTES).sum()
 }
 
 /// Threads of a block with so many warpgroups that compute.
