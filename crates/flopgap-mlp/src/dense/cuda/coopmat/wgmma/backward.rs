@@ -13,6 +13,9 @@ use super::super::Plan;
 use super::gradients::{self, Gradients};
 use super::{COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
 
+/// What the chain kernels share.
+const CHAIN_COMMON: &str = include_str!("chain.cuh");
+
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
 /// The backward pass of a network whose weights fit in shared memory.
@@ -34,7 +37,10 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
         )));
     }
     let columns = network.widths()[..network.layers()].iter().flat_map(|&width| parts(width));
-    let body = instructions::functions(request.precision, columns) + COMMON + include_str!("chain.cu");
+    let body = instructions::functions(request.precision, columns)
+        + COMMON
+        + CHAIN_COMMON
+        + include_str!("chain.cu");
     let constants = [("GROUPS", groups), ("REGISTERS", registers), ("SHARED_BYTES", shared)];
     let architecture = request.target.architecture().specific();
     let chain = request.source_for(architecture, "coopmat/wgmma/chain.cu", &body, &constants);
