@@ -9,26 +9,39 @@ use flopgap_gpu::{GpuError, Kernel, Stream};
 /// The arguments of a kernel, in order.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
-    /// Each in eight bytes, the lowest first: a kernel that takes less reads the first of them.
-    slots: Vec<u64>,
+    /// A number in eight bytes, the lowest first: a kernel that takes less reads the first of them.
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Number(u64),
+    /// Of 128 bytes each, one after the other.
+    Maps(Vec<sys::CUtensorMap>),
 }
 
 impl Arguments {
     /// Addresses on the device.
     pub(super) fn addresses<const N: usize>(mut self, addresses: [u64; N]) -> Self {
-        self.slots.extend(addresses);
+        self.slots.extend(addresses.map(Slot::Number));
         self
     }
 
     /// A 32-bit number.
     pub(super) fn u32(mut self, value: u32) -> Self {
-        self.slots.push(u64::from(value));
+        self.slots.push(Slot::Number(u64::from(value)));
         self
     }
 
     /// A 64-bit number.
     pub(super) fn u64(mut self, value: u64) -> Self {
-        self.slots.push(value);
+        self.slots.push(Slot::Number(value));
+        self
+    }
+
+    /// Maps of matrices for the copy engine, which the kernel takes as one `const __grid_constant__` structure.
+    pub(super) fn maps(mut self, maps: Vec<sys::CUtensorMap>) -> Self {
+        self.slots.push(Slot::Maps(maps));
         self
     }
 }
@@ -65,8 +78,11 @@ impl Launch {
         kernel: &Kernel,
         mut arguments: Arguments,
     ) -> Result<(), GpuError> {
-        let mut pointers: Vec<*mut c_void> =
-            arguments.slots.iter_mut().map(|slot| (&raw mut *slot).cast()).collect();
+        let pointer = |slot: &mut Slot| match slot {
+            Slot::Number(number) => (&raw mut *number).cast(),
+            Slot::Maps(maps) => maps.as_mut_ptr().cast(),
+        };
+        let mut pointers: Vec<*mut c_void> = arguments.slots.iter_mut().map(pointer).collect();
         let mut attributes = Vec::new();
         if self.cluster > 1 {
             attributes.push(sys::CUlaunchAttribute {

@@ -1,0 +1,152 @@
+//! The backward pass: the gradients before every activation on tiles of samples, then the gradients of the parameters, over ranges of samples, then
+//! their sums.
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::implementation::Request;
+use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
+use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::{Activation, Network, Precision};
+
+use super::super::Plan;
+use super::gradients::{self, Gradients};
+use super::{COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
+
+/// What the chain kernels share.
+const CHAIN_COMMON: &str = include_str!("chain.cuh");
+
+const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
+
+/// The backward pass of a network whose weights fit in shared memory.
+pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
+    check(request)?;
+    let network = request.network;
+    // Registers that are left for numbers, so that what the forward pass kept is loaded early.
+    let (groups, registers) = match registers(network.widths()) {
+        0..=88 => (4, 104),
+        89..=120 => (3, 136),
+        121..=200 => (2, 216),
+        _ => return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead")),
+    };
+    let shared = weights_bytes(network.widths());
+    if shared > request.target.shared_bytes {
+        return Err(request.unsupported(format!(
+            "{shared} bytes of weights do not fit {} of shared memory; mma.sync is there instead",
+            request.target.shared_bytes
+        )));
+    }
+    let columns = network.widths()[..network.layers()].iter().flat_map(|&width| parts(width));
+    let body = instructions::functions(request.precision, columns)
+        + COMMON
+        + CHAIN_COMMON
+        + include_str!("chain.cu");
+    let constants = [("GROUPS", groups), ("REGISTERS", registers), ("SHARED_BYTES", shared)];
+    let architecture = request.target.architecture().specific();
+    let chain = request.source_for(architecture, "coopmat/wgmma/chain.cu", &body, &constants);
+    let gradients = gradients::Plan::new(request)?;
+    let sources = vec![chain, gradients.source(request)];
+    let (network, precision, blocks) = (network.clone(), request.precision, request.target.multiprocessors);
+    Ok(Plan {
+        sources,
+        load: Box::new(move |programs| {
+            Ok(Box::new(ChainAndGradients {
+                chain: programs[0].kernel(CHAIN, shared)?,
+                shared,
+                threads: u32::try_from(groups * 128).unwrap_or(u32::MAX),
+                blocks,
+                sums: gradients.bytes().next_multiple_of(256),
+                gradients: gradients.load(&programs[1])?,
+                sums_kept: matches!(
+                    network.activation(0),
+                    Activation::Gelu | Activation::GeluTanh | Activation::Silu
+                ),
+                network,
+                precision,
+            }))
+        }),
+    })
+}
+
+/// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums below it, of which a layer in several parts
+/// keeps those that are done.
+fn registers(widths: &[usize]) -> usize {
+    let of = |(layer, pair): (usize, &[usize])| {
+        let done = if layer == 0 || pair[0] <= PART { 0 } else { PART / 4 };
+        pair[1].div_ceil(16) * 4 + pair[0].min(PART) / 2 + done
+    };
+    widths.windows(2).enumerate().map(of).max().unwrap_or_default()
+}
+
+#[derive(Debug)]
+struct ChainAndGradients {
+    chain: Kernel,
+    shared: usize,
+    threads: u32,
+    blocks: u32,
+    gradients: Gradients,
+    /// Bytes of the workspace for sums, in front of the gradients before the activations.
+    sums: usize,
+    /// Whether the tape has the sums of the hidden layers, and not their outputs.
+    sums_kept: bool,
+    network: Network,
+    precision: Precision,
+}
+
+impl ChainAndGradients {
+    fn bytes(&self, widths: &[usize], batch: u32) -> usize {
+        (widths.iter().sum::<usize>() * self.precision.bytes() * batch as usize).next_multiple_of(256)
+    }
+
+    /// Bytes of the gradients before the activations, and of the outputs of hidden layers where the tape has their sums.
+    fn deltas_and_activations(&self, batch: u32) -> [usize; 2] {
+        let (widths, layers) = (self.network.widths(), self.network.layers());
+        let activations = if self.sums_kept { self.bytes(&widths[1..layers], batch) } else { 0 };
+        [self.bytes(&widths[1..], batch), activations]
+    }
+}
+
+impl Backward for ChainAndGradients {
+    fn keeps(&self, _batch: u32) -> bool {
+        true
+    }
+
+    fn workspace(&self, batch: u32) -> usize {
+        self.sums + self.deltas_and_activations(batch).iter().sum::<usize>()
+    }
+
+    fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
+        let deltas = call.workspace + self.sums as u64;
+        let above = deltas + self.deltas_and_activations(call.batch)[0] as u64;
+        let activations = if self.sums_kept { above } else { call.tape };
+        let blocks = self.blocks.min(tiles(call.batch, TILE));
+        let launch = Launch { shared: self.shared, ..Launch::new(blocks, self.threads) };
+        let arguments = Arguments::default()
+            .addresses([call.parameters, call.y, call.dy, call.tape])
+            .addresses([call.dx.unwrap_or(0), deltas, activations])
+            .u32(call.batch);
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model` checked them, and the workspace has what `workspace`
+        // asked for. It leaves out inputs at address 0.
+        unsafe { launch.queue(call.stream, &self.chain, arguments) }?;
+        self.gradients.queue(call, &self.network, self.precision, deltas, activations)
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        let mut facts = vec![KernelFacts::of(CHAIN, &self.chain, self.shared)?];
+        facts.extend(self.gradients.facts()?);
+        Ok(facts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_those_of_the_widest_product() {
+        assert_eq!(registers(&[64, 64, 16]), 16 + 32);
+        assert_eq!(registers(&[256, 256, 64]), 64 + 128);
+        // The upper half of the hidden layer, while the lower one is there.
+        assert_eq!(registers(&[64, 512, 64]), 16 + 128 + 64);
+    }
+}

@@ -1,0 +1,100 @@
+// What the kernels that go down the layers share: from sums to the gradients before the activation below, and from the gradients by the outputs to
+// those before their activation.
+
+struct Arrays {
+    const Storage *y, *dy, *tape;
+    Storage *dx, *deltas, *activations;
+};
+
+// Derivatives where `words` has what the tape keeps.
+template <int ACTIVATION>
+__device__ __forceinline__ float slope_on_tape(float a) {
+    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(a);
+    else return slope<ACTIVATION>(a);
+}
+template <int ACTIVATION>
+__device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
+    return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(kept)), high * slope_on_tape<ACTIVATION>(widen_high(kept)));
+}
+
+// A run of columns as they lie in memory, 32 at a time.
+template <int COLUMNS>
+struct Run {
+    Units<32> whole[COLUMNS / 32 + 1];
+    Units<COLUMNS % 32 == 0 ? 8 : COLUMNS % 32> rest;
+
+    __device__ __forceinline__ void load(const Storage *matrix, int stride, int column, Rows rows) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 32; ++i) whole[i].load(matrix, stride, column + 32 * i, rows);
+        if constexpr (COLUMNS % 32 != 0) rest.load(matrix, stride, column + COLUMNS / 32 * 32, rows);
+    }
+    // Words of the columns from `first` on.
+    __device__ __forceinline__ void words(int first, u32 *to, int quarter) const {
+        if (first + 32 <= COLUMNS) whole[first / 32].words(to, quarter);
+        else rest.words(to, quarter);
+    }
+};
+
+template <int COLUMNS>
+__device__ __forceinline__ void store_run(const u32 *words, Storage *matrix, int stride, int column, int first, Rows rows) {
+    if (first + 32 <= COLUMNS) store_columns<32>(words, matrix, stride, column + first, rows);
+    else if constexpr (COLUMNS % 32 != 0) store_columns<COLUMNS % 32>(words, matrix, stride, column + first, rows);
+}
+
+// Of a part of the columns below a layer, from `column` on: its sums become the gradients before the activation there, in `words`, or those by the
+// inputs.
+template <int LAYER, int COLUMNS>
+__device__ __forceinline__ void finish_below(const float (&d)[COLUMNS / 2], const Run<COLUMNS> &kept, u32 *words, int column, const Arrays &arrays,
+                                             Rows rows) {
+#pragma unroll
+    for (int first = 0; first < COLUMNS; first += 32) {
+        u32 slopes[8], activations[8];
+        if constexpr (LAYER > 0) kept.words(first, slopes, rows.quarter);
+        u32 *out = words + first / 4;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (4 * i >= COLUMNS - first) continue;
+            const float low = d[first / 2 + i * 2], high = d[first / 2 + i * 2 + 1];
+            if constexpr (LAYER == 0) out[i] = narrow2(low, high);
+            else out[i] = times_slope<HIDDEN_ACTIVATION>(low, high, slopes[i]);
+            if constexpr (LAYER > 0 && !slope_from_output<HIDDEN_ACTIVATION>())
+                activations[i] = narrow2(activate<HIDDEN_ACTIVATION>(widen_low(slopes[i])), activate<HIDDEN_ACTIVATION>(widen_high(slopes[i])));
+        }
+        if constexpr (LAYER == 0) {
+            store_run<COLUMNS>(out, arrays.dx, width(LAYER), column, first, rows);
+        } else {
+            const u64 here = (u64)tape_at(LAYER - 1) * rows.batch;
+            store_run<COLUMNS>(out, arrays.deltas + here, width(LAYER), column, first, rows);
+            if constexpr (!slope_from_output<HIDDEN_ACTIVATION>())
+                store_run<COLUMNS>(activations, arrays.activations + here, width(LAYER), column, first, rows);
+        }
+    }
+}
+
+// What the tape keeps of the layer below.
+template <int LAYER>
+__device__ __forceinline__ const Storage *tape_below(const Arrays &arrays, Rows rows) {
+    return arrays.tape + (u64)tape_at(LAYER > 0 ? LAYER - 1 : 0) * rows.batch;
+}
+
+// The gradients before the activation of the outputs.
+__device__ __forceinline__ void output_deltas(u32 *words, const Arrays &arrays, Rows rows) {
+    const u64 last = (u64)tape_at(LAYERS - 1) * rows.batch;
+    Run<OUTPUTS> gradients, kept;
+    gradients.load(arrays.dy, OUTPUTS, 0, rows);
+    if constexpr (OUTPUT_ACTIVATION != IDENTITY)
+        kept.load(slope_from_output<OUTPUT_ACTIVATION>() ? arrays.y : arrays.tape + last, OUTPUTS, 0, rows);
+#pragma unroll
+    for (int first = 0; first < OUTPUTS; first += 32) {
+        u32 *out = words + first / 4;
+        u32 slopes[8];
+        gradients.words(first, out, rows.quarter);
+        if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
+            kept.words(first, slopes, rows.quarter);
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                if (4 * i < OUTPUTS - first) out[i] = times_slope<OUTPUT_ACTIVATION>(widen_low(out[i]), widen_high(out[i]), slopes[i]);
+        }
+        store_run<OUTPUTS>(out, arrays.deltas + last, OUTPUTS, 0, first, rows);
+    }
+}

@@ -1,0 +1,202 @@
+//! How the gradients of the parameters are shared among blocks.
+
+use std::fmt::Write as _;
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::implementation::{Reduction, Request};
+use crate::dense::cuda::kernels::{BackwardCall, KernelFacts, zero};
+use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::source::{Program, Source};
+use crate::dense::{Network, Precision};
+
+use super::map::map;
+use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
+
+const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
+const SUM: &str = "coopmat_mlp_backward_wgmma_sum";
+
+/// Bytes of 64 samples by 64 columns.
+const BOX: usize = TILE * ROW_BYTES;
+/// Bytes of the ones, and of the two barriers of a stage.
+const ONES: usize = 1024;
+const BARRIERS: usize = 16;
+const MOST_STAGES: usize = 8;
+/// More maps do not fit a kernel's 4 KiB of arguments.
+const MOST_LAYERS: usize = 14;
+/// Parameters that a block of the last kernel adds up.
+const PARAMETERS_OF_BLOCK: usize = 32;
+
+/// Layers of so many rows are computed by two warpgroups by turns, and leave two sums.
+const BY_TURNS: usize = 64;
+
+/// What is compiled, and how it is launched.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// For each layer, into how many ranges the samples are cut.
+    ranges: Vec<usize>,
+    blocks: u32,
+    stages: usize,
+    stage: usize,
+    atomic: bool,
+    /// Numbers of all sums.
+    sums: usize,
+}
+
+impl Plan {
+    pub(super) fn new(request: &Request<'_>) -> Result<Self, MlpError> {
+        let network = request.network;
+        if network.layers() > MOST_LAYERS {
+            return Err(request.unsupported(format!(
+                "the maps of more than {MOST_LAYERS} layers do not fit a kernel's arguments; mma.sync is there instead"
+            )));
+        }
+        let layers: Vec<Layer> =
+            network.widths().windows(2).map(|pair| Layer { inputs: pair[0], outputs: pair[1] }).collect();
+        // All blocks run at once, one on a multiprocessor.
+        let all: usize = layers.iter().map(|layer| layer.tiles() * layer.clocks()).sum();
+        let blocks = request.target.multiprocessors as usize;
+        let ranges: Vec<usize> = layers.iter().map(|layer| (blocks * layer.clocks() / all).max(1)).collect();
+        let stage = layers.iter().map(|layer| layer.boxes() * BOX).max().unwrap_or_default();
+        let stages = (request.target.shared_bytes.saturating_sub(ONES) / (stage + BARRIERS)).min(MOST_STAGES);
+        let sums = layers
+            .iter()
+            .zip(&ranges)
+            .map(|(layer, ranges)| layer.addends(*ranges) * (layer.inputs + 1) * layer.outputs)
+            .sum();
+        let blocks: usize = layers.iter().zip(&ranges).map(|(layer, ranges)| layer.tiles() * ranges).sum();
+        let atomic = request.options.reduction == Reduction::Atomic;
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        Ok(Plan { ranges, blocks, stages, stage, atomic, sums })
+    }
+
+    fn shared(&self) -> usize {
+        self.stages * (self.stage + BARRIERS) + ONES
+    }
+
+    pub(super) fn source(&self, request: &Request<'_>) -> Source {
+        let last = self.ranges.len() - 1;
+        let ranges = (0..last).rev().fold(self.ranges[last].to_string(), |rest, layer| {
+            format!("layer == {layer} ? {} : {rest}", self.ranges[layer])
+        });
+        let widths = request.network.widths();
+        let columns = widths[..=last].iter().flat_map(|&width| parts(width)).chain([8]);
+        let mut body = instructions::functions(request.precision, columns);
+        let _ = writeln!(body, "__device__ constexpr int ranges_of(int layer) {{ return {ranges}; }}");
+        let body = body + COMMON + include_str!("gradients.cu");
+        let [compute, copy] = registers_of_groups(2);
+        let constants = [
+            ("STAGES", self.stages),
+            ("STAGE_BYTES", self.stage),
+            ("SHARED_BYTES", self.shared()),
+            ("ATOMIC", usize::from(self.atomic)),
+            ("REGISTERS_TO_COMPUTE", compute),
+            ("REGISTERS_TO_COPY", copy),
+        ];
+        let architecture = request.target.architecture().specific();
+        request.source_for(architecture, "coopmat/wgmma/gradients.cu", &body, &constants)
+    }
+
+    /// Bytes of the sums in the workspace.
+    pub(super) fn bytes(&self) -> usize {
+        if self.atomic { 0 } else { 4 * self.sums }
+    }
+
+    pub(super) fn load(self, program: &Program) -> Result<Gradients, MlpError> {
+        let products = program.kernel(GRADIENTS, self.shared())?;
+        Ok(Gradients { products, sum: program.kernel(SUM, 0)?, plan: self })
+    }
+}
+
+/// A matrix of weights.
+#[derive(Debug, Clone, Copy)]
+struct Layer {
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Layer {
+    fn by_turns(self) -> bool {
+        self.outputs <= BY_TURNS
+    }
+
+    fn tiles(self) -> usize {
+        self.outputs.div_ceil(2 * TILE) * self.inputs.div_ceil(PART)
+    }
+
+    /// Boxes of a stage: of the gradients before the activation, and of the inputs.
+    fn boxes(self) -> usize {
+        let rows = if self.by_turns() { 1 } else { 2 };
+        rows + self.inputs.min(PART).div_ceil(CHUNK)
+    }
+
+    /// Clocks for 64 samples, about: of the tensor cores, or of what must come from memory.
+    fn clocks(self) -> usize {
+        let products = self.inputs.min(PART) * if self.by_turns() { 2 } else { 4 };
+        products.max(150 * self.boxes())
+    }
+
+    /// Sums that are added up at last.
+    fn addends(self, ranges: usize) -> usize {
+        if self.by_turns() { 2 * ranges } else { ranges }
+    }
+}
+
+/// The kernels.
+#[derive(Debug)]
+pub(super) struct Gradients {
+    products: Kernel,
+    sum: Kernel,
+    plan: Plan,
+}
+
+impl Gradients {
+    /// Queues the sums over the batch of the products of `deltas` (the gradients before the activations) and the inputs of the layers, hidden ones
+    /// at `activations`; both lie layer after layer.
+    pub(super) fn queue(
+        &self,
+        call: &BackwardCall<'_>,
+        network: &Network,
+        precision: Precision,
+        deltas: u64,
+        activations: u64,
+    ) -> Result<(), GpuError> {
+        let (batch, widths) = (call.batch as usize, network.widths());
+        let row = |width: usize| (width * batch * precision.bytes()) as u64;
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        let mut below = 0;
+        for layer in 0..network.layers() {
+            let address = if layer == 0 { call.x } else { activations + below - row(widths[layer]) };
+            inputs.push(map(precision, address, batch, widths[layer], TILE)?);
+            outputs.push(map(precision, deltas + below, batch, widths[layer + 1], TILE)?);
+            below += row(widths[layer + 1]);
+        }
+        inputs.append(&mut outputs);
+        let found = if self.plan.atomic {
+            // SAFETY: `gradients` has so many bytes: `Model` checked it.
+            unsafe { zero(call.stream, call.gradients, 4 * network.parameters()) }?;
+            call.gradients
+        } else {
+            call.workspace
+        };
+        let launch = Launch { shared: self.plan.shared(), ..Launch::new(self.plan.blocks, threads(2)) };
+        let arguments = Arguments::default().maps(inputs).addresses([found]).u32(call.batch);
+        // SAFETY: these are the kernel's arguments; the workspace begins with room for its sums.
+        unsafe { launch.queue(call.stream, &self.products, arguments) }?;
+        if self.plan.atomic {
+            return Ok(());
+        }
+        let blocks = u32::try_from(network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
+        let arguments = Arguments::default().addresses([found, call.gradients]);
+        // SAFETY: these are the kernel's arguments; every sum that it reads was written.
+        unsafe { Launch::new(blocks, 256).queue(call.stream, &self.sum, arguments) }
+    }
+
+    pub(super) fn facts(&self) -> Result<[KernelFacts; 2], GpuError> {
+        Ok([
+            KernelFacts::of(GRADIENTS, &self.products, self.plan.shared())?,
+            KernelFacts::of(SUM, &self.sum, 0)?,
+        ])
+    }
+}
