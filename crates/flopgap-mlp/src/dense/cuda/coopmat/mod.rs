@@ -4,6 +4,8 @@
 //! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
 //! [`forward`] or [`backward`] below.
 
+mod mma;
+
 use std::fmt;
 
 use flopgap_gpu::compile::Compiler;
@@ -37,7 +39,10 @@ type ByBatch<Pass> = Vec<(u32, Pass)>;
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
         Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
-        Precision::F16 | Precision::Bf16 => Err(request.unsupported("not there yet")),
+        Precision::F16 | Precision::Bf16 => {
+            let few = mma::latency(request).into_iter();
+            Ok(few.chain([(u32::MAX, mma::forward(request)?)]).collect())
+        }
     }
 }
 
@@ -45,7 +50,10 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
         Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
-        Precision::F16 | Precision::Bf16 => Err(request.unsupported("not there yet")),
+        Precision::F16 | Precision::Bf16 => {
+            let whole = mma::fused(request).map_or_else(|| mma::backward(request), Ok)?;
+            Ok(vec![(u32::MAX, whole)])
+        }
     }
 }
 
