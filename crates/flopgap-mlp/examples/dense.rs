@@ -1,5 +1,7 @@
-//! Times the fully connected networks on this machine's GPU: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
+//! Times the fully connected networks: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
 //! backward, and for both, as CUDA graphs timed by events.
+//!
+//! `dense cpu fp32 ...` times the CPU instead, by the clock.
 //!
 //! Where a pass takes less than 20 us, many copies of it are in a graph, and the slope between k and 2k copies is the time.
 
@@ -7,11 +9,12 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use flopgap_gpu::{Context, Event, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::{Element, Parameters, Precision, Size};
+use flopgap_mlp::dense::{Cpu, Element, Parameters, Precision, Size};
 use half::{bf16, f16};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -30,7 +33,6 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     let [implementation, precision, rest @ ..] = arguments else {
         return Err("give IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
     };
-    let implementation: Implementation = implementation.parse()?;
     let sizes: Vec<Size> = match rest.first() {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
         None => Size::ALL.to_vec(),
@@ -39,6 +41,10 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
         None => vec![256, 65_536, 1 << 20],
     };
+    if implementation == "cpu" {
+        return on_cpu(&sizes, &batches);
+    }
+    let implementation: Implementation = implementation.parse()?;
     let context = match Context::new(0) {
         Ok(context) => context,
         Err(error) => {
@@ -60,6 +66,57 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The same by the clock, fp32 on all cores.
+fn on_cpu(sizes: &[Size], batches: &[usize]) -> Result<(), Failure> {
+    for size in sizes {
+        let network = size.network();
+        let cpu = Cpu::new(&Parameters::he(&network, 1));
+        for &batch in batches {
+            let x: Vec<f32> =
+                (0..batch * network.inputs()).map(|index| (index * 37 % 101) as f32 / 50.0 - 1.0).collect();
+            let dy = x[..batch * network.outputs()].to_vec();
+            let (mut y, mut dx) = (dy.clone(), x.clone());
+            let mut gradients = vec![0.0; network.parameters()];
+            let mut tape = cpu.tape(batch);
+            let forward = by_the_clock(|| cpu.forward(&x, &mut y))?;
+            let both = by_the_clock(|| {
+                cpu.forward_train(&x, &mut y, &mut tape)?;
+                cpu.backward(&x, &y, &dy, &tape, Some(&mut dx), &mut gradients)
+            })?;
+            let in_one = by_the_clock(|| {
+                cpu.train(&x, Some(&mut dx), &mut gradients, |samples, _, room| {
+                    room.copy_from_slice(
+                        &dy[samples.start * network.outputs()..samples.end * network.outputs()],
+                    );
+                    0.0
+                })
+                .map(drop)
+            })?;
+            let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
+            println!(
+                "cpu fp32 {size}, {} threads: batch {batch}: forward {forward:.1} us ({:.1} GFLOP/s), both {both:.1} us, in one {in_one:.1} us ({:.1} GFLOP/s)",
+                cpu.threads(),
+                (products * batch) as f64 / forward / 1e3,
+                (3 * products * batch) as f64 / in_one / 1e3
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The median of at least 5 calls and a second.
+fn by_the_clock(mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<f64, Failure> {
+    pass()?;
+    let (begin, mut times) = (Instant::now(), Vec::new());
+    while times.len() < 5 || (begin.elapsed().as_secs() < 1 && times.len() < 20_000) {
+        let start = Instant::now();
+        pass()?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2].as_secs_f64() * 1e6)
 }
 
 fn time<T: Element>(
