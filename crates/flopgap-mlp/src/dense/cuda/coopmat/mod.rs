@@ -4,6 +4,7 @@
 //! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
 //! [`forward`] or [`backward`] below.
 
+mod mma;
 mod wgmma;
 
 use std::fmt;
@@ -39,7 +40,11 @@ type ByBatch<Pass> = Vec<(u32, Pass)>;
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
         Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
-        Precision::F16 | Precision::Bf16 => Ok(vec![(u32::MAX, wgmma::forward(request)?)]),
+        Precision::F16 | Precision::Bf16 => {
+            let few = mma::latency(request).into_iter();
+            let many = wgmma::forward(request).or_else(|_| mma::forward(request))?;
+            Ok(few.chain([(u32::MAX, many)]).collect())
+        }
     }
 }
 
@@ -47,7 +52,12 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
         Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
-        Precision::F16 | Precision::Bf16 => Ok(vec![(u32::MAX, wgmma::backward(request)?)]),
+        Precision::F16 | Precision::Bf16 => {
+            // Where the whole pass fits one kernel, no tape is written or read: that beats the faster products of `wgmma`.
+            let fused = mma::fused(request);
+            let whole = fused.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
+            Ok(vec![(u32::MAX, whole)])
+        }
     }
 }
 

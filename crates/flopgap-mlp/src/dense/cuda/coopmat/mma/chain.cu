@@ -1,0 +1,147 @@
+// The gradients before every activation, from the outputs down to the inputs, on tiles of samples: persistent blocks, all layers. They are kept for
+// the gradients of the parameters.
+
+constexpr bool OUTPUT_SLOPE_AT_OUTPUT = slope_from_output<OUTPUT_ACTIVATION>();
+
+// The slope where `a` is on the tape: the output, or the sum before the activation.
+template <int ACTIVATION>
+__device__ __forceinline__ float slope_on_tape(float a) {
+    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(a);
+    else return slope<ACTIVATION>(a);
+}
+
+template <int ACTIVATION>
+__device__ __forceinline__ u32 times_slope(u32 pair, float low, float high) {
+    return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(pair)), high * slope_on_tape<ACTIVATION>(widen_high(pair)));
+}
+
+__device__ __forceinline__ u32 activate_pair(u32 sums) {
+    return narrow2(activate<HIDDEN_ACTIVATION>(widen_low(sums)), activate<HIDDEN_ACTIVATION>(widen_high(sums)));
+}
+
+struct Pass {
+    Weights &weights;
+    const Storage *tape;
+    Storage *dx, *deltas, *activations;
+    u32 buffers[2];
+    u64 first;
+    u32 batch;
+
+    // Everything from this step on. `prefetch` is called when the first buffer is free.
+    template <int STEP, class Prefetch>
+    __device__ __forceinline__ void from(Prefetch prefetch) {
+        constexpr int INNER = inner(layer_at(STEP)), OUTER = outer(layer_at(STEP)), END = run_end(STEP);
+        constexpr bool LAST = STEP + 1 == LAYERS;
+        const int t = threadIdx.x & 3;
+#pragma unroll 1
+        for (int step = STEP; step < END; ++step) {
+            const int layer = layer_at(step);
+            const u32 output = buffers[(step + 1) & 1];
+            // Of the layer below.
+            const u64 below = LAST ? 0 : (u64)outputs_before(layer - 1) * batch;
+            product<INNER, OUTER>(
+                weights, layer, buffers[step & 1],
+                [&](typename Share<OUTER>::Array &sums, int) {
+#pragma unroll
+                    for (int i = 0; i < Share<OUTER>::MT; ++i)
+#pragma unroll
+                        for (int j = 0; j < Share<OUTER>::NT; ++j) sums[i][j].set(0, 0, 0), sums[i][j].set(1, 0, 0);
+                },
+                [&] {
+                    // The slopes come where the result goes.
+                    if constexpr (!LAST) {
+                        copy_tile<TILE, round_up(OUTER, 16), pitch(OUTER), OUTER>(output, tape + below + first * OUTER, (int)(batch - first), OUTER);
+                        commit_copies();
+                    } else {
+                        prefetch();
+                    }
+                },
+                [&](typename Share<OUTER>::Array &sums, int first_column, int end) {
+                    // Slabs that came after have been waited for otherwise.
+                    if (!LAST && (RESIDENT || slabs_of(INNER) < STAGES)) {
+                        wait_copies<0>();
+                        __syncthreads();
+                    }
+                    for_every_row<OUTER>(sums, first_column, end, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+                        const bool valid = first + row < batch;
+                        const u64 at = (first + row) * OUTER + column;
+                        if constexpr (LAST) {
+                            store_row(dx + at, narrow2(one.low(half), one.high(half)), narrow2(two.low(half), two.high(half)), OUTER - column, valid);
+                        } else {
+                            const u32 to = output + (row * pitch(OUTER) + column + 2 * t) * 2;
+                            u32 a0, a1;
+                            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a0) : "r"(to) : "memory");
+                            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a1) : "r"(to + 16) : "memory");
+                            const u32 d0 = times_slope<HIDDEN_ACTIVATION>(a0, one.low(half), one.high(half));
+                            u32 d1 = times_slope<HIDDEN_ACTIVATION>(a1, two.low(half), two.high(half));
+                            if (OUTER % 16 != 0 && column + 8 >= OUTER) d1 = 0;
+                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(d0) : "memory");
+                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + 16), "r"(d1) : "memory");
+                            store_row(deltas + below + at, d0, d1, OUTER - column, valid);
+                            // Where the tape has sums, the outputs are wanted later.
+                            if constexpr (!slope_from_output<HIDDEN_ACTIVATION>())
+                                store_row(activations + below + at, activate_pair(a0), activate_pair(a1), OUTER - column, valid);
+                        }
+                    });
+                });
+        }
+        if constexpr (END < LAYERS) {
+            // Without a gradient by the inputs, the last product is not needed.
+            if (END + 1 < LAYERS || dx) from<END>(prefetch);
+        }
+    }
+};
+
+// `dx` may be null. `deltas`: for each layer, `batch x outputs` of it. `activations`: the same of the hidden layers, written where the tape has sums.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    coopmat_mlp_backward_mma_chain(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
+                                   Storage *activations, u32 batch) {
+    const u32 base = shared_address(shared);
+    Weights weights(parameters, base, dx ? LAYERS : LAYERS - 1);
+    const u32 tiles = (batch + TILE - 1) / TILE;
+    const u32 even = base + WEIGHTS_ELEMENTS * 2, odd = even + buffer_elements(0) * 2, outputs = base + BUFFERS_END * 2;
+    // What decides the slope of the output.
+    const Storage *at_output = OUTPUT_SLOPE_AT_OUTPUT ? y : tape + (u64)outputs_before(LAYERS - 1) * batch;
+    constexpr int PADDED = round_up(OUTPUTS, 16), PITCH = pitch(OUTPUTS);
+    const auto copy_outputs = [&](u32 tile) {
+        const u64 first = (u64)tile * TILE;
+        copy_tile<TILE, PADDED, PITCH, OUTPUTS>(even, dy + first * OUTPUTS, (int)(batch - first), OUTPUTS);
+        if constexpr (OUTPUT_ACTIVATION != IDENTITY)
+            copy_tile<TILE, PADDED, PITCH, OUTPUTS>(outputs, at_output + first * OUTPUTS, (int)(batch - first), OUTPUTS);
+        commit_copies();
+    };
+    // With one hidden layer, the first buffer is free once the gradient of that is computed.
+    const bool early = LAYERS == 2 && dx;
+    if (early && blockIdx.x < tiles) copy_outputs(blockIdx.x);
+#pragma unroll 1
+    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const u64 first = (u64)tile * TILE;
+        if (!early) {
+            // The layers of the tile before may still read it.
+            __syncthreads();
+            copy_outputs(tile);
+        }
+        wait_copies<0>();
+        __syncthreads();
+        Storage *delta = deltas + (u64)outputs_before(LAYERS - 1) * batch + first * OUTPUTS;
+        for (int i = threadIdx.x; i < TILE * (OUTPUTS / 8); i += THREADS) {
+            const int row = i / (OUTPUTS / 8), column = i % (OUTPUTS / 8) * 8;
+            uint4 *mine = (uint4 *)(shared + (even - base) + (row * PITCH + column) * 2);
+            uint4 d = *mine;
+            if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
+                const uint4 a = *(const uint4 *)(shared + (outputs - base) + (row * PITCH + column) * 2);
+                d.x = times_slope<OUTPUT_ACTIVATION>(a.x, widen_low(d.x), widen_high(d.x));
+                d.y = times_slope<OUTPUT_ACTIVATION>(a.y, widen_low(d.y), widen_high(d.y));
+                d.z = times_slope<OUTPUT_ACTIVATION>(a.z, widen_low(d.z), widen_high(d.z));
+                d.w = times_slope<OUTPUT_ACTIVATION>(a.w, widen_low(d.w), widen_high(d.w));
+                *mine = d;
+            }
+            if (first + row < batch) *(uint4 *)(delta + row * OUTPUTS + column) = d;
+        }
+        Pass pass{weights, tape, dx, deltas, activations, {even, odd}, first, batch};
+        pass.from<0>([&] {
+            if (early && tile + gridDim.x < tiles) copy_outputs(tile + gridDim.x);
+        });
+    }
+    wait_copies<0>();
+}
