@@ -9,6 +9,7 @@ use flopgap_gpu::{ComputeCapability, Context, Device};
 use crate::MlpError;
 use crate::dense::{Network, Precision};
 
+use super::coopmat;
 use super::kernels::Kernels;
 use super::naive;
 use super::source::Source;
@@ -192,6 +193,7 @@ impl Request<'_> {
         self.check()?;
         match self.options.implementation {
             Implementation::Naive => naive::sources(self),
+            Implementation::Coopmat => coopmat::sources(self),
             _ => Err(self.unsupported("this implementation is not there yet")),
         }
     }
@@ -201,6 +203,7 @@ impl Request<'_> {
         self.check()?;
         match self.options.implementation {
             Implementation::Naive => naive::load(self, compiler, context),
+            Implementation::Coopmat => coopmat::load(self, compiler, context),
             _ => Err(self.unsupported("this implementation is not there yet")),
         }
     }

@@ -3,6 +3,7 @@
 //! [`Model`] is what a program uses. Below it, every implementation has a folder of its own, with its kernels (`*.cu`) and the code that launches
 //! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
 
+mod coopmat;
 mod implementation;
 mod kernels;
 mod launch;
