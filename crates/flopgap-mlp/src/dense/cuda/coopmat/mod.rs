@@ -4,6 +4,8 @@
 //! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
 //! [`forward`] or [`backward`] below.
 
+mod simt;
+
 use std::fmt;
 
 use flopgap_gpu::compile::Compiler;
@@ -36,7 +38,7 @@ type ByBatch<Pass> = Vec<(u32, Pass)>;
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
-        Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
+        Precision::F32 => simt::forward(request),
         Precision::F16 | Precision::Bf16 => Err(request.unsupported("not there yet")),
     }
 }
@@ -44,7 +46,7 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 /// Which kernels compute the gradients.
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
-        Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
+        Precision::F32 => simt::backward(request),
         Precision::F16 | Precision::Bf16 => Err(request.unsupported("not there yet")),
     }
 }
