@@ -42,5 +42,7 @@ fn choose(widths: &[usize], chain: Chain, target: Target, few: bool) -> Option<P
     let few = if few { vec![few_samples, Block { slab: 16, ..few_samples }] } else { Vec::new() };
     let smallest = Block { threads: 32, samples: 4, slab: 8, stages: 2, most: 64, resident: false };
     let all = few.into_iter().chain(blocks_for_many(widest)).chain([few_samples, smallest]);
-    all.into_iter().find_map(|block| Plan::new(widths, block, chain, target))
+    // The way back has its weights in the ring always.
+    let of_chain = |block: Block| Block { resident: block.resident && chain == Chain::Forward, ..block };
+    all.into_iter().find_map(|block| Plan::new(widths, of_chain(block), chain, target))
 }
