@@ -213,7 +213,15 @@ fn fill(
         let all = configurations(outstanding.done + outstanding.configs.len());
         flopgap_cli::note(PROGRAM, format_args!("{done} of {all} are done"));
     }
-    let filled = measure(&mut session, backend, &outstanding.configs)?;
+    let filled = match measure(&mut session, backend, &outstanding.configs) {
+        Ok(filled) => filled,
+        Err(stopped) => {
+            if stopped.before_the_first {
+                session.discard().map_err(|error| failure(&error))?;
+            }
+            return Err(stopped.failure);
+        }
+    };
     let run = session.run().to_owned();
     let others = session.untouched().map_err(|error| failure(&error))?;
     let shard = session.worker().shard;
@@ -234,8 +242,15 @@ fn fill(
     }
 }
 
+/// Why filling a run stopped.
+struct Stopped {
+    failure: Failure,
+    /// Whether there was nothing to count with from the beginning.
+    before_the_first: bool,
+}
+
 /// Fills the run with a bar that shows rate and time left.
-fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> Result<Filled, Failure> {
+fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> Result<Filled, Stopped> {
     let run = session.run().to_owned();
     let progress = Progress::new(configs.len() as u64, "configurations");
     let result = session.fill(backend, configs, |event| {
@@ -256,14 +271,16 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
             RunError::Device { error: MeterError::Unavailable { hint, .. }, .. } => Some(hint.as_deref()),
             _ => None,
         };
-        match unavailable.unwrap_or_else(|| error.hint()) {
-            _ if unavailable.is_some() && done == 0 => failure,
+        let before_the_first = unavailable.is_some() && done == 0;
+        let failure = match unavailable.unwrap_or_else(|| error.hint()) {
+            _ if before_the_first => failure,
             hint => {
                 let go_on =
                     format!("what was measured is kept; `hyper-profile resume {}` goes on", run.display());
                 failure.hint(hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}")))
             }
-        }
+        };
+        Stopped { failure, before_the_first }
     })
 }
 

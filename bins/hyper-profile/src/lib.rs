@@ -6,11 +6,11 @@ mod fill;
 pub mod gpu;
 pub mod hardware;
 mod metric;
-mod ncu;
+pub mod ncu;
 mod page;
 mod plots;
 mod processes;
-mod run_one;
+pub mod run_one;
 mod tables;
 
 use std::process::ExitCode;

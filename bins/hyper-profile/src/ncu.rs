@@ -1,4 +1,4 @@
-//! The `ncu` backend: Nsight Compute over `hyper-profile run-one`, one process a configuration.
+//! The `ncu` backend: Nsight Compute over this program's hidden command `run-one` ([`crate::run_one`]), one process a configuration.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::run_one;
 /// Where `ncu` is looked for besides the search path.
 const USUAL_PLACES: [&str; 2] = ["/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute"];
 
-/// Nsight Compute on this machine, and the program that it profiles: this one.
-pub(crate) struct Ncu<'a> {
+/// Nsight Compute on this machine, and the program that it profiles: this one, which must have the command `run-one`.
+pub struct Ncu<'a> {
     hardware: &'a dyn Hardware,
     program: PathBuf,
     version: String,
@@ -28,7 +28,7 @@ impl<'a> Ncu<'a> {
     ///
     /// # Errors
     /// [`MeterError::Unavailable`] when it is nowhere or does not run.
-    pub(crate) fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
+    pub fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
         let unavailable = |what, hint: &str| MeterError::Unavailable { what, hint: Some(hint.to_owned()) };
         let ncu = in_path(std::env::var_os("PATH").as_deref()).or_else(usual).ok_or_else(|| {
             let what =

@@ -29,10 +29,16 @@ pub(crate) struct Arguments {
     /// The device.
     #[arg(long)]
     device: u32,
+    /// The process that asks. This one ends with it, at whatever it is.
+    #[arg(long)]
+    parent: Option<u32>,
 }
 
 /// Counts the configurations whose names come in on standard input, until it ends.
 pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+    if let Some(parent) = arguments.parent {
+        end_with(parent)?;
+    }
     let mut meter = match hardware.meter(arguments.device) {
         Ok(meter) => meter,
         Err(error) => return say(&Reply::Error(error)),
@@ -47,6 +53,26 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
             Err(error) => Reply::Error(error),
         })?;
     }
+    Ok(())
+}
+
+/// Has this process killed when the one that asks ends, even if that is killed itself: its input then ends, too, but is read only between
+/// two configurations.
+#[cfg(target_os = "linux")]
+fn end_with(parent: u32) -> Result<(), Failure> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
+        Failure::new(format!("this process cannot be made to end with its parent: {error}"))
+    })?;
+    // It may have ended just before.
+    let is_parent = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
+    if is_parent { Ok(()) } else { Err(Failure::new("the process that asks has ended")) }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux")]
+fn end_with(_parent: u32) -> Result<(), Failure> {
     Ok(())
 }
 
@@ -71,7 +97,8 @@ impl Backend for Processes<'_> {
     }
 }
 
-/// A process that counts on one device. It ends when its input does: when this is dropped, or this process dies.
+/// A process that counts on one device. It ends when its input does, which is when this is dropped, and is killed when the thread that started it
+/// ends (on Linux; elsewhere it ends after the configuration at hand).
 struct Counter {
     child: Child,
     input: Option<ChildStdin>,
@@ -82,7 +109,7 @@ impl Counter {
     fn start(program: &Path, device: u32) -> Result<Counter, MeterError> {
         let failed = |error| MeterError::Lost { message: format!("{}: {error}", program.display()) };
         let mut child = Command::new(program)
-            .args(["count-on", "--device", &device.to_string()])
+            .args(["count-on", "--device", &device.to_string(), "--parent", &std::process::id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,12 +1,13 @@
-//! `hyper-profile run-one`: the program that `ncu` profiles.
+//! `run-one`: the program that `ncu` profiles, a hidden command of every program that has it do so.
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_sweep::{Config, MeterError};
 
 use crate::hardware::Hardware;
 
+/// One network and a device.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Layers.
     #[arg(long)]
     n: u64,
@@ -40,7 +41,10 @@ pub(crate) fn arguments(device: u32, config: Config) -> [String; 9] {
 }
 
 /// Runs the network; what goes wrong is a line of JSON on standard output, for the process that counts.
-pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+///
+/// # Errors
+/// What went wrong, once more.
+pub fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     let Arguments { n, d, m, device } = *arguments;
     let Err(error) = hardware.run(device, Config { n, d, m }) else { return Ok(()) };
     let json = serde_json::to_string(&error).map_err(|error| Failure::from_error(&error))?;

@@ -57,8 +57,10 @@ pub(crate) enum Kind {
     FrameworkShapes,
     /// Recorded counters of the hardware.
     Recorded,
-    /// Counters of the hardware, just now.
+    /// Counters of the hardware, just now, in this process.
     Live,
+    /// Counters of the hardware, just now, by Nsight Compute over a process of its own.
+    Ncu,
 }
 
 impl Kind {
@@ -69,6 +71,7 @@ impl Kind {
             Kind::FrameworkShapes => "framework_formula",
             Kind::Recorded => "counters",
             Kind::Live => "live_counters",
+            Kind::Ncu => "ncu",
         }
     }
 
@@ -79,6 +82,7 @@ impl Kind {
             Kind::FrameworkShapes => "framework formula",
             Kind::Recorded => "counters",
             Kind::Live => "live counters",
+            Kind::Ncu => "ncu",
         }
     }
 

@@ -140,7 +140,7 @@ fn failure(error: &PhaseError) -> Failure {
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
-/// Counters within this process.
+/// Counters of this machine's hardware.
 pub(crate) struct Live<'a> {
     meter: Box<dyn Meter + 'a>,
     /// In words.
@@ -159,6 +159,11 @@ impl<'a> Live<'a> {
         live_analysis(&record)
     }
 
+    /// The record of a network, and where it comes from.
+    pub(crate) fn try_count(mut self, config: Config) -> Result<(Record, String), MeterError> {
+        Ok((self.meter.measure(config)?, self.origin))
+    }
+
     /// Like [`Live::count`]; a network that cannot be counted here, while others may be, is passed over with a warning.
     pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
         match self.meter.measure(config) {
@@ -172,7 +177,8 @@ impl<'a> Live<'a> {
     }
 }
 
-fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
+/// The analysis of a record that was counted just now.
+pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
     let analysis = of_record(record, Path::new("live counters")).map_err(|error| failure(&error))?;
     crate::warn_all(&analysis.warnings);
     Ok(analysis)

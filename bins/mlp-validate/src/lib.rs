@@ -12,6 +12,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use flopgap_sweep::Backend;
+use hyper_profile::hardware::{Hardware, InProcess};
+use hyper_profile::ncu::Ncu;
+use hyper_profile::run_one;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "mlp-validate";
@@ -30,14 +33,21 @@ enum Command {
     Single(single::Arguments),
     /// Many networks: the framework's formula and the counters against theory, as a table and a plot over d.
     Sweep(sweep::Arguments),
+    /// Run one network once, with its phases marked, for Nsight Compute over this process.
+    #[command(hide = true)]
+    RunOne(run_one::Arguments),
 }
 
-/// The whole program: reads the command line, counts with `live` where it is asked to, says how it ended.
-pub fn main(live: &dyn Backend) -> ExitCode {
+/// The whole program: reads the command line, counts on `hardware` where it is asked to, says how it ended.
+pub fn main(hardware: &dyn Hardware) -> ExitCode {
     let arguments = Arguments::parse();
     flopgap_cli::run(PROGRAM, || match arguments.command {
-        Command::Single(arguments) => single::run(&arguments, live),
-        Command::Sweep(arguments) => sweep::run(&arguments, live),
+        Command::Single(arguments) => {
+            let ncu = || Ncu::find(hardware).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
+            single::run(&arguments, &InProcess(hardware), &ncu)
+        }
+        Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware)),
+        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }
 

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use hyper_profile::gpu::Gpu;
-use hyper_profile::hardware::InProcess;
 
 fn main() -> ExitCode {
-    mlp_validate::main(&InProcess(&Gpu))
+    mlp_validate::main(&Gpu)
 }

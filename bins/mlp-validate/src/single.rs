@@ -7,7 +7,7 @@ use flopgap_cli::{Failure, FormatArg};
 use flopgap_flops::{FlopError, Pass};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
-use flopgap_sweep::{Backend, Config};
+use flopgap_sweep::{Backend, Config, MeterError};
 use serde_json::{Map, Value, json};
 
 use crate::compare::{CLASSES, Comparison, Kind, difference};
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// anyway.
     #[arg(long)]
     live: bool,
+    /// Leave Nsight Compute out, which counts the network once more where it is installed and no --counters are given.
+    #[arg(long)]
+    no_ncu: bool,
     /// The GPU to count on.
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     device: u32,
@@ -45,8 +48,11 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
-    let comparison = compare(arguments, live)?;
+/// How Nsight Compute is found, where it is.
+type FindNcu<'a> = dyn Fn() -> Result<Box<dyn Backend + 'a>, MeterError> + 'a;
+
+pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<(), Failure> {
+    let comparison = compare(arguments, live, ncu)?;
     let error = |error: FlopError| Failure::from_error(&error);
     let sentences = findings::of(&comparison).map_err(error)?;
     let result = match arguments.format {
@@ -61,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     flopgap_cli::print(&result)
 }
 
-fn compare(arguments: &Arguments, live: &dyn Backend) -> Result<Comparison, Failure> {
+fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<Comparison, Failure> {
     let config = Config { n: arguments.layers, d: arguments.width, m: arguments.tokens };
     let network = config.network().map_err(|error| Failure::from_error(&error))?;
     let mut sources = vec![match &arguments.kineto {
@@ -71,6 +77,9 @@ fn compare(arguments: &Arguments, live: &dyn Backend) -> Result<Comparison, Fail
     if !arguments.counters.is_empty() {
         sources.push(counters::recorded(&arguments.counters, config)?);
     }
+    // Before this process counts: two cannot at a time.
+    let by_ncu = (arguments.counters.is_empty() && !arguments.no_ncu)
+        .then(|| ncu().and_then(|ncu| Live::open(&*ncu, arguments.device)?.try_count(config)));
     if arguments.live || arguments.counters.is_empty() {
         match Live::open(live, arguments.device) {
             Ok(mut live) => {
@@ -81,6 +90,14 @@ fn compare(arguments: &Arguments, live: &dyn Backend) -> Result<Comparison, Fail
             Err(error) if arguments.live => return Err(counters::live_failure(&error)),
             Err(error) => flopgap_cli::note(PROGRAM, format_args!("no counters: {error}")),
         }
+    }
+    match by_ncu {
+        Some(Ok((record, origin))) => {
+            let source = counters::source(Kind::Ncu, origin, &counters::live_analysis(&record)?);
+            sources.push(source.map_err(|error| Failure::from_error(&error))?);
+        }
+        Some(Err(error)) => flopgap_cli::note(PROGRAM, format_args!("no ncu: {error}")),
+        None => {}
     }
     Ok(Comparison { network, sources })
 }
@@ -190,7 +207,7 @@ fn json(comparison: &Comparison, sentences: &[String]) -> Result<String, FlopErr
 #[cfg(test)]
 mod tests {
     use flopgap_phases::Phase;
-    use flopgap_sweep::{Meter, MeterError, Origin, Quantity, Record};
+    use flopgap_sweep::{Meter, Origin, Quantity, Record};
 
     use super::*;
 
@@ -234,7 +251,7 @@ mod tests {
 
     #[test]
     fn live_counters_stand_beside_the_formula() {
-        let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake).unwrap();
+        let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake, &no_ncu).unwrap();
         let kinds: Vec<_> = comparison.sources.iter().map(|source| source.kind).collect();
         assert_eq!(kinds, [Kind::FrameworkShapes, Kind::Live]);
         // By hand: 2 · 4 · 4 · 5 = 160 a product; three forward, five backward; and the fake's one addition.
@@ -248,8 +265,28 @@ mod tests {
 
     #[test]
     fn live_counters_are_needed_only_when_asked_for() {
-        let without = compare(&arguments("--device 1"), &Fake).unwrap();
+        let without = compare(&arguments("--device 1"), &Fake, &no_ncu).unwrap();
         assert_eq!(without.sources.len(), 1);
-        assert!(compare(&arguments("--device 1 --live"), &Fake).is_err());
+        assert!(compare(&arguments("--device 1 --live"), &Fake, &no_ncu).is_err());
+    }
+
+    fn no_ncu() -> Result<Box<dyn Backend + 'static>, MeterError> {
+        Err(MeterError::Unavailable { what: "there is no fake ncu".to_owned(), hint: None })
+    }
+
+    #[test]
+    fn ncu_counts_once_more_where_it_is_installed() {
+        let ncu = || Ok(Box::new(Fake) as Box<dyn Backend>);
+        let kinds = |line: &str| -> Vec<Kind> {
+            let comparison = compare(&arguments(line), &Fake, &ncu).unwrap();
+            comparison.sources.iter().map(|source| source.kind).collect()
+        };
+        assert_eq!(kinds("-n 3 -d 4 -m 5"), [Kind::FrameworkShapes, Kind::Live, Kind::Ncu]);
+        assert_eq!(kinds("-n 3 -d 4 -m 5 --no-ncu"), [Kind::FrameworkShapes, Kind::Live]);
+        // What ncu cannot do is not an error: the others are compared.
+        assert_eq!(kinds("--device 1"), [Kind::FrameworkShapes]);
+        let comparison = compare(&arguments("-n 3 -d 4 -m 5"), &Fake, &ncu).unwrap();
+        assert_eq!(comparison.sources[2].forward, comparison.sources[1].forward);
+        assert_eq!(comparison.sources[2].kind.heading(), "ncu");
     }
 }

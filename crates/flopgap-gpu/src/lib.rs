@@ -5,6 +5,7 @@ pub mod compile;
 pub mod counters;
 pub mod library;
 pub mod nvtx;
+pub mod timing;
 
 mod context;
 mod device;

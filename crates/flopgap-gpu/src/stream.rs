@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::result::memset_d8_async;
 use cudarc::driver::{
     CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, ValidAsZeroBits, sys,
 };
@@ -48,6 +49,30 @@ impl Stream {
         self.cuda.alloc_zeros(len).map_err(|error| self.allocation_error::<T>(len, error))
     }
 
+    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` tells who reads one too early. In builds with
+    /// debug assertions all bits are set, which are no number as floats: results then show it, too.
+    ///
+    /// # Safety
+    /// Any bits must be a valid `T`, and no element may be read before it is written.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub unsafe fn unwritten<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+        // SAFETY: what `alloc` asks for is what the caller promises.
+        let buffer = unsafe { self.cuda.alloc::<T>(len) };
+        #[cfg_attr(not(debug_assertions), expect(unused_mut, reason = "for debug builds"))]
+        let mut buffer = buffer.map_err(|error| self.allocation_error::<T>(len, error))?;
+        #[cfg(debug_assertions)]
+        if len > 0 {
+            let bytes = buffer.num_bytes();
+            let (pointer, _in_use) = buffer.device_ptr_mut(&self.cuda);
+            // SAFETY: the bytes are those of the buffer, on the stream that it was made on.
+            unsafe { cudarc::driver::result::memset_d8_async(pointer, 0xff, bytes, self.cuda.cu_stream()) }
+                .map_err(|error| GpuError::driver("fill memory", error))?;
+        }
+        Ok(buffer)
+    }
+
     /// A buffer with a copy of `data`.
     ///
     /// # Errors
@@ -84,6 +109,23 @@ impl Stream {
             return Err(GpuError::Length { what: "copy on the GPU", needed: from.len(), found: to.len() });
         }
         self.cuda.memcpy_dtod(from, to).map_err(|error| GpuError::driver("copy on the GPU", error))
+    }
+
+    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a number, so that what nobody wrote shows.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn fill<T: ValidAsZeroBits>(
+        &self,
+        buffer: &mut impl DevicePtrMut<T>,
+        byte: u8,
+    ) -> Result<(), GpuError> {
+        let bytes = buffer.len() * size_of::<T>();
+        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("fill GPU memory", error))?;
+        let (address, _guard) = buffer.device_ptr_mut(&self.cuda);
+        // SAFETY: the buffer has so many bytes, and a number of these types may have any bits.
+        unsafe { memset_d8_async(address, byte, bytes, self.cuda.cu_stream()) }
+            .map_err(|error| GpuError::driver("fill GPU memory", error))
     }
 
     /// Waits for the work queued so far and returns a copy of `buffer` (or of a view of one).

@@ -4,5 +4,6 @@ pub mod dense;
 pub mod square;
 
 mod error;
+mod matrix;
 
 pub use error::MlpError;

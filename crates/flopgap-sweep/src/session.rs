@@ -64,6 +64,18 @@ pub struct Session {
     worker: Worker,
     pub(crate) journal: Journal,
     warnings: Vec<String>,
+    made: Made,
+}
+
+/// What this session made of its run directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    /// Nothing: it was a run before.
+    Nothing,
+    /// The run, in a folder that was there.
+    Contents,
+    /// The folder, too.
+    Folder,
 }
 
 /// What a worker has to do.
@@ -86,6 +98,7 @@ impl Session {
     /// [`RunError::Plan`]; [`RunError::Write`].
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
+        let made = if run.exists() { Made::Contents } else { Made::Folder };
         create_folder(run)?;
         let occupied = |what| RunError::Occupied { path: run.to_owned(), what };
         // In this order: the manifest is made before whatever else a worker makes.
@@ -116,7 +129,34 @@ impl Session {
             }
             return Session::open(run, &guard, found, worker, false);
         }
-        Session::open(run, &guard, manifest, worker, false)
+        Ok(Session { made, ..Session::open(run, &guard, manifest, worker, false)? })
+    }
+
+    /// Takes back what [`Session::create`] made, for a run that could not be begun: manifest, journal, and the folder if it was not there before. A run that holds a record, or that other workers may join, stays.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] when something cannot be removed.
+    pub fn discard(self) -> Result<(), RunError> {
+        let Session { run, worker, journal, made, .. } = self;
+        let error = |path: &Path, source| RunError::Io { path: path.to_owned(), source };
+        let raw = run.join("raw");
+        let is_empty = fs::read_dir(&raw).map_err(|source| error(&raw, source))?.next().is_none();
+        if made == Made::Nothing || !worker.shard.is_whole() || !is_empty {
+            return Ok(());
+        }
+        let guard = opening_lock(&run)?;
+        drop(journal);
+        let journals = journal::folder(&run);
+        let manifest = Manifest::path(&run);
+        fs::remove_dir(&raw).map_err(|source| error(&raw, source))?;
+        fs::remove_file(&manifest).map_err(|source| error(&manifest, source))?;
+        fs::remove_dir_all(&journals).map_err(|source| error(&journals, source))?;
+        drop(guard);
+        if made == Made::Folder {
+            // Whatever someone else has put there meanwhile stays.
+            let _ = fs::remove_dir(&run);
+        }
+        Ok(())
     }
 
     /// Opens a run directory to measure what is missing, or what of `grid` is missing, which then belongs to the plan.
@@ -185,7 +225,7 @@ impl Session {
             devices: worker.devices.clone(),
             origin: worker.origin.clone(),
         })?;
-        Ok(Session { run: run.to_owned(), manifest, worker, journal, warnings })
+        Ok(Session { run: run.to_owned(), manifest, worker, journal, warnings, made: Made::Nothing })
     }
 
     /// The directory.

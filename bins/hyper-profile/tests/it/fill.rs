@@ -385,7 +385,65 @@ fn counters_in_use_say_what_to_do() {
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "all"));
     ended
         .expect(3, &["the fake counters are in use", "hint: end the other fake; or: `hyper-profile analyze"]);
-    let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_BUSY", "n2_d64_m16"));
+    // Nothing was begun, so nothing is left; but a run that others may join is not taken away from them.
+    assert!(!path.exists());
+    let ended = run(fake(&new(&path, &["--devices", "0,1"])).env("FAKE_BUSY", "all"));
+    ended.expect(3, &["the fake counters are in use"]);
+    assert!(!path.exists());
+    fs::create_dir(&path).unwrap();
+    run(fake(&new(&path, &[])).env("FAKE_BUSY", "all")).expect(3, &["the fake counters are in use"]);
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    let shared = dir.path().join("shared");
+    let ended = run(fake(&new(&shared, &["--shard", "1/2"])).env("FAKE_BUSY", "all"));
+    ended.expect(3, &["the fake counters are in use"]);
+    assert!(shared.join("manifest.json").exists());
+
+    let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "n2_d64_m16"));
     ended.expect(3, &["hint: end the other fake; what was measured is kept; `hyper-profile resume"]);
     assert_eq!(recorded(&path).len(), 2);
+    // A run that was begun stays.
+    let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_BUSY", "all"));
+    ended.expect(3, &["the fake counters are in use"]);
+    assert_eq!(recorded(&path).len(), 2);
+}
+
+/// A kill takes the processes that count along, in the middle of a configuration, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn processes_that_count_end_with_the_one_that_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    // Longer than anyone waits.
+    let mut asking =
+        fake(&new(&path, &["--devices", "0,1"])).env("FAKE_DELAY_US", "600000000").spawn().unwrap();
+    let children = || {
+        let of = format!("/proc/{}/task", asking.id());
+        let threads = fs::read_dir(of).unwrap().map(|thread| thread.unwrap().path().join("children"));
+        let lists = threads.filter_map(|list| fs::read_to_string(list).ok()).collect::<Vec<_>>();
+        lists.iter().flat_map(|list| list.split_whitespace().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    // Once they count, they have been told whom to end with.
+    let journal = || fs::read_to_string(path.join("journal/1-of-1.jsonl")).is_ok();
+    let counting = wait_until(|| (journal() && children().len() == 2).then(children));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    let lives = |child: &String| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    wait_until(|| (!counting.iter().any(lives)).then_some(()));
+}
+
+/// Asks until there is an answer, for a minute.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn wait_until<T>(mut answer: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6_000 {
+        if let Some(answer) = answer() {
+            return answer;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within a minute");
 }

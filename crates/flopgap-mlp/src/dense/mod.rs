@@ -1,17 +1,23 @@
 //! Fully connected networks with biases: `in -> hidden -> ... -> out`, of any widths that are multiples of 8, for batches of independent samples.
 //!
-//! On a GPU ([`cuda`]) the same function is there in three implementations, in 32-bit floats, half precision and bfloat16. All are checked
-//! against a 64-bit [`reference`](mod@reference).
+//! On a GPU ([`cuda`]) the same function is there in three implementations, in 32-bit floats, half precision and bfloat16; on the CPU
+//! ([`Cpu`]) in 32-bit floats. All are checked against a 64-bit [`reference`](mod@reference).
 
+pub mod cpu;
 pub mod cuda;
 pub mod reference;
 
+mod adamw;
 mod element;
+mod file;
 mod network;
 mod parameters;
 mod size;
 
+pub use adamw::AdamWSettings;
+pub use cpu::Cpu;
 pub use element::{Element, Precision};
+pub use file::FileError;
 pub use flopgap_flops::Activation;
 pub use network::{LEAKY_SLOPE, Network};
 pub use parameters::Parameters;

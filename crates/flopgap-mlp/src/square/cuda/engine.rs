@@ -4,8 +4,10 @@ use flopgap_gpu::blas::{Blas, Fp32};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, Event, Stream};
 
+use super::chain::Chain;
 use super::kernels::{Fused, PARTIALS, Pointwise};
 use super::network::Network;
+use super::small::Small;
 use crate::MlpError;
 use crate::square::Shape;
 
@@ -55,6 +57,10 @@ pub struct Engine {
     pub(super) pointwise: Pointwise,
     /// Compiled where `products` asks for it.
     pub(super) fused: Option<Fused>,
+    /// Compiled where `products` may choose it.
+    pub(super) small: Option<Small>,
+    /// Compiled where `products` may choose it.
+    pub(super) whole: Option<Chain>,
     /// The chain from layer to layer, and everything where nothing runs beside it.
     pub(super) chain: Lane,
     /// Gradients of the weights, where they run beside the chain.
@@ -95,11 +101,22 @@ impl Engine {
             Products::Cublas => None,
             Products::Fused | Products::Fastest => Some(Fused::new(&compiler, context)?),
         };
+        let small = match options.products {
+            Products::Fastest => Some(Small::new(&compiler, context)?),
+            Products::Cublas | Products::Fused => None,
+        };
+        let chain = Lane::new(context, options)?;
+        let whole = match options.products {
+            Products::Fastest => Some(Chain::new(&compiler, context, &chain.stream)?),
+            Products::Cublas | Products::Fused => None,
+        };
         let engine = Engine {
             products: options.products,
             pointwise: Pointwise::new(&compiler, context)?,
             fused,
-            chain: Lane::new(context, options)?,
+            small,
+            whole,
+            chain,
             beside: Lane::new(context, options)?,
             context: context.clone(),
         };

@@ -10,11 +10,19 @@ use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushK
 use crate::MlpError;
 
 /// What is compiled at run time: file names and sources. The kernels are header-free CUDA C.
-pub const SOURCES: [(&str, &str); 2] =
-    [("pointwise.cu", include_str!("pointwise.cu")), ("fused.cu", include_str!("fused.cu"))];
+pub const SOURCES: [(&str, &str); 4] = [
+    ("pointwise.cu", include_str!("pointwise.cu")),
+    ("fused.cu", include_str!("fused.cu")),
+    ("small.cu", include_str!("small.cu")),
+    ("chain.cu", include_str!("chain.cu")),
+];
 
 /// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact to the last bit.
 pub const OPTIONS: [&str; 1] = ["--ptxas-options=-v"];
+
+/// What a kernel must be allowed to have more than 48 KiB of.
+pub(super) const MAX_SHARED: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 /// Threads of a block, in every kernel of ours.
 const THREADS: u32 = 256;
@@ -33,7 +41,12 @@ pub(super) struct Pointwise {
     blocks: u32,
 }
 
-fn compile(compiler: &Compiler, gpu: &Context, index: usize) -> Result<flopgap_gpu::Module, MlpError> {
+/// Compiles one of [`SOURCES`] and loads it.
+pub(super) fn compile(
+    compiler: &Compiler,
+    gpu: &Context,
+    index: usize,
+) -> Result<flopgap_gpu::Module, MlpError> {
     let (name, source) = SOURCES[index];
     let architecture: Architecture = gpu.device().compute_capability.into();
     let binary = compiler.compile(name, source, architecture, &OPTIONS)?;
@@ -146,18 +159,18 @@ impl Pointwise {
 /// What a sum over all blocks needs.
 #[derive(Debug)]
 pub(super) struct Sum {
-    partial: Buffer<f32>,
-    arrived: Buffer<u32>,
+    /// [`PARTIALS`] of them.
+    pub(super) partial: Buffer<f32>,
+    /// 0 before and after.
+    pub(super) arrived: Buffer<u32>,
     pub(super) loss: Buffer<f32>,
 }
 
 impl Sum {
     pub(super) fn new(stream: &Stream) -> Result<Self, GpuError> {
-        Ok(Sum {
-            partial: stream.zeros(PARTIALS as usize)?,
-            arrived: stream.zeros(1)?,
-            loss: stream.zeros(1)?,
-        })
+        // SAFETY: any bits are a float; a sum writes what it reads, and the loss.
+        let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
+        Ok(Sum { partial: unwritten(PARTIALS as usize)?, arrived: stream.zeros(1)?, loss: unwritten(1)? })
     }
 }
 
@@ -331,11 +344,15 @@ unsafe fn launch<const N: usize>(
     Ok(())
 }
 
-/// Compiles every kernel of this crate for one architecture, without a GPU.
+/// Compiles every kernel of the network that an architecture can run, without a GPU.
 ///
 /// # Errors
 /// When the compiler refuses one.
 pub fn compile_all(compiler: &Compiler, architecture: Architecture) -> Result<Vec<String>, CompileError> {
+    // Those of small.cu need clusters, and those of chain.cu more shared memory than others have.
+    let exists = |&(name, _): &(&str, &str)| {
+        !["small.cu", "chain.cu"].contains(&name) || architecture.capability.major >= 9
+    };
     let log = |(name, source)| Ok(compiler.compile(name, source, architecture, &OPTIONS)?.log().to_owned());
-    SOURCES.into_iter().map(log).collect()
+    SOURCES.into_iter().filter(exists).map(log).collect()
 }

@@ -1,9 +1,11 @@
 //! The network on a GPU.
 
+mod chain;
 mod engine;
 mod kernels;
 mod network;
 mod plan;
+mod small;
 
 pub use engine::{Engine, Options, Products, bytes_needed};
 pub use kernels::{OPTIONS, SOURCES, compile_all};

@@ -8,6 +8,7 @@ use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
 use super::engine::Engine;
 use super::kernels::{Place, Sum};
 use super::plan::{Gradients, Method, Plan};
+use super::small::Arrays;
 use crate::MlpError;
 use crate::square::backend::{Backend, Progress};
 use crate::square::{Shape, init};
@@ -54,14 +55,17 @@ enum Order {
 impl<'e> Network<'e> {
     pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, MlpError> {
         let stream = &engine.chain.stream;
+        // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that before backward, and all before anything is handed out;
+        // a pass writes all that it and later ones read.
+        let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
         Ok(Network {
             engine,
             shape,
-            plan: Plan::new(engine.products, shape),
-            weights: stream.zeros(shape.weights())?,
-            gradients: stream.zeros(shape.weights())?,
-            activations: stream.zeros(shape.activations())?,
-            deltas: stream.zeros(shape.deltas())?,
+            plan: Plan::new(engine, shape),
+            weights: unwritten(shape.weights())?,
+            gradients: unwritten(shape.weights())?,
+            activations: unwritten(shape.activations())?,
+            deltas: unwritten(shape.deltas())?,
             sum: Sum::new(stream)?,
             progress: Progress::Empty,
         })
@@ -81,22 +85,34 @@ impl<'e> Network<'e> {
     /// [`MlpError::Order`] before setup, or of backward before forward; the driver's.
     pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, MlpError> {
         // What is loaded at first use must be loaded before the capture.
-        self.enqueue(work)?;
+        self.enqueue(work, false)?;
         self.synchronize()?;
         let stream = self.engine.chain.stream.clone();
-        let graph = stream.capture(|| (0..repetitions).try_for_each(|_| self.enqueue(work)))?;
+        let graph =
+            stream.capture(|| (0..repetitions).try_for_each(|index| self.enqueue(work, index > 0)))?;
         graph.upload()?;
         Ok(Recorded { graph, work, network: self })
     }
 
-    fn enqueue(&mut self, work: Work) -> Result<(), MlpError> {
+    /// `again`: what was queued just before is the same work.
+    fn enqueue(&mut self, work: Work, again: bool) -> Result<(), MlpError> {
         if work != Work::Backward {
-            self.enqueue_forward()?;
+            self.enqueue_forward(again)?;
         }
         if work != Work::Forward {
             self.enqueue_backward(Order::Beside)?;
         }
         Ok(())
+    }
+
+    fn arrays(&mut self) -> Arrays<'_> {
+        Arrays {
+            weights: &self.weights,
+            activations: &mut self.activations,
+            deltas: &mut self.deltas,
+            gradients: &mut self.gradients,
+            sum: &mut self.sum,
+        }
     }
 
     fn layer<'a>(&self, weights: &'a Buffer<f32>, layer: usize) -> CudaView<'a, f32> {
@@ -109,9 +125,21 @@ impl<'e> Network<'e> {
         panels.slice(index * panel..(index + 1) * panel)
     }
 
-    fn enqueue_forward(&mut self) -> Result<(), MlpError> {
+    fn enqueue_forward(&mut self, again: bool) -> Result<(), MlpError> {
         self.progress.require(Progress::Loaded, "a forward pass")?;
         let engine = self.engine;
+        if let (Method::Small, Some(small)) = (self.plan.forward, &engine.small) {
+            let shape = self.shape;
+            small.forward(&engine.chain.stream, shape, &mut self.arrays(), again)?;
+            self.progress = Progress::Forward;
+            return Ok(());
+        }
+        if let (Method::Chain, Some(whole)) = (self.plan.forward, &engine.whole) {
+            let shape = self.shape;
+            whole.forward(&engine.chain.stream, shape, &mut self.arrays())?;
+            self.progress = Progress::Forward;
+            return Ok(());
+        }
         let (width, samples) = (self.shape.width(), self.shape.samples());
         let stream = &engine.chain.stream;
         let panel = self.shape.panel();
@@ -136,25 +164,49 @@ impl<'e> Network<'e> {
 
     fn enqueue_backward(&mut self, order: Order) -> Result<(), MlpError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
-        let engine = self.engine;
-        let layers = self.shape.layers();
-        let (chain, stream) = (&engine.chain, &engine.chain.stream);
-        let panel = self.shape.panel();
-
-        let output = self.panel(&self.activations, layers);
-        if order == Order::Beside {
-            engine.beside.wait_for(chain)?;
-            engine.pointwise.loss(&engine.beside.stream, &output, &mut self.sum)?;
-        } else {
-            engine.pointwise.loss(stream, &output, &mut self.sum)?;
+        match self.plan.backward {
+            Method::Small => self.small_backward()?,
+            Method::Chain => self.whole_chain(order)?,
+            Method::Cublas | Method::Fused => self.layer_by_layer(order)?,
         }
-        let mut last = self.deltas.slice_mut((layers - 1) * panel..);
-        engine.pointwise.backward_of_sum(stream, &mut last, &output)?;
+        self.progress = Progress::Backward;
+        Ok(())
+    }
 
-        for layer in (0..layers).rev() {
+    fn small_backward(&mut self) -> Result<(), MlpError> {
+        let (engine, shape) = (self.engine, self.shape);
+        if let Some(small) = &engine.small {
+            small.backward(&engine.chain.stream, shape, &mut self.arrays())?;
+        }
+        if self.plan.gradients == Gradients::Together {
+            self.all_weight_gradients()?;
+        }
+        Ok(())
+    }
+
+    fn whole_chain(&mut self, order: Order) -> Result<(), MlpError> {
+        let (engine, shape) = (self.engine, self.shape);
+        self.last_delta()?;
+        if let Some(whole) = &engine.whole {
+            whole.backward(&engine.chain.stream, shape, &mut self.arrays())?;
+        }
+        // Not before the chain, which needs all multiprocessors at a time and would wait for it.
+        self.loss_of_output(order)?;
+        self.all_weight_gradients()?;
+        if order == Order::Beside {
+            engine.chain.wait_for(&engine.beside)?;
+        }
+        Ok(())
+    }
+
+    fn layer_by_layer(&mut self, order: Order) -> Result<(), MlpError> {
+        let (chain, beside) = (&self.engine.chain, &self.engine.beside);
+        self.loss_of_output(order)?;
+        self.last_delta()?;
+        for layer in (0..self.shape.layers()).rev() {
             if self.plan.gradients == Gradients::EachLayer {
                 if order == Order::Beside {
-                    engine.beside.wait_for(chain)?;
+                    beside.wait_for(chain)?;
                 }
                 self.weight_gradient(layer, order)?;
             }
@@ -166,10 +218,29 @@ impl<'e> Network<'e> {
             self.all_weight_gradients()?;
         }
         if order == Order::Beside {
-            chain.wait_for(&engine.beside)?;
+            chain.wait_for(beside)?;
         }
-        self.progress = Progress::Backward;
         Ok(())
+    }
+
+    fn loss_of_output(&mut self, order: Order) -> Result<(), MlpError> {
+        let engine = self.engine;
+        let output = self.panel(&self.activations, self.shape.layers());
+        let stream = if order == Order::Beside {
+            engine.beside.wait_for(&engine.chain)?;
+            &engine.beside.stream
+        } else {
+            &engine.chain.stream
+        };
+        Ok(engine.pointwise.loss(stream, &output, &mut self.sum)?)
+    }
+
+    /// The gradient before the activation of the last layer.
+    fn last_delta(&mut self) -> Result<(), MlpError> {
+        let engine = self.engine;
+        let output = self.panel(&self.activations, self.shape.layers());
+        let mut last = self.deltas.slice_mut((self.shape.layers() - 1) * self.shape.panel()..);
+        Ok(engine.pointwise.backward_of_sum(&engine.chain.stream, &mut last, &output)?)
     }
 
     /// The gradient before the activation of layer `layer - 1`, from that of `layer`.
@@ -293,7 +364,7 @@ impl Backend for Network<'_> {
 
     fn forward(&mut self) -> Result<(), MlpError> {
         let _range = nvtx::range("forward");
-        self.enqueue_forward()
+        self.enqueue_forward(false)
     }
 
     fn backward(&mut self) -> Result<(), MlpError> {

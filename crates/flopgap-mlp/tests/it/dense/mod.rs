@@ -1,7 +1,10 @@
 //! The fully connected network: every implementation against the 64-bit reference.
 
 mod agreement;
+mod cpu;
+mod file;
 mod kernels;
+mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
 

@@ -11,12 +11,14 @@ use super::{edge_shapes, engine};
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
     for products in [Products::Cublas, Products::Fused, Products::Fastest] {
-        let Some((engine, _guard)) = engine(products) else { return };
+        let Some(engine) = engine(products) else { return };
         for shape in edge_shapes() {
             let mut network = engine.network(shape).unwrap();
             network.initialise(1).unwrap();
             let mut both = network.record(Work::Both, 2).unwrap();
-            assert!(both.nodes() > 2 * shape.layers());
+            // The narrow network takes a launch for a pass, and one for gradients of weights that the pass does not leave.
+            assert!(both.nodes() >= 4);
+            assert!(products == Products::Fastest || both.nodes() > 2 * shape.layers());
             // Other numbers than those that were there while it was recorded.
             both.initialise(2).unwrap();
             both.launch().unwrap();
@@ -33,7 +35,7 @@ fn a_graph_computes_the_network_for_new_numbers() {
 
 #[test]
 fn passes_are_recorded_one_by_one_in_their_order() {
-    let Some((engine, _guard)) = engine(Products::Cublas) else { return };
+    let Some(engine) = engine(Products::Cublas) else { return };
     let shape = super::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
     assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), MlpError::Order { .. }));

@@ -44,10 +44,14 @@ fn kernels_have_the_class_that_their_flops_are_counted_under() {
         ("pointwise.cu", "loss_sum_reduce", KernelClass::Reduction),
         ("fused.cu", "fused_mlp_forward_", KernelClass::Matmul),
         ("fused.cu", "fused_mlp_backward_", KernelClass::Matmul),
+        ("small.cu", "fused_mlp_forward_small_", KernelClass::Matmul),
+        ("small.cu", "fused_mlp_backward_small_", KernelClass::Matmul),
+        ("chain.cu", "fused_mlp_forward_chain_", KernelClass::Matmul),
+        ("chain.cu", "fused_mlp_backward_chain_", KernelClass::Matmul),
     ] {
         let text = SOURCES.into_iter().find(|(file, _)| *file == source).unwrap().1;
         assert!(text.contains(name), "{name} is in {source}");
-        let name = if name.ends_with('_') { format!("{name}aligned_4") } else { name.to_owned() };
+        let name = if name.ends_with('_') { format!("{name}aligned_128") } else { name.to_owned() };
         assert_eq!(classify(&name).class, class, "{name}");
     }
 }

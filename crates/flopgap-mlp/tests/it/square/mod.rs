@@ -6,6 +6,7 @@ mod kernels;
 mod rules;
 
 use std::num::NonZero;
+use std::ops::Deref;
 use std::sync::MutexGuard;
 
 use flopgap_mlp::square::cuda::{Engine, Options, Products};
@@ -13,12 +14,27 @@ use flopgap_mlp::square::{Backend, Cpu, Shape};
 
 use crate::{gpu, skip};
 
-/// The first GPU made ready, for one test at a time.
-fn engine(products: Products) -> Option<(Engine, MutexGuard<'static, ()>)> {
+/// A GPU made ready, for one test at a time.
+struct Turn {
+    // Dropped first: it waits for the whole GPU, which would break the recording of a graph by the next test.
+    engine: Engine,
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Deref for Turn {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+/// The first GPU made ready.
+fn engine(products: Products) -> Option<Turn> {
     let (context, guard) = gpu()?;
     let options = Options { products, ..Options::default() };
     match Engine::new(&context, options) {
-        Ok(engine) => Some((engine, guard)),
+        Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
             skip("gpu", &error)
@@ -39,7 +55,7 @@ fn on_every_backend(shapes: &[Shape], check: impl Fn(&str, &mut dyn Backend)) {
         }
     }
     for products in [Products::Cublas, Products::Fused, Products::Fastest] {
-        let Some((engine, _guard)) = engine(products) else { return };
+        let Some(engine) = engine(products) else { return };
         for &shape in shapes {
             let mut network = engine.network(shape).unwrap();
             check(&format!("CUDA, {products:?}, {shape}"), &mut network);
@@ -69,6 +85,15 @@ fn edge_shapes() -> Vec<Shape> {
         (2, 256, 64),
         (3, 260, 36),
         (2, 130, 130),
+        (3, 384, 20),
+        // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a time.
+        (5, 128, 17),
+        (7, 256, 16),
+        (4, 255, 15),
+        (3, 129, 1),
+        (1, 200, 300),
+        (2, 30, 2_000),
+        (1, 20, 2_200),
     ]
     .map(|(layers, width, samples)| shape(layers, width, samples))
     .to_vec()

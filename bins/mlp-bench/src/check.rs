@@ -1,0 +1,111 @@
+//! Inputs, and whether what came out is right.
+
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::Accumulate;
+use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
+use flopgap_mlp::dense::{Element, Network, Parameters};
+use flopgap_mlp::square::init::uniform;
+
+/// Samples that are checked of a larger batch.
+const CHECKED: usize = 512;
+/// The numbers that inputs are made of, over and over: a prime, so that samples differ.
+pub(crate) const PERIOD: usize = 1_048_573;
+
+/// A network's parameters and the numbers that its inputs and the gradients by its outputs are made of.
+#[derive(Debug)]
+pub(crate) struct Numbers<T> {
+    pub(crate) parameters: Parameters,
+    /// [`PERIOD`] numbers uniform in [-1, 1).
+    pub(crate) base: Vec<T>,
+}
+
+/// Which samples of a batch are checked, and what is right for them.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    /// Their places in the batch, ascending.
+    pub(crate) rows: Vec<usize>,
+    truth: Reference,
+    allowed: Errors,
+}
+
+impl<T: Element> Numbers<T> {
+    /// Of a seed.
+    pub(crate) fn new(network: &Network, seed: u64) -> Self {
+        let base = (0..PERIOD as u64).map(|index| T::narrow(uniform(seed, (1 << 40) + index))).collect();
+        Numbers { parameters: Parameters::he(network, seed).rounded::<T>(), base }
+    }
+
+    /// A row of `width` numbers.
+    pub(crate) fn row(&self, row: usize, width: usize) -> Vec<f32> {
+        (row * width..(row + 1) * width).map(|index| self.base[index % PERIOD].widen()).collect()
+    }
+
+    /// The inputs of the checked samples, and the gradients by their outputs. The gradients by the parameters are checked with all others zero.
+    ///
+    /// # Errors
+    /// Never for these lengths.
+    pub(crate) fn expected(&self, batch: usize, accumulate: Accumulate) -> Result<Expected, MlpError> {
+        let network = self.parameters.network();
+        // All of a small batch; of a large one the first and the last, and others spread over it.
+        let rows: Vec<usize> = if batch <= CHECKED {
+            (0..batch).collect()
+        } else {
+            (0..CHECKED).map(|index| index * (batch - 1) / (CHECKED - 1)).collect()
+        };
+        let gather = |width| rows.iter().flat_map(|&row| self.row(row, width)).collect::<Vec<f32>>();
+        let (x, dy) = (gather(network.inputs()), gather(network.outputs()));
+        let truth = reference::run(&self.parameters, &x, &dy, Rounding::None)?;
+        let mut allowed = Errors::allowed(T::PRECISION, &self.parameters, &x, &dy, &truth)?;
+        if accumulate == Accumulate::F16 {
+            // A sum of n terms in half precision may lose n times its rounding; what is checked is that nothing is wrong.
+            for error in [&mut allowed.outputs, &mut allowed.input_gradients, &mut allowed.gradients] {
+                *error = error.max(0.05);
+            }
+        }
+        Ok(Expected { rows, truth, allowed })
+    }
+}
+
+/// What came out for the checked samples.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Their outputs.
+    pub(crate) outputs: Vec<f32>,
+    /// The gradients by their inputs, and by the parameters.
+    pub(crate) gradients: Option<(Vec<f32>, Vec<f32>)>,
+}
+
+impl Expected {
+    /// The largest relative error of outputs, gradients by inputs and gradients by parameters.
+    ///
+    /// # Errors
+    /// Which of them is beyond what the precision may cost.
+    pub(crate) fn check(&self, found: &Found) -> Result<f64, String> {
+        let mut parts = vec![("outputs", &found.outputs, &self.truth.outputs, self.allowed.outputs)];
+        if let Some((inputs, parameters)) = &found.gradients {
+            parts.push((
+                "gradients by the inputs",
+                inputs,
+                &self.truth.input_gradients,
+                self.allowed.input_gradients,
+            ));
+            parts.push((
+                "gradients by the parameters",
+                parameters,
+                &self.truth.gradients,
+                self.allowed.gradients,
+            ));
+        }
+        let mut largest = 0.0_f64;
+        for (what, found, expected, allowed) in parts {
+            let error = relative_error(found, expected);
+            if error.is_nan() || error > allowed {
+                return Err(format!(
+                    "wrong {what}: relative error {error:.1e}, {allowed:.1e} is what the precision may cost"
+                ));
+            }
+            largest = largest.max(error);
+        }
+        Ok(largest)
+    }
+}

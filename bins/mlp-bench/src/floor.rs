@@ -1,0 +1,106 @@
+//! The least time that a pass can take on a device.
+
+use flopgap_gpu::Device;
+use flopgap_mlp::dense::{Network, Precision};
+
+use crate::options::Pass;
+
+/// What a device can do at most.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Peaks {
+    /// 32-bit multiply-adds, FLOP/s.
+    pub(crate) fp32: f64,
+    /// 16-bit products with sums in 32 bits on tensor cores, FLOP/s.
+    pub(crate) half: f64,
+    /// Memory, bytes/s.
+    pub(crate) memory: f64,
+    /// Where the numbers come from.
+    pub(crate) origin: &'static str,
+}
+
+/// FLOP in a cycle of a multiprocessor: scalar in 32 bits, and dense 16-bit products with 32-bit sums on its tensor cores; from NVIDIA's
+/// tables of throughput by compute capability. `GeForce` cards of 8.6, 8.9 and 12.0 sum in 32 bits at half of the rate of the others.
+fn per_cycle(major: u32, minor: u32) -> (f64, f64) {
+    match (major, minor) {
+        (7, _) => (128.0, 512.0),
+        (8, 0) => (128.0, 2048.0),
+        (8 | 12, _) => (256.0, 512.0),
+        (9, _) => (256.0, 4096.0),
+        _ => (256.0, 8192.0),
+    }
+}
+
+impl Peaks {
+    /// An H200 has those that were measured on one: 60 TFLOP/s of 32-bit multiply-adds, 790 TFLOP/s on tensor cores, 4.3 TB/s. Others have what
+    /// clock, width of the memory interface and compute capability say, which no program reaches.
+    pub(crate) fn of(device: &Device) -> Self {
+        if device.name.contains("H200") {
+            return Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: "measured on an H200" };
+        }
+        let (scalar, tensor) = per_cycle(device.compute_capability.major, device.compute_capability.minor);
+        let cycles = f64::from(device.multiprocessors) * f64::from(device.clock_khz) * 1e3;
+        Peaks {
+            fp32: cycles * scalar,
+            half: cycles * tensor,
+            // Two transfers a cycle.
+            memory: f64::from(device.memory_clock_khz) * 1e3 * 2.0 * f64::from(device.memory_bus_bits) / 8.0,
+            origin: "from the device's clocks and widths",
+        }
+    }
+}
+
+/// What a pass must do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Work {
+    /// FLOP of the products.
+    pub(crate) flops: f64,
+    /// Bytes that must be read or written at least once: inputs, outputs, their gradients, parameters.
+    pub(crate) bytes: f64,
+}
+
+impl Work {
+    /// The products are `2 in out` FLOP for each layer and sample, forward, and twice that backward (gradients by the inputs and by the
+    /// weights). What an implementation computes again, or keeps in memory in between, is not counted: it is its own choice.
+    pub(crate) fn of(network: &Network, precision: Precision, pass: Pass, batch: usize) -> Self {
+        let element = precision.bytes() as f64;
+        let (batch, parameters) = (batch as f64, network.parameters() as f64);
+        let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
+        let (inputs, outputs) = (network.inputs() as f64, network.outputs() as f64);
+        let (times, numbers, gradients) = match pass {
+            Pass::Forward => (1.0, inputs + outputs, 0.0),
+            Pass::Backward => (2.0, 2.0 * inputs + outputs, 4.0),
+            Pass::Train => (3.0, 2.0 * inputs + 2.0 * outputs, 4.0),
+        };
+        Work {
+            flops: times * products as f64 * batch,
+            bytes: batch * numbers * element + parameters * (element + gradients),
+        }
+    }
+
+    /// Microseconds at the peaks: the larger of computing and moving.
+    pub(crate) fn floor(&self, peaks: &Peaks, precision: Precision) -> f64 {
+        let rate = if precision == Precision::F32 { peaks.fp32 } else { peaks.half };
+        (self.flops / rate).max(self.bytes / peaks.memory) * 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flopgap_mlp::dense::Size;
+
+    #[test]
+    fn floors_are_those_worked_out_by_hand() {
+        let peaks = Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: "" };
+        let floor = |size: Size, precision, pass| {
+            Work::of(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
+        };
+        // 160 bytes a sample at 4.3 TB/s; 655,360 FLOP a sample at 790 and at 60 TFLOP/s.
+        assert!((floor(Size::Small, Precision::F16, Pass::Forward) - 39.02).abs() < 0.01);
+        assert!((floor(Size::XLarge, Precision::F16, Pass::Forward) - 869.9).abs() < 0.1);
+        assert!((floor(Size::XLarge, Precision::F32, Pass::Forward) - 11_453.2).abs() < 0.1);
+        // x and dy read, dx written: 288 bytes a sample.
+        assert!((floor(Size::Small, Precision::F16, Pass::Backward) - 70.24).abs() < 0.01);
+        assert!((floor(Size::XLarge, Precision::F16, Pass::Train) - 3.0 * 869.87).abs() < 0.1);
+    }
+}

@@ -1,0 +1,163 @@
+//! `mlp-bench kernels`: what the kernels take of a multiprocessor, for any architecture, without a GPU.
+
+use clap::Args;
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_gpu::compile::{Architecture, Compiler};
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
+use flopgap_mlp::dense::{Precision, Size};
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
+
+use crate::{PROGRAM, failed, failure};
+
+/// What `kernels` takes.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Architectures.
+    #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
+    pub(crate) arch: Vec<String>,
+    /// Networks.
+    #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
+    pub(crate) size: Vec<Size>,
+    /// Implementations.
+    #[arg(
+        long = "impl",
+        value_name = "IMPL",
+        value_delimiter = ',',
+        default_value = "forloop,coopvec,coopmat"
+    )]
+    pub(crate) implementation: Vec<Implementation>,
+    /// Precisions.
+    #[arg(long, value_delimiter = ',', default_value = "fp32,fp16")]
+    pub(crate) precision: Vec<Precision>,
+    /// How the table is written.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: FormatArg,
+}
+
+/// Compiles and prints a table.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let compiler = Compiler::new()
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
+    let mut table = Table::new(
+        "Registers of a thread, bytes of spills, bytes of shared memory of a block that are known when it is compiled",
+        [
+            Column::text("impl", "implementation"),
+            Column::text("precision", "type"),
+            Column::text("size", "network"),
+            Column::text("arch", "architecture"),
+            Column::text("kernel", "kernel"),
+            Column::number("registers", "registers"),
+            Column::number("spill_stores", "spill stores").unit("bytes"),
+            Column::number("spill_loads", "spill loads").unit("bytes"),
+            Column::number("static_shared", "static shared").unit("bytes"),
+        ],
+    )
+    .map_err(failed)?;
+    for name in &arguments.arch {
+        let architecture: Architecture =
+            name.parse().map_err(|error: flopgap_gpu::compile::CompileError| {
+                Failure::from_error(&error).exit(Exit::Usage)
+            })?;
+        let target = Target::nominal(architecture.capability);
+        for &implementation in &arguments.implementation {
+            for &precision in &arguments.precision {
+                for &size in &arguments.size {
+                    let logs = match compile_all(
+                        &compiler,
+                        &size.network(),
+                        precision,
+                        Options::new(implementation),
+                        target,
+                    ) {
+                        Ok(logs) => logs,
+                        Err(error @ MlpError::Unsupported { .. }) => {
+                            flopgap_cli::note(PROGRAM, format!("{size}: {error}"));
+                            continue;
+                        }
+                        Err(error) => return Err(failure(&error)),
+                    };
+                    for kernel in logs.iter().flat_map(|(_, log)| kernels(log)) {
+                        table
+                            .push([
+                                Cell::text(implementation.name()),
+                                Cell::text(precision.name()),
+                                Cell::text(size.name()),
+                                Cell::text(name),
+                                Cell::text(kernel.name),
+                                Cell::optional(kernel.registers, Cell::from),
+                                Cell::optional(kernel.spill_stores, Cell::from),
+                                Cell::optional(kernel.spill_loads, Cell::from),
+                                Cell::from(kernel.shared.unwrap_or(0)),
+                            ])
+                            .map_err(failed)?;
+                    }
+                }
+            }
+        }
+    }
+    flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)
+}
+
+/// What the assembler says of a kernel.
+#[derive(Debug, Default, PartialEq)]
+struct Kernel {
+    name: String,
+    registers: Option<u64>,
+    spill_stores: Option<u64>,
+    spill_loads: Option<u64>,
+    shared: Option<u64>,
+}
+
+/// The kernels of a log of `ptxas -v`.
+fn kernels(log: &str) -> Vec<Kernel> {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for line in log.lines() {
+        if let Some(rest) = line.split("Compiling entry function '").nth(1) {
+            let name = rest.split('\'').next().unwrap_or_default().to_owned();
+            kernels.push(Kernel { name, ..Kernel::default() });
+        }
+        let Some(kernel) = kernels.last_mut() else { continue };
+        let before = |unit: &str| -> Option<u64> {
+            line.split(unit)
+                .next()
+                .filter(|before| before.len() < line.len())?
+                .split(' ')
+                .rfind(|word| !word.is_empty())?
+                .parse()
+                .ok()
+        };
+        kernel.spill_stores = kernel.spill_stores.or(before(" bytes spill stores"));
+        kernel.spill_loads = kernel.spill_loads.or(before(" bytes spill loads"));
+        kernel.registers = kernel.registers.or(before(" registers"));
+        kernel.shared = kernel.shared.or(before(" bytes smem"));
+    }
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_of_the_assembler_is_read() {
+        let log = "ptxas info    : 0 bytes gmem\n\
+                   ptxas info    : Compiling entry function 'naive_mlp_backward' for 'sm_89'\n\
+                   ptxas info    : Function properties for naive_mlp_backward\n\
+                   ptxas         .     1408 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
+                   ptxas info    : Used 168 registers, used 1 barriers, 1408 bytes cumulative stack size, 4096 bytes smem, 396 bytes cmem[0]\n\
+                   ptxas info    : Compiling entry function 'naive_mlp_forward' for 'sm_89'\n\
+                   ptxas         .     576 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+                   ptxas info    : Used 79 registers, used 0 barriers, 380 bytes cmem[0]\n";
+        let [backward, forward] = &kernels(log)[..] else { panic!() };
+        let expected = Kernel {
+            name: "naive_mlp_backward".to_owned(),
+            registers: Some(168),
+            spill_stores: Some(8),
+            spill_loads: Some(12),
+            shared: Some(4096),
+        };
+        assert_eq!(*backward, expected);
+        assert_eq!((forward.registers, forward.spill_stores, forward.shared), (Some(79), Some(0), None));
+    }
+}

@@ -1,0 +1,40 @@
+//! `mlp-bench`: one small MLP in several GPU implementations.
+
+mod check;
+mod cpu;
+mod floor;
+mod gpu;
+mod kernels;
+mod options;
+mod peers;
+mod plot;
+mod results;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use flopgap_cli::{Exit, Failure};
+use flopgap_mlp::MlpError;
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "mlp-bench";
+
+fn main() -> ExitCode {
+    let arguments = options::Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match &arguments.command {
+        Some(options::Command::Kernels(arguments)) => kernels::run(arguments),
+        None => run::run(&arguments.bench),
+    })
+}
+
+/// How any other error ends this program.
+fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
+    Failure::from_error(&error)
+}
+
+/// How an error of the library ends this program.
+fn failure(error: &MlpError) -> Failure {
+    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}

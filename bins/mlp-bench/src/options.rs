@@ -1,0 +1,329 @@
+//! What is asked for on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use flopgap_cli::{Exit, Failure};
+use flopgap_gpu::timing::Repetitions;
+use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
+use flopgap_mlp::dense::{Activation, Network, Precision, Size};
+
+use crate::failure;
+
+/// One small MLP in several implementations, forward and backward: checked against 64 bits, then timed, beside its floor.
+///
+/// Without options: the small network, forward, in half precision, on 256 samples, in the three implementations. Every result is checked
+/// before it is timed, and again after.
+#[derive(Parser, Debug)]
+#[command(version, max_term_width = 110, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) bench: Bench,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Registers, spills and shared memory of the kernels, for any architecture, without a GPU.
+    Kernels(crate::kernels::Arguments),
+}
+
+/// What is timed.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Bench {
+    /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128).
+    #[arg(long, value_delimiter = ',', default_value = "small")]
+    pub(crate) size: Vec<Size>,
+    /// All four networks.
+    #[arg(long, conflicts_with = "size")]
+    pub(crate) sweep: bool,
+    /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
+    pub(crate) widths: Vec<usize>,
+    /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, silu, none.
+    #[arg(long, value_parser = activation, default_value = "leaky_relu")]
+    pub(crate) activation: Activation,
+    /// The activation of the output.
+    #[arg(long, value_parser = activation, default_value = "leaky_relu")]
+    pub(crate) output_activation: Activation,
+    /// Implementations: forloop, coopvec, coopmat, naive.
+    #[arg(
+        long = "impl",
+        value_name = "IMPL",
+        value_delimiter = ',',
+        default_value = "forloop,coopvec,coopmat"
+    )]
+    pub(crate) implementation: Vec<Implementation>,
+    #[command(flatten)]
+    pub(crate) only: Only,
+    /// Which for-loop: `naive` is the first attempt, for teaching.
+    #[arg(long, value_enum, default_value_t = Variant::Fast)]
+    pub(crate) variant: Variant,
+    /// What is computed: forward; backward (after a forward pass that kept what it needs); train, which is both.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "forward")]
+    pub(crate) pass: Vec<Pass>,
+    /// How numbers are stored: fp32, fp16, bf16. Sums are in 32 bits. [default: fp16, on cores fp32]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) precision: Vec<Precision>,
+    /// Sums on tensor cores in 16 bits, as some libraries do; only with fp16.
+    #[arg(long)]
+    pub(crate) accumulate_fp16: bool,
+    /// Gradients of parameters by atomic additions: not the same bits in every run.
+    #[arg(long)]
+    pub(crate) atomic: bool,
+    /// Samples.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Several numbers of samples.
+    #[arg(long, value_delimiter = ',', conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batches: Vec<u32>,
+    /// `cuda`, `cuda:1` for the second GPU, or `cpu`.
+    #[arg(long, default_value = "cuda")]
+    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) clocks: Clocks,
+    /// The seed of parameters and inputs.
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// The peaks that the floor is computed from, instead of those known of the device: TFLOP/s of fp32, of 16 bits, and TB/s of memory.
+    #[arg(long, value_name = "FP32,FP16,TBPS", value_parser = peaks)]
+    pub(crate) peaks: Option<[f64; 3]>,
+}
+
+/// One implementation alone.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct Only {
+    /// The for-loop alone.
+    #[arg(long = "forloop-only", group = "only")]
+    pub(crate) forloop: bool,
+    /// Cooperative vectors alone.
+    #[arg(long = "coopvec-only", group = "only")]
+    pub(crate) coopvec: bool,
+    /// Cooperative matrices alone.
+    #[arg(long = "coopmat-only", group = "only")]
+    pub(crate) coopmat: bool,
+}
+
+/// How often and by which clocks.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct Clocks {
+    /// Measurements; fewer, but at least five, where they would take more than a second.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: u32,
+    /// Measurements before them that are thrown away.
+    #[arg(long, default_value_t = 10)]
+    pub(crate) warmup: u32,
+    /// Whose clock: gpu (in a graph, and a launch between two events), cpu (what a program waits), or both.
+    #[arg(long, value_enum, default_value_t = Timing::Gpu)]
+    pub(crate) timing: Timing,
+    /// Of the GPU's times, only the one in a graph: the work alone.
+    #[arg(long)]
+    pub(crate) graph: bool,
+    /// Also with an empty second-level cache before every pass.
+    #[arg(long)]
+    pub(crate) cold: bool,
+}
+
+/// How the results are shown.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Output {
+    /// One JSON document on standard output.
+    #[arg(long, group = "output")]
+    pub(crate) json: bool,
+    /// CSV on standard output.
+    #[arg(long, group = "output")]
+    pub(crate) csv: bool,
+    /// A table for a Markdown document.
+    #[arg(long, group = "output")]
+    pub(crate) markdown: bool,
+    /// Writes a plot of the fraction of the floor over the batch for each network and pass into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Measurements of other programs to compare with: lines of JSON, as the scripts in benches/peers print
+    /// them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) peers: Option<PathBuf>,
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Pass {
+    /// Outputs.
+    Forward,
+    /// Gradients by inputs, weights and biases, given those by the outputs.
+    Backward,
+    /// Both.
+    Train,
+}
+
+impl Pass {
+    /// Its name in results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+            Pass::Train => "train",
+        }
+    }
+}
+
+/// Whose clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Timing {
+    /// The GPU's.
+    Gpu,
+    /// The host's.
+    Cpu,
+    /// Both.
+    Both,
+}
+
+/// Which for-loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Variant {
+    /// The one that is written well.
+    Fast,
+    /// The first attempt.
+    Naive,
+}
+
+/// Where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A GPU by its number.
+    Cuda(usize),
+    /// This machine's cores.
+    Cpu,
+}
+
+fn activation(text: &str) -> Result<Activation, String> {
+    match text.replace('-', "_").as_str() {
+        "none" => Ok(Activation::Identity),
+        name => name.parse().map_err(|error: flopgap_flops::FlopError| error.to_string()),
+    }
+}
+
+/// Nanoseconds that one clock's measurements of one thing should take at most.
+const LONGEST: f64 = 1e9;
+/// Measurements that are made however long they take.
+const FEWEST: usize = 5;
+
+/// Three positive numbers.
+fn peaks(text: &str) -> Result<[f64; 3], String> {
+    let numbers: Vec<f64> = text.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+    match <[f64; 3]>::try_from(numbers) {
+        Ok(peaks) if peaks.iter().all(|peak| peak.is_finite() && *peak > 0.0) => Ok(peaks),
+        _ => Err("expected three positive numbers, such as 60,790,4.3".to_owned()),
+    }
+}
+
+impl Clocks {
+    /// How often something is measured that takes so many nanoseconds.
+    pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
+        let most = (LONGEST / nanoseconds.max(1.0)) as usize;
+        Repetitions {
+            warmup: (self.warmup as usize).min(most),
+            measured: (self.iterations as usize).min(most.max(FEWEST)),
+        }
+    }
+}
+
+impl Bench {
+    /// The networks and their names.
+    ///
+    /// # Errors
+    /// Widths that no network has.
+    pub(crate) fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
+        let dressed = |network: Network| {
+            network.with_activation(self.activation).with_output_activation(self.output_activation)
+        };
+        if !self.widths.is_empty() {
+            let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
+            let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
+            return Ok(vec![(name.join("-"), dressed(network))]);
+        }
+        let sizes = if self.sweep { &Size::ALL[..] } else { &self.size };
+        Ok(unique(sizes).into_iter().map(|size| (size.name().to_owned(), dressed(size.network()))).collect())
+    }
+
+    /// The implementations, as the options about them together say.
+    pub(crate) fn implementations(&self) -> Vec<Implementation> {
+        let asked = if self.only.forloop {
+            vec![Implementation::Forloop]
+        } else if self.only.coopvec {
+            vec![Implementation::Coopvec]
+        } else if self.only.coopmat {
+            vec![Implementation::Coopmat]
+        } else {
+            unique(&self.implementation)
+        };
+        let variant = |implementation| match (implementation, self.variant) {
+            (Implementation::Forloop, Variant::Naive) => Implementation::Naive,
+            _ => implementation,
+        };
+        asked.into_iter().map(variant).collect()
+    }
+
+    /// How an implementation computes.
+    pub(crate) fn options(&self, implementation: Implementation) -> Options {
+        let accumulate = if self.accumulate_fp16 { Accumulate::F16 } else { Accumulate::F32 };
+        let reduction = if self.atomic { Reduction::Atomic } else { Reduction::Deterministic };
+        Options { implementation, accumulate, reduction }
+    }
+
+    /// The numbers of samples.
+    pub(crate) fn batch_sizes(&self) -> Vec<usize> {
+        let batches = if self.batches.is_empty() { vec![self.batch_size] } else { unique(&self.batches) };
+        batches.into_iter().map(|batch| batch as usize).collect()
+    }
+
+    /// The passes.
+    pub(crate) fn passes(&self) -> Vec<Pass> {
+        unique(&self.pass)
+    }
+
+    /// The precisions.
+    pub(crate) fn precisions(&self, place: Place) -> Vec<Precision> {
+        match (&self.precision[..], place) {
+            ([], Place::Cpu) => vec![Precision::F32],
+            ([], Place::Cuda(_)) => vec![Precision::F16],
+            (asked, _) => unique(asked),
+        }
+    }
+
+    /// Where it runs.
+    ///
+    /// # Errors
+    /// Another name.
+    pub(crate) fn place(&self) -> Result<Place, Failure> {
+        match self.device.as_str() {
+            "cpu" => Ok(Place::Cpu),
+            "cuda" => Ok(Place::Cuda(0)),
+            other => {
+                if let Some(Ok(index)) = other.strip_prefix("cuda:").map(str::parse) {
+                    return Ok(Place::Cuda(index));
+                }
+                let hint = match other {
+                    "vulkan" | "d3d12" => "the kernels are CUDA's: cuda or cpu",
+                    _ => "cuda, cuda:1 for the second GPU, or cpu",
+                };
+                Err(Failure::new(format!("--device {other}: no such device")).exit(Exit::Usage).hint(hint))
+            }
+        }
+    }
+}
+
+/// Each once, in the order given.
+fn unique<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    for &entry in list {
+        if !once.contains(&entry) {
+            once.push(entry);
+        }
+    }
+    once
+}

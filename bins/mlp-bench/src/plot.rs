@@ -1,0 +1,57 @@
+//! The fraction of the floor over the batch.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::Failure;
+use flopgap_report::chart::{Colour, Line, LineChart};
+use flopgap_report::numbers::ValueFormat;
+use flopgap_report::surface::AxisLabel;
+
+use crate::failed;
+use crate::results::{Measurement, Results};
+
+/// Writes a chart for each network and pass, and returns their files.
+///
+/// # Errors
+/// When a file cannot be written.
+pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
+    let mut charts: BTreeMap<(&str, &str), Vec<&Measurement>> = BTreeMap::new();
+    for measurement in results
+        .measurements
+        .iter()
+        .filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.p10_us.is_none())
+    {
+        charts.entry((&measurement.size, &measurement.pass)).or_default().push(measurement);
+    }
+    let mut files = Vec::new();
+    for ((size, pass), measurements) in charts {
+        let mut lines: Vec<Line> = Vec::new();
+        for m in measurements {
+            let label = match m.timing.as_str() {
+                "cpu" => format!("{} {} (host's clock)", m.implementation, m.precision),
+                _ => format!("{} {}", m.implementation, m.precision),
+            };
+            let Some(part) = m.floor_fraction else { continue };
+            let point = (m.batch as f64, part);
+            match lines.iter_mut().find(|line| line.label == label) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line { label, colour: Colour::nth(lines.len()), points: vec![point] }),
+            }
+        }
+        let title = format!("{size}, {pass}: how near the floor");
+        let chart = LineChart::new(
+            title,
+            AxisLabel::new("batch").unit("samples"),
+            AxisLabel::new("the floor's part of the time"),
+            lines,
+        )
+        .map_err(failed)?
+        .subtitle(&results.device)
+        .format(ValueFormat::Percent);
+        let file = folder.join(format!("{size}_{pass}.svg"));
+        flopgap_fs::write_atomic(&file, chart.to_svg().map_err(failed)?.as_bytes()).map_err(failed)?;
+        files.push(file);
+    }
+    Ok(files)
+}

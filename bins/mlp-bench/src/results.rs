@@ -1,0 +1,273 @@
+//! What was measured, and how it is shown.
+
+use flopgap_gpu::timing::Samples;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::floor::{Peaks, Work};
+
+/// By which clock, and on which cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The GPU's, in a graph: the work alone. What fits the second-level cache stays there from one pass to the next.
+    Graph,
+    /// The same, with an empty second-level cache before every pass.
+    GraphCold,
+    /// The GPU's, between two events around a launch.
+    Launch,
+    /// The host's, until the stream is done.
+    Host,
+}
+
+impl Clock {
+    /// Its name in results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Clock::Graph => "gpu-graph",
+            Clock::GraphCold => "gpu-graph-cold",
+            Clock::Launch => "gpu-launch",
+            Clock::Host => "cpu",
+        }
+    }
+}
+
+/// One line of the results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Measurement {
+    /// The implementation, or the program it is compared with.
+    #[serde(rename = "impl")]
+    pub(crate) implementation: String,
+    pub(crate) size: String,
+    pub(crate) precision: String,
+    pub(crate) pass: String,
+    pub(crate) batch: usize,
+    pub(crate) timing: String,
+    pub(crate) median_us: f64,
+    pub(crate) p10_us: Option<f64>,
+    pub(crate) p90_us: Option<f64>,
+    /// FLOP of the products in a second: `2 in out` for each layer and sample forward, twice that backward.
+    pub(crate) tflops: f64,
+    /// Bytes that must be moved at least, in a second.
+    pub(crate) gbps: f64,
+    /// The floor's part of the time; more than 1 where the second-level cache beats the memory; absent where the peaks are not known.
+    pub(crate) floor_fraction: Option<f64>,
+    /// The largest relative error against 64 bits; absent for other programs.
+    pub(crate) max_rel_error: Option<f64>,
+}
+
+/// What is timed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Subject {
+    pub(crate) implementation: String,
+    pub(crate) size: String,
+    pub(crate) precision: String,
+    pub(crate) pass: String,
+    pub(crate) batch: usize,
+}
+
+impl Measurement {
+    /// Of our own.
+    pub(crate) fn new(
+        subject: &Subject,
+        clock: &str,
+        samples: &Samples,
+        work: &Work,
+        floor_us: Option<f64>,
+        error: f64,
+    ) -> Self {
+        let microseconds = |part| samples.quantile(part) / 1e3;
+        Measurement {
+            p10_us: Some(microseconds(0.1)),
+            p90_us: Some(microseconds(0.9)),
+            max_rel_error: Some(error),
+            ..Self::of_median(subject, clock, microseconds(0.5), work, floor_us)
+        }
+    }
+
+    /// Of another program, which said its median alone.
+    pub(crate) fn of_median(
+        subject: &Subject,
+        clock: &str,
+        median_us: f64,
+        work: &Work,
+        floor_us: Option<f64>,
+    ) -> Self {
+        let Subject { implementation, size, precision, pass, batch } = subject.clone();
+        Measurement {
+            implementation,
+            size,
+            precision,
+            pass,
+            batch,
+            timing: clock.to_owned(),
+            median_us,
+            p10_us: None,
+            p90_us: None,
+            tflops: work.flops / median_us / 1e6,
+            gbps: work.bytes / median_us / 1e3,
+            floor_fraction: floor_us.map(|floor| floor / median_us),
+            max_rel_error: None,
+        }
+    }
+
+    /// Whether two measured the same thing.
+    fn same_work(&self, other: &Measurement) -> bool {
+        (&self.size, &self.precision, &self.pass, self.batch)
+            == (&other.size, &other.precision, &other.pass, other.batch)
+    }
+}
+
+/// Everything that was measured, on one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Results {
+    pub(crate) device: String,
+    #[serde(skip)]
+    pub(crate) peaks: Option<Peaks>,
+    #[serde(rename = "results")]
+    pub(crate) measurements: Vec<Measurement>,
+}
+
+/// A line of what another program measured.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct PeerLine {
+    #[serde(rename = "impl")]
+    pub(crate) implementation: String,
+    pub(crate) size: String,
+    pub(crate) precision: String,
+    pub(crate) pass: String,
+    pub(crate) batch: usize,
+    pub(crate) median_us: f64,
+    /// By which clock; that of ours where it does not say.
+    pub(crate) timing: Option<String>,
+}
+
+impl Results {
+    /// How many times as fast as the slowest of our implementations, by the same clock, where there are several.
+    fn speed_up(&self, of: &Measurement) -> Option<f64> {
+        let ours = || self.measurements.iter().filter(|m| m.max_rel_error.is_some() && m.same_work(of));
+        let rivals = ours().filter(|m| m.timing == of.timing);
+        let slowest = rivals.clone().map(|m| m.median_us).fold(0.0, f64::max);
+        (rivals.count() > 1 && of.max_rel_error.is_some()).then(|| slowest / of.median_us)
+    }
+
+    /// How many times as fast as the fastest other program.
+    fn against_peers(&self, of: &Measurement) -> Option<f64> {
+        let peers = self.measurements.iter().filter(|m| m.max_rel_error.is_none() && m.same_work(of));
+        let best = peers.map(|m| m.median_us).reduce(f64::min)?;
+        of.max_rel_error.is_some().then(|| best / of.median_us)
+    }
+
+    /// A table of them.
+    ///
+    /// # Errors
+    /// Never.
+    pub(crate) fn table(&self) -> Result<Table, ReportError> {
+        let with_peers = self.measurements.iter().any(|m| m.max_rel_error.is_none());
+        let title = match &self.peaks {
+            Some(peaks) => format!(
+                "{}; floor at {:.0} TFLOP/s fp32, {:.0} TFLOP/s fp16, {:.2} TB/s ({})",
+                self.device,
+                peaks.fp32 / 1e12,
+                peaks.half / 1e12,
+                peaks.memory / 1e12,
+                peaks.origin
+            ),
+            None => self.device.clone(),
+        };
+        let mut columns = vec![
+            Column::text("impl", "implementation"),
+            Column::text("size", "network"),
+            Column::text("precision", "type"),
+            Column::text("pass", "pass"),
+            Column::number("batch", "batch"),
+            Column::text("timing", "clock"),
+            Column::number("median_us", "median").unit("us"),
+            Column::number("p10_us", "p10").unit("us"),
+            Column::number("p90_us", "p90").unit("us"),
+            Column::number("tflops", "TFLOP/s"),
+            Column::number("gbps", "GB/s"),
+            Column::number("floor_fraction", "of floor"),
+            Column::number("max_rel_error", "error"),
+            Column::number("speed_up", "speed-up"),
+        ];
+        if with_peers {
+            columns.push(Column::number("against_peers", "x peers"));
+        }
+        let mut table = Table::new(title, columns)?;
+        for m in &self.measurements {
+            let float = |value: f64| Cell::float(value, decimals(value));
+            let mut row = vec![
+                Cell::text(&m.implementation),
+                Cell::text(&m.size),
+                Cell::text(&m.precision),
+                Cell::text(&m.pass),
+                Cell::from(m.batch as u64),
+                Cell::text(&m.timing),
+                float(m.median_us),
+                Cell::optional(m.p10_us, float),
+                Cell::optional(m.p90_us, float),
+                float(m.tflops),
+                Cell::float(m.gbps, 0),
+                Cell::optional(m.floor_fraction, |part| Cell::percent(part, 1)),
+                Cell::optional(m.max_rel_error, |error| Cell::text(format!("{error:.1e}"))),
+                Cell::optional(self.speed_up(m), |times| Cell::float(times, 2)),
+            ];
+            if with_peers {
+                row.push(Cell::optional(self.against_peers(m), |times| Cell::float(times, 2)));
+            }
+            table.push(row)?;
+        }
+        Ok(table)
+    }
+}
+
+/// Three digits, at least.
+fn decimals(value: f64) -> usize {
+    match value {
+        value if value < 10.0 => 2,
+        value if value < 100.0 => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measurement(implementation: &str, median: f64, ours: bool) -> Measurement {
+        let subject = Subject {
+            implementation: implementation.to_owned(),
+            size: "small".to_owned(),
+            precision: "fp16".to_owned(),
+            pass: "forward".to_owned(),
+            batch: 256,
+        };
+        let work = Work { flops: 2e6, bytes: 4e3 };
+        let samples = Samples::new(vec![median * 1e3; 3]);
+        if ours {
+            Measurement::new(&subject, "gpu-graph", &samples, &work, Some(0.5), 1e-4)
+        } else {
+            Measurement::of_median(&subject, "gpu-graph", median, &work, Some(0.5))
+        }
+    }
+
+    #[test]
+    fn rates_speed_ups_and_the_floor_follow_from_the_median() {
+        let results = Results {
+            device: "a device".to_owned(),
+            peaks: None,
+            measurements: vec![
+                measurement("forloop", 8.0, true),
+                measurement("coopmat", 2.0, true),
+                measurement("pytorch-graph", 6.0, false),
+                measurement("pytorch-eager", 16.0, false),
+            ],
+        };
+        let [forloop, coopmat, peer, _] = &results.measurements[..] else { panic!() };
+        assert_eq!((coopmat.tflops, coopmat.gbps, coopmat.floor_fraction), (1.0, 2.0, Some(0.25)));
+        assert_eq!((results.speed_up(forloop), results.speed_up(coopmat)), (Some(1.0), Some(4.0)));
+        assert_eq!((results.against_peers(coopmat), results.against_peers(peer)), (Some(3.0), None));
+        assert_eq!(results.table().unwrap().rows().len(), 4);
+    }
+}

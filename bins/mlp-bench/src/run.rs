@@ -1,0 +1,306 @@
+//! Everything that was asked for, one after the other.
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_gpu::timing::{Evictor, Samples};
+use flopgap_gpu::{Context, GpuError};
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::{Accumulate, Implementation};
+use flopgap_mlp::dense::{Element, Network, Precision};
+use flopgap_report::table::{Format, TextOptions};
+use half::{bf16, f16};
+
+use crate::check::{Expected, Numbers};
+use crate::floor::{Peaks, Work};
+use crate::gpu::{Arena, Wrong, model};
+use crate::options::{Bench, Pass, Place};
+use crate::results::{Clock, Measurement, Results, Subject};
+use crate::{PROGRAM, cpu, failed, failure, peers, plot};
+
+/// Times everything, and shows it.
+///
+/// # Errors
+/// Without a device; when a result was wrong (what could be measured is shown before).
+pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
+    let networks = bench.networks()?;
+    let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
+    let mut wrong = Vec::new();
+    let mut results = match bench.place()? {
+        Place::Cuda(index) => on_gpu(bench, index, &networks, &mut wrong)?,
+        Place::Cpu => on_cpu(bench, &networks, &mut wrong)?,
+    };
+    if results.measurements.is_empty() {
+        return Err(Failure::new("nothing was measured").exit(if wrong.is_empty() {
+            Exit::Absent
+        } else {
+            Exit::Failed
+        }));
+    }
+    add_peers(&mut results, &networks, peers);
+    show(bench, &results)?;
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(Failure::new(wrong.remove(0))),
+        more => Err(Failure::new(format!("{more} results were wrong; the first: {}", wrong[0]))),
+    }
+}
+
+fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
+    if let Some(folder) = &bench.output.plot {
+        for file in plot::write(folder, results)? {
+            flopgap_cli::note(PROGRAM, format!("wrote {}", file.display()));
+        }
+    }
+    if bench.output.json {
+        let text = serde_json::to_string_pretty(results).map_err(failed)?;
+        return flopgap_cli::print(&text);
+    }
+    let format = match (bench.output.csv, bench.output.markdown) {
+        (true, _) => Format::Csv,
+        (_, true) => Format::Markdown,
+        _ => Format::Table,
+    };
+    flopgap_cli::print(
+        &results
+            .table()
+            .and_then(|table| table.render(format, &TextOptions::for_stdout()))
+            .map_err(failed)?,
+    )
+}
+
+/// Adds what other programs measured of the same work.
+fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<crate::results::PeerLine>) {
+    for peer in peers {
+        let pass =
+            [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == peer.pass);
+        let network = networks.iter().find(|(name, _)| *name == peer.size).map(|(_, network)| network);
+        let subject = Subject {
+            implementation: peer.implementation,
+            size: peer.size,
+            precision: peer.precision,
+            pass: peer.pass,
+            batch: peer.batch,
+        };
+        let (Some(pass), Some(network), Ok(precision)) =
+            (pass, network, subject.precision.parse::<Precision>())
+        else {
+            continue;
+        };
+        let ours = |m: &Measurement| {
+            (&m.size, &m.precision, &m.pass, m.batch)
+                == (&subject.size, &subject.precision, &subject.pass, subject.batch)
+        };
+        let Some(clock) = results.measurements.iter().find(|m| ours(m)).map(|m| m.timing.clone()) else {
+            continue;
+        };
+        let work = Work::of(network, precision, pass, subject.batch);
+        let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
+        let clock = peer.timing.unwrap_or(clock);
+        let measurement = Measurement::of_median(&subject, &clock, peer.median_us, &work, floor);
+        results.measurements.push(measurement);
+    }
+}
+
+/// The peaks that were given.
+fn given_peaks(bench: &Bench) -> Option<Peaks> {
+    let [fp32, half, memory] = bench.peaks?;
+    Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given" })
+}
+
+fn on_cpu(
+    bench: &Bench,
+    networks: &[(String, Network)],
+    wrong: &mut Vec<String>,
+) -> Result<Results, Failure> {
+    let peaks = given_peaks(bench);
+    let mut measurements = Vec::new();
+    let mut threads = 0;
+    for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
+    {
+        flopgap_cli::warn(
+            PROGRAM,
+            format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
+        );
+    }
+    let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
+    for (name, network) in networks.iter().filter(|_| fp32) {
+        let numbers = Numbers::<f32>::new(network, bench.seed);
+        for batch in bench.batch_sizes() {
+            let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
+            let mut arena = cpu::Arena::new(network, &numbers, batch);
+            threads = arena.threads();
+            for pass in bench.passes() {
+                let subject = Subject {
+                    implementation: "cpu".to_owned(),
+                    size: name.clone(),
+                    precision: Precision::F32.to_string(),
+                    pass: pass.name().to_owned(),
+                    batch,
+                };
+                let measured = arena
+                    .check(pass, &expected)
+                    .and_then(|error| Ok((error, arena.time(pass, &bench.clocks)?)));
+                match measured {
+                    Ok((error, samples)) => {
+                        let work = Work::of(network, Precision::F32, pass, batch);
+                        let floor = peaks.as_ref().map(|peaks| work.floor(peaks, Precision::F32));
+                        let clock = Clock::Host.name();
+                        measurements.push(Measurement::new(&subject, clock, &samples, &work, floor, error));
+                    }
+                    Err(Wrong::Error(error)) => return Err(failure(&error)),
+                    Err(Wrong::Result(what)) => {
+                        let what = format!("{}: {what}", describe(&subject));
+                        flopgap_cli::warn(PROGRAM, &what);
+                        wrong.push(what);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Results { device: format!("CPU, {threads} threads"), peaks, measurements })
+}
+
+/// What all runs on one GPU share.
+struct Gpu<'a> {
+    bench: &'a Bench,
+    context: Context,
+    evictor: Option<Evictor>,
+    peaks: Peaks,
+    measurements: Vec<Measurement>,
+    /// What was wrong, and of what.
+    wrong: &'a mut Vec<String>,
+}
+
+fn on_gpu(
+    bench: &Bench,
+    index: usize,
+    networks: &[(String, Network)],
+    wrong: &mut Vec<String>,
+) -> Result<Results, Failure> {
+    let gpu_failure = |error: GpuError| {
+        let absent = error.is_absence();
+        let failed = failure(&error.into());
+        if absent {
+            failed.hint("without a GPU: mlp-bench --device cpu, or mlp-bench kernels")
+        } else {
+            failed
+        }
+    };
+    let context = Context::new(index).map_err(gpu_failure)?;
+    let peaks = given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device()));
+    let evictor = if bench.clocks.cold {
+        let stream = context.stream().map_err(gpu_failure)?;
+        Some(Evictor::new(&context, &stream).map_err(failed)?)
+    } else {
+        None
+    };
+    let mut gpu = Gpu { bench, context, evictor, peaks, measurements: Vec::new(), wrong };
+    for (name, network) in networks {
+        for precision in bench.precisions(Place::Cuda(index)) {
+            match precision {
+                Precision::F32 => gpu.network::<f32>(name, network)?,
+                Precision::F16 => gpu.network::<f16>(name, network)?,
+                Precision::Bf16 => gpu.network::<bf16>(name, network)?,
+            }
+        }
+    }
+    Ok(Results {
+        device: gpu.context.device().name.clone(),
+        peaks: Some(gpu.peaks),
+        measurements: gpu.measurements,
+    })
+}
+
+impl Gpu<'_> {
+    /// All batches, passes and implementations of a network in a precision.
+    fn network<T: Element>(&mut self, name: &str, network: &Network) -> Result<(), Failure> {
+        let numbers = Numbers::<T>::new(network, self.bench.seed);
+        let mut models = Vec::new();
+        for implementation in self.bench.implementations() {
+            match model(&self.context, network, self.bench.options(implementation), &numbers) {
+                Ok(model) => models.push((implementation, model)),
+                Err(error @ MlpError::Unsupported { .. }) => {
+                    flopgap_cli::warn(PROGRAM, format!("{name} is left out: {error}"));
+                }
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        for batch in self.bench.batch_sizes() {
+            let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
+            let expected = numbers.expected(batch, accumulate).map_err(|error| failure(&error))?;
+            for pass in self.bench.passes() {
+                for (implementation, model) in &models {
+                    let subject = Subject {
+                        implementation: implementation.to_string(),
+                        size: name.to_owned(),
+                        precision: T::PRECISION.to_string(),
+                        pass: pass.name().to_owned(),
+                        batch,
+                    };
+                    let arena = Arena::new(model, &numbers, batch);
+                    let measured = arena.map_err(Wrong::from).and_then(|mut arena| {
+                        arena.measure(pass, &expected, self.bench, self.evictor.as_mut())
+                    });
+                    match measured {
+                        Ok((error, times)) => self.add::<T>(network, pass, &subject, error, &times),
+                        Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
+                            flopgap_cli::warn(PROGRAM, format!("{}: left out: {error}", describe(&subject)));
+                        }
+                        Err(Wrong::Error(error)) => return Err(failure(&error)),
+                        Err(Wrong::Result(what)) => {
+                            let what = format!("{}: {what}", describe(&subject));
+                            flopgap_cli::warn(PROGRAM, &what);
+                            self.wrong.push(what);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add<T: Element>(
+        &mut self,
+        network: &Network,
+        pass: Pass,
+        subject: &Subject,
+        error: f64,
+        times: &[(Clock, Samples)],
+    ) {
+        let work = Work::of(network, T::PRECISION, pass, subject.batch);
+        let floor = work.floor(&self.peaks, T::PRECISION);
+        for (clock, samples) in times {
+            let microseconds = samples.median() / 1e3;
+            flopgap_cli::note(
+                PROGRAM,
+                format!("{}: {microseconds:.2} us ({})", describe(subject), clock.name()),
+            );
+            self.measurements.push(Measurement::new(
+                subject,
+                clock.name(),
+                samples,
+                &work,
+                Some(floor),
+                error,
+            ));
+        }
+    }
+}
+
+impl<T: Element> Arena<'_, T> {
+    /// Checks a pass, then times it.
+    fn measure(
+        &mut self,
+        pass: Pass,
+        expected: &Expected,
+        bench: &Bench,
+        evictor: Option<&mut Evictor>,
+    ) -> Result<(f64, Vec<(Clock, Samples)>), Wrong> {
+        let error = self.check(pass, expected)?;
+        Ok((error, self.time(pass, bench, evictor)?))
+    }
+}
+
+fn describe(subject: &Subject) -> String {
+    let Subject { implementation, size, precision, pass, batch } = subject;
+    format!("{implementation} {size} {precision} {pass}, batch {batch}")
+}

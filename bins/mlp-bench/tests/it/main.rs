@@ -1,0 +1,206 @@
+//! The built `mlp-bench`: refusals, and what works without a GPU. On a GPU it is checked there, too.
+
+#![expect(clippy::print_stderr, reason = "tests say what they skip")]
+
+use assert_cmd::Command;
+
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs the program, as on a machine without a GPU unless `with_gpu`.
+fn run_on(with_gpu: bool, arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("mlp-bench").unwrap();
+    if !with_gpu {
+        command.env("CUDA_VISIBLE_DEVICES", "");
+    }
+    let output = command.args(arguments).output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    run_on(false, arguments)
+}
+
+/// Skips, or fails if `what` is required.
+fn skip(what: &str, reason: &str) {
+    let required =
+        std::env::var("FLOPGAP_REQUIRE").is_ok_and(|list| list.split(',').any(|entry| entry == what));
+    assert!(!required, "{what} is required: {reason}");
+    eprintln!("skipped, no {what}: {reason}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_a_usage_error() {
+    for (arguments, message) in [
+        (&["--size", "huge"][..], "small, medium, large, xlarge"),
+        (&["--widths", "64,60,16"], "number 2 is 60: widths are multiples of 8"),
+        (&["--widths", "64,16"], "at least three are needed"),
+        (&["--widths", "64,0,16"], "number 2 is 0"),
+        (&["--batch-size", "0"], "0 is not in 1.."),
+        (&["--impl", "tensor"], "naive, forloop, coopvec, coopmat"),
+        (&["--precision", "fp8"], "fp32, fp16, bf16"),
+        (&["--activation", "softmax"], "softmax"),
+        (&["--device", "vulkan"], "the kernels are CUDA's"),
+        (&["--device", "cuda:x"], "cuda:1 for the second GPU"),
+        (&["--sweep", "--size", "small"], "cannot be used with"),
+        (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
+        (&["--peaks", "60,790"], "three positive numbers"),
+        (&["--iterations", "0"], "0 is not in 1.."),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn without_a_gpu_it_says_what_there_is_instead() {
+    let output = run(&["--sweep"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("mlp-bench --device cpu"), "{}", output.stderr);
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn peers_that_cannot_be_read_are_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("peers.jsonl");
+    let file = file.to_str().unwrap();
+    let output = run(&["--peers", file]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("peers.jsonl: cannot be read"), "{}", output.stderr);
+    std::fs::write(file, "a note\n{\"impl\": \"pytorch-graph\", \"size\": \"small\"}\n").unwrap();
+    let output = run(&["--peers", file]);
+    assert!(output.stderr.contains("peers.jsonl, line 2: missing field `precision`"), "{}", output.stderr);
+    assert!(output.stderr.contains("median_us"), "{}", output.stderr);
+}
+
+#[test]
+fn registers_are_told_without_a_gpu() {
+    let output =
+        run(&["kernels", "--arch", "sm_80", "--size", "small", "--impl", "naive", "--format", "csv"]);
+    if output.code == 3 {
+        return skip("nvrtc", &output.stderr);
+    }
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let mut rows = csv::Reader::from_reader(output.stdout.as_bytes());
+    let rows: Vec<std::collections::BTreeMap<String, String>> =
+        rows.deserialize().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 4, "two kernels in two precisions: {}", output.stdout);
+    for row in rows {
+        assert_eq!((row["arch"].as_str(), row["spill_stores"].as_str()), ("sm_80", "0"));
+        let registers: u32 = row["registers"].parse().unwrap();
+        assert!((16..=255).contains(&registers), "{row:?}");
+        assert!(row["kernel"].starts_with("naive_mlp_"), "{row:?}");
+    }
+    assert_eq!(run(&["kernels", "--arch", "gfx90a"]).code, 2);
+}
+
+#[test]
+fn cores_are_checked_and_timed() {
+    let arguments = [
+        "--device",
+        "cpu",
+        "--size",
+        "small,medium",
+        "--pass",
+        "forward,backward,train",
+        "--batches",
+        "1,700",
+        "--iterations",
+        "3",
+        "--warmup",
+        "0",
+        "--json",
+        "--peaks",
+        "0.2,0.2,0.02",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().to_str().unwrap();
+    let peers = folder.path().join("peers.jsonl");
+    let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
+    std::fs::write(&peers, peer).unwrap();
+    let output = run(&[&arguments[..], &["--plot", plots, "--peers", peers.to_str().unwrap()]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let results = results["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2 * 3 * 2 + 1);
+    for result in &results[..12] {
+        assert!(result["median_us"].as_f64().unwrap() > 0.0, "{result}");
+        assert!(result["floor_fraction"].as_f64().unwrap() > 0.0, "{result}");
+        let error = result["max_rel_error"].as_f64().unwrap();
+        assert!(error > 0.0 && error < 1e-5, "{result}");
+    }
+    // 6 FLOP for each of 5,120 weights and 700 samples in a millisecond.
+    let other = &results[12];
+    assert!(
+        (other["tflops"].as_f64().unwrap() - 6.0 * 5120.0 * 700.0 / 1e-3 / 1e12).abs() < 1e-12,
+        "{other}"
+    );
+    assert_eq!((other["timing"].as_str(), other["max_rel_error"].is_null()), (Some("cpu"), true));
+    let files = [
+        "small_forward",
+        "small_backward",
+        "small_train",
+        "medium_forward",
+        "medium_backward",
+        "medium_train",
+    ];
+    for file in files {
+        let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.contains("cpu fp32"), "{file}");
+    }
+
+    let output = run(&["--device", "cpu", "--precision", "bf16"]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("cores compute in fp32"), "{}", output.stderr);
+}
+
+#[test]
+fn a_gpu_is_checked_and_timed() {
+    let arguments = [
+        "--size",
+        "small",
+        "--impl",
+        "naive,forloop",
+        "--pass",
+        "forward,backward,train",
+        "--precision",
+        "fp32,fp16",
+        "--batches",
+        "1,300",
+        "--timing",
+        "both",
+        "--cold",
+        "--iterations",
+        "5",
+        "--warmup",
+        "1",
+        "--json",
+    ];
+    let output = run_on(true, &arguments);
+    if output.code == 3 {
+        return skip("gpu", &output.stderr);
+    }
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert!(!results["device"].as_str().unwrap().is_empty());
+    let results = results["results"].as_array().unwrap();
+    let naive = results.iter().filter(|result| result["impl"] == "naive");
+    assert_eq!(naive.count(), 3 * 2 * 2 * 4, "passes, precisions, batches, clocks");
+    for result in results {
+        assert!(result["median_us"].as_f64().unwrap() > 0.0, "{result}");
+        assert!(result["p10_us"].as_f64().unwrap() <= result["p90_us"].as_f64().unwrap(), "{result}");
+        let error = result["max_rel_error"].as_f64().unwrap();
+        let most = if result["precision"] == "fp32" { 1e-5 } else { 1e-2 };
+        assert!(error > 0.0 && error < most, "{result}");
+    }
+}

@@ -1,0 +1,186 @@
+//! How long something takes on a GPU, in three notions of it.
+//!
+//! | notion | function | what is in it |
+//! |---|---|---|
+//! | a launch in a graph | [`replays`] | the work alone: the launch was prepared, and costs about 1 µs between dependent kernels |
+//! | a launch between two events | [`launches`] | the work, and 2–3 µs of the events and the launch |
+//! | a launch by the host's clock | [`host_calls`] | what a program waits: the launch by the driver, the work, the return of the answer |
+
+mod evict;
+mod samples;
+
+pub use evict::{Evictor, EvictorError};
+pub use samples::Samples;
+
+use std::time::Instant;
+
+use crate::error::GpuError;
+use crate::event::Event;
+use crate::graph::Graph;
+use crate::stream::Stream;
+
+/// Below this, what a graph takes is measured as the slope between two graphs: the driver resolves half a microsecond, and beginning a graph
+/// takes several.
+const SHORT_NANOSECONDS: u64 = 50_000;
+/// How long the shorter of the two graphs should take, and how many copies it has at most.
+const GRAPH_NANOSECONDS: u64 = 150_000;
+const MOST_COPIES: u64 = 100;
+
+/// How often something is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetitions {
+    /// Measurements that are thrown away, to begin with.
+    pub warmup: usize,
+    /// Measurements that are kept, at least 1.
+    pub measured: usize,
+}
+
+/// Times `work` by the host's clock: from before it is queued until the stream is done.
+///
+/// # Errors
+/// The error of `work`; the driver's.
+pub fn host_calls<E: From<GpuError>>(
+    stream: &Stream,
+    repetitions: Repetitions,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Samples, E> {
+    let mut times = Vec::with_capacity(repetitions.measured);
+    stream.synchronize()?;
+    for index in 0..repetitions.warmup + repetitions.measured.max(1) {
+        let start = Instant::now();
+        work()?;
+        stream.synchronize()?;
+        if index >= repetitions.warmup {
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+    }
+    Ok(Samples::new(times))
+}
+
+/// Times `work` between two events around each launch of it.
+///
+/// # Errors
+/// The error of `work`; the driver's.
+pub fn launches<E: From<GpuError>>(
+    stream: &Stream,
+    repetitions: Repetitions,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Samples, E> {
+    let mut events = Vec::with_capacity(repetitions.measured);
+    for index in 0..repetitions.warmup + repetitions.measured.max(1) {
+        let start = stream.event()?;
+        work()?;
+        let end = stream.event()?;
+        if index >= repetitions.warmup {
+            events.push((start, end));
+        }
+    }
+    let times: Result<Vec<f64>, GpuError> = events.iter().map(between).collect();
+    Ok(Samples::new(times?))
+}
+
+/// Times `work` inside a CUDA graph. Where it takes less than 50 µs, two graphs are timed, of k and 2k copies one after the other, and each
+/// measurement is the difference of the two divided by k. What `work` allocates must be allocated before.
+///
+/// # Errors
+/// The error of `work`; the driver's.
+pub fn replays<E: From<GpuError>>(
+    stream: &Stream,
+    repetitions: Repetitions,
+    mut work: impl FnMut() -> Result<(), E>,
+) -> Result<Samples, E> {
+    replays_after(stream, repetitions, None::<fn() -> Result<(), E>>, &mut work)
+}
+
+/// Like [`replays`], but before every `work` there is `preparation` (such as [`Evictor::evict`]), whose time is taken off: each measurement is
+/// the difference between a graph of both and a graph of the preparation alone.
+///
+/// # Errors
+/// The error of `work` or `preparation`; the driver's.
+pub fn replays_after<E: From<GpuError>, P: FnMut() -> Result<(), E>>(
+    stream: &Stream,
+    repetitions: Repetitions,
+    preparation: Option<P>,
+    work: &mut impl FnMut() -> Result<(), E>,
+) -> Result<Samples, E> {
+    // What is loaded at first use must be loaded before the capture.
+    work()?;
+    stream.synchronize()?;
+    let mut preparation = preparation;
+    if let Some(preparation) = &mut preparation {
+        preparation()?;
+        stream.synchronize()?;
+        let mut copies = |with_work: bool| {
+            stream.capture(|| {
+                for _ in 0..4 {
+                    preparation()?;
+                    if with_work {
+                        work()?;
+                    }
+                }
+                Ok::<_, E>(())
+            })
+        };
+        let (alone, both) = (copies(false)?, copies(true)?);
+        return Ok(differences(stream, repetitions, &alone, &both, 4)?);
+    }
+    let single = stream.capture(&mut *work)?;
+    let once = Samples::new(durations(stream, Repetitions { warmup: 3, measured: 5 }, &single)?).median();
+    if once >= SHORT_NANOSECONDS as f64 {
+        return Ok(Samples::new(durations(stream, repetitions, &single)?));
+    }
+    let copies = (GRAPH_NANOSECONDS as f64 / once.max(1.0)).ceil().clamp(2.0, MOST_COPIES as f64);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 2 to MOST_COPIES")]
+    let copies = copies as u64;
+    let mut graph_of = |copies: u64| stream.capture(|| (0..copies).try_for_each(|_| work()));
+    let (few, many) = (graph_of(copies)?, graph_of(2 * copies)?);
+    Ok(differences(stream, repetitions, &few, &many, copies)?)
+}
+
+/// Nanoseconds of every launch of a graph.
+fn durations(stream: &Stream, repetitions: Repetitions, graph: &Graph) -> Result<Vec<f64>, GpuError> {
+    graph.upload()?;
+    let mut events = Vec::with_capacity(repetitions.measured);
+    for index in 0..repetitions.warmup + repetitions.measured.max(1) {
+        let start = stream.event()?;
+        graph.launch()?;
+        let end = stream.event()?;
+        if index >= repetitions.warmup {
+            events.push((start, end));
+        }
+    }
+    events.iter().map(between).collect()
+}
+
+/// How much longer the second graph takes, launched in turns with the first, for each of `copies`.
+fn differences(
+    stream: &Stream,
+    repetitions: Repetitions,
+    first: &Graph,
+    second: &Graph,
+    copies: u64,
+) -> Result<Samples, GpuError> {
+    first.upload()?;
+    second.upload()?;
+    let mut events = Vec::with_capacity(repetitions.measured);
+    for index in 0..repetitions.warmup + repetitions.measured.max(1) {
+        let start = stream.event()?;
+        first.launch()?;
+        let middle = stream.event()?;
+        second.launch()?;
+        let end = stream.event()?;
+        if index >= repetitions.warmup {
+            events.push((start, middle, end));
+        }
+    }
+    let time = |(start, middle, end): &(Event, Event, Event)| {
+        let (short, long) = (middle.nanoseconds_since(start)? as f64, end.nanoseconds_since(middle)? as f64);
+        Ok((long - short) / copies as f64)
+    };
+    let times: Result<Vec<f64>, GpuError> = events.iter().map(time).collect();
+    Ok(Samples::new(times?))
+}
+
+fn between((start, end): &(Event, Event)) -> Result<f64, GpuError> {
+    Ok(end.nanoseconds_since(start)? as f64)
+}
