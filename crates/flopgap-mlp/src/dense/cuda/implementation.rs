@@ -196,7 +196,7 @@ impl Request<'_> {
             Implementation::Naive => naive::sources(self),
             Implementation::Forloop => forloop::sources(self),
             Implementation::Coopmat => coopmat::sources(self),
-            _ => Err(self.unsupported("this implementation is not there yet")),
+            Implementation::Coopvec => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 
@@ -207,7 +207,7 @@ impl Request<'_> {
             Implementation::Naive => naive::load(self, compiler, context),
             Implementation::Forloop => forloop::load(self, compiler, context),
             Implementation::Coopmat => coopmat::load(self, compiler, context),
-            _ => Err(self.unsupported("this implementation is not there yet")),
+            Implementation::Coopvec => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 }

@@ -173,7 +173,7 @@ impl Gradients<Kernel> {
             .u32(call.batch)
             .u32(number(each)?);
         let launch =
-            Launch { shared: self.shared, ..Launch::new(number(ranges * self.count)?, THREADS as u32) };
+            Launch { shared: self.shared, ..Launch::new(number(ranges * self.count)?, number(THREADS)?) };
         // SAFETY: these are the kernel's arguments; `workspace` has room for the deltas and the sums of so many ranges.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
         if direct {

@@ -3,7 +3,7 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::coopmat;
+use crate::dense::cuda::coopmat::{self, ByBatch};
 use crate::dense::cuda::gradients::Gradients;
 use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
@@ -18,7 +18,7 @@ const NAME: &str = "coopmat_simt_mlp_backward";
 /// Kernels for few samples and for many.
 pub(in super::super) fn backward(
     request: &Request<'_>,
-) -> Result<Vec<(u32, coopmat::Plan<dyn Backward>)>, MlpError> {
+) -> Result<ByBatch<coopmat::Plan<dyn Backward>>, MlpError> {
     let widths: Vec<usize> = request.network.widths().iter().rev().copied().collect();
     let plan = |most: u32| -> Result<_, MlpError> {
         let plan = choose(&widths, Chain::Backward, request.target, most == FEW_SAMPLES);

@@ -3,7 +3,7 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::coopmat;
+use crate::dense::cuda::coopmat::{self, ByBatch};
 use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
@@ -16,7 +16,7 @@ const NAME: &str = "coopmat_simt_mlp_forward";
 /// Kernels for few samples and for many.
 pub(in super::super) fn forward(
     request: &Request<'_>,
-) -> Result<Vec<(u32, coopmat::Plan<dyn Forward>)>, MlpError> {
+) -> Result<ByBatch<coopmat::Plan<dyn Forward>>, MlpError> {
     let widths = request.network.widths();
     let plan = |most: u32| -> Result<_, MlpError> {
         let plan = choose(widths, Chain::Forward, request.target, most == FEW_SAMPLES);

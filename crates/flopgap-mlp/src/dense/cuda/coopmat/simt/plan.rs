@@ -133,7 +133,7 @@ impl Plan {
             |first: usize| steps[..last].iter().skip(first).step_by(2).map(|step| step.outer).max();
         let begins = if chain == Chain::Backward { widths[0] } else { 0 };
         let (even, odd) = (pitch(widest_of(0).unwrap_or(0)), pitch(widest_of(1).unwrap_or(0).max(begins)));
-        let reading = if chain == Chain::Forward { 1 } else { 0 };
+        let reading = usize::from(chain == Chain::Forward);
         let apart = steps[..last].iter().skip(reading).any(|step| step.passes() > 1);
         let values = samples * if apart { even + odd } else { even.max(odd) };
         let shared = 4 * (values_at + values);
