@@ -78,6 +78,15 @@ impl Program {
     }
 }
 
+/// A function of an index in CUDA C that gives these values.
+pub(super) fn table(name: &str, values: &[usize]) -> String {
+    let last = values.len() - 1;
+    let rest = (0..last)
+        .rev()
+        .fold(values[last].to_string(), |rest, index| format!("i == {index} ? {} : {rest}", values[index]));
+    format!("__device__ constexpr int {name}(int i) {{ return {rest}; }}\n")
+}
+
 /// The number of an activation in `common.cuh`.
 fn number(activation: Activation) -> usize {
     match activation {

@@ -5,6 +5,7 @@
 //! [`forward`] or [`backward`] below.
 
 mod mma;
+mod simt;
 mod wgmma;
 
 use std::fmt;
@@ -39,7 +40,7 @@ type ByBatch<Pass> = Vec<(u32, Pass)>;
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
-        Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
+        Precision::F32 => simt::forward(request),
         Precision::F16 | Precision::Bf16 => {
             let few = mma::latency(request).into_iter();
             let many = wgmma::forward(request).or_else(|_| mma::forward(request))?;
@@ -51,7 +52,7 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 /// Which kernels compute the gradients.
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
-        Precision::F32 => Err(request.unsupported("fp32 is not there yet; forloop has it")),
+        Precision::F32 => simt::backward(request),
         Precision::F16 | Precision::Bf16 => {
             // Where the whole pass fits one kernel, no tape is written or read: that beats the faster products of `wgmma`.
             let fused = mma::fused(request);

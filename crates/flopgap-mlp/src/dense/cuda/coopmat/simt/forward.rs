@@ -1,0 +1,70 @@
+//! The forward pass.
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::coopmat::{self, ByBatch};
+use crate::dense::cuda::implementation::Request;
+use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
+use crate::dense::cuda::launch::{Arguments, Launch};
+
+use super::plan::{Chain, Plan};
+use super::{FEW_SAMPLES, SHAPE, TILES, choose};
+
+const NAME: &str = "coopmat_simt_mlp_forward";
+
+/// Kernels for few samples and for many.
+pub(in super::super) fn forward(
+    request: &Request<'_>,
+) -> Result<ByBatch<coopmat::Plan<dyn Forward>>, MlpError> {
+    let widths = request.network.widths();
+    let plan = |most: u32| -> Result<_, MlpError> {
+        let plan = choose(widths, Chain::Forward, request.target, most == FEW_SAMPLES);
+        let plan = plan.ok_or_else(|| {
+            request.unsupported(
+                "the hidden layers of 4 samples do not fit the shared memory; naive has no such limit",
+            )
+        })?;
+        let body = format!("{}\n{TILES}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
+        let source = request.source("coopmat_simt_forward.cu", &body, &plan.constants());
+        let multiprocessors = request.target.multiprocessors;
+        let load = move |programs: &[_]| -> Result<Box<dyn Forward>, MlpError> {
+            let [program] = programs else { unreachable!("one source") };
+            let program: &crate::dense::cuda::source::Program = program;
+            let kernel = program.kernel(NAME, plan.shared)?;
+            Ok(Box::new(SimtForward { kernel, plan, multiprocessors }))
+        };
+        Ok((most, coopmat::Plan { sources: vec![source], load: Box::new(load) }))
+    };
+    Ok(vec![plan(FEW_SAMPLES)?, plan(u32::MAX)?])
+}
+
+#[derive(Debug)]
+struct SimtForward {
+    kernel: Kernel,
+    plan: Plan,
+    multiprocessors: u32,
+}
+
+impl Forward for SimtForward {
+    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
+        let arguments = Arguments::default()
+            .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
+            .u32(call.batch);
+        let threads = u32::try_from(self.plan.block.threads).unwrap_or_default();
+        let grid = self.plan.grid(call.batch, self.multiprocessors);
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a
+        // tape at address 0.
+        unsafe {
+            Launch { shared: self.plan.shared, ..Launch::new(grid, threads) }.queue(
+                call.stream,
+                &self.kernel,
+                arguments,
+            )
+        }
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        Ok(vec![KernelFacts::of(NAME, &self.kernel, self.plan.shared)?])
+    }
+}

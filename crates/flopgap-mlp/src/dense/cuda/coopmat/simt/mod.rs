@@ -1,0 +1,48 @@
+//! Exact 32-bit matrix tiles with scalar multiply-adds: all layers of a tile of samples in one kernel, hidden layers in shared memory, a tile of sums
+//! in the registers of every thread.
+
+mod backward;
+mod forward;
+mod plan;
+
+pub(super) use backward::backward;
+pub(super) use forward::forward;
+
+use plan::{Block, Chain, Plan};
+
+use crate::dense::cuda::implementation::Target;
+
+/// Up to this many samples the multiprocessors are not full, and small tiles end sooner.
+const FEW_SAMPLES: u32 = 4096;
+
+/// The sources of both chains.
+const TILES: &str = include_str!("tiles.cuh");
+const SHAPE: &str = include_str!("shape.cuh");
+
+/// Blocks for many samples, the best first.
+fn blocks_for_many(widest: usize) -> Vec<Block> {
+    let block =
+        |threads, samples, most| Block { threads, samples, slab: 16, stages: 2, most, resident: false };
+    let narrow = Block { resident: true, ..block(128, 128, 64) };
+    // One pass over the widest layer should give all its outputs: 64 or 128 sums a thread.
+    let mut blocks = match widest {
+        ..=64 => vec![narrow],
+        65..=128 => vec![block(128, 128, 128)],
+        129..=256 => vec![block(256, 128, 128)],
+        _ => Vec::new(),
+    };
+    blocks.extend([block(256, 64, 128), block(128, 32, 128), block(128, 16, 128)]);
+    blocks
+}
+
+/// The first plan that fits, for many samples or for few.
+fn choose(widths: &[usize], chain: Chain, target: Target, few: bool) -> Option<Plan> {
+    let widest = widths.iter().copied().max().unwrap_or_default();
+    let few_samples = Block { threads: 128, samples: 16, slab: 32, stages: 3, most: 64, resident: false };
+    let few = if few { vec![few_samples, Block { slab: 16, ..few_samples }] } else { Vec::new() };
+    let smallest = Block { threads: 32, samples: 4, slab: 8, stages: 2, most: 64, resident: false };
+    let all = few.into_iter().chain(blocks_for_many(widest)).chain([few_samples, smallest]);
+    // The way back has its weights in the ring always.
+    let of_chain = |block: Block| Block { resident: block.resident && chain == Chain::Forward, ..block };
+    all.into_iter().find_map(|block| Plan::new(widths, of_chain(block), chain, target))
+}

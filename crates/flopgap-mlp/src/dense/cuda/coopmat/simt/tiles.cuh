@@ -1,0 +1,124 @@
+// What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
+
+// Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
+#define BACKGROUND (__CUDA_ARCH__ >= 800 && STORAGE == STORAGE_F32)
+
+__device__ __forceinline__ void load4(const Storage *from, float4 &v) {
+#if STORAGE == STORAGE_F32
+    v = *reinterpret_cast<const float4 *>(from);
+#else
+    const uint2 pair = *reinterpret_cast<const uint2 *>(from);
+    v = make_float4(widen_low(pair.x), widen_high(pair.x), widen_low(pair.y), widen_high(pair.y));
+#endif
+}
+
+__device__ __forceinline__ void store4(Storage *to, float4 v) {
+#if STORAGE == STORAGE_F32
+    *reinterpret_cast<float4 *>(to) = v;
+#else
+    *reinterpret_cast<uint2 *>(to) = make_uint2(narrow2(v.x, v.y), narrow2(v.z, v.w));
+#endif
+}
+
+// As it is stored.
+__device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
+
+__device__ __forceinline__ void copy4(float *to, const Storage *from) {
+#if BACKGROUND
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+    load4(from, *reinterpret_cast<float4 *>(to));
+#endif
+}
+
+__device__ __forceinline__ void end_of_group() {
+#if BACKGROUND
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until all but the last PENDING groups of this thread's copies are there.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_groups() {
+#if BACKGROUND
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// Copies COUNT numbers of each of ROWS rows, STRIDE apart, to rows PITCH apart. Rows from `rows` on and numbers from `count` on are left out
+// where CHECKED; both limits are whole fours of numbers.
+template <int ROWS, int COUNT, int STRIDE, int PITCH, int THREADS_, bool CHECKED>
+__device__ __forceinline__ void copy_rows(float *to, const Storage *from, int rows, int count) {
+    static_assert(COUNT % 4 == 0 && PITCH % 4 == 0, "16 bytes at a time");
+    constexpr int FOURS = COUNT / 4, PIECES = ROWS * FOURS;
+    if constexpr (THREADS_ % FOURS == 0) {
+        // All addresses are constants away from the first.
+        constexpr int STEP = THREADS_ / FOURS;
+        const int row = threadIdx.x / FOURS, number = threadIdx.x % FOURS * 4;
+        float *const first = to + row * PITCH + number;
+        const Storage *const source = from + (u64)row * STRIDE + number;
+#pragma unroll
+        for (int i = 0; i < (ROWS + STEP - 1) / STEP; ++i)
+            if ((ROWS % STEP == 0 || row + i * STEP < ROWS) && (!CHECKED || (row + i * STEP < rows && number < count)))
+                copy4(first + i * STEP * PITCH, source + (u64)i * STEP * STRIDE);
+    } else {
+#pragma unroll 4
+        for (int piece = threadIdx.x; piece < PIECES; piece += THREADS_) {
+            const int row = piece / FOURS, number = piece % FOURS * 4;
+            if (!CHECKED || (row < rows && number < count)) copy4(to + row * PITCH + number, from + (u64)row * STRIDE + number);
+        }
+    }
+}
+
+// acc[i][j] += sum over TERMS of a[i][term] * b[j][term]: both factors lie as rows of terms, the thread's rows A_STEP and B_STEP floats apart.
+template <int TERMS, int ROWS, int COLUMNS, int A_STEP, int B_STEP>
+__device__ __forceinline__ void multiply_rows(const float *a, const float *b, float (&acc)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int term = 0; term < TERMS; term += 4) {
+        float rows[4][ROWS], columns[4][COLUMNS];
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j) {
+            const float4 v = *reinterpret_cast<const float4 *>(b + j * B_STEP + term);
+            columns[0][j] = v.x, columns[1][j] = v.y, columns[2][j] = v.z, columns[3][j] = v.w;
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const float4 v = *reinterpret_cast<const float4 *>(a + i * A_STEP + term);
+            rows[0][i] = v.x, rows[1][i] = v.y, rows[2][i] = v.z, rows[3][i] = v.w;
+        }
+#pragma unroll
+        for (int t = 0; t < 4; ++t)
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) acc[i][j] = fmaf(rows[t][i], columns[t][j], acc[i][j]);
+    }
+}
+
+// acc[i][j] += sum over TERMS of a[i][term] * b[term][j]: `a` lies as rows of terms, `b` as rows of columns, of which a thread has fours, B_FOURS floats
+// apart.
+template <int TERMS, int ROWS, int COLUMNS, int A_STEP, int B_PITCH, int B_FOURS>
+__device__ __forceinline__ void multiply_columns(const float *a, const float *b, float (&acc)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int term = 0; term < TERMS; term += 4) {
+        float rows[4][ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const float4 v = *reinterpret_cast<const float4 *>(a + i * A_STEP + term);
+            rows[0][i] = v.x, rows[1][i] = v.y, rows[2][i] = v.z, rows[3][i] = v.w;
+        }
+#pragma unroll
+        for (int t = 0; t < 4; ++t) {
+            float columns[COLUMNS];
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j += 4) {
+                const float4 v = *reinterpret_cast<const float4 *>(b + (term + t) * B_PITCH + j / 4 * B_FOURS);
+                columns[j] = v.x, columns[j + 1] = v.y, columns[j + 2] = v.z, columns[j + 3] = v.w;
+            }
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) acc[i][j] = fmaf(rows[t][i], columns[j], acc[i][j]);
+        }
+    }
+}

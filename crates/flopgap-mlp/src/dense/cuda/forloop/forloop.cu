@@ -1,0 +1,226 @@
+// One thread, its own sample. Layers lie in shared memory as [number][sample], so that every thread reads and writes its own column; weights
+// come to shared memory a slab at a time, and all threads of a warp read the same 16 bytes of them at once. Sums stay in registers. Where layers are
+// wide or samples few, GROUPS threads share a sample: each computes other outputs.
+//
+// The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where things lie.
+
+constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
+
+// Outputs of a thread at a time.
+__device__ constexpr int outputs_of(int width) { return width >= 16 * GROUPS ? 16 : width >= 8 * GROUPS ? 8 : 4; }
+
+// Sums over the layers before this one.
+template <int LAYER>
+__device__ constexpr int widths_before() {
+    if constexpr (LAYER == 0) return 0;
+    else return widths_before<LAYER - 1>() + width(LAYER);
+}
+
+// Where the numbers of `layer` lie: those of the inputs and of every second layer, and the others.
+__device__ __forceinline__ float *numbers_of(float *shared, int layer) { return shared + VALUES_AT + (layer % 2 == 0 ? 0 : VALUES_OF_ODD); }
+
+struct Call {
+    const Storage *parameters;
+    u64 sample;    // of this thread
+    u32 batch;
+    float *shared;
+    int column, group;
+    __device__ __forceinline__ bool inside() const { return sample < batch; }
+};
+
+// Goes through the slabs of a product: STEPS passes of slabs each, the next one on its way while `use(pass, slab, weights)` works on one.
+template <int PASSES, int SLABS, int STAGE, typename Copy, typename Begin, typename Use, typename End>
+__device__ __forceinline__ void for_each_slab(float *shared, Copy copy, Begin begin, Use use, End end) {
+    copy(shared, 0, 0);
+    end_of_group();
+#pragma unroll 1
+    for (int pass = 0; pass < PASSES; ++pass) {
+        begin(pass);
+#pragma unroll 1
+        for (int slab = 0; slab < SLABS; ++slab) {
+            const int step = pass * SLABS + slab;
+            wait_for_groups<0>();
+            __syncthreads();
+            if (step + 1 < PASSES * SLABS) copy(shared + (step + 1) % STAGES * STAGE, slab + 1 < SLABS ? pass : pass + 1, slab + 1 < SLABS ? slab + 1 : 0);
+            end_of_group();
+            use(slab, shared + step % STAGES * STAGE);
+        }
+        end(pass);
+    }
+    // The slabs are read no more, and the numbers are there.
+    __syncthreads();
+}
+
+// `count` numbers of a row in global memory to the thread's column; nothing beyond the batch.
+template <int COUNT>
+__device__ __forceinline__ void take(const Call &call, float *to, const Storage *row) {
+#pragma unroll 4
+    for (int i = call.group * 4; i < COUNT; i += GROUPS * 4) {
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (call.inside()) load4(row + i, v);
+        to[i * SAMPLES] = v.x, to[(i + 1) * SAMPLES] = v.y, to[(i + 2) * SAMPLES] = v.z, to[(i + 3) * SAMPLES] = v.w;
+    }
+}
+
+template <int LAYER>
+__device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Storage *tape) {
+    constexpr int K = width(LAYER), N = width(LAYER + 1), OWN = outputs_of(N), WIDTH = GROUPS * OWN;
+    constexpr int PASSES = (N + WIDTH - 1) / WIDTH, SLABS = (K + SLAB - 1) / SLAB;
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
+    static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
+    const float *const below = numbers_of(call.shared, LAYER) + call.column;
+    float *const values = numbers_of(call.shared, LAYER + 1) + call.column;
+    float sums[OWN];
+    auto copy = [&](float *to, int pass, int slab) {
+        const Storage *from = call.parameters + weights_at(LAYER) + (u64)pass * WIDTH * K + slab * SLAB;
+        copy_rows<WIDTH, SLAB, K, SLAB, THREADS, N % WIDTH != 0 || K % SLAB != 0>(to, from, N - pass * WIDTH, K - slab * SLAB);
+    };
+    auto begin = [&](int pass) {
+        const int n = pass * WIDTH + call.group * OWN;
+#pragma unroll
+        for (int o = 0; o < OWN; ++o) sums[o] = n + o < N ? widen(call.parameters[biases_at(LAYER) + n + o]) : 0.0f;
+    };
+    auto use = [&](int slab, const float *weights) {
+#pragma unroll 1
+        for (int k = 0; k < SLAB && (K % SLAB == 0 || slab * SLAB + k < K); k += 4) {
+            float a[4];
+#pragma unroll
+            for (int c = 0; c < 4; ++c) a[c] = below[(slab * SLAB + k + c) * SAMPLES];
+#pragma unroll
+            for (int o = 0; o < OWN; ++o) {
+                const float4 w = *reinterpret_cast<const float4 *>(weights + (call.group * OWN + o) * SLAB + k);
+                sums[o] = fmaf(w.x, a[0], sums[o]), sums[o] = fmaf(w.y, a[1], sums[o]);
+                sums[o] = fmaf(w.z, a[2], sums[o]), sums[o] = fmaf(w.w, a[3], sums[o]);
+            }
+        }
+    };
+    auto end = [&](int pass) {
+#pragma unroll
+        for (int o = 0; o < OWN; o += 4) {
+            const int n = pass * WIDTH + call.group * OWN + o;
+            if (N % WIDTH != 0 && n >= N) continue;
+            float a[4];
+#pragma unroll
+            for (int c = 0; c < 4; ++c) a[c] = stored(activate<activation_of<LAYER>()>(sums[o + c]));
+            const float4 v = make_float4(a[0], a[1], a[2], a[3]);
+            if (call.inside()) {
+                if (LAST) store4(y + call.sample * N + n, v);
+                if ((!LAST || FROM_SUMS) && tape)
+                    store4(tape + (u64)widths_before<LAYER>() * call.batch + call.sample * N + n,
+                           FROM_SUMS ? make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]) : v);
+            }
+            if (!LAST) {
+#pragma unroll
+                for (int c = 0; c < 4; ++c) values[(n + c) * SAMPLES] = a[c];
+            }
+        }
+    };
+    for_each_slab<PASSES, SLABS, WIDTH * SLAB>(call.shared, copy, begin, use, end);
+    if constexpr (!LAST) forward_layer<LAYER + 1>(call, y, tape);
+}
+
+// Four slopes of a layer, where its outputs (or the sums before its activation) lie at `from`.
+template <int ACTIVATION>
+__device__ __forceinline__ float4 slopes(const Storage *from) {
+    float4 v;
+    load4(from, v);
+    if constexpr (slope_from_output<ACTIVATION>())
+        return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
+                           slope_at_output<ACTIVATION>(v.w));
+    else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
+}
+
+__device__ __forceinline__ float4 times(float4 a, float4 b) {
+    return make_float4(stored(a.x * b.x), stored(a.y * b.y), stored(a.z * b.z), stored(a.w * b.w));
+}
+
+// The deltas of what `LAYER` took, or the gradients by the inputs.
+template <int LAYER>
+__device__ __forceinline__ void backward_layer(const Call &call, const Storage *tape, Storage *dx, Storage *deltas) {
+    constexpr int K = width(LAYER + 1), N = width(LAYER), OWN = outputs_of(N), WIDTH = GROUPS * OWN;
+    constexpr int PASSES = (N + WIDTH - 1) / WIDTH, SLABS = (K + SLAB - 1) / SLAB;
+    static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
+    const float *const above = numbers_of(call.shared, LAYER + 1) + call.column;
+    float *const values = numbers_of(call.shared, LAYER) + call.column;
+    float sums[OWN];
+    if (LAYER == 0 && !dx) return;
+    auto copy = [&](float *to, int pass, int slab) {
+        const Storage *from = call.parameters + weights_at(LAYER) + (u64)slab * SLAB * N + pass * WIDTH;
+        copy_rows<SLAB, WIDTH, N, WIDTH, THREADS, N % WIDTH != 0 || K % SLAB != 0>(to, from, K - slab * SLAB, N - pass * WIDTH);
+    };
+    auto begin = [&](int) {
+#pragma unroll
+        for (int o = 0; o < OWN; ++o) sums[o] = 0.0f;
+    };
+    auto use = [&](int slab, const float *weights) {
+#pragma unroll 4
+        for (int k = 0; k < SLAB; ++k) {
+            if (K % SLAB != 0 && slab * SLAB + k >= K) break;
+            const float a = above[(slab * SLAB + k) * SAMPLES];
+#pragma unroll
+            for (int o = 0; o < OWN; o += 4) {
+                const float4 w = *reinterpret_cast<const float4 *>(weights + k * WIDTH + call.group * OWN + o);
+                sums[o] = fmaf(w.x, a, sums[o]), sums[o + 1] = fmaf(w.y, a, sums[o + 1]);
+                sums[o + 2] = fmaf(w.z, a, sums[o + 2]), sums[o + 3] = fmaf(w.w, a, sums[o + 3]);
+            }
+        }
+    };
+    auto end = [&](int pass) {
+#pragma unroll
+        for (int o = 0; o < OWN; o += 4) {
+            const int n = pass * WIDTH + call.group * OWN + o;
+            if ((N % WIDTH != 0 && n >= N) || !call.inside()) continue;
+            float4 v = make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]);
+            if constexpr (LAYER == 0) store4(dx + call.sample * N + n, v);
+            else {
+                const u64 place = (u64)widths_before<LAYER - 1>() * call.batch + call.sample * N + n;
+                v = times(v, slopes<activation_of<LAYER - 1>()>(tape + place));
+                store4(deltas + place, v);
+                values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
+            }
+        }
+    };
+    for_each_slab<PASSES, SLABS, WIDTH * SLAB>(call.shared, copy, begin, use, end);
+    if constexpr (LAYER > 0) backward_layer<LAYER - 1>(call, tape, dx, deltas);
+}
+
+__device__ __forceinline__ Call call_of(const Storage *parameters, u32 batch, u64 tile, float *shared) {
+    const int column = threadIdx.x % SAMPLES;
+    return Call{parameters, tile * SAMPLES + column, batch, shared, column, (int)threadIdx.x / SAMPLES};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    forloop_mlp_forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
+    extern __shared__ __align__(16) float shared[];
+    for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
+        const Call call = call_of(parameters, batch, tile, shared);
+        take<INPUTS>(call, numbers_of(shared, 0) + call.column, x + call.sample * INPUTS);
+        forward_layer<0>(call, y, tape);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    forloop_mlp_backward(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
+                         u32 batch) {
+    extern __shared__ __align__(16) float shared[];
+    constexpr u64 BEFORE = widths_before<LAYERS - 1>();
+    for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
+        const Call call = call_of(parameters, batch, tile, shared);
+        float *const values = numbers_of(shared, LAYERS) + call.column;
+        const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + BEFORE * batch;
+        if (call.inside()) {
+#pragma unroll 1
+            for (int n = call.group * 4; n < OUTPUTS; n += GROUPS * 4) {
+                const u64 at = call.sample * OUTPUTS + n;
+                float4 v;
+                load4(dy + at, v);
+                v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
+                store4(deltas + BEFORE * batch + at, v);
+                values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
+            }
+        }
+        backward_layer<LAYERS - 1>(call, tape, dx, deltas);
+        // Without `dx`, or the next tile begins where this one is read.
+        __syncthreads();
+    }
+}
