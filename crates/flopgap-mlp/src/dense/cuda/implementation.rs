@@ -10,6 +10,7 @@ use crate::MlpError;
 use crate::dense::{Network, Precision};
 
 use super::coopmat;
+use super::coopvec;
 use super::kernels::Kernels;
 use super::naive;
 use super::source::Source;
@@ -193,8 +194,9 @@ impl Request<'_> {
         self.check()?;
         match self.options.implementation {
             Implementation::Naive => naive::sources(self),
+            Implementation::Coopvec => coopvec::sources(self),
             Implementation::Coopmat => coopmat::sources(self),
-            _ => Err(self.unsupported("this implementation is not there yet")),
+            Implementation::Forloop => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 
@@ -203,8 +205,9 @@ impl Request<'_> {
         self.check()?;
         match self.options.implementation {
             Implementation::Naive => naive::load(self, compiler, context),
+            Implementation::Coopvec => coopvec::load(self, compiler, context),
             Implementation::Coopmat => coopmat::load(self, compiler, context),
-            _ => Err(self.unsupported("this implementation is not there yet")),
+            Implementation::Forloop => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 }
