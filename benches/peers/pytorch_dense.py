@@ -1,9 +1,9 @@
 """Times the fully connected networks in PyTorch: the four sizes, leaky ReLU after both layers, biases.
 
     python3 pytorch_dense.py [--device cuda|cpu] [--impl eager,graph,compile] [--sizes small,...] [--precisions fp32,fp16]
-                             [--passes forward,both] [--batches 256,65536,1048576] [--threads N]
+                             [--passes forward,train] [--batches 256,65536,1048576] [--threads N]
 
-One JSON line for each: {"impl", "size", "precision", "pass", "batch", "median_us"}. `both` is a forward pass and the gradients by inputs,
+One JSON line for each: {"impl", "size", "precision", "pass", "batch", "median_us"}. `train` is a forward pass and the gradients by inputs,
 weights and biases for a given gradient by the outputs. `eager` is what events around one call say; `graph` is a CUDA graph of many calls, and
 `compile` such a graph of what torch.compile made (on a CPU: plain calls of it). Where a call takes less than 50 us, the slope between graphs
 of 20 and 40 calls. TF32 is off. What cannot be run is left out, with the reason on stderr."""
@@ -88,10 +88,10 @@ def passes(widths, precision, batch, device, compiled):
         with torch.no_grad():
             return call(x)
 
-    def both():
+    def train():
         return torch.autograd.grad(call(with_gradient), wanted, dy)
 
-    return {"forward": forward, "both": both}
+    return {"forward": forward, "train": train}
 
 
 def main():
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--impl", default="eager,graph,compile")
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--precisions", default="fp32,fp16")
-    parser.add_argument("--passes", default="forward,both")
+    parser.add_argument("--passes", default="forward,train")
     parser.add_argument("--batches", default="256,65536,1048576")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()

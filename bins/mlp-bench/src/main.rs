@@ -1,6 +1,7 @@
 //! `mlp-bench`: one small MLP in several GPU implementations.
 
 mod check;
+mod cpu;
 mod floor;
 mod gpu;
 mod kernels;

@@ -63,8 +63,8 @@ pub(crate) struct Bench {
     /// What is computed: forward; backward (after a forward pass that kept what it needs); train, which is both.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "forward")]
     pub(crate) pass: Vec<Pass>,
-    /// How numbers are stored: fp32, fp16, bf16. Sums are in 32 bits.
-    #[arg(long, value_delimiter = ',', default_value = "fp16")]
+    /// How numbers are stored: fp32, fp16, bf16. Sums are in 32 bits. [default: fp16, on cores fp32]
+    #[arg(long, value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
     /// Sums on tensor cores in 16 bits, as some libraries do; only with fp16.
     #[arg(long)]
@@ -89,8 +89,8 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) output: Output,
     /// The peaks that the floor is computed from, instead of those known of the device: TFLOP/s of fp32, of 16 bits, and TB/s of memory.
-    #[arg(long, value_name = "FP32,FP16,TBPS", value_delimiter = ',', num_args = 3)]
-    pub(crate) peaks: Option<Vec<f64>>,
+    #[arg(long, value_name = "FP32,FP16,TBPS", value_parser = peaks)]
+    pub(crate) peaks: Option<[f64; 3]>,
 }
 
 /// One implementation alone.
@@ -211,6 +211,15 @@ const LONGEST: f64 = 1e9;
 /// Measurements that are made however long they take.
 const FEWEST: usize = 5;
 
+/// Three positive numbers.
+fn peaks(text: &str) -> Result<[f64; 3], String> {
+    let numbers: Vec<f64> = text.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+    match <[f64; 3]>::try_from(numbers) {
+        Ok(peaks) if peaks.iter().all(|peak| peak.is_finite() && *peak > 0.0) => Ok(peaks),
+        _ => Err("expected three positive numbers, such as 60,790,4.3".to_owned()),
+    }
+}
+
 impl Clocks {
     /// How often something is measured that takes so many nanoseconds.
     pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
@@ -278,8 +287,12 @@ impl Bench {
     }
 
     /// The precisions.
-    pub(crate) fn precisions(&self) -> Vec<Precision> {
-        unique(&self.precision)
+    pub(crate) fn precisions(&self, place: Place) -> Vec<Precision> {
+        match (&self.precision[..], place) {
+            ([], Place::Cpu) => vec![Precision::F32],
+            ([], Place::Cuda(_)) => vec![Precision::F16],
+            (asked, _) => unique(asked),
+        }
     }
 
     /// Where it runs.

@@ -32,7 +32,8 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
                 "cpu" => format!("{} {} (host's clock)", m.implementation, m.precision),
                 _ => format!("{} {}", m.implementation, m.precision),
             };
-            let point = (m.batch as f64, m.floor_fraction);
+            let Some(part) = m.floor_fraction else { continue };
+            let point = (m.batch as f64, part);
             match lines.iter_mut().find(|line| line.label == label) {
                 Some(line) => line.points.push(point),
                 None => lines.push(Line { label, colour: Colour::nth(lines.len()), points: vec![point] }),

@@ -50,8 +50,8 @@ pub(crate) struct Measurement {
     pub(crate) tflops: f64,
     /// Bytes that must be moved at least, in a second.
     pub(crate) gbps: f64,
-    /// The floor's part of the time; more than 1 where the second-level cache beats the memory.
-    pub(crate) floor_fraction: f64,
+    /// The floor's part of the time; more than 1 where the second-level cache beats the memory; absent where the peaks are not known.
+    pub(crate) floor_fraction: Option<f64>,
     /// The largest relative error against 64 bits; absent for other programs.
     pub(crate) max_rel_error: Option<f64>,
 }
@@ -73,7 +73,7 @@ impl Measurement {
         clock: &str,
         samples: &Samples,
         work: &Work,
-        floor_us: f64,
+        floor_us: Option<f64>,
         error: f64,
     ) -> Self {
         let microseconds = |part| samples.quantile(part) / 1e3;
@@ -91,7 +91,7 @@ impl Measurement {
         clock: &str,
         median_us: f64,
         work: &Work,
-        floor_us: f64,
+        floor_us: Option<f64>,
     ) -> Self {
         let Subject { implementation, size, precision, pass, batch } = subject.clone();
         Measurement {
@@ -106,7 +106,7 @@ impl Measurement {
             p90_us: None,
             tflops: work.flops / median_us / 1e6,
             gbps: work.bytes / median_us / 1e3,
-            floor_fraction: floor_us / median_us,
+            floor_fraction: floor_us.map(|floor| floor / median_us),
             max_rel_error: None,
         }
     }
@@ -138,6 +138,8 @@ pub(crate) struct PeerLine {
     pub(crate) pass: String,
     pub(crate) batch: usize,
     pub(crate) median_us: f64,
+    /// By which clock; that of ours where it does not say.
+    pub(crate) timing: Option<String>,
 }
 
 impl Results {
@@ -207,7 +209,7 @@ impl Results {
                 Cell::optional(m.p90_us, float),
                 float(m.tflops),
                 Cell::float(m.gbps, 0),
-                Cell::percent(m.floor_fraction, 1),
+                Cell::optional(m.floor_fraction, |part| Cell::percent(part, 1)),
                 Cell::optional(m.max_rel_error, |error| Cell::text(format!("{error:.1e}"))),
                 Cell::optional(self.speed_up(m), |times| Cell::float(times, 2)),
             ];
@@ -244,9 +246,9 @@ mod tests {
         let work = Work { flops: 2e6, bytes: 4e3 };
         let samples = Samples::new(vec![median * 1e3; 3]);
         if ours {
-            Measurement::new(&subject, "gpu-graph", &samples, &work, 0.5, 1e-4)
+            Measurement::new(&subject, "gpu-graph", &samples, &work, Some(0.5), 1e-4)
         } else {
-            Measurement::of_median(&subject, "gpu-graph", median, &work, 0.5)
+            Measurement::of_median(&subject, "gpu-graph", median, &work, Some(0.5))
         }
     }
 
@@ -263,7 +265,7 @@ mod tests {
             ],
         };
         let [forloop, coopmat, peer, _] = &results.measurements[..] else { panic!() };
-        assert_eq!((coopmat.tflops, coopmat.gbps, coopmat.floor_fraction), (1.0, 2.0, 0.25));
+        assert_eq!((coopmat.tflops, coopmat.gbps, coopmat.floor_fraction), (1.0, 2.0, Some(0.25)));
         assert_eq!((results.speed_up(forloop), results.speed_up(coopmat)), (Some(1.0), Some(4.0)));
         assert_eq!((results.against_peers(coopmat), results.against_peers(peer)), (Some(3.0), None));
         assert_eq!(results.table().unwrap().rows().len(), 4);

@@ -4,7 +4,7 @@ use flopgap_cli::{Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::Implementation;
+use flopgap_mlp::dense::cuda::{Accumulate, Implementation};
 use flopgap_mlp::dense::{Element, Network, Precision};
 use flopgap_report::table::{Format, TextOptions};
 use half::{bf16, f16};
@@ -13,8 +13,8 @@ use crate::check::{Expected, Numbers};
 use crate::floor::{Peaks, Work};
 use crate::gpu::{Arena, Wrong, model};
 use crate::options::{Bench, Pass, Place};
-use crate::results::{Measurement, Results, Subject};
-use crate::{PROGRAM, failed, failure, peers, plot};
+use crate::results::{Clock, Measurement, Results, Subject};
+use crate::{PROGRAM, cpu, failed, failure, peers, plot};
 
 /// Times everything, and shows it.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let mut wrong = Vec::new();
     let mut results = match bench.place()? {
         Place::Cuda(index) => on_gpu(bench, index, &networks, &mut wrong)?,
-        Place::Cpu => return Err(Failure::new("--device cpu: not there").exit(Exit::Absent)),
+        Place::Cpu => on_cpu(bench, &networks, &mut wrong)?,
     };
     if results.measurements.is_empty() {
         return Err(Failure::new("nothing was measured").exit(if wrong.is_empty() {
@@ -69,7 +69,6 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
 
 /// Adds what other programs measured of the same work.
 fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<crate::results::PeerLine>) {
-    let Some(peaks) = results.peaks.clone() else { return };
     for peer in peers {
         let pass =
             [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == peer.pass);
@@ -90,18 +89,74 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<c
             (&m.size, &m.precision, &m.pass, m.batch)
                 == (&subject.size, &subject.precision, &subject.pass, subject.batch)
         };
-        if results.measurements.iter().any(ours) {
-            let work = Work::of(network, precision, pass, subject.batch);
-            let floor = work.floor(&peaks, precision);
-            results.measurements.push(Measurement::of_median(
-                &subject,
-                "gpu-graph",
-                peer.median_us,
-                &work,
-                floor,
-            ));
+        let Some(clock) = results.measurements.iter().find(|m| ours(m)).map(|m| m.timing.clone()) else {
+            continue;
+        };
+        let work = Work::of(network, precision, pass, subject.batch);
+        let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
+        let clock = peer.timing.unwrap_or(clock);
+        let measurement = Measurement::of_median(&subject, &clock, peer.median_us, &work, floor);
+        results.measurements.push(measurement);
+    }
+}
+
+/// The peaks that were given.
+fn given_peaks(bench: &Bench) -> Option<Peaks> {
+    let [fp32, half, memory] = bench.peaks?;
+    Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given" })
+}
+
+fn on_cpu(
+    bench: &Bench,
+    networks: &[(String, Network)],
+    wrong: &mut Vec<String>,
+) -> Result<Results, Failure> {
+    let peaks = given_peaks(bench);
+    let mut measurements = Vec::new();
+    let mut threads = 0;
+    for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
+    {
+        flopgap_cli::warn(
+            PROGRAM,
+            format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
+        );
+    }
+    let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
+    for (name, network) in networks.iter().filter(|_| fp32) {
+        let numbers = Numbers::<f32>::new(network, bench.seed);
+        for batch in bench.batch_sizes() {
+            let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
+            let mut arena = cpu::Arena::new(network, &numbers, batch);
+            threads = arena.threads();
+            for pass in bench.passes() {
+                let subject = Subject {
+                    implementation: "cpu".to_owned(),
+                    size: name.clone(),
+                    precision: Precision::F32.to_string(),
+                    pass: pass.name().to_owned(),
+                    batch,
+                };
+                let measured = arena
+                    .check(pass, &expected)
+                    .and_then(|error| Ok((error, arena.time(pass, &bench.clocks)?)));
+                match measured {
+                    Ok((error, samples)) => {
+                        let work = Work::of(network, Precision::F32, pass, batch);
+                        let floor = peaks.as_ref().map(|peaks| work.floor(peaks, Precision::F32));
+                        let clock = Clock::Host.name();
+                        measurements.push(Measurement::new(&subject, clock, &samples, &work, floor, error));
+                    }
+                    Err(Wrong::Error(error)) => return Err(failure(&error)),
+                    Err(Wrong::Result(what)) => {
+                        let what = format!("{}: {what}", describe(&subject));
+                        flopgap_cli::warn(PROGRAM, &what);
+                        wrong.push(what);
+                    }
+                }
+            }
         }
     }
+    Ok(Results { device: format!("CPU, {threads} threads"), peaks, measurements })
 }
 
 /// What all runs on one GPU share.
@@ -131,12 +186,7 @@ fn on_gpu(
         }
     };
     let context = Context::new(index).map_err(gpu_failure)?;
-    let peaks = match bench.peaks.as_deref() {
-        Some(&[fp32, half, memory]) => {
-            Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given" }
-        }
-        _ => Peaks::of(context.device()),
-    };
+    let peaks = given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device()));
     let evictor = if bench.clocks.cold {
         let stream = context.stream().map_err(gpu_failure)?;
         Some(Evictor::new(&context, &stream).map_err(failed)?)
@@ -145,7 +195,7 @@ fn on_gpu(
     };
     let mut gpu = Gpu { bench, context, evictor, peaks, measurements: Vec::new(), wrong };
     for (name, network) in networks {
-        for precision in bench.precisions() {
+        for precision in bench.precisions(Place::Cuda(index)) {
             match precision {
                 Precision::F32 => gpu.network::<f32>(name, network)?,
                 Precision::F16 => gpu.network::<f16>(name, network)?,
@@ -214,7 +264,7 @@ impl Gpu<'_> {
         pass: Pass,
         subject: &Subject,
         error: f64,
-        times: &[(crate::results::Clock, Samples)],
+        times: &[(Clock, Samples)],
     ) {
         let work = Work::of(network, T::PRECISION, pass, subject.batch);
         let floor = work.floor(&self.peaks, T::PRECISION);
@@ -224,7 +274,14 @@ impl Gpu<'_> {
                 PROGRAM,
                 format!("{}: {microseconds:.2} us ({})", describe(subject), clock.name()),
             );
-            self.measurements.push(Measurement::new(subject, clock.name(), samples, &work, floor, error));
+            self.measurements.push(Measurement::new(
+                subject,
+                clock.name(),
+                samples,
+                &work,
+                Some(floor),
+                error,
+            ));
         }
     }
 }
@@ -237,7 +294,7 @@ impl<T: Element> Arena<'_, T> {
         expected: &Expected,
         bench: &Bench,
         evictor: Option<&mut Evictor>,
-    ) -> Result<(f64, Vec<(crate::results::Clock, Samples)>), Wrong> {
+    ) -> Result<(f64, Vec<(Clock, Samples)>), Wrong> {
         let error = self.check(pass, expected)?;
         Ok((error, self.time(pass, bench, evictor)?))
     }

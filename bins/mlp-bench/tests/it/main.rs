@@ -51,7 +51,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--device", "cuda:x"], "cuda:1 for the second GPU"),
         (&["--sweep", "--size", "small"], "cannot be used with"),
         (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
-        (&["--peaks", "60,790"], "3 values required"),
+        (&["--peaks", "60,790"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
     ] {
         let output = run(arguments);
@@ -102,6 +102,66 @@ fn registers_are_told_without_a_gpu() {
         assert!(row["kernel"].starts_with("naive_mlp_"), "{row:?}");
     }
     assert_eq!(run(&["kernels", "--arch", "gfx90a"]).code, 2);
+}
+
+#[test]
+fn cores_are_checked_and_timed() {
+    let arguments = [
+        "--device",
+        "cpu",
+        "--size",
+        "small,medium",
+        "--pass",
+        "forward,backward,train",
+        "--batches",
+        "1,700",
+        "--iterations",
+        "3",
+        "--warmup",
+        "0",
+        "--json",
+        "--peaks",
+        "0.2,0.2,0.02",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().to_str().unwrap();
+    let peers = folder.path().join("peers.jsonl");
+    let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
+    std::fs::write(&peers, peer).unwrap();
+    let output = run(&[&arguments[..], &["--plot", plots, "--peers", peers.to_str().unwrap()]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let results = results["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2 * 3 * 2 + 1);
+    for result in &results[..12] {
+        assert!(result["median_us"].as_f64().unwrap() > 0.0, "{result}");
+        assert!(result["floor_fraction"].as_f64().unwrap() > 0.0, "{result}");
+        let error = result["max_rel_error"].as_f64().unwrap();
+        assert!(error > 0.0 && error < 1e-5, "{result}");
+    }
+    // 6 FLOP for each of 5,120 weights and 700 samples in a millisecond.
+    let other = &results[12];
+    assert!(
+        (other["tflops"].as_f64().unwrap() - 6.0 * 5120.0 * 700.0 / 1e-3 / 1e12).abs() < 1e-12,
+        "{other}"
+    );
+    assert_eq!((other["timing"].as_str(), other["max_rel_error"].is_null()), (Some("cpu"), true));
+    let files = [
+        "small_forward",
+        "small_backward",
+        "small_train",
+        "medium_forward",
+        "medium_backward",
+        "medium_train",
+    ];
+    for file in files {
+        let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.contains("cpu fp32"), "{file}");
+    }
+
+    let output = run(&["--device", "cpu", "--precision", "bf16"]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("cores compute in fp32"), "{}", output.stderr);
 }
 
 #[test]

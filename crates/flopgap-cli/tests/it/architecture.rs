@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
     ("flopgap-gpu", &["flopgap-fs"]),
-    ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),

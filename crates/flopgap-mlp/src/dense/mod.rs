@@ -7,13 +7,17 @@ pub mod cpu;
 pub mod cuda;
 pub mod reference;
 
+mod adamw;
 mod element;
+mod file;
 mod network;
 mod parameters;
 mod size;
 
+pub use adamw::AdamWSettings;
 pub use cpu::Cpu;
 pub use element::{Element, Precision};
+pub use file::FileError;
 pub use flopgap_flops::Activation;
 pub use network::{LEAKY_SLOPE, Network};
 pub use parameters::Parameters;

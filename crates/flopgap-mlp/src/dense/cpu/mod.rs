@@ -4,6 +4,7 @@
 //! layer is written to memory but what the caller asked for. Products are those of the crate `gemm`, on one thread each.
 
 mod activations;
+mod adamw;
 mod block;
 mod cache;
 mod threads;
@@ -15,6 +16,8 @@ use std::thread;
 
 use crate::MlpError;
 use crate::dense::{Network, Parameters};
+
+pub use adamw::AdamW;
 
 use block::{Back, Layers, Scratch, grow, kept_of_sample};
 use threads::Threads;

@@ -27,7 +27,6 @@ impl Arguments {
     }
 
     /// A 64-bit number.
-    #[expect(dead_code, reason = "for kernels that count in 64 bits")]
     pub(super) fn u64(mut self, value: u64) -> Self {
         self.slots.push(value);
         self

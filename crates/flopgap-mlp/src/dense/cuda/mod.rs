@@ -11,6 +11,7 @@ mod launch;
 mod model;
 mod naive;
 mod source;
+pub mod train;
 
 pub use implementation::{Accumulate, Implementation, Options, Reduction, Target, compile_all};
 pub use kernels::KernelFacts;

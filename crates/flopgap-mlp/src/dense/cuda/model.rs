@@ -262,7 +262,7 @@ impl<T: Element> Model<T> {
 }
 
 /// The batch as kernels take it.
-fn samples(batch: usize) -> Result<u32, MlpError> {
+pub(super) fn samples(batch: usize) -> Result<u32, MlpError> {
     const MOST: u32 = i32::MAX as u32;
     match u32::try_from(batch) {
         Ok(samples @ 1..=MOST) => Ok(samples),
@@ -270,7 +270,7 @@ fn samples(batch: usize) -> Result<u32, MlpError> {
     }
 }
 
-fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
+pub(super) fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
     if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 

@@ -4,6 +4,7 @@ use flopgap_gpu::blas::{Blas, Fp32};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, Event, Stream};
 
+use super::chain::Chain;
 use super::kernels::{Fused, PARTIALS, Pointwise};
 use super::network::Network;
 use super::small::Small;
@@ -58,6 +59,8 @@ pub struct Engine {
     pub(super) fused: Option<Fused>,
     /// Compiled where `products` may choose it.
     pub(super) small: Option<Small>,
+    /// Compiled where `products` may choose it.
+    pub(super) whole: Option<Chain>,
     /// The chain from layer to layer, and everything where nothing runs beside it.
     pub(super) chain: Lane,
     /// Gradients of the weights, where they run beside the chain.
@@ -102,12 +105,18 @@ impl Engine {
             Products::Fastest => Some(Small::new(&compiler, context)?),
             Products::Cublas | Products::Fused => None,
         };
+        let chain = Lane::new(context, options)?;
+        let whole = match options.products {
+            Products::Fastest => Some(Chain::new(&compiler, context, &chain.stream)?),
+            Products::Cublas | Products::Fused => None,
+        };
         let engine = Engine {
             products: options.products,
             pointwise: Pointwise::new(&compiler, context)?,
             fused,
             small,
-            chain: Lane::new(context, options)?,
+            whole,
+            chain,
             beside: Lane::new(context, options)?,
             context: context.clone(),
         };

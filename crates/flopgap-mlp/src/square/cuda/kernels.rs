@@ -10,14 +10,19 @@ use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushK
 use crate::MlpError;
 
 /// What is compiled at run time: file names and sources. The kernels are header-free CUDA C.
-pub const SOURCES: [(&str, &str); 3] = [
+pub const SOURCES: [(&str, &str); 4] = [
     ("pointwise.cu", include_str!("pointwise.cu")),
     ("fused.cu", include_str!("fused.cu")),
     ("small.cu", include_str!("small.cu")),
+    ("chain.cu", include_str!("chain.cu")),
 ];
 
 /// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact to the last bit.
 pub const OPTIONS: [&str; 1] = ["--ptxas-options=-v"];
+
+/// What a kernel must be allowed to have more than 48 KiB of.
+pub(super) const MAX_SHARED: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 /// Threads of a block, in every kernel of ours.
 const THREADS: u32 = 256;
@@ -344,8 +349,10 @@ unsafe fn launch<const N: usize>(
 /// # Errors
 /// When the compiler refuses one.
 pub fn compile_all(compiler: &Compiler, architecture: Architecture) -> Result<Vec<String>, CompileError> {
-    // The kernels of small.cu need clusters.
-    let exists = |&(name, _): &(&str, &str)| name != "small.cu" || architecture.capability.major >= 9;
+    // Those of small.cu need clusters, and those of chain.cu more shared memory than others have.
+    let exists = |&(name, _): &(&str, &str)| {
+        !["small.cu", "chain.cu"].contains(&name) || architecture.capability.major >= 9
+    };
     let log = |(name, source)| Ok(compiler.compile(name, source, architecture, &OPTIONS)?.log().to_owned());
     SOURCES.into_iter().filter(exists).map(log).collect()
 }

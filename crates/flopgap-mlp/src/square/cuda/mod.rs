@@ -1,5 +1,6 @@
 //! The network on a GPU.
 
+mod chain;
 mod engine;
 mod kernels;
 mod network;

@@ -61,7 +61,7 @@ impl<'e> Network<'e> {
         Ok(Network {
             engine,
             shape,
-            plan: Plan::new(engine.products, engine.small.as_ref(), shape),
+            plan: Plan::new(engine, shape),
             weights: unwritten(shape.weights())?,
             gradients: unwritten(shape.weights())?,
             activations: unwritten(shape.activations())?,
@@ -134,6 +134,12 @@ impl<'e> Network<'e> {
             self.progress = Progress::Forward;
             return Ok(());
         }
+        if let (Method::Chain, Some(whole)) = (self.plan.forward, &engine.whole) {
+            let shape = self.shape;
+            whole.forward(&engine.chain.stream, shape, &mut self.arrays())?;
+            self.progress = Progress::Forward;
+            return Ok(());
+        }
         let (width, samples) = (self.shape.width(), self.shape.samples());
         let stream = &engine.chain.stream;
         let panel = self.shape.panel();
@@ -158,34 +164,49 @@ impl<'e> Network<'e> {
 
     fn enqueue_backward(&mut self, order: Order) -> Result<(), MlpError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
-        let engine = self.engine;
-        let layers = self.shape.layers();
-        let (chain, stream) = (&engine.chain, &engine.chain.stream);
-        if let (Method::Small, Some(small)) = (self.plan.backward, &engine.small) {
-            let shape = self.shape;
-            small.backward(stream, shape, &mut self.arrays())?;
-            if self.plan.gradients == Gradients::Together {
-                self.all_weight_gradients()?;
-            }
-            self.progress = Progress::Backward;
-            return Ok(());
+        match self.plan.backward {
+            Method::Small => self.small_backward()?,
+            Method::Chain => self.whole_chain(order)?,
+            Method::Cublas | Method::Fused => self.layer_by_layer(order)?,
         }
-        let panel = self.shape.panel();
+        self.progress = Progress::Backward;
+        Ok(())
+    }
 
-        let output = self.panel(&self.activations, layers);
+    fn small_backward(&mut self) -> Result<(), MlpError> {
+        let (engine, shape) = (self.engine, self.shape);
+        if let Some(small) = &engine.small {
+            small.backward(&engine.chain.stream, shape, &mut self.arrays())?;
+        }
+        if self.plan.gradients == Gradients::Together {
+            self.all_weight_gradients()?;
+        }
+        Ok(())
+    }
+
+    fn whole_chain(&mut self, order: Order) -> Result<(), MlpError> {
+        let (engine, shape) = (self.engine, self.shape);
+        self.last_delta()?;
+        if let Some(whole) = &engine.whole {
+            whole.backward(&engine.chain.stream, shape, &mut self.arrays())?;
+        }
+        // Not before the chain, which needs all multiprocessors at a time and would wait for it.
+        self.loss_of_output(order)?;
+        self.all_weight_gradients()?;
         if order == Order::Beside {
-            engine.beside.wait_for(chain)?;
-            engine.pointwise.loss(&engine.beside.stream, &output, &mut self.sum)?;
-        } else {
-            engine.pointwise.loss(stream, &output, &mut self.sum)?;
+            engine.chain.wait_for(&engine.beside)?;
         }
-        let mut last = self.deltas.slice_mut((layers - 1) * panel..);
-        engine.pointwise.backward_of_sum(stream, &mut last, &output)?;
+        Ok(())
+    }
 
-        for layer in (0..layers).rev() {
+    fn layer_by_layer(&mut self, order: Order) -> Result<(), MlpError> {
+        let (chain, beside) = (&self.engine.chain, &self.engine.beside);
+        self.loss_of_output(order)?;
+        self.last_delta()?;
+        for layer in (0..self.shape.layers()).rev() {
             if self.plan.gradients == Gradients::EachLayer {
                 if order == Order::Beside {
-                    engine.beside.wait_for(chain)?;
+                    beside.wait_for(chain)?;
                 }
                 self.weight_gradient(layer, order)?;
             }
@@ -197,10 +218,29 @@ impl<'e> Network<'e> {
             self.all_weight_gradients()?;
         }
         if order == Order::Beside {
-            chain.wait_for(&engine.beside)?;
+            chain.wait_for(beside)?;
         }
-        self.progress = Progress::Backward;
         Ok(())
+    }
+
+    fn loss_of_output(&mut self, order: Order) -> Result<(), MlpError> {
+        let engine = self.engine;
+        let output = self.panel(&self.activations, self.shape.layers());
+        let stream = if order == Order::Beside {
+            engine.beside.wait_for(&engine.chain)?;
+            &engine.beside.stream
+        } else {
+            &engine.chain.stream
+        };
+        Ok(engine.pointwise.loss(stream, &output, &mut self.sum)?)
+    }
+
+    /// The gradient before the activation of the last layer.
+    fn last_delta(&mut self) -> Result<(), MlpError> {
+        let engine = self.engine;
+        let output = self.panel(&self.activations, self.shape.layers());
+        let mut last = self.deltas.slice_mut((self.shape.layers() - 1) * self.shape.panel()..);
+        Ok(engine.pointwise.backward_of_sum(&engine.chain.stream, &mut last, &output)?)
     }
 
     /// The gradient before the activation of layer `layer - 1`, from that of `layer`.

@@ -1,6 +1,6 @@
 //! Which kernels compute a network: by its shape, where the choice is free.
 
-use super::engine::Products;
+use super::engine::{Engine, Products};
 use super::small::Small;
 use crate::square::Shape;
 
@@ -13,6 +13,8 @@ pub(super) enum Method {
     Fused,
     /// A launch of `small.cu` for the whole pass.
     Small,
+    /// A launch of `chain.cu` for the whole pass.
+    Chain,
 }
 
 /// What computes the gradients of the weights.
@@ -38,16 +40,28 @@ pub(super) struct Plan {
 /// docs/MEASUREMENTS.md.
 const FUSED_WIDTH: usize = 256;
 
+/// Whether a launch for each layer can split the inner sum over clusters of eight blocks, all on the device at a time: each of up to a tenth of the
+/// multiprocessors then finishes a tile of 64 x 64, which is faster than a launch for the pass (H200: 40 instead of 46 microseconds for eight layers of
+/// D=512 M=64). A device holds fewer clusters than an eighth of its multiprocessors, as those come in groups of different sizes: 15 of 132.
+fn few_tiles(engine: &Engine, shape: Shape) -> bool {
+    let tiles = shape.width().div_ceil(64) * shape.samples().div_ceil(64);
+    tiles <= engine.context().device().multiprocessors as usize / 10
+}
+
 impl Plan {
-    /// `small`: the kernels of `small.cu`, where the device can run them.
-    pub(super) fn new(products: Products, small: Option<&Small>, shape: Shape) -> Self {
+    /// What the engine's kernels do best, where its products leave the choice.
+    pub(super) fn new(engine: &Engine, shape: Shape) -> Self {
         let fused = Plan { forward: Method::Fused, backward: Method::Fused, gradients: Gradients::Together };
         let cublas =
             Plan { forward: Method::Cublas, backward: Method::Cublas, gradients: Gradients::EachLayer };
-        match products {
+        let chain = Plan { forward: Method::Chain, backward: Method::Chain, gradients: Gradients::Together };
+        match engine.products {
             Products::Fused => fused,
             Products::Fastest if shape.width() <= FUSED_WIDTH => {
-                small.map_or(fused, |small| fused.with(small, shape))
+                engine.small.as_ref().map_or(fused, |small| fused.with(small, shape))
+            }
+            Products::Fastest if engine.whole.as_ref().is_some_and(|whole| whole.takes(shape)) => {
+                if few_tiles(engine, shape) { fused } else { chain }
             }
             Products::Cublas | Products::Fastest => cublas,
         }

@@ -7,12 +7,9 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _, sys};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
-use super::kernels::{self, PARTIALS, Sum};
+use super::kernels::{self, MAX_SHARED, PARTIALS, Sum};
 use crate::MlpError;
 use crate::square::Shape;
-
-const MAX_SHARED: sys::CUfunction_attribute =
-    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 /// Columns of the panel that a cluster takes; `COLUMNS` in `small.cu`.
 const COLUMNS: usize = 16;
@@ -69,6 +66,23 @@ pub(super) struct Arrays<'a> {
     pub(super) deltas: &'a mut Buffer<f32>,
     pub(super) gradients: &'a mut Buffer<f32>,
     pub(super) sum: &'a mut Sum,
+}
+
+impl Arrays<'_> {
+    /// Whether they are as long as the shape says.
+    pub(super) fn check(&self, shape: Shape) -> Result<(), GpuError> {
+        for (what, needed, found) in [
+            ("weights", shape.weights(), self.weights.len()),
+            ("activations", shape.activations(), self.activations.len()),
+            ("gradients before activations", shape.deltas(), self.deltas.len()),
+            ("gradients of weights", shape.weights(), self.gradients.len()),
+        ] {
+            if found < needed {
+                return Err(GpuError::Length { what, needed, found });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Small {
@@ -195,16 +209,7 @@ impl Small {
         arrays: &Arrays<'_>,
         follows: bool,
     ) -> Result<Launch<'a>, GpuError> {
-        for (what, needed, found) in [
-            ("weights", shape.weights(), arrays.weights.len()),
-            ("activations", shape.activations(), arrays.activations.len()),
-            ("gradients before activations", shape.deltas(), arrays.deltas.len()),
-            ("gradients of weights", shape.weights(), arrays.gradients.len()),
-        ] {
-            if found < needed {
-                return Err(GpuError::Length { what, needed, found });
-            }
-        }
+        arrays.check(shape)?;
         let too_large = |what, value| GpuError::TooLarge { what, value };
         let (layers, width, samples) = (shape.layers(), shape.width(), shape.samples());
         if !self.takes(shape) {

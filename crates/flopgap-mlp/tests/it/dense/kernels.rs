@@ -5,7 +5,7 @@ use std::thread;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
+use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all, train};
 use flopgap_mlp::dense::{Network, Precision, Size};
 
 use crate::skip;
@@ -60,4 +60,27 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
             });
         }
     });
+}
+
+#[test]
+fn loss_and_optimiser_compile_for_every_architecture_without_spills() {
+    let compiler = match Compiler::without_cache() {
+        Ok(compiler) => compiler,
+        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+    };
+    let network = Size::Small.network();
+    for capability in CAPABILITIES {
+        let architecture: flopgap_gpu::compile::Architecture = capability.parse().unwrap();
+        for precision in Precision::ALL {
+            let target = Target::nominal(architecture.capability);
+            for (source, log) in train::compile_all(&compiler, &network, precision, target).unwrap() {
+                assert!(!log.contains("warning"), "{precision} {capability}, {source}: {log}");
+                if !log.is_empty() || Device::count().is_err() {
+                    let kernels = log.matches("Compiling entry function").count();
+                    let clean = log.matches("0 bytes spill stores, 0 bytes spill loads").count();
+                    assert!(kernels > 0 && kernels == clean, "{precision} {capability}, {source}: {log}");
+                }
+            }
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 mod agreement;
 mod cpu;
+mod file;
 mod kernels;
+mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
 

@@ -46,6 +46,8 @@ fn kernels_have_the_class_that_their_flops_are_counted_under() {
         ("fused.cu", "fused_mlp_backward_", KernelClass::Matmul),
         ("small.cu", "fused_mlp_forward_small_", KernelClass::Matmul),
         ("small.cu", "fused_mlp_backward_small_", KernelClass::Matmul),
+        ("chain.cu", "fused_mlp_forward_chain_", KernelClass::Matmul),
+        ("chain.cu", "fused_mlp_backward_chain_", KernelClass::Matmul),
     ] {
         let text = SOURCES.into_iter().find(|(file, _)| *file == source).unwrap().1;
         assert!(text.contains(name), "{name} is in {source}");

@@ -85,6 +85,7 @@ fn edge_shapes() -> Vec<Shape> {
         (2, 256, 64),
         (3, 260, 36),
         (2, 130, 130),
+        (3, 384, 20),
         // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a time.
         (5, 128, 17),
         (7, 256, 16),

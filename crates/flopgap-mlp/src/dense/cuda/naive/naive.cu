@@ -1,4 +1,5 @@
-// One thread, one sample, plain loops. Kept as simple as a first attempt: nothing here is fast.
+// One thread, one sample, plain loops. Kept as simple as a first attempt: nothing here is fast. The loops over layers and outputs stay
+// loops: unrolled, they spill registers at widths whose bounds the compiler knows.
 
 __device__ constexpr int sum_of_widths(int layers) { return layers < 0 ? 0 : width(layers) + sum_of_widths(layers - 1); }
 
@@ -20,9 +21,11 @@ __device__ float slope_after(int layer, float z) {
 // All layers of a sample. `sums` may be null: what came before each activation.
 __device__ void all_layers(const Storage *parameters, const Storage *x, float *values, float *sums) {
     for (int i = 0; i < INPUTS; ++i) values[i] = widen(x[i]);
+#pragma unroll 1
     for (int layer = 0; layer < LAYERS; ++layer) {
         const float *below = values + begin(layer);
         const Storage *weights = parameters + weights_at(layer), *biases = parameters + biases_at(layer);
+#pragma unroll 1
         for (int o = 0; o < width(layer + 1); ++o) {
             float z = widen(biases[o]);
             for (int i = 0; i < width(layer); ++i) z = fmaf(widen(weights[o * width(layer) + i]), below[i], z);
@@ -50,9 +53,11 @@ extern "C" __global__ void naive_mlp_backward(const Storage *parameters, const S
     all_layers(parameters, x + sample * INPUTS, values, sums);
     float delta[WIDEST], below[WIDEST];
     for (int o = 0; o < OUTPUTS; ++o) delta[o] = widen(dy[sample * OUTPUTS + o]);
+#pragma unroll 1
     for (int layer = LAYERS - 1; layer >= 0; --layer) {
         const Storage *weights = parameters + weights_at(layer);
         for (int i = 0; i < width(layer); ++i) below[i] = 0.0f;
+#pragma unroll 1
         for (int o = 0; o < width(layer + 1); ++o) {
             const float d = widen(narrow(delta[o] * slope_after(layer, sums[begin(layer + 1) + o])));
             atomicAdd(gradients + biases_at(layer) + o, d);

@@ -1,0 +1,116 @@
+//! One network on this machine's cores: checked, timed, checked again.
+
+use std::time::Instant;
+
+use flopgap_gpu::timing::Samples;
+use flopgap_mlp::dense::{Cpu, Network};
+
+use crate::check::{Expected, Found, Numbers, PERIOD};
+use crate::gpu::Wrong;
+use crate::options::{Clocks, Pass};
+
+/// A network with its parameters, and the arrays of a batch.
+pub(crate) struct Arena<'n> {
+    cpu: Cpu,
+    numbers: &'n Numbers<f32>,
+    network: &'n Network,
+    x: Vec<f32>,
+    y: Vec<f32>,
+    dy: Vec<f32>,
+    dx: Vec<f32>,
+    gradients: Vec<f32>,
+    tape: flopgap_mlp::dense::cpu::Tape,
+}
+
+impl<'n> Arena<'n> {
+    /// The arrays of a batch.
+    pub(crate) fn new(network: &'n Network, numbers: &'n Numbers<f32>, batch: usize) -> Self {
+        let cpu = Cpu::new(&numbers.parameters);
+        let repeated =
+            |length: usize| (0..length).map(|index| numbers.base[index % PERIOD]).collect::<Vec<f32>>();
+        let (inputs, outputs) = (batch * network.inputs(), batch * network.outputs());
+        Arena {
+            x: repeated(inputs),
+            y: vec![f32::NAN; outputs],
+            dy: repeated(outputs),
+            dx: vec![f32::NAN; inputs],
+            gradients: vec![f32::NAN; network.parameters()],
+            tape: cpu.tape(batch),
+            cpu,
+            numbers,
+            network,
+        }
+    }
+
+    /// Threads that passes run on.
+    pub(crate) fn threads(&self) -> usize {
+        self.cpu.threads()
+    }
+
+    /// Computes a pass and checks what came out; as on a GPU, all gradients by outputs but those of the checked samples are zero for once.
+    pub(crate) fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
+        let (inputs, outputs) = (self.network.inputs(), self.network.outputs());
+        let rows = |numbers: &[f32], width: usize| -> Vec<f32> {
+            expected.rows.iter().flat_map(|row| &numbers[row * width..(row + 1) * width]).copied().collect()
+        };
+        if pass == Pass::Forward {
+            self.compute(pass)?;
+            let found = Found { outputs: rows(&self.y, outputs), gradients: None };
+            return expected.check(&found).map_err(Wrong::Result);
+        }
+        let mut sparse = vec![0.0; self.dy.len()];
+        for &row in &expected.rows {
+            sparse[row * outputs..(row + 1) * outputs].copy_from_slice(&self.numbers.row(row, outputs));
+        }
+        let dy = std::mem::replace(&mut self.dy, sparse);
+        self.compute(Pass::Train)?;
+        self.dy = dy;
+        let found = Found {
+            outputs: rows(&self.y, outputs),
+            gradients: Some((rows(&self.dx, inputs), self.gradients.clone())),
+        };
+        expected.check(&found).map_err(Wrong::Result)
+    }
+
+    /// Times a pass.
+    pub(crate) fn time(&mut self, pass: Pass, clocks: &Clocks) -> Result<Samples, Wrong> {
+        self.compute(Pass::Train)?;
+        let before = (self.y.clone(), self.dx.clone(), self.gradients.clone());
+        if pass != Pass::Backward {
+            self.y.fill(f32::NAN);
+        }
+        if pass != Pass::Forward {
+            self.dx.fill(f32::NAN);
+            self.gradients.fill(f32::NAN);
+        }
+        let once = self.once(pass)?;
+        let repetitions = clocks.repetitions(once);
+        for _ in 0..repetitions.warmup {
+            self.compute(pass)?;
+        }
+        let times: Result<Vec<f64>, Wrong> = (0..repetitions.measured).map(|_| self.once(pass)).collect();
+        let times = times?;
+        if before != (self.y.clone(), self.dx.clone(), self.gradients.clone()) {
+            return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
+        }
+        Ok(Samples::new(times))
+    }
+
+    /// Nanoseconds of a pass.
+    fn once(&mut self, pass: Pass) -> Result<f64, Wrong> {
+        let start = Instant::now();
+        self.compute(pass)?;
+        Ok(start.elapsed().as_nanos() as f64)
+    }
+
+    fn compute(&mut self, pass: Pass) -> Result<(), Wrong> {
+        let Arena { cpu, x, y, dy, dx, gradients, tape, .. } = self;
+        if pass == Pass::Forward {
+            return Ok(cpu.forward(x, y)?);
+        }
+        if pass == Pass::Train {
+            cpu.forward_train(x, y, tape)?;
+        }
+        Ok(cpu.backward(x, y, dy, tape, Some(dx), gradients)?)
+    }
+}

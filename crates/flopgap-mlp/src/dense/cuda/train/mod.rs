@@ -1,0 +1,50 @@
+//! Training on a GPU: the loss and the optimiser around the passes of a [`Model`](super::Model). Everything can be captured in a graph.
+
+mod adamw;
+mod loss;
+
+use flopgap_gpu::compile::Compiler;
+
+use crate::MlpError;
+use crate::dense::{Network, Precision};
+
+use super::implementation::{Implementation, Options, Request, Target};
+use super::source::Source;
+
+pub use adamw::AdamW;
+pub use loss::MeanSquaredError;
+
+/// Threads of every block.
+const THREADS: u32 = 256;
+
+/// The sources. The implementation of the passes plays no part.
+fn request(network: &Network, precision: Precision, target: Target) -> Request<'_> {
+    Request { network, precision, options: Options::new(Implementation::Naive), target }
+}
+
+fn adamw_source(request: &Request<'_>) -> Source {
+    request.source("adamw.cu", include_str!("adamw.cu"), &[])
+}
+
+fn loss_source(request: &Request<'_>, columns: usize) -> Source {
+    let constants = [("THREADS", THREADS as usize), ("COLUMNS", columns)];
+    request.source("loss.cu", include_str!("loss.cu"), &constants)
+}
+
+/// Compiles the kernels of loss and optimiser for a device that need not be here, and returns the name and the compiler's log (registers,
+/// spills) of each source.
+///
+/// # Errors
+/// When NVRTC is missing or refuses.
+pub fn compile_all(
+    compiler: &Compiler,
+    network: &Network,
+    precision: Precision,
+    target: Target,
+) -> Result<Vec<(String, String)>, MlpError> {
+    let request = request(network, precision, target);
+    [adamw_source(&request), loss_source(&request, network.outputs())]
+        .iter()
+        .map(|source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned())))
+        .collect()
+}
