@@ -5,7 +5,7 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::{Reduction, Request};
+use crate::dense::cuda::implementation::{Accumulate, Options, Reduction, Request};
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::Source;
@@ -60,6 +60,9 @@ impl Plan {
     pub(super) fn sources(&self, request: &Request<'_>) -> Vec<Source> {
         let Plan { deltas, gradients, .. } = self;
         let atomic = request.options.reduction == Reduction::Atomic;
+        // Sums over samples grow with the batch: always in 32 bits.
+        let exact =
+            Request { options: Options { accumulate: Accumulate::F32, ..request.options }, ..*request };
         vec![
             super::source(
                 request,
@@ -75,7 +78,7 @@ impl Plan {
                 ],
             ),
             super::source(
-                request,
+                &exact,
                 "gradients.cu",
                 include_str!("gradients.cu"),
                 &[
@@ -163,7 +166,7 @@ impl Plan {
 
 fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
     let limit = request.target.shared_bytes;
-    let others = if shape.bytes == 4 { OTHERS + 24 } else { OTHERS };
+    let others = if shape.bytes == 4 { OTHERS + 56 } else { OTHERS };
     let fits =
         |rows: usize, reload: bool| rows * (shape.backward_registers(reload) + PIECE) + others <= REGISTERS;
     let candidates: &[usize] = if shape.bytes == 4 { &[4, 2, 1] } else { &[4, 2] };
@@ -286,7 +289,12 @@ impl Backward for CoopvecBackward {
             unsafe { zero(call.stream, call.gradients, self.parameters * 4) }?;
         }
         let arguments = Arguments::default().addresses([call.parameters, call.workspace]);
-        queue(&self.transpose, (self.transpose_tiles, 1, 1), arguments)?;
+        // Only kernels can be overlapped, not the zeros.
+        let launch =
+            Launch { overlap: self.transpose.launch.overlap && !self.atomic, ..self.transpose.launch };
+        let launch = Launch { grid: (self.transpose_tiles, 1, 1), ..launch };
+        // SAFETY: as above.
+        unsafe { launch.queue(call.stream, &self.transpose.kernel, arguments) }?;
 
         let pass = &self.deltas[usize::from(call.dx.is_some())];
         let arguments = Arguments::default()

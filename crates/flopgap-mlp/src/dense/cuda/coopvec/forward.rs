@@ -15,7 +15,7 @@ use super::shape::Shape;
 
 /// Registers of a thread, and what of them goes to addresses, weights on their way and sums of a piece (for each sample of a lane).
 const REGISTERS: usize = 255;
-const OTHERS: usize = 48;
+const OTHERS: usize = 44;
 const PIECE: usize = 12;
 
 /// The kernel for any batch.
@@ -45,6 +45,9 @@ struct Sliced {
     /// The largest batch that it is for.
     most: u32,
 }
+
+/// Registers that [`Sliced`] can give to inputs and outputs.
+const MOST_SLICED: usize = 192;
 
 /// Samples of a block of [`Sliced`].
 const SLICED_SAMPLES: u32 = 16;
@@ -138,7 +141,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let limit = request.target.shared_bytes;
     let wide = shape.bytes == 4;
     // The scalar product holds weights and inputs of four steps.
-    let others = if wide { OTHERS + 24 } else { OTHERS };
+    let others = if wide { OTHERS + 70 } else { OTHERS };
     let inputs = shape.widths[0];
     let fits = |rows: usize, extra: usize, inputs: usize| {
         rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= REGISTERS
@@ -198,14 +201,14 @@ fn sliced(request: &Request<'_>, shape: &Shape) -> Option<Sliced> {
     let &[inputs, hidden, outputs] = shape.widths.as_slice() else { return None };
     let slice = [16, 8].into_iter().find(|slice| hidden % slice == 0)?;
     // A warp holds its inputs, the outputs, and the weights of a slice on their way.
-    if 2 * (shape.operand(inputs) + Shape::sum(outputs)) + OTHERS > REGISTERS - 16
+    if 2 * (shape.operand(inputs) + Shape::sum(outputs)) > MOST_SLICED
         || request.options.accumulate == Accumulate::F16
     {
         return None;
     }
     let slices = hidden / slice;
     let cluster =
-        if request.target.capability.major < 9 { 1 } else { (slices / 4).clamp(1, 4).next_power_of_two() };
+        if request.target.capability.major < 9 { 1 } else { (slices / 4).clamp(1, 8).next_power_of_two() };
     let cluster = if slices <= 8 { 1 } else { cluster };
     let warps = slices.div_ceil(cluster).clamp(1, 8);
     let shared = warps * 16 * (outputs + 8) * 4;
