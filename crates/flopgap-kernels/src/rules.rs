@@ -88,7 +88,7 @@ pub const RULES: &[Rule] = &[
     rule(Matmul, r"gemm|nvjet|mat(rix)?_?mul|\bbmm|_bmm_|\bmm_kernel|_mm_kernel|wgmma|cutlass|cublaslt_?mat|mul_mat|marlin|machete|fused_moe_kernel|fusion_dot|\bdot_fusion|__myl_fc", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"),
 
     // A whole network in one kernel: nearly all its work is products, whatever activation its name mentions.
-    rule(Matmul, r"mlp_fused|fused_mlp|fully_?fused|^(naive|forloop|coopvec|coopmat)_mlp_(forward|backward)", "void tcnn::kernel_mlp_fused<128, 8, __half, (tcnn::Activation)0, false>(__half const*)"),
+    rule(Matmul, r"mlp_fused|fused_mlp|fully_?fused", "void tcnn::kernel_mlp_fused<128, 8, __half, (tcnn::Activation)0, false>(__half const*)"),
 
     // Movement without arithmetic. XLA and Myelin list what they fused, so these want movement and nothing else.
     rule(Copy, r"^(wrapped|loop|input)(_(convert|transpose|concatenate|broadcast|slice|dynamic_slice|dynamic_update_slice|copy|pad|iota|reverse|bitcast))+(_fusion)?([._]\d+)*$", "loop_convert_fusion_2"),

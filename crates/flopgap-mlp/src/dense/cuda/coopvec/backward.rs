@@ -169,7 +169,8 @@ fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
     let others = if shape.bytes == 4 { OTHERS + 56 } else { OTHERS };
     let fits =
         |rows: usize, reload: bool| rows * (shape.backward_registers(reload) + PIECE) + others <= REGISTERS;
-    let candidates: &[usize] = if shape.bytes == 4 { &[4, 2, 1] } else { &[4, 2] };
+    // As in the forward pass.
+    let candidates: &[usize] = if shape.bytes == 4 { &[2, 1] } else { &[4, 2] };
     let choice = candidates
         .iter()
         .flat_map(|&rows| [(rows, false), (rows, true)])

@@ -146,7 +146,8 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let fits = |rows: usize, extra: usize, inputs: usize| {
         rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= REGISTERS
     };
-    let candidates: &[usize] = if wide { &[4, 2, 1] } else { &[4, 2] };
+    // Scalar products are long programs: more than two samples a lane take the compiler too long.
+    let candidates: &[usize] = if wide { &[2, 1] } else { &[4, 2] };
     let (mut cut, mut parked) = (32, 0);
     let ahead_registers = shape.operand(inputs);
     let (rows, ahead) = if let Some(&rows) = candidates.iter().find(|&&rows| fits(rows, 0, inputs)) {
