@@ -1,13 +1,14 @@
 //! Times the fully connected networks: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
 //! backward, and for both, as CUDA graphs timed by events.
 //!
-//! `dense cpu fp32 ...` times the CPU instead, by the clock.
+//! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by the clock.
 //!
 //! Where a pass takes less than 20 us, many copies of it are in a graph, and the slope between k and 2k copies is the time.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
 use std::error::Error;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -41,8 +42,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
         None => vec![256, 65_536, 1 << 20],
     };
-    if implementation == "cpu" {
-        return on_cpu(&sizes, &batches);
+    if let Some(threads) = implementation.strip_prefix("cpu") {
+        let threads = threads.strip_prefix(':').map(str::parse).transpose()?;
+        return on_cpu(threads, &sizes, &batches);
     }
     let implementation: Implementation = implementation.parse()?;
     let context = match Context::new(0) {
@@ -68,11 +70,14 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same by the clock, fp32 on all cores.
-fn on_cpu(sizes: &[Size], batches: &[usize]) -> Result<(), Failure> {
+/// The same by the clock, in 32 bits.
+fn on_cpu(threads: Option<NonZero<usize>>, sizes: &[Size], batches: &[usize]) -> Result<(), Failure> {
+    println!("{:<24} {:>9} {:>26} {:>26} {:>9}", "median (best), us", "batch", "forward", "both", "GFLOP/s");
     for size in sizes {
         let network = size.network();
-        let cpu = Cpu::new(&Parameters::he(&network, 1));
+        let parameters = Parameters::he(&network, 1);
+        let cpu =
+            threads.map_or_else(|| Cpu::new(&parameters), |threads| Cpu::with_threads(&parameters, threads));
         for &batch in batches {
             let x: Vec<f32> =
                 (0..batch * network.inputs()).map(|index| (index * 37 % 101) as f32 / 50.0 - 1.0).collect();
@@ -85,38 +90,31 @@ fn on_cpu(sizes: &[Size], batches: &[usize]) -> Result<(), Failure> {
                 cpu.forward_train(&x, &mut y, &mut tape)?;
                 cpu.backward(&x, &y, &dy, &tape, Some(&mut dx), &mut gradients)
             })?;
-            let in_one = by_the_clock(|| {
-                cpu.train(&x, Some(&mut dx), &mut gradients, |samples, _, room| {
-                    room.copy_from_slice(
-                        &dy[samples.start * network.outputs()..samples.end * network.outputs()],
-                    );
-                    0.0
-                })
-                .map(drop)
-            })?;
             let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
+            let show = |(median, best): (f64, f64)| format!("{median:.1} ({best:.1})");
             println!(
-                "cpu fp32 {size}, {} threads: batch {batch}: forward {forward:.1} us ({:.1} GFLOP/s), both {both:.1} us, in one {in_one:.1} us ({:.1} GFLOP/s)",
-                cpu.threads(),
-                (products * batch) as f64 / forward / 1e3,
-                (3 * products * batch) as f64 / in_one / 1e3
+                "{:<24} {batch:>9} {:>26} {:>26} {:>9.1}",
+                format!("{size}, {} threads", cpu.threads()),
+                show(forward),
+                show(both),
+                (3 * products * batch) as f64 / both.1 / 1e3
             );
         }
     }
     Ok(())
 }
 
-/// The median of at least 5 calls and a second.
-fn by_the_clock(mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<f64, Failure> {
+/// The median and the best of at least 5 calls and a second.
+fn by_the_clock(mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<(f64, f64), Failure> {
     pass()?;
     let (begin, mut times) = (Instant::now(), Vec::new());
     while times.len() < 5 || (begin.elapsed().as_secs() < 1 && times.len() < 20_000) {
         let start = Instant::now();
         pass()?;
-        times.push(start.elapsed());
+        times.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    times.sort_unstable();
-    Ok(times[times.len() / 2].as_secs_f64() * 1e6)
+    times.sort_unstable_by(f64::total_cmp);
+    Ok((times[times.len() / 2], times[0]))
 }
 
 fn time<T: Element>(

@@ -1,7 +1,5 @@
 //! Loss and optimiser against their formulas in 64 bits.
 
-use std::fs;
-
 use flopgap_gpu::Stream;
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::MlpError;
@@ -90,8 +88,8 @@ fn adamw_on_the_cpu_is_the_formula() {
 
 #[test]
 fn adamw_is_that_of_pytorch() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/dense/adamw.json");
-    let expected: Vec<f64> = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let expected: Vec<f64> =
+        serde_json::from_str(include_str!("../../../../../fixtures/dense/adamw.json")).unwrap();
     let numbers = |of: &dyn Fn(usize) -> usize, half: f32| -> Vec<f32> {
         (0..144).map(|index| of(index) as f32 / half - 1.0).collect()
     };

@@ -1,0 +1,101 @@
+//! Training on a GPU, in half precision: an epoch is one CUDA graph.
+
+use std::time::Instant;
+
+use flopgap_gpu::Context;
+use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::cuda::train::{AdamW, MeanSquaredError};
+use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
+use flopgap_mlp::dense::{Network, Parameters};
+use half::f16;
+
+use crate::{BATCH, COLOURS, Curve, Failure, Trained, schedule, settings};
+
+/// Gradients in half precision are kept this many times larger.
+const LOSS_SCALE: f32 = 4096.0;
+
+/// The fastest kernels that there are for this network here.
+fn model(
+    context: &Context,
+    network: &Network,
+    wanted: Option<Implementation>,
+) -> Result<Model<f16>, MlpError> {
+    let best =
+        [Implementation::Coopmat, Implementation::Coopvec, Implementation::Forloop, Implementation::Naive];
+    let mut refused = None;
+    for implementation in wanted.map_or(best.to_vec(), |wanted| vec![wanted]) {
+        match Model::new(context, network, Options::new(implementation)) {
+            Err(error @ MlpError::Unsupported { .. }) => {
+                eprintln!("field: {error}");
+                refused = Some(error);
+            }
+            made => return made,
+        }
+    }
+    Err(refused.unwrap_or(MlpError::Order { asked: "training", missing: "an implementation" }))
+}
+
+pub(crate) fn train(
+    parameters: &Parameters,
+    features: &[f32],
+    colours: &[f32],
+    epochs: usize,
+    wanted: Option<Implementation>,
+) -> Result<Trained, Failure> {
+    let context = Context::new(0)?;
+    let (stream, network) = (context.stream()?, parameters.network().clone());
+    let mut model = model(&context, &network, wanted)?;
+    model.upload(&stream, parameters)?;
+    let mut optimiser = AdamW::with_master(&stream, &model, parameters, settings(LOSS_SCALE.into()))?;
+    let mut error = MeanSquaredError::new(&stream, &network, COLOURS)?;
+
+    let pixels = colours.len() / COLOURS;
+    let steps = pixels / BATCH;
+    let narrow: Vec<f16> = features.iter().map(|&feature| f16::from_f32(feature)).collect();
+    let (x, targets) = (stream.upload(&narrow)?, stream.upload(colours)?);
+    let mut y = stream.zeros::<f16>(BATCH * network.outputs())?;
+    let mut dy = stream.zeros::<f16>(BATCH * network.outputs())?;
+    let mut gradients = stream.zeros::<f32>(network.parameters())?;
+    let mut losses = stream.zeros::<f32>(steps)?;
+    let mut tape = model.tape(&stream, BATCH)?;
+    let epoch = stream.capture(|| {
+        (0..steps).try_for_each(|step| {
+            let x = x.slice(step * BATCH * network.inputs()..(step + 1) * BATCH * network.inputs());
+            let targets = targets.slice(step * BATCH * COLOURS..(step + 1) * BATCH * COLOURS);
+            let mut loss = losses.slice_mut(step..=step);
+            model.forward_train(&stream, &x, &mut y, &mut tape)?;
+            error.queue(&stream, &y, &targets, LOSS_SCALE, &mut dy, &mut loss)?;
+            model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
+            optimiser.step(&stream, &mut model, &gradients)
+        })
+    })?;
+    epoch.upload()?;
+    stream.synchronize()?;
+
+    let mut curve = Curve::new(epochs, steps);
+    let start = Instant::now();
+    for index in 0..epochs {
+        optimiser.set_learning_rate(&stream, schedule(index, epochs))?;
+        epoch.launch()?;
+        if curve.is_due(index) {
+            let losses = stream.download(&losses)?;
+            curve.add(index, losses.iter().copied().map(f64::from).sum::<f64>() / steps as f64);
+        }
+    }
+    stream.synchronize()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let (done, skipped) = optimiser.steps(&stream)?;
+    if skipped > 0 {
+        eprintln!(
+            "field: {skipped} of {} steps had gradients that were not finite and were left out",
+            done + skipped
+        );
+    }
+
+    let mut picture = stream.zeros::<f16>(pixels * network.outputs())?;
+    model.forward(&stream, &x, &mut picture)?;
+    let outputs = stream.download(&picture)?.into_iter().map(f16::to_f32).collect();
+    let device = context.device().name.clone();
+    let place = format!("{device}, {} fp16", model.options().implementation);
+    Ok(Trained { outputs, parameters: optimiser.parameters(&stream, &model)?, curve, seconds, place })
+}
