@@ -10,6 +10,7 @@ use crate::MlpError;
 use crate::dense::{Network, Precision};
 
 use super::coopmat;
+use super::coopvec;
 use super::forloop;
 use super::kernels::Kernels;
 use super::naive;
@@ -195,8 +196,8 @@ impl Request<'_> {
         match self.options.implementation {
             Implementation::Naive => naive::sources(self),
             Implementation::Forloop => forloop::sources(self),
+            Implementation::Coopvec => coopvec::sources(self),
             Implementation::Coopmat => coopmat::sources(self),
-            Implementation::Coopvec => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 
@@ -206,8 +207,8 @@ impl Request<'_> {
         match self.options.implementation {
             Implementation::Naive => naive::load(self, compiler, context),
             Implementation::Forloop => forloop::load(self, compiler, context),
+            Implementation::Coopvec => coopvec::load(self, compiler, context),
             Implementation::Coopmat => coopmat::load(self, compiler, context),
-            Implementation::Coopvec => Err(self.unsupported("this implementation is not there yet")),
         }
     }
 }

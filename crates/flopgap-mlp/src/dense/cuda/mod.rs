@@ -4,6 +4,7 @@
 //! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
 
 mod coopmat;
+mod coopvec;
 mod forloop;
 mod gradients;
 mod implementation;

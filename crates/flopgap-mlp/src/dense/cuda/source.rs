@@ -58,8 +58,10 @@ impl Source {
     }
 }
 
-/// Registers and spills are in the compiler's log. No fast mathematics. Not every kernel needs every constant (warning 177).
-const OPTIONS: [&str; 2] = ["--ptxas-options=-v", "--diag-suppress=177"];
+/// Registers and spills are in the compiler's log. No fast mathematics. Not every kernel needs every constant (warning 177). Generic lambdas are
+/// for the device, like all else.
+const OPTIONS: [&str; 3] =
+    ["--ptxas-options=-v", "--diag-suppress=177", "--device-as-default-execution-space"];
 
 /// Loaded kernels.
 #[derive(Debug, Clone)]

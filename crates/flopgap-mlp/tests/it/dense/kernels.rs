@@ -42,15 +42,24 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
         Ok(compiler) => compiler,
         Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
     };
-    // The four sizes in all precisions for all architectures take long: `FLOPGAP_COMPILE=all` asks for them.
-    let all = std::env::var("FLOPGAP_COMPILE").is_ok_and(|value| value == "all");
+    // All networks in all precisions for all architectures take long: `FLOPGAP_COMPILE=all` asks for them. Names of implementations or
+    // architectures beside it (`all,coopvec,sm_90`) ask for those alone.
+    let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
+    let asked: Vec<&str> = asked.split(',').collect();
+    let all = asked.contains(&"all");
+    let wanted = |name: &str, among: &[&str]| {
+        asked.contains(&name) || !among.iter().any(|other| asked.contains(other))
+    };
+    let implementations = Implementation::ALL.map(Implementation::name);
     let networks = if all { super::networks() } else { vec![Size::Small.network(), Size::Large.network()] };
     let precisions: &[Precision] = if all { &Precision::ALL } else { &[Precision::F32, Precision::F16] };
     thread::scope(|scope| {
-        for capability in CAPABILITIES {
-            let (compiler, networks) = (&compiler, &networks);
+        for capability in CAPABILITIES.into_iter().filter(|name| wanted(name, &CAPABILITIES)) {
+            let (compiler, networks, wanted) = (&compiler, &networks, &wanted);
             scope.spawn(move || {
-                for implementation in Implementation::ALL {
+                for implementation in
+                    Implementation::ALL.into_iter().filter(|each| wanted(each.name(), &implementations))
+                {
                     for network in networks {
                         for &precision in precisions {
                             compile(compiler, network, precision, Options::new(implementation), capability);

@@ -1,0 +1,192 @@
+// The gradients before every activation, from the last layer to the first, and those by the inputs. A warp's samples go through all layers in
+// registers; every layer's gradients are also stored, for the gradients of the weights.
+//
+// ROWS, WARPS, BLOCKS, STAGES; RELOAD: whether a layer's gradients are read again rather than kept in registers, for wide layers.
+
+// The outputs of LAYER - 1 are what LAYER reads: that many come of LAYER's gradients.
+constexpr __device__ int slab_elements(int layer, int piece) { return elements(piece, width(layer + 1)); }
+constexpr __device__ int slabs_before(int layer) { return layer == LAYERS - 1 ? 0 : slabs_before(layer + 1) + pieces_of(width(layer + 1)); }
+constexpr __device__ int slab_at(int layer, int feature) { return elements(feature, width(layer + 1)); }
+constexpr __device__ int slabs_at(int layer) {
+    return layer == LAYERS - 1 ? 0 : slabs_at(layer + 1) + elements(width(layer + 1), width(layer + 2));
+}
+constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
+constexpr __device__ int largest(int layer) {
+    const int w = width(layer), here = slab_elements(layer, w >= 32 ? 32 : w >= 16 ? 16 : 8);
+    return layer == LAYERS - 1 ? here : most(here, largest(layer + 1));
+}
+
+// Outputs of the layers before one: its part of the tape and of the gradients for each sample of the batch.
+constexpr __device__ int widths_before(int layer) { return layer == 0 ? 0 : widths_before(layer - 1) + width(layer); }
+
+template <bool INPUT_GRADIENTS>
+struct BackwardSchedule {
+    static constexpr int LOWEST = INPUT_GRADIENTS ? 0 : 1;
+    static constexpr int SLABS = slabs_before(LOWEST) + pieces_of(width(LOWEST));
+    static constexpr int MOST = largest(LOWEST);
+    const Storage *transposed;
+
+    template <int LAYER>
+    static __device__ __forceinline__ int at_from(int slab) {
+        constexpr int COUNT = pieces_of(width(LAYER));
+        if constexpr (LAYER > LOWEST)
+            if (slab >= COUNT) return at_from<LAYER - 1>(slab - COUNT);
+        int found = 0;
+        piece_at<width(LAYER)>(slab, [&](auto cut, int f) { found = slabs_at(LAYER) + slab_at(LAYER, f); });
+        return found;
+    }
+    static __device__ __forceinline__ int at(int slab) { return at_from<LAYERS - 1>(slab); }
+
+    template <int LAYER>
+    __device__ __forceinline__ void fill_from(Storage *to, int slab) {
+        constexpr int COUNT = pieces_of(width(LAYER)), K = width(LAYER + 1);
+        if constexpr (LAYER > LOWEST)
+            if (slab >= COUNT) return fill_from<LAYER - 1>(to, slab - COUNT);
+        piece_at<width(LAYER)>(slab, [&](auto cut, int f) {
+            constexpr int P = decltype(cut)::SIZE;
+            ::fill<P, K, K>(to, transposed + weights_at(LAYER) + f * K);
+        });
+    }
+    __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<LAYERS - 1>(to, slab); }
+};
+
+// `outer` times the slope of an activation, where its output, or the sum before it, is `kept`.
+template <int ACTIVATION, int P>
+__device__ __forceinline__ void through(Pair *gradients, const float (*outer)[2], const Pair *kept) {
+#pragma unroll
+    for (int j = 0; j < P / 8; ++j) {
+        const float a = low(kept[j]), b = high(kept[j]);
+        if constexpr (slope_from_output<ACTIVATION>())
+            gradients[j] = pack(outer[j][0] * slope_at_output<ACTIVATION>(a), outer[j][1] * slope_at_output<ACTIVATION>(b));
+        else
+            gradients[j] = pack(outer[j][0] * slope<ACTIVATION>(a), outer[j][1] * slope<ACTIVATION>(b));
+    }
+}
+
+template <bool INPUT_GRADIENTS>
+struct BackwardPass {
+    const Storage *x, *y, *dy, *tape;
+    Storage *deltas, *outputs, *dx;
+    u32 batch;
+    Slabs<BackwardSchedule<INPUT_GRADIENTS>> slabs;
+
+    // The gradients before the activation of LAYER, of `batch x width(LAYER + 1)`.
+    template <int LAYER>
+    __device__ __forceinline__ Storage *deltas_of() {
+        return deltas + (u64)widths_before(LAYER) * batch;
+    }
+
+    template <int LAYER>
+    __device__ __forceinline__ void from(const Vectors<width(LAYER + 1)> &vectors, u32 first) {
+        constexpr int K = width(LAYER + 1), N = width(LAYER);
+        if constexpr (LAYER == 0) {
+            if constexpr (INPUT_GRADIENTS) {
+                const auto piece = [&](auto cut, int f) {
+                    constexpr int P = decltype(cut)::SIZE;
+                    const Storage *weights = slabs.next(slabs_at(0) + slab_at(0, f));
+                    Sums<P> sums = zeros<P>();
+                    multiply<K>(sums, vectors, weights);
+                    write_piece<P>(dx, N, f, first, batch, activated<P, IDENTITY>(sums, 0));
+                };
+                each_piece<N>(piece);
+            }
+        } else {
+            Vectors<N> next;
+            Storage *to = deltas_of<LAYER - 1>();
+            const Storage *kept = tape + (u64)widths_before(LAYER - 1) * batch;
+            const auto piece = [&](auto cut, int f) {
+                constexpr int P = decltype(cut)::SIZE;
+                Vectors<P> slopes, result;
+                read_piece<P>(slopes, kept, N, f, first, batch);
+                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
+                Sums<P> sums = zeros<P>();
+                multiply<K>(sums, vectors, weights);
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) {
+                    float outer[P / 8][2];
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) outer[j][0] = low(sums.sum[r][j]), outer[j][1] = high(sums.sum[r][j]);
+                    through<activation_of<LAYER - 1>(), P>(result.pair[r], outer, slopes.pair[r]);
+                }
+                write_piece<P>(to, N, f, first, batch, result);
+                // Where the tape has the sums, the gradients of the weights still need the outputs.
+                if constexpr (!slope_from_output<HIDDEN_ACTIVATION>()) {
+#pragma unroll
+                    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                        for (int j = 0; j < P / 8; ++j) {
+                            const Pair sums = slopes.pair[r][j];
+                            slopes.pair[r][j] = pack(activate<HIDDEN_ACTIVATION>(low(sums)), activate<HIDDEN_ACTIVATION>(high(sums)));
+                        }
+                    write_piece<P>(outputs + (u64)widths_before(LAYER - 1) * batch, N, f, first, batch, slopes);
+                }
+                if constexpr (!RELOAD)
+#pragma unroll
+                    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                        for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = result.pair[r][j];
+            };
+            if constexpr (RELOAD) {
+                each_piece<N>(piece);
+                // Every lane reads what it wrote itself.
+                if constexpr (LAYER > 1 || INPUT_GRADIENTS) read_back<N>(next, to, first, batch);
+            } else
+                pieces<N>(piece);
+            from<LAYER - 1>(next, first);
+        }
+    }
+};
+
+template <bool INPUT_GRADIENTS>
+__device__ __forceinline__ void backward(const Storage *transposed, const Storage *x, const Storage *y, const Storage *dy, const Storage *tape,
+                                         Storage *deltas, Storage *outputs, Storage *dx, u32 batch) {
+    extern __shared__ uint4 shared[];
+    wait_for_previous_kernel();
+    BackwardPass<INPUT_GRADIENTS> pass{x, y, dy, tape, deltas, outputs, dx, batch, {(Storage *)shared, {transposed}}};
+    const Tiles tiles(batch);
+    pass.slabs.start(tiles.rounds());
+    pass.slabs.finish();
+#pragma unroll 1
+    for (u32 tile = tiles.tile; tile < tiles.end; tile += tiles.stride) {
+        const u32 first = tiles.first(tile);
+        Vectors<OUTPUTS> outer;
+        read_rows<OUTPUTS>(outer, dy, first, batch);
+        // Without an activation, dy itself is what the gradients of the weights read.
+        if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
+            const Storage *kept = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + (u64)widths_before(LAYERS - 1) * batch;
+            pieces<OUTPUTS>([&](auto cut, int f) {
+                constexpr int P = decltype(cut)::SIZE;
+                Vectors<P> slopes, result;
+                read_piece<P>(slopes, kept, OUTPUTS, f, first, batch);
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) {
+                    float wide[P / 8][2];
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) {
+                        Pair &pair = outer.pair[r][f / 8 + j];
+                        wide[j][0] = low(pair), wide[j][1] = high(pair);
+                    }
+                    through<OUTPUT_ACTIVATION, P>(result.pair[r], wide, slopes.pair[r]);
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) outer.pair[r][f / 8 + j] = result.pair[r][j];
+                }
+                write_piece<P>(pass.template deltas_of<LAYERS - 1>(), OUTPUTS, f, first, batch, result);
+            });
+        }
+        pass.template from<LAYERS - 1>(outer, first);
+    }
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_deltas(const Storage *transposed, const Storage *x,
+                                                                                          const Storage *y, const Storage *dy,
+                                                                                          const Storage *tape, Storage *deltas, Storage *outputs, Storage *dx,
+                                                                                          u32 batch) {
+    backward<false>(transposed, x, y, dy, tape, deltas, outputs, dx, batch);
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_deltas_dx(const Storage *transposed, const Storage *x,
+                                                                                             const Storage *y, const Storage *dy,
+                                                                                             const Storage *tape, Storage *deltas, Storage *outputs, Storage *dx,
+                                                                                             u32 batch) {
+    backward<true>(transposed, x, y, dy, tape, deltas, outputs, dx, batch);
+}

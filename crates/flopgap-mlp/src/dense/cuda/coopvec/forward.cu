@@ -1,0 +1,189 @@
+// All layers of a warp's samples in registers. The last two layers go together: a piece of the last hidden layer is computed, activated, and its
+// part of the outputs is added at once, so that the hidden layer never exists as a whole.
+//
+// ROWS, WARPS, BLOCKS (blocks a multiprocessor), STAGES, CUT (pieces of the last hidden layer), AHEAD (where the next inputs wait while the
+// present ones are computed: 0 nowhere, 1 in registers), PARKED (how many of the inputs wait in shared memory until they are multiplied, a
+// multiple of 32; only with one hidden layer).
+constexpr int IN_REGISTERS = INPUTS - PARKED;
+static_assert(PARKED == 0 || LAYERS == 2, "only the inputs of the last two layers can be parked");
+
+// What a slab of the forward pass holds: a piece of the outputs of LAYER, and behind it, for the last hidden layer, what they are multiplied by.
+constexpr __device__ int slab_elements(int layer, int piece) {
+    return elements(piece, width(layer)) + (layer == LAYERS - 2 ? elements(OUTPUTS, piece) : 0);
+}
+// Pieces of what a layer makes.
+constexpr __device__ int cut_of(int layer) { return layer == LAYERS - 2 ? CUT : 32; }
+constexpr __device__ int slabs_before(int layer) {
+    return layer == 0 ? 0 : slabs_before(layer - 1) + pieces_of(width(layer), cut_of(layer - 1));
+}
+constexpr __device__ int slab_at(int layer, int feature) {
+    const int cut = cut_of(layer);
+    return feature / cut * slab_elements(layer, cut) + (cut == 32 && (feature & 16) != 0 ? slab_elements(layer, 16) : 0);
+}
+constexpr __device__ int layer_end(int layer) {
+    const int w = width(layer + 1), last = w & 8 ? 8 : w & 16 && cut_of(layer) == 32 ? 16 : cut_of(layer);
+    return slab_at(layer, w - last) + slab_elements(layer, last);
+}
+constexpr __device__ int slabs_at(int layer) { return layer == 0 ? 0 : slabs_at(layer - 1) + layer_end(layer - 1); }
+constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
+constexpr __device__ int largest_of(int layer) {
+    const int w = width(layer + 1), cut = cut_of(layer);
+    return slab_elements(layer, w >= cut ? cut : w >= 16 ? 16 : 8);
+}
+constexpr __device__ int largest(int layers) { return layers == 0 ? 0 : most(largest(layers - 1), largest_of(layers - 1)); }
+
+struct ForwardSchedule {
+    static constexpr int SLABS = slabs_before(LAYERS - 1);
+    static constexpr int MOST = largest(LAYERS - 1);
+    const Storage *parameters;
+
+    template <int LAYER>
+    static __device__ __forceinline__ int at_from(int slab) {
+        constexpr int COUNT = pieces_of(width(LAYER + 1), cut_of(LAYER));
+        if constexpr (LAYER < LAYERS - 2)
+            if (slab >= COUNT) return at_from<LAYER + 1>(slab - COUNT);
+        int found = 0;
+        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab, [&](auto cut, int f) { found = slabs_at(LAYER) + slab_at(LAYER, f); });
+        return found;
+    }
+    static __device__ __forceinline__ int at(int slab) { return at_from<0>(slab); }
+
+    template <int LAYER>
+    __device__ __forceinline__ void fill_from(Storage *to, int slab) {
+        constexpr int COUNT = pieces_of(width(LAYER + 1), cut_of(LAYER)), K = width(LAYER);
+        if constexpr (LAYER < LAYERS - 2)
+            if (slab >= COUNT) return fill_from<LAYER + 1>(to, slab - COUNT);
+        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab, [&](auto cut, int f) {
+            constexpr int P = decltype(cut)::SIZE;
+            ::fill<P, K, K>(to, parameters + weights_at(LAYER) + f * K);
+            if constexpr (LAYER == LAYERS - 2)
+                ::fill<OUTPUTS, P, width(LAYER + 1)>(to + elements(P, K), parameters + weights_at(LAYER + 1) + f);
+        });
+    }
+    __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<0>(to, slab); }
+};
+
+// Outputs of the layers before one: where its biases lie in shared memory, and its part of the tape for each sample of the batch.
+constexpr __device__ int widths_before(int layer) { return layer == 0 ? 0 : widths_before(layer - 1) + width(layer); }
+constexpr int BIASES = widths_before(LAYERS);
+
+// Where a lane's features of a parked piece lie; lanes lie side by side.
+__device__ __forceinline__ int parked_at(int k, int row) { return (k / 32 * ROWS + row) * 256; }
+
+template <bool KEEP>
+struct ForwardPass {
+    Storage *y, *tape;
+    u32 batch;
+    const float *biases;
+    Storage *parked;  // this lane's, of this warp
+    Slabs<ForwardSchedule> slabs;
+
+    // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the slope does not follow from those.
+    template <int LAYER, int P, int W>
+    __device__ __forceinline__ void keep(int f, u32 first, const Vectors<P> &outputs, const Sums<W> &sums, int from) {
+        constexpr int ACTIVATION = activation_of<LAYER>(), LAST = LAYER == LAYERS - 1;
+        if constexpr (KEEP && !(LAST && slope_from_output<ACTIVATION>())) {
+            Storage *to = tape + (u64)widths_before(LAYER) * batch;
+            if constexpr (slope_from_output<ACTIVATION>())
+                write_piece<P>(to, width(LAYER + 1), f, first, batch, outputs);
+            else
+                write_piece<P>(to, width(LAYER + 1), f, first, batch, activated<P, IDENTITY>(sums, from));
+        }
+    }
+
+    template <int LAYER>
+    __device__ __forceinline__ void from(const Vectors<LAYER == 0 ? IN_REGISTERS : width(LAYER)> &vectors, u32 first) {
+        constexpr int K = width(LAYER), N = width(LAYER + 1);
+        if constexpr (LAYER < LAYERS - 2) {
+            Vectors<N> next;
+            pieces<N>([&](auto cut, int f) {
+                constexpr int P = decltype(cut)::SIZE;
+                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
+                Sums<P> sums;
+                begin_with(sums, biases + widths_before(LAYER) + f);
+                multiply<K>(sums, vectors, weights);
+                const Vectors<P> piece = activated<P, HIDDEN_ACTIVATION>(sums, 0);
+                keep<LAYER>(f, first, piece, sums, 0);
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = piece.pair[r][j];
+            });
+            from<LAYER + 1>(next, first);
+        } else {
+            Sums<OUTPUTS> outputs;
+            begin_with(outputs, biases + widths_before(LAYER + 1));
+            each_piece<N, CUT>([&](auto cut, int f) {
+                constexpr int P = decltype(cut)::SIZE;
+                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
+                Sums<P> sums;
+                begin_with(sums, biases + widths_before(LAYER) + f);
+                multiply<K>(sums, vectors, weights);
+                pieces<PARKED>([&](auto, int k) {
+                    Vectors<32> some;
+#pragma unroll
+                    for (int r = 0; r < ROWS; ++r) read<32, false>(some.pair[r], parked + parked_at(k, r));
+                    multiply<K>(sums, some, weights, IN_REGISTERS + k);
+                });
+                const Vectors<P> hidden = activated<P, HIDDEN_ACTIVATION>(sums, 0);
+                keep<LAYER>(f, first, hidden, sums, 0);
+                multiply<P>(outputs, hidden, weights + elements(P, K));
+            });
+            pieces<OUTPUTS>([&](auto cut, int f) {
+                constexpr int P = decltype(cut)::SIZE;
+                const Vectors<P> piece = activated<P, OUTPUT_ACTIVATION>(outputs, f);
+                write_piece<P>(y, OUTPUTS, f, first, batch, piece);
+                keep<LAYERS - 1>(f, first, piece, outputs, f);
+            });
+        }
+    }
+};
+
+template <bool KEEP>
+__device__ __forceinline__ void forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
+    extern __shared__ uint4 shared[];
+    float *biases = (float *)shared;
+    wait_for_previous_kernel();
+    const u32 warp = threadIdx.x / 32;
+    Storage *parked = (Storage *)(biases + BIASES) + warp * (SAMPLES * PARKED);
+    Storage *slabs = (Storage *)(biases + BIASES) + WARPS * (SAMPLES * PARKED);
+    ForwardPass<KEEP> pass{y, tape, batch, biases, parked + lane() * 8, {slabs, {parameters}}};
+    const Tiles tiles(batch);
+    pass.slabs.start(tiles.rounds());
+#pragma unroll
+    for (int layer = 0; layer < LAYERS; ++layer)
+        for (int i = threadIdx.x; i < width(layer + 1); i += THREADS)
+            biases[widths_before(layer) + i] = widen(parameters[biases_at(layer) + i]);
+    Vectors<IN_REGISTERS> inputs;
+    if (AHEAD && tiles.tile < tiles.end) read_rows<INPUTS>(inputs, x, tiles.first(tiles.tile), batch);
+    pass.slabs.finish();
+    __syncthreads();
+#pragma unroll 1
+    for (u32 tile = tiles.tile; tile < tiles.end; tile += tiles.stride) {
+        const u32 first = tiles.first(tile);
+        pieces<PARKED>([&](auto, int k) {
+            Vectors<32> some;
+            read_piece<32>(some, x, INPUTS, IN_REGISTERS + k, first, batch);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) write<32>(pass.parked + parked_at(k, r), some.pair[r]);
+        });
+        if constexpr (AHEAD) {
+            const Vectors<IN_REGISTERS> present = inputs;
+            if (tile + tiles.stride < tiles.end) read_rows<INPUTS>(inputs, x, tiles.first(tile + tiles.stride), batch);
+            pass.template from<0>(present, first);
+        } else {
+            read_rows<INPUTS>(inputs, x, first, batch);
+            pass.template from<0>(inputs, first);
+        }
+    }
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forward(const Storage *parameters, const Storage *x, Storage *y,
+                                                                                  u32 batch) {
+    forward<false>(parameters, x, y, nullptr, batch);
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forward_train(const Storage *parameters, const Storage *x, Storage *y,
+                                                                                        Storage *tape, u32 batch) {
+    forward<true>(parameters, x, y, tape, batch);
+}

@@ -1,0 +1,235 @@
+// The gradients of the weights and biases: for each layer, the gradients before its activation, transposed, by its inputs, summed over samples. A
+// block sums a tile of a layer's weights over a share of the batch; the shares are added afterwards in a fixed order, or at once by atomics.
+//
+// TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage, STAGES, ATOMIC.
+
+constexpr __device__ int widths_before(int layer) { return layer == 0 ? 0 : widths_before(layer - 1) + width(layer); }
+
+// What a block works on.
+struct Work {
+    const Storage *deltas, *inputs;
+    float *weights, *biases;
+    int outputs, width_in, m, n;
+};
+
+// The layer and the tile that `index` stands for.
+__device__ __forceinline__ Work work_of(int index, const Storage *x, const Storage *hidden, const Storage *dy, const Storage *deltas,
+                                        float *gradients, u32 batch) {
+    Work work;
+#pragma unroll
+    for (int layer = 0; layer < LAYERS; ++layer) {
+        const int across = (width(layer) + TILE_N - 1) / TILE_N, tiles = across * ((width(layer + 1) + TILE_M - 1) / TILE_M);
+        if (index >= 0 && index < tiles) {
+            work.deltas = layer == LAYERS - 1 && OUTPUT_ACTIVATION == IDENTITY ? dy : deltas + (u64)widths_before(layer) * batch;
+            work.inputs = layer == 0 ? x : hidden + (u64)widths_before(layer - 1) * batch;
+            work.weights = gradients + weights_at(layer);
+            work.biases = gradients + biases_at(layer);
+            work.outputs = width(layer + 1), work.width_in = width(layer);
+            work.m = index / across * TILE_M, work.n = index % across * TILE_N;
+        }
+        index -= tiles;
+    }
+    return work;
+}
+
+// 16 bytes, or zeros.
+__device__ __forceinline__ void copy_or_zero(Storage *to, const Storage *from, bool there) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+#else
+    *(uint4 *)to = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+#endif
+}
+
+constexpr int CHUNK = 16 / sizeof(Storage);
+
+// Where 16 bytes of a sample's row of WIDTH elements lie: shuffled, so that the same place of eight samples is in different banks.
+template <int WIDTH>
+__device__ __forceinline__ int place(int sample, int chunk) {
+#if STORAGE == STORAGE_F32
+    return sample * WIDTH + chunk * CHUNK;
+#else
+    return sample * WIDTH + (chunk ^ sample % 8) * CHUNK;
+#endif
+}
+
+template <int WIDTH>
+__device__ __forceinline__ void load(Storage *to, const Storage *from, int width, int begin, u32 sample, u32 end) {
+    for (int unit = threadIdx.x; unit < STEP * (WIDTH / CHUNK); unit += THREADS) {
+        const int row = unit / (WIDTH / CHUNK), chunk = unit % (WIDTH / CHUNK), column = begin + chunk * CHUNK;
+        const bool there = sample + row < end && column < width;
+        copy_or_zero(to + place<WIDTH>(row, chunk), there ? from + (u64)(sample + row) * width + column : from, there);
+    }
+}
+
+__device__ __forceinline__ void store(float *to, float value) {
+    if constexpr (ATOMIC)
+        atomicAdd(to, value);
+    else
+        *to = value;
+}
+
+#if STORAGE == STORAGE_F32
+
+// A thread's share of the tile: TILE_M / 16 by TILE_N / 16, in fours.
+struct Tile {
+    float sums[TILE_M / 16][TILE_N / 16], biases[TILE_M / 16];
+
+    __device__ __forceinline__ Tile() : sums{}, biases{} {}
+
+    __device__ __forceinline__ void add(const Storage *deltas, const Storage *inputs, bool) {
+        const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+#pragma unroll 4
+        for (int s = 0; s < STEP; ++s) {
+            float d[TILE_M / 16], a[TILE_N / 16];
+#pragma unroll
+            for (int i = 0; i < TILE_M / 64; ++i) *(float4 *)(d + 4 * i) = *(const float4 *)(deltas + s * TILE_M + 64 * i + 4 * ty);
+#pragma unroll
+            for (int j = 0; j < TILE_N / 64; ++j) *(float4 *)(a + 4 * j) = *(const float4 *)(inputs + s * TILE_N + 64 * j + 4 * tx);
+#pragma unroll
+            for (int i = 0; i < TILE_M / 16; ++i) {
+                biases[i] += d[i];
+#pragma unroll
+                for (int j = 0; j < TILE_N / 16; ++j) sums[i][j] = fmaf(d[i], a[j], sums[i][j]);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish(const Work &work) {
+        const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+#pragma unroll
+        for (int i = 0; i < TILE_M / 16; ++i) {
+            const int m = work.m + i / 4 * 64 + 4 * ty + i % 4;
+            if (m >= work.outputs) continue;
+            if (tx == 0 && work.n == 0) store(work.biases + m, biases[i]);
+#pragma unroll
+            for (int j = 0; j < TILE_N / 16; ++j) {
+                const int n = work.n + j / 4 * 64 + 4 * tx + j % 4;
+                if (n < work.width_in) store(work.weights + (u64)m * work.width_in + n, sums[i][j]);
+            }
+        }
+    }
+};
+
+#else
+
+// Four 8x8 matrices of shared memory, transposed; lane i gives the address of row i % 8 of matrix i / 8.
+__device__ __forceinline__ void load_transposed(u32 (&words)[4], const Storage *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"((u32)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+// A warp's share of the tile, in tiles of 16 by 8.
+struct Tile {
+    static constexpr int M = TILE_M / WARPS_M / 16, N = TILE_N / WARPS_N / 8;
+    Sum sums[M][2][N], biases[M][2];
+
+    __device__ __forceinline__ Tile() : sums{}, biases{} {}
+
+    __device__ __forceinline__ void add(const Storage *deltas, const Storage *inputs, bool with_biases) {
+        const int warp = threadIdx.x / 32, m = warp / WARPS_N * (16 * M), n = warp % WARPS_N * (8 * N);
+        const int matrix = lane() / 8, row = lane() % 8;
+        const u32 ones = STORAGE == STORAGE_F16 ? 0x3c003c00 : 0x3f803f80;
+#pragma unroll
+        for (int s = 0; s < STEP; s += 16) {
+            u32 d[M][4], a[N / 2][4];
+#pragma unroll
+            for (int i = 0; i < M; ++i)
+                load_transposed(d[i], deltas + place<TILE_M>(s + matrix / 2 * 8 + row, m / 8 + 2 * i + matrix % 2));
+#pragma unroll
+            for (int j = 0; j < N / 2; ++j)
+                load_transposed(a[j], inputs + place<TILE_N>(s + matrix % 2 * 8 + row, n / 8 + 2 * j + matrix / 2));
+#pragma unroll
+            for (int i = 0; i < M; ++i) {
+#pragma unroll
+                for (int j = 0; j < N; ++j)
+                    mma_k16(sums[i][0][j], sums[i][1][j], d[i][0], d[i][1], d[i][2], d[i][3], a[j / 2][j % 2 * 2], a[j / 2][j % 2 * 2 + 1]);
+                if (with_biases) mma_k16(biases[i][0], biases[i][1], d[i][0], d[i][1], d[i][2], d[i][3], ones, ones);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish(const Work &work) {
+        const int warp = threadIdx.x / 32;
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int m = work.m + warp / WARPS_N * (16 * M) + 16 * i + 8 * half + group();
+                if (m >= work.outputs) continue;
+                if (work.n == 0 && warp % WARPS_N == 0 && quarter() == 0) store(work.biases + m, low(biases[i][half]));
+#pragma unroll
+                for (int j = 0; j < N; ++j) {
+                    const int n = work.n + warp % WARPS_N * (8 * N) + 8 * j + 2 * quarter();
+                    float *to = work.weights + (u64)m * work.width_in + n;
+                    if (n >= work.width_in) continue;
+                    if constexpr (ATOMIC) {
+                        atomicAdd(to, low(sums[i][half][j]));
+                        atomicAdd(to + 1, high(sums[i][half][j]));
+                    } else
+                        *(float2 *)to = make_float2(low(sums[i][half][j]), high(sums[i][half][j]));
+                }
+            }
+    }
+};
+
+#endif
+
+// Block (tile, share): samples [share * length, (share + 1) * length). `gradients` is one array for each share, or with atomics one for all.
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_gradients(const Storage *x, const Storage *hidden,
+                                                                                            const Storage *dy, const Storage *deltas,
+                                                                                            float *gradients, u32 batch, u32 length) {
+    extern __shared__ uint4 shared[];
+    Storage *stages = (Storage *)shared;
+    constexpr int STAGE = STEP * (TILE_M + TILE_N);
+    wait_for_previous_kernel();
+    const Work work = work_of(blockIdx.x, x, hidden, dy, deltas, gradients + (ATOMIC ? 0 : (u64)blockIdx.y * PARAMETERS), batch);
+    const u32 begin = blockIdx.y * length, end = min(begin + length, batch);
+    const int steps = (int)((end - begin + STEP - 1) / STEP);
+    const bool with_biases = work.n == 0;
+    const auto prefetch = [&](int step) {
+        if (step < steps) {
+            Storage *to = stages + step % STAGES * STAGE;
+            load<TILE_M>(to, work.deltas, work.outputs, work.m, begin + step * STEP, end);
+            load<TILE_N>(to + STEP * TILE_M, work.inputs, work.width_in, work.n, begin + step * STEP, end);
+        }
+        end_of_copies();
+    };
+    for (int step = 0; step < STAGES - 1; ++step) prefetch(step);
+    Tile tile;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wait_for_copies<STAGES - 2>();
+        // The stage is there for all, and the one before is free.
+        __syncthreads();
+        prefetch(step + STAGES - 1);
+        const Storage *from = stages + step % STAGES * STAGE;
+        tile.add(from, from + STEP * TILE_M, with_biases);
+    }
+    tile.finish(work);
+}
+
+// Adds the shares of each parameter: eight threads a group of four parameters, each a part of the shares in order, then their sums in order.
+extern "C" __global__ __launch_bounds__(256) void coopvec_mlp_backward_add(const float *partials, float *gradients, u32 shares) {
+    __shared__ float4 sums[8][32];
+    wait_for_previous_kernel();
+    const int column = threadIdx.x % 32, part = threadIdx.x / 32;
+    const int index = blockIdx.x * 32 + column;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const auto add = [&](float4 other) { sum.x += other.x, sum.y += other.y, sum.z += other.z, sum.w += other.w; };
+    if (index < PARAMETERS / 4) {
+        const u32 each = (shares + 7) / 8, end = min((part + 1) * each, shares);
+#pragma unroll 4
+        for (u32 share = part * each; share < end; ++share) add(((const float4 *)(partials + (u64)share * PARAMETERS))[index]);
+    }
+    sums[part][column] = sum;
+    __syncthreads();
+    if (part == 0 && index < PARAMETERS / 4) {
+#pragma unroll
+        for (int other = 1; other < 8; ++other) add(sums[other][column]);
+        ((float4 *)gradients)[index] = sum;
+    }
+}

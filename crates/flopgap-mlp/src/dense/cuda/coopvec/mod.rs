@@ -1,0 +1,66 @@
+//! Cooperative vectors: every lane of a warp holds a part of the vectors of the warp's samples, in registers from layer to layer, and the warp
+//! multiplies them by the same weights together. In 16 bits on tensor cores (`mma.sync`), whose result has the layout of their operand; in 32
+//! bits with scalar multiply-adds, inputs passed between four lanes by shuffles.
+//!
+//! `vectors.cuh` has the layout and the product, `weights.cuh` brings weights to shared memory: all of them if they fit, otherwise piece by
+//! piece while the block computes.
+
+mod backward;
+mod forward;
+mod shape;
+
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::{Context, GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::Precision;
+
+use super::implementation::Request;
+use super::kernels::Kernels;
+use super::source::Source;
+
+pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
+    check(request)?;
+    let mut sources = forward::Plan::new(request)?.sources(request);
+    sources.extend(backward::Plan::new(request)?.sources(request));
+    Ok(sources)
+}
+
+pub(super) fn load(
+    request: &Request<'_>,
+    compiler: &Compiler,
+    context: &Context,
+) -> Result<Kernels, MlpError> {
+    check(request)?;
+    Ok(Kernels {
+        forward: forward::Plan::new(request)?.load(request, compiler, context)?,
+        backward: backward::Plan::new(request)?.load(request, compiler, context)?,
+    })
+}
+
+fn check(request: &Request<'_>) -> Result<(), MlpError> {
+    if request.precision == Precision::Bf16 && request.target.capability.major < 8 {
+        return Err(request.unsupported(
+            "tensor cores take bf16 from compute capability 8.0 on; fp16 is there, and forloop has bf16",
+        ));
+    }
+    Ok(())
+}
+
+/// A source of this folder: the layout of vectors and weights before `body`.
+fn source(request: &Request<'_>, name: &str, body: &str, constants: &[(&str, usize)]) -> Source {
+    let shared =
+        concat!(include_str!("vectors.cuh"), "#line 1 \"weights.cuh\"\n", include_str!("weights.cuh"));
+    request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), constants)
+}
+
+/// Whether kernels may begin before the one before them has ended.
+fn overlap(request: &Request<'_>) -> bool {
+    request.target.capability.major >= 9
+}
+
+/// Blocks that fill the device, at least one a multiprocessor.
+fn filling(kernel: &Kernel, multiprocessors: u32, threads: u32, shared: usize) -> Result<u32, GpuError> {
+    let resident = kernel.occupancy_max_active_blocks_per_multiprocessor(threads, shared, None)?;
+    Ok(multiprocessors * resident.max(1))
+}

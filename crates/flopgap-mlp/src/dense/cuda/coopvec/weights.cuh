@@ -1,0 +1,190 @@
+// Weights on their way from global to shared memory, in the order that products read them.
+//
+// A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES slabs lie in shared memory and are replaced by
+// those to come; with STAGES == 0 all of them stay there. THREADS is the size of a block.
+
+// ---- Copies that run beside the computation.
+
+template <int BYTES>
+__device__ __forceinline__ void copy(Storage *to, const Storage *from) {
+#if __CUDA_ARCH__ >= 800
+    const u32 address = (u32)__cvta_generic_to_shared(to);
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(BYTES) : "memory");
+#else
+    if constexpr (BYTES == 16) *(uint4 *)to = *(const uint4 *)from;
+    if constexpr (BYTES == 8) *(uint2 *)to = *(const uint2 *)from;
+    if constexpr (BYTES == 4) *(u32 *)to = *(const u32 *)from;
+#endif
+}
+
+__device__ __forceinline__ void end_of_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most PENDING groups of this thread's copies are under way.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// What a warp works on. With all weights at hand, warps go their own ways; otherwise a block goes through the weights with as many samples as its
+// warps have.
+struct Tiles {
+    static constexpr u32 CHUNK = STAGES == 0 ? SAMPLES : SAMPLES * WARPS;
+    u32 tile, end, stride;
+
+    __device__ __forceinline__ Tiles(u32 batch) {
+        end = (batch + CHUNK - 1) / CHUNK;
+        tile = STAGES == 0 ? threadIdx.x / 32 * gridDim.x + blockIdx.x : blockIdx.x;
+        stride = STAGES == 0 ? WARPS * gridDim.x : gridDim.x;
+    }
+    // The first sample of the warp.
+    __device__ __forceinline__ u32 first(u32 tile) const { return tile * CHUNK + (STAGES == 0 ? 0 : threadIdx.x / 32 * SAMPLES); }
+    // How many tiles it has.
+    __device__ __forceinline__ u32 rounds() const { return tile < end ? (end - tile + stride - 1) / stride : 0; }
+};
+
+// Kernels that may begin before the one before them has ended wait here, before they read anything.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// ---- The order of weights.
+
+// The output that column `column` of tile `tile` of N outputs is.
+template <int N>
+__device__ __forceinline__ int output_of(int tile, int column) {
+    const int begin = tile / 4 * 32, rest = N - begin;
+    const int in_piece = tile % 4;
+    const int piece = rest >= 32 ? 32 : rest >= 16 && in_piece < 2 ? 16 : 8;
+    const int from = piece == 8 ? begin + 8 * in_piece : begin, j = piece == 8 ? 0 : in_piece;
+    return from + piece / 4 * (column / 2) + 2 * j + column % 2;
+}
+
+// Elements that the weights of N outputs over K inputs take.
+constexpr __device__ int elements(int n, int k) { return n * (k + ROW_PADDING); }
+
+// Copies the weights of N outputs over K inputs, whose rows lie LEADING elements apart.
+template <int N, int K, int LEADING>
+__device__ __forceinline__ void fill(Storage *to, const Storage *from) {
+#if STORAGE == STORAGE_F32
+    // Row n, which is the i-th of lane quarter t in its piece, lies at place 4i + t of the piece.
+    for (int unit = threadIdx.x; unit < N * (K / 4); unit += THREADS) {
+        const int n = unit / (K / 4), k = unit % (K / 4) * 4;
+        const int begin = n / 32 * 32, rest = N - begin;
+        const int piece = rest >= 32 ? 32 : rest >= 16 && n - begin < 16 ? 16 : 8;
+        const int first = piece == 8 ? n / 8 * 8 : begin, index = n - first;
+        const int place = first + index % (piece / 4) * 4 + index / (piece / 4);
+        copy<16>(to + place * (K + ROW_PADDING) + k, from + (u64)n * LEADING + k);
+    }
+#else
+    constexpr int FULL = K / 32;
+    if constexpr (FULL > 0)
+        for (int unit = threadIdx.x; unit < N / 8 * FULL * 32; unit += THREADS) {
+            const int lane = unit % 32, k = unit / 32 % FULL * 32, tile = unit / 32 / FULL;
+            copy<16>(to + tile * 8 * K + k * 8 + lane * 8, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 8);
+        }
+    if constexpr ((K & 16) != 0)
+        for (int unit = threadIdx.x; unit < N / 8 * 32; unit += THREADS) {
+            const int lane = unit % 32, k = FULL * 32, tile = unit / 32;
+            copy<8>(to + tile * 8 * K + k * 8 + lane * 4, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 4);
+        }
+    if constexpr ((K & 8) != 0)
+        for (int unit = threadIdx.x; unit < N / 8 * 32; unit += THREADS) {
+            const int lane = unit % 32, k = K / 16 * 16, tile = unit / 32;
+            copy<4>(to + tile * 8 * K + k * 8 + lane * 2, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 2);
+        }
+#endif
+}
+
+// ---- Steps. A Schedule says how many slabs there are (SLABS), how large one is at most (MOST), where each lies if all stay (at), and fills one.
+
+// How many pieces a width has that is cut into pieces of CUT (32, or 16 where registers are short).
+constexpr __device__ int pieces_of(int width, int cut = 32) {
+    return width / cut + (cut == 32 ? width / 16 & 1 : 0) + (width / 8 & 1);
+}
+
+// f(Piece<P>, first feature) for the piece-th piece of W, known at run time.
+template <int W, int CUT = 32, class F>
+__device__ __forceinline__ void piece_at(int piece, F f) {
+    constexpr int WHOLE = W / CUT, REST = W % CUT, FROM = W / CUT * CUT;
+    if (piece < WHOLE) return f(Piece<CUT>{}, piece * CUT);
+    if constexpr (REST == 16) f(Piece<16>{}, FROM);
+    if constexpr (REST == 8) f(Piece<8>{}, FROM);
+    if constexpr (REST == 24) {
+        if (piece == WHOLE)
+            f(Piece<16>{}, FROM);
+        else
+            f(Piece<8>{}, FROM + 16);
+    }
+}
+
+// All pieces of a width, one after the other: f(Piece<P>, first feature), where no register is indexed by the feature.
+template <int W, int CUT = 32, class F>
+__device__ __forceinline__ void each_piece(F f) {
+    constexpr int REST = W % CUT, FROM = W / CUT * CUT;
+#pragma unroll 1
+    for (int i = 0; i < FROM; i += CUT) f(Piece<CUT>{}, i);
+    if constexpr ((REST & 16) != 0) f(Piece<16>{}, FROM);
+    if constexpr ((REST & 8) != 0) f(Piece<8>{}, W - 8);
+}
+
+template <class Schedule>
+struct Slabs {
+    Storage *shared;
+    Schedule schedule;
+    // The next slab to be filled, how many are still to be, and the stages that are filled and read next.
+    int slab = 0, filled = 0, current = 0;
+    u32 left = 0;
+
+    // `rounds`: how often all slabs are read.
+    __device__ __forceinline__ void start(u32 rounds) {
+        if constexpr (STAGES == 0) {
+            for (int i = 0; i < Schedule::SLABS; ++i) schedule.fill(shared + Schedule::at(i), i);
+            end_of_copies();
+        } else {
+            left = rounds * Schedule::SLABS;
+            for (int i = 0; i < STAGES - 1; ++i) fill_next();
+        }
+    }
+
+    // With all slabs in shared memory: waits for them.
+    __device__ __forceinline__ void finish() {
+        if constexpr (STAGES == 0) {
+            wait_for_copies<0>();
+            __syncthreads();
+        }
+    }
+
+    __device__ __forceinline__ void fill_next() {
+        if (left > 0) {
+            schedule.fill(shared + filled * Schedule::MOST, slab);
+            slab = slab + 1 == Schedule::SLABS ? 0 : slab + 1;
+            left -= 1;
+        }
+        filled = filled + 1 == STAGES ? 0 : filled + 1;
+        end_of_copies();
+    }
+
+    // The slab that lies at `at` if all stay. All threads of the block ask for the same slabs in the order of the schedule.
+    __device__ __forceinline__ const Storage *next(int at) {
+        if constexpr (STAGES == 0) return shared + at;
+        wait_for_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
+        // The slab is there for all, and the stage that was read before is free.
+        __syncthreads();
+        const Storage *found = shared + current * Schedule::MOST;
+        fill_next();
+        current = current + 1 == STAGES ? 0 : current + 1;
+        return found;
+    }
+};
