@@ -22,7 +22,8 @@ SLOPE_BELOW_US = 50
 
 
 def median(times):
-    return sorted(times)[len(times) // 2]
+    times = sorted(times)
+    return times[len(times) // 2]
 
 
 def on_cuda(run, launches=50, warm_up=10):
