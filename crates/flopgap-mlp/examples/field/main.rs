@@ -222,6 +222,8 @@ fn write_pair(path: &Path, left: &[u8], right: &[u8]) -> Result<(), Failure> {
     let mut encoder = png::Encoder::new(std::io::BufWriter::new(file), 2 * side, side);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Best);
+    encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
     let rows = left.chunks_exact(3 * SIDE).zip(right.chunks_exact(3 * SIDE));
     let pixels: Vec<u8> = rows.flat_map(|(left, right)| [left, right].concat()).collect();
     encoder.write_header()?.write_image_data(&pixels)?;
