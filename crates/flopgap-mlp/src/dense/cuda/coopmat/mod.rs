@@ -56,7 +56,8 @@ fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpErr
         Precision::F16 | Precision::Bf16 => {
             // Where the whole pass fits one kernel, no tape is written or read: that beats the faster products of `wgmma`.
             let fused = mma::fused(request);
-            let whole = fused.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
+            let whole =
+                fused.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
             Ok(vec![(u32::MAX, whole)])
         }
     }
