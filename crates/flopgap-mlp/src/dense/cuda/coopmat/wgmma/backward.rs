@@ -24,8 +24,8 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
     let network = request.network;
     // Registers that are left for numbers, so that what the forward pass kept is loaded early.
     let (groups, registers) = match registers(network.widths()) {
-        0..=88 => (4, 104),
-        89..=120 => (3, 136),
+        0..=72 => (4, 104),
+        73..=120 => (3, 136),
         121..=200 => (2, 216),
         _ => return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead")),
     };
