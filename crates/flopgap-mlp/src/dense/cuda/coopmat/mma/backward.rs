@@ -18,6 +18,8 @@ use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, slope_from_output, 
 const CHAIN: &str = "coopmat_mlp_backward_mma_chain";
 const GRADIENTS: &str = "coopmat_mlp_backward_mma_gradients";
 pub(super) const SUM: &str = "coopmat_mlp_backward_mma_sum";
+/// Threads of a block of it, for 128 parameters.
+pub(super) const SUM_THREADS: u32 = 1024;
 
 /// Samples of a stage that a warp takes when gradients of parameters are summed.
 const SLAB: usize = 32;
@@ -287,7 +289,7 @@ impl Backward for ChainAndGradients {
         let blocks = u32::try_from(self.network.parameters().div_ceil(128)).unwrap_or(u32::MAX);
         let arguments = Arguments::default().addresses([found, call.gradients]).u32(most_ranges);
         // SAFETY: these are the kernel's arguments; the sums of all ranges that it reads were written.
-        unsafe { Launch::new(blocks, 256).queue(call.stream, &self.sum_kernel, arguments) }
+        unsafe { Launch::new(blocks, SUM_THREADS).queue(call.stream, &self.sum_kernel, arguments) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {

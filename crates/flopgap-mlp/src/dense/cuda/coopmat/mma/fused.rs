@@ -10,7 +10,7 @@ use super::super::super::implementation::{Reduction, Request};
 use super::super::super::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use super::super::super::launch::{Arguments, Launch};
 use super::super::Plan;
-use super::backward::{SUM, ones};
+use super::backward::{SUM, SUM_THREADS, ones};
 use super::{check, pitch, slope_from_output, source};
 
 const KERNEL: &str = "coopmat_mlp_backward_mma_fused";
@@ -154,7 +154,7 @@ impl Backward for Fused {
         let sums = u32::try_from(self.network.parameters().div_ceil(128)).unwrap_or(u32::MAX);
         let arguments = Arguments::default().addresses([found, call.gradients]).u32(blocks);
         // SAFETY: these are the kernel's arguments; what every block found was written.
-        unsafe { Launch::new(sums, 256).queue(call.stream, &self.sum_kernel, arguments) }
+        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum_kernel, arguments) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {

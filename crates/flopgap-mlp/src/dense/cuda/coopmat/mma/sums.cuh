@@ -86,9 +86,11 @@ __device__ __forceinline__ void flush(const Sums32 (&acc)[S::M / 16][S::N / 8], 
     }
 }
 
-// Adds up what the ranges found, always in the same order: a thread in a row of eight adds every eighth, then the eight are added.
-extern "C" __global__ void __launch_bounds__(256) coopmat_mlp_backward_mma_sum(const float *found, float *gradients, u32 most_ranges) {
-    __shared__ float4 partial[8][32];
+constexpr int TURNS = 32;
+
+// Adds up what the ranges found, always in the same order: a thread adds every so-manieth, then those sums are added.
+extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_mma_sum(const float *found, float *gradients, u32 most_ranges) {
+    __shared__ float4 partial[TURNS][32];
     const int column = threadIdx.x & 31, turn = threadIdx.x >> 5, index = ((int)blockIdx.x * 32 + column) * 4;
     float4 sum = make_float4(0, 0, 0, 0);
     if (index < PARAMETERS) {
@@ -97,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(256) coopmat_mlp_backward_mma_sum(c
         const u32 ranges = min((u32)ranges_of(layer), most_ranges);
         const float *from = found + sums_at(layer) + (index - weights_at(layer));
 #pragma unroll 4
-        for (u32 range = turn; range < ranges; range += 8) {
+        for (u32 range = turn; range < ranges; range += TURNS) {
             const float4 one = *(const float4 *)(from + range * stride_of(layer));
             sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w;
         }
@@ -105,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(256) coopmat_mlp_backward_mma_sum(c
     partial[turn][column] = sum;
     __syncthreads();
     if (turn == 0 && index < PARAMETERS) {
-        for (int other = 1; other < 8; ++other) {
+        for (int other = 1; other < TURNS; ++other) {
             const float4 one = partial[other][column];
             sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w;
         }
