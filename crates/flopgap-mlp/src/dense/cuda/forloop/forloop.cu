@@ -189,7 +189,7 @@ __device__ __forceinline__ Call call_of(const Storage *parameters, u32 batch, u6
     return Call{parameters, tile * SAMPLES + column, batch, shared, column, (int)threadIdx.x / SAMPLES};
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     forloop_mlp_forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ __align__(16) float shared[];
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     forloop_mlp_backward(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
                          u32 batch) {
     extern __shared__ __align__(16) float shared[];
