@@ -213,7 +213,7 @@ fn tanh<const FUSED: bool>(z: f32) -> f32 {
     if size < 0.625 { near } else { far }
 }
 
-/// `exp(-z^2 / 2)` and the normal distribution function at `z`, the latter to 3e-7 of its value on either side.
+/// `exp(-z^2 / 2)` and the normal distribution function at `z`.
 #[inline(always)]
 fn normal<const FUSED: bool>(z: f32) -> (f32, f32) {
     let half_square = 0.5 * z * z;
