@@ -61,6 +61,12 @@ pub enum MlpError {
         /// The names that there are.
         known: &'static str,
     },
+    /// A view of device memory begins where kernels cannot read 16 bytes at a time.
+    #[error("{what}: the view does not begin at a multiple of 16 bytes")]
+    Unaligned {
+        /// What it is a view of.
+        what: &'static str,
+    },
     /// A batch of no samples, or of more than fit.
     #[error("a batch of {found} samples: from 1 to {most} can be computed")]
     Batch {

@@ -150,7 +150,7 @@ impl<T: Element> Model<T> {
     /// Queues the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
     ///
     /// # Errors
-    /// [`MlpError::Length`]; the driver's.
+    /// [`MlpError::Length`]; [`MlpError::Unaligned`] for a view that does not begin at a multiple of 16 bytes; the driver's.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -196,8 +196,8 @@ impl<T: Element> Model<T> {
             stream,
             batch: samples,
             parameters: self.parameters.device_ptr(cuda).0,
-            x: x.device_ptr(cuda).0,
-            y: y.device_ptr_mut(cuda).0,
+            x: aligned("inputs", x.device_ptr(cuda).0)?,
+            y: aligned("outputs", y.device_ptr_mut(cuda).0)?,
             tape,
         };
         Ok(self.kernels.forward.queue(&call)?)
@@ -233,12 +233,12 @@ impl<T: Element> Model<T> {
             stream,
             batch: samples(batch)?,
             parameters: self.parameters.device_ptr(cuda).0,
-            x: x.device_ptr(cuda).0,
-            y: y.device_ptr(cuda).0,
-            dy: dy.device_ptr(cuda).0,
+            x: aligned("inputs", x.device_ptr(cuda).0)?,
+            y: aligned("outputs", y.device_ptr(cuda).0)?,
+            dy: aligned("gradients by the outputs", dy.device_ptr(cuda).0)?,
             tape: tape.kept.device_ptr(cuda).0,
-            dx: dx.map(|dx| dx.device_ptr_mut(cuda).0),
-            gradients: gradients.device_ptr_mut(cuda).0,
+            dx: dx.map(|dx| aligned("gradients by the inputs", dx.device_ptr_mut(cuda).0)).transpose()?,
+            gradients: aligned("gradients by the parameters", gradients.device_ptr_mut(cuda).0)?,
             workspace: tape.workspace.device_ptr_mut(cuda).0,
         };
         Ok(self.kernels.backward.queue(&call)?)
@@ -274,6 +274,11 @@ pub(super) fn check(what: &'static str, expected: usize, found: usize) -> Result
     if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 
+/// Kernels read and write 16 bytes at a time: a view that begins elsewhere than at such a place is refused.
+fn aligned(what: &'static str, address: u64) -> Result<u64, MlpError> {
+    if address.is_multiple_of(16) { Ok(address) } else { Err(MlpError::Unaligned { what }) }
+}
+
 fn check_tape(made_for: usize, batch: usize) -> Result<(), MlpError> {
     if batch <= made_for { Ok(()) } else { Err(MlpError::Batch { found: batch, most: made_for }) }
 }
@@ -281,6 +286,13 @@ fn check_tape(made_for: usize, batch: usize) -> Result<(), MlpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn views_begin_at_sixteen_bytes() {
+        assert_eq!(aligned("inputs", 4096), Ok(4096));
+        let error = aligned("inputs", 4104).unwrap_err();
+        assert_eq!(error.to_string(), "inputs: the view does not begin at a multiple of 16 bytes");
+    }
 
     #[test]
     fn a_tape_keeps_hidden_layers_and_sums_where_slopes_need_them() {

@@ -4,6 +4,7 @@ use std::thread;
 
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
+use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all, train};
 use flopgap_mlp::dense::{Network, Precision, Size};
@@ -91,5 +92,24 @@ fn loss_and_optimiser_compile_for_every_architecture_without_spills() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn kernels_have_the_class_that_their_work_has() {
+    for (name, class) in [
+        ("naive_mlp_forward", KernelClass::Matmul),
+        ("forloop_mlp_backward", KernelClass::Matmul),
+        ("coopvec_mlp_forward_sliced_train", KernelClass::Matmul),
+        ("coopvec_mlp_backward_deltas_dx", KernelClass::Matmul),
+        ("coopvec_mlp_backward_add", KernelClass::Reduction),
+        ("coopmat_simt_mlp_forward", KernelClass::Matmul),
+        ("coopmat_mlp_forward_mma_latency", KernelClass::Matmul),
+        ("coopmat_mlp_backward_mma_fused", KernelClass::Matmul),
+        ("coopmat_mlp_backward_wgmma_sum", KernelClass::Reduction),
+        ("scalar_mlp_gradients", KernelClass::Matmul),
+        ("scalar_mlp_gradients_sum", KernelClass::Reduction),
+    ] {
+        assert_eq!(classify(name).class, class, "{name}");
     }
 }

@@ -48,6 +48,8 @@ struct Sliced {
 
 /// Registers that [`Sliced`] can give to inputs and outputs.
 const MOST_SLICED: usize = 192;
+/// The same on Turing, whose products take half the terms and so twice the registers on their way: more would spill.
+const MOST_SLICED_TURING: usize = 160;
 
 /// Samples of a block of [`Sliced`].
 const SLICED_SAMPLES: u32 = 16;
@@ -202,7 +204,8 @@ fn sliced(request: &Request<'_>, shape: &Shape) -> Option<Sliced> {
     let &[inputs, hidden, outputs] = shape.widths.as_slice() else { return None };
     let slice = [16, 8].into_iter().find(|slice| hidden % slice == 0)?;
     // A warp holds its inputs, the outputs, and the weights of a slice on their way.
-    if 2 * (shape.operand(inputs) + Shape::sum(outputs)) > MOST_SLICED
+    let most = if request.target.capability.major < 8 { MOST_SLICED_TURING } else { MOST_SLICED };
+    if 2 * (shape.operand(inputs) + Shape::sum(outputs)) > most
         || request.options.accumulate == Accumulate::F16
     {
         return None;
