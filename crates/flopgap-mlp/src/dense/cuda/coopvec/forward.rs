@@ -49,7 +49,7 @@ struct Sliced {
 /// Registers that [`Sliced`] can give to inputs and outputs.
 const MOST_SLICED: usize = 192;
 /// The same on Turing, whose products take half the terms and so twice the registers on their way: more would spill.
-const MOST_SLICED_TURING: usize = 128;
+const MOST_SLICED_TURING: usize = 64;
 
 /// Samples of a block of [`Sliced`].
 const SLICED_SAMPLES: u32 = 16;
