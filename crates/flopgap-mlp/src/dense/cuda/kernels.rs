@@ -7,7 +7,6 @@ use flopgap_gpu::{GpuError, Kernel, Stream};
 
 /// A forward pass to queue. Addresses are of the device; lengths were checked.
 #[derive(Debug)]
-#[allow(dead_code, reason = "not every implementation reads all of it")]
 pub(super) struct ForwardCall<'a> {
     pub(super) stream: &'a Stream,
     /// Samples, at least 1, less than 2^31.
@@ -24,7 +23,6 @@ pub(super) struct ForwardCall<'a> {
 
 /// A backward pass to queue. Addresses are of the device; lengths were checked.
 #[derive(Debug)]
-#[allow(dead_code, reason = "not every implementation reads all of it")]
 pub(super) struct BackwardCall<'a> {
     pub(super) stream: &'a Stream,
     /// Samples, at least 1, less than 2^31.
