@@ -111,8 +111,7 @@ fn on_cpu(
     networks: &[(String, Network)],
     wrong: &mut Vec<String>,
 ) -> Result<Results, Failure> {
-    let peaks = given_peaks(bench);
-    let mut measurements = Vec::new();
+    let mut tally = Tally { peaks: given_peaks(bench), measurements: Vec::new(), wrong };
     let mut threads = 0;
     for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
     {
@@ -138,25 +137,63 @@ fn on_cpu(
                 };
                 let measured = arena
                     .check(pass, &expected)
-                    .and_then(|error| Ok((error, arena.time(pass, &bench.clocks)?)));
-                match measured {
-                    Ok((error, samples)) => {
-                        let work = Work::of(network, Precision::F32, pass, batch);
-                        let floor = peaks.as_ref().map(|peaks| work.floor(peaks, Precision::F32));
-                        let clock = Clock::Host.name();
-                        measurements.push(Measurement::new(&subject, clock, &samples, &work, floor, error));
-                    }
-                    Err(Wrong::Error(error)) => return Err(failure(&error)),
-                    Err(Wrong::Result(what)) => {
-                        let what = format!("{}: {what}", describe(&subject));
-                        flopgap_cli::warn(PROGRAM, &what);
-                        wrong.push(what);
-                    }
-                }
+                    .and_then(|error| Ok((error, vec![(Clock::Host, arena.time(pass, &bench.clocks)?)])));
+                tally.settle(network, Precision::F32, pass, &subject, measured)?;
             }
         }
     }
-    Ok(Results { device: format!("CPU, {threads} threads"), peaks, measurements })
+    Ok(tally.results(format!("CPU, {threads} threads")))
+}
+
+/// What came of the measurements so far.
+struct Tally<'a> {
+    /// Of the device, where they are known.
+    peaks: Option<Peaks>,
+    measurements: Vec<Measurement>,
+    /// What was wrong, and of what.
+    wrong: &'a mut Vec<String>,
+}
+
+/// The largest error of a pass, and its times; or why there are none.
+type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
+
+impl Tally<'_> {
+    /// Keeps what was measured. What did not fit the memory, and what was wrong, is said, and the others go on.
+    fn settle(
+        &mut self,
+        network: &Network,
+        precision: Precision,
+        pass: Pass,
+        subject: &Subject,
+        measured: Measured,
+    ) -> Result<(), Failure> {
+        match measured {
+            Ok((error, times)) => {
+                let work = Work::of(network, precision, pass, subject.batch);
+                let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
+                for (clock, samples) in times {
+                    let (what, microseconds) = (describe(subject), samples.median() / 1e3);
+                    flopgap_cli::note(PROGRAM, format!("{what}: {microseconds:.2} us ({})", clock.name()));
+                    let measurement = Measurement::new(subject, clock.name(), &samples, &work, floor, error);
+                    self.measurements.push(measurement);
+                }
+            }
+            Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
+                flopgap_cli::warn(PROGRAM, format!("{}: left out: {error}", describe(subject)));
+            }
+            Err(Wrong::Error(error)) => return Err(failure(&error)),
+            Err(Wrong::Result(what)) => {
+                let what = format!("{}: {what}", describe(subject));
+                flopgap_cli::warn(PROGRAM, &what);
+                self.wrong.push(what);
+            }
+        }
+        Ok(())
+    }
+
+    fn results(self, device: String) -> Results {
+        Results { device, peaks: self.peaks, measurements: self.measurements }
+    }
 }
 
 /// What all runs on one GPU share.
@@ -164,10 +201,7 @@ struct Gpu<'a> {
     bench: &'a Bench,
     context: Context,
     evictor: Option<Evictor>,
-    peaks: Peaks,
-    measurements: Vec<Measurement>,
-    /// What was wrong, and of what.
-    wrong: &'a mut Vec<String>,
+    tally: Tally<'a>,
 }
 
 fn on_gpu(
@@ -193,7 +227,8 @@ fn on_gpu(
     } else {
         None
     };
-    let mut gpu = Gpu { bench, context, evictor, peaks, measurements: Vec::new(), wrong };
+    let tally = Tally { peaks: Some(peaks), measurements: Vec::new(), wrong };
+    let mut gpu = Gpu { bench, context, evictor, tally };
     for (name, network) in networks {
         for precision in bench.precisions(Place::Cuda(index)) {
             match precision {
@@ -203,11 +238,8 @@ fn on_gpu(
             }
         }
     }
-    Ok(Results {
-        device: gpu.context.device().name.clone(),
-        peaks: Some(gpu.peaks),
-        measurements: gpu.measurements,
-    })
+    let device = gpu.context.device().name.clone();
+    Ok(gpu.tally.results(device))
 }
 
 impl Gpu<'_> {
@@ -240,49 +272,11 @@ impl Gpu<'_> {
                     let measured = arena.map_err(Wrong::from).and_then(|mut arena| {
                         arena.measure(pass, &expected, self.bench, self.evictor.as_mut())
                     });
-                    match measured {
-                        Ok((error, times)) => self.add::<T>(network, pass, &subject, error, &times),
-                        Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
-                            flopgap_cli::warn(PROGRAM, format!("{}: left out: {error}", describe(&subject)));
-                        }
-                        Err(Wrong::Error(error)) => return Err(failure(&error)),
-                        Err(Wrong::Result(what)) => {
-                            let what = format!("{}: {what}", describe(&subject));
-                            flopgap_cli::warn(PROGRAM, &what);
-                            self.wrong.push(what);
-                        }
-                    }
+                    self.tally.settle(network, T::PRECISION, pass, &subject, measured)?;
                 }
             }
         }
         Ok(())
-    }
-
-    fn add<T: Element>(
-        &mut self,
-        network: &Network,
-        pass: Pass,
-        subject: &Subject,
-        error: f64,
-        times: &[(Clock, Samples)],
-    ) {
-        let work = Work::of(network, T::PRECISION, pass, subject.batch);
-        let floor = work.floor(&self.peaks, T::PRECISION);
-        for (clock, samples) in times {
-            let microseconds = samples.median() / 1e3;
-            flopgap_cli::note(
-                PROGRAM,
-                format!("{}: {microseconds:.2} us ({})", describe(subject), clock.name()),
-            );
-            self.measurements.push(Measurement::new(
-                subject,
-                clock.name(),
-                samples,
-                &work,
-                Some(floor),
-                error,
-            ));
-        }
     }
 }
 
