@@ -126,3 +126,10 @@ template <int LAYER>
 __device__ constexpr int activation_of() {
     return LAYER + 1 == LAYERS ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
 }
+
+// The widths of the layers before one, the inputs not among them: where the numbers of a layer begin on the tape, for each sample.
+template <int LAYER>
+__device__ constexpr int widths_before() {
+    if constexpr (LAYER == 0) return 0;
+    else return widths_before<LAYER - 1>() + width(LAYER);
+}

@@ -9,13 +9,6 @@ constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
 // Outputs of a thread at a time.
 __device__ constexpr int outputs_of(int width) { return width >= 16 * GROUPS ? 16 : width >= 8 * GROUPS ? 8 : 4; }
 
-// Sums over the layers before this one.
-template <int LAYER>
-__device__ constexpr int widths_before() {
-    if constexpr (LAYER == 0) return 0;
-    else return widths_before<LAYER - 1>() + width(LAYER);
-}
-
 // Where the numbers of `layer` lie: those of the inputs and of every second layer, and the others.
 __device__ __forceinline__ float *numbers_of(float *shared, int layer) { return shared + VALUES_AT + (layer % 2 == 0 ? 0 : VALUES_OF_ODD); }
 

@@ -19,12 +19,6 @@ struct Tile {
     static_assert(SLAB % PARTS == 0 && ROWS % 4 == 0 && COLUMNS % 4 == 0, "whole shares");
 };
 
-template <int LAYER>
-__device__ constexpr int widths_before() {
-    if constexpr (LAYER == 0) return 0;
-    else return widths_before<LAYER - 1>() + width(LAYER);
-}
-
 struct Call {
     const Storage *x, *tape, *deltas;
     float *sums;

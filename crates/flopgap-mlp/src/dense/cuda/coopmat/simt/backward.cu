@@ -4,20 +4,6 @@
 
 static_assert(!RESIDENT, "weights go through the ring");
 
-template <int STEP>
-__device__ constexpr int widest_pass() {
-    if constexpr (STEP == LAYERS) return 0;
-    else {
-        constexpr int rest = widest_pass<STEP + 1>(), own = Shape<STEP>::WIDTH;
-        return own > rest ? own : rest;
-    }
-}
-template <int LAYER>
-__device__ constexpr int widths_before() {
-    if constexpr (LAYER == 0) return 0;
-    else return widths_before<LAYER - 1>() + width(LAYER);
-}
-
 constexpr int STAGE = SLAB * widest_pass<0>();
 static_assert(STAGES * STAGE == VALUES_AT, "the host's sum");
 

@@ -5,26 +5,12 @@
 
 constexpr int WEIGHTS_PITCH = SLAB + 4, INPUTS_PITCH = samples_pitch(SLAB);
 
-template <int STEP>
-__device__ constexpr int widest_pass() {
-    if constexpr (STEP == LAYERS) return 0;
-    else {
-        constexpr int rest = widest_pass<STEP + 1>(), own = Shape<STEP>::WIDTH;
-        return own > rest ? own : rest;
-    }
-}
 // Resident weights of the layers before this one, in floats.
 template <int LAYER>
 __device__ constexpr int weights_before() {
     if constexpr (LAYER == 0) return 0;
     else return weights_before<LAYER - 1>() + Shape<LAYER - 1>::PASSES * Shape<LAYER - 1>::SLABS * Shape<LAYER - 1>::WIDTH * WEIGHTS_PITCH;
 }
-template <int LAYER>
-__device__ constexpr int widths_before() {
-    if constexpr (LAYER == 0) return 0;
-    else return widths_before<LAYER - 1>() + width(LAYER);
-}
-
 constexpr int STAGE_INPUTS = SAMPLES * INPUTS_PITCH;
 constexpr int STAGE = STAGE_INPUTS + (RESIDENT ? 0 : widest_pass<0>() * WEIGHTS_PITCH);
 constexpr int RESIDENT_AT = STAGES * STAGE;

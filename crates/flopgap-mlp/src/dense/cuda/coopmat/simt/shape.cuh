@@ -37,3 +37,13 @@ struct Ring {
 };
 
 __device__ __forceinline__ int following(int stage) { return stage + 1 == STAGES ? 0 : stage + 1; }
+
+// The widest pass of this step and those after it.
+template <int STEP>
+__device__ constexpr int widest_pass() {
+    if constexpr (STEP == LAYERS) return 0;
+    else {
+        constexpr int rest = widest_pass<STEP + 1>(), own = Shape<STEP>::WIDTH;
+        return own > rest ? own : rest;
+    }
+}
