@@ -4,6 +4,8 @@
 //! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by the clock.
 //!
 //! Where a pass takes less than 20 us, many copies of it are in a graph, and the slope between k and 2k copies is the time.
+//!
+//! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time each and measures nothing: for a profiler.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -31,8 +33,12 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
+    let (once, arguments) = match arguments {
+        [first, rest @ ..] if first == "once" => (true, rest),
+        all => (false, all),
+    };
     let [implementation, precision, rest @ ..] = arguments else {
-        return Err("give IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
+        return Err("give [once] IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
     };
     let sizes: Vec<Size> = match rest.first() {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
@@ -54,16 +60,18 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    println!(
-        "{:<32} {:>9} {:>12} {:>12} {:>12} {:>9}",
-        "", "batch", "forward us", "backward us", "both us", "TFLOP/s"
-    );
+    if !once {
+        println!(
+            "{:<32} {:>9} {:>12} {:>12} {:>12} {:>9}",
+            "", "batch", "forward us", "backward us", "both us", "TFLOP/s"
+        );
+    }
     for size in sizes {
         for &batch in &batches {
             match precision.parse()? {
-                Precision::F32 => time::<f32>(&context, implementation, size, batch)?,
-                Precision::F16 => time::<f16>(&context, implementation, size, batch)?,
-                Precision::Bf16 => time::<bf16>(&context, implementation, size, batch)?,
+                Precision::F32 => time::<f32>(&context, implementation, size, batch, once)?,
+                Precision::F16 => time::<f16>(&context, implementation, size, batch, once)?,
+                Precision::Bf16 => time::<bf16>(&context, implementation, size, batch, once)?,
             }
         }
     }
@@ -122,6 +130,7 @@ fn time<T: Element>(
     implementation: Implementation,
     size: Size,
     batch: usize,
+    once: bool,
 ) -> Result<(), Failure> {
     let network = size.network();
     let stream = context.stream()?;
@@ -143,6 +152,12 @@ fn time<T: Element>(
     let mut gradients = stream.zeros::<f32>(network.parameters())?;
     let mut tape = model.tape(&stream, batch)?;
 
+    if once {
+        model.forward(&stream, &x, &mut y)?;
+        model.forward_train(&stream, &x, &mut y, &mut tape)?;
+        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)?;
+        return Ok(stream.synchronize()?);
+    }
     let forward = microseconds(&stream, || model.forward(&stream, &x, &mut y))?;
     model.forward_train(&stream, &x, &mut y, &mut tape)?;
     let backward = microseconds(&stream, || {
