@@ -1,10 +1,10 @@
 """Times the fully connected networks in PyTorch: the four sizes, leaky ReLU after both layers, biases.
 
     python3 pytorch_dense.py [--device cuda|cpu] [--impl eager,graph,compile] [--sizes small,...] [--precisions fp32,fp16]
-                             [--passes forward,train] [--batches 256,65536,1048576] [--threads N]
+                             [--passes forward,backward,train] [--batches 256,65536,1048576] [--threads N]
 
 One JSON line for each: {"impl", "size", "precision", "pass", "batch", "median_us"}. `train` is a forward pass and the gradients by inputs,
-weights and biases for a given gradient by the outputs. `eager` is what events around one call say; `graph` is a CUDA graph of many calls, and
+weights and biases for a given gradient by the outputs; `backward` is those gradients alone, of a forward pass made before. `eager` is what events around one call say; `graph` is a CUDA graph of many calls, and
 `compile` such a graph of what torch.compile made (on a CPU: plain calls of it). Where a call takes less than 50 us, the slope between graphs
 of 20 and 40 calls. TF32 is off. What cannot be run is left out, with the reason on stderr."""
 
@@ -16,28 +16,11 @@ import time
 import torch
 from torch import nn
 
+from cuda_graphs import between_events, captured, median
+
 SIZES = {"small": (64, 64, 16), "medium": (128, 128, 32), "large": (256, 256, 64), "xlarge": (512, 512, 128)}
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SLOPE_BELOW_US = 50
-
-
-def median(times):
-    times = sorted(times)
-    return times[len(times) // 2]
-
-
-def on_cuda(run, launches=50, warm_up=10):
-    """Microseconds that events around a call say."""
-    for _ in range(warm_up):
-        run()
-    torch.cuda.synchronize()
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(launches)]
-    for start, end in pairs:
-        start.record()
-        run()
-        end.record()
-    torch.cuda.synchronize()
-    return median(start.elapsed_time(end) * 1e3 for start, end in pairs)
 
 
 def on_cpu(run, seconds=1.0):
@@ -50,20 +33,6 @@ def on_cpu(run, seconds=1.0):
         run()
         times.append((time.perf_counter() - start) * 1e6)
     return median(times), min(times)
-
-
-def captured(run, calls):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            run()
-    return on_cuda(graph.replay, 25, 5)
 
 
 def in_graph(run):
@@ -92,7 +61,15 @@ def passes(widths, precision, batch, device, compiled):
     def train():
         return torch.autograd.grad(call(with_gradient), wanted, dy)
 
-    return {"forward": forward, "train": train}
+    outputs = []
+
+    def backward():
+        # Made in the warm-up, on the stream of the captures, so that a graph holds the backward pass alone.
+        if not outputs:
+            outputs.append(call(with_gradient))
+        return torch.autograd.grad(outputs[0], wanted, dy, retain_graph=True)
+
+    return {"forward": forward, "backward": backward, "train": train}
 
 
 def main():
@@ -114,7 +91,7 @@ def main():
     for implementation in options.impl.split(","):
         if implementation == "graph" and not cuda:
             continue
-        measure = on_cuda if implementation == "eager" else in_graph
+        measure = between_events if implementation == "eager" else in_graph
         for precision in options.precisions.split(","):
             for size in options.sizes.split(","):
                 for batch in map(int, options.batches.split(",")):

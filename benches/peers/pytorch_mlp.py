@@ -9,37 +9,13 @@ import sys
 
 import torch
 
+from cuda_graphs import between_events, captured
+
 REPETITIONS = 5
 
 
-def median_us(run, launches, warm_up):
-    for _ in range(warm_up):
-        run()
-    torch.cuda.synchronize()
-    pairs = []
-    for _ in range(launches):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        pairs.append((start, end))
-    torch.cuda.synchronize()
-    times = sorted(start.elapsed_time(end) * 1e3 for start, end in pairs)
-    return times[len(times) // 2]
-
-
 def graph_us(run):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(REPETITIONS):
-            run()
-    return median_us(graph.replay, 50, 5) / REPETITIONS
+    return captured(run, REPETITIONS, launches=50) / REPETITIONS
 
 
 def network(layers, width, samples):
@@ -69,8 +45,8 @@ def main():
         torch.manual_seed(0)
         forward, both = network(n, d, m)
         with torch.no_grad():
-            eager, graph = median_us(forward, 100, 10), graph_us(forward)
-        both_eager, both_graph = median_us(both, 30, 10), graph_us(both)
+            eager, graph = between_events(forward, 100), graph_us(forward)
+        both_eager, both_graph = between_events(both, 30), graph_us(both)
         name = f"N={n} D={d} M={m}"
         print(f"{name:<22} {eager:>10.2f} {graph:>10.2f}            {both_eager:>10.2f} {both_graph:>10.2f}", flush=True)
 
