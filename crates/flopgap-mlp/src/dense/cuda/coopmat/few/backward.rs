@@ -120,7 +120,7 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
         sources: vec![source],
         load: Box::new(move |programs| {
             let kernel = programs[0].kernel(KERNEL, shared)?;
-            Ok(Box::new(Steps { kernel, steps, network, bytes, shared, overlap }))
+            Ok(Box::new(ByLayer { kernel, steps, network, bytes, shared, overlap }))
         }),
     };
     let widest = request.network.widths().iter().copied().max().unwrap_or_default();
@@ -128,7 +128,7 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
 }
 
 #[derive(Debug)]
-struct Steps {
+struct ByLayer {
     kernel: Kernel,
     steps: Vec<Step>,
     network: Network,
@@ -138,7 +138,7 @@ struct Steps {
     overlap: bool,
 }
 
-impl Backward for Steps {
+impl Backward for ByLayer {
     fn keeps(&self, _batch: u32) -> bool {
         true
     }
