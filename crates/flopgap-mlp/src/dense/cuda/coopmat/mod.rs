@@ -4,6 +4,7 @@
 //! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
 //! [`forward`] or [`backward`] below.
 
+mod few;
 mod mma;
 mod simt;
 mod wgmma;
@@ -51,6 +52,13 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 
 /// Which kernels compute the gradients.
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
+    let few = few::backward(request);
+    let many = backward_of_many(request)?;
+    Ok(few.into_iter().chain(many).collect())
+}
+
+/// The same, but for few samples.
+fn backward_of_many(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
         Precision::F32 => simt::backward(request),
         Precision::F16 | Precision::Bf16 => {

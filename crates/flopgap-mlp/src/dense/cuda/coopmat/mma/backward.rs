@@ -27,7 +27,7 @@ const SLAB: usize = 32;
 const LEAST_RANGE: u32 = 128;
 
 /// The number one twice, as it is stored.
-pub(super) fn ones(precision: Precision) -> usize {
+pub(in super::super) fn ones(precision: Precision) -> usize {
     if precision == Precision::F16 { 0x3C00_3C00 } else { 0x3F80_3F80 }
 }
 

@@ -13,10 +13,13 @@ use crate::dense::{Activation, Precision};
 use super::super::implementation::Request;
 use super::super::source::Source;
 
-pub(super) use backward::backward;
+pub(super) use backward::{backward, ones};
 pub(super) use forward::forward;
 pub(super) use fused::fused;
 pub(super) use latency::latency;
+
+/// Copies, fragments, products.
+pub(super) const TILES: &str = include_str!("tiles.cuh");
 
 /// Warps of a block.
 const WARPS: usize = 8;
@@ -26,7 +29,7 @@ const THREADS: u32 = 32 * 8;
 const MOST_SUMS: usize = 128;
 
 /// Refuses what these instructions do not have.
-fn check(request: &Request<'_>) -> Result<(), MlpError> {
+pub(super) fn check(request: &Request<'_>) -> Result<(), MlpError> {
     let major = request.target.capability.major;
     match request.precision {
         Precision::F32 => Err(request.unsupported("these kernels take 16-bit numbers; forloop has fp32")),
@@ -130,7 +133,7 @@ impl Tiling {
 
 /// A source of several files: names and texts.
 fn source(request: &Request<'_>, name: &str, files: &[&str], constants: &[(&str, usize)]) -> Source {
-    let mut text = include_str!("tiles.cuh").to_owned();
+    let mut text = TILES.to_owned();
     for file in files.chunks_exact(2) {
         let _ = write!(text, "\n#line 1 \"{}\"\n{}", file[0], file[1]);
     }
