@@ -63,6 +63,11 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
 }
 
 fn streamed(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
+    if sums_kept(request.network) {
+        return Err(request.unsupported(
+            "the slope of this activation spills registers where weights are streamed; mma.sync is there instead",
+        ));
+    }
     let (chain, stream) = ChainStream::plan(request)?;
     let gradients = gradients::Plan::new(request)?;
     let sources = vec![chain, gradients.source(request)];
@@ -85,15 +90,17 @@ fn plan(
                 blocks,
                 sums: gradients.bytes().next_multiple_of(256),
                 gradients: gradients.load(&programs[1])?,
-                sums_kept: matches!(
-                    network.activation(0),
-                    Activation::Gelu | Activation::GeluTanh | Activation::Silu
-                ),
+                sums_kept: sums_kept(&network),
                 network,
                 precision,
             }))
         }),
     }
+}
+
+/// Whether the tape has the sums of the hidden layers, and not their outputs.
+fn sums_kept(network: &Network) -> bool {
+    matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
 }
 
 /// The kernel that goes down the layers.
