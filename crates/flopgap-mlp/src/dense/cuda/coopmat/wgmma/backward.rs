@@ -7,20 +7,29 @@ use crate::MlpError;
 use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Activation, Network, Precision};
 
 use super::super::Plan;
 use super::gradients::{self, Gradients};
+use super::stream::ChainStream;
 use super::{COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
 
 /// What the chain kernels share.
-const CHAIN_COMMON: &str = include_str!("chain.cuh");
+pub(super) const CHAIN_COMMON: &str = include_str!("chain.cuh");
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
-/// The backward pass of a network whose weights fit in shared memory.
+/// The backward pass: weights in shared memory where they fit, otherwise through it.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     check(request)?;
+    match resident(request) {
+        Err(MlpError::Unsupported { .. }) => streamed(request),
+        plan => plan,
+    }
+}
+
+fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     let network = request.network;
     // Registers that are left for numbers, so that what the forward pass kept is loaded early.
     let (groups, registers) = match registers(network.widths()) {
@@ -46,26 +55,61 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
     let chain = request.source_for(architecture, "coopmat/wgmma/chain.cu", &body, &constants);
     let gradients = gradients::Plan::new(request)?;
     let sources = vec![chain, gradients.source(request)];
-    let (network, precision, blocks) = (network.clone(), request.precision, request.target.multiprocessors);
-    Ok(Plan {
+    let threads = u32::try_from(groups * 128).unwrap_or(u32::MAX);
+    let load = move |program: &Program| {
+        Ok(Chain::Resident { kernel: program.kernel(CHAIN, shared)?, shared, threads })
+    };
+    Ok(plan(request, sources, gradients, load))
+}
+
+fn streamed(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
+    if sums_kept(request.network) {
+        return Err(request.unsupported(
+            "the slope of this activation spills registers where weights are streamed; mma.sync is there instead",
+        ));
+    }
+    let (chain, stream) = ChainStream::plan(request)?;
+    let gradients = gradients::Plan::new(request)?;
+    let sources = vec![chain, gradients.source(request)];
+    Ok(plan(request, sources, gradients, move |program| Ok(Chain::Streamed(stream.load(program)?))))
+}
+
+fn plan(
+    request: &Request<'_>,
+    sources: Vec<Source>,
+    gradients: gradients::Plan,
+    chain: impl FnOnce(&Program) -> Result<Chain, MlpError> + 'static,
+) -> Plan<dyn Backward> {
+    let (network, precision, blocks) =
+        (request.network.clone(), request.precision, request.target.multiprocessors);
+    Plan {
         sources,
         load: Box::new(move |programs| {
             Ok(Box::new(ChainAndGradients {
-                chain: programs[0].kernel(CHAIN, shared)?,
-                shared,
-                threads: u32::try_from(groups * 128).unwrap_or(u32::MAX),
+                chain: chain(&programs[0])?,
                 blocks,
                 sums: gradients.bytes().next_multiple_of(256),
                 gradients: gradients.load(&programs[1])?,
-                sums_kept: matches!(
-                    network.activation(0),
-                    Activation::Gelu | Activation::GeluTanh | Activation::Silu
-                ),
+                sums_kept: sums_kept(&network),
                 network,
                 precision,
             }))
         }),
-    })
+    }
+}
+
+/// Whether the tape has the sums of the hidden layers, and not their outputs.
+fn sums_kept(network: &Network) -> bool {
+    matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+}
+
+/// The kernel that goes down the layers.
+#[derive(Debug)]
+enum Chain {
+    /// All weights in shared memory.
+    Resident { kernel: Kernel, shared: usize, threads: u32 },
+    /// Weights through shared memory.
+    Streamed(ChainStream),
 }
 
 /// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums below it, of which a layer in several parts
@@ -80,9 +124,7 @@ fn registers(widths: &[usize]) -> usize {
 
 #[derive(Debug)]
 struct ChainAndGradients {
-    chain: Kernel,
-    shared: usize,
-    threads: u32,
+    chain: Chain,
     blocks: u32,
     gradients: Gradients,
     /// Bytes of the workspace for sums, in front of the gradients before the activations.
@@ -119,20 +161,33 @@ impl Backward for ChainAndGradients {
         let deltas = call.workspace + self.sums as u64;
         let above = deltas + self.deltas_and_activations(call.batch)[0] as u64;
         let activations = if self.sums_kept { above } else { call.tape };
-        let blocks = self.blocks.min(tiles(call.batch, TILE));
-        let launch = Launch { shared: self.shared, ..Launch::new(blocks, self.threads) };
-        let arguments = Arguments::default()
-            .addresses([call.parameters, call.y, call.dy, call.tape])
+        let arguments = Arguments::default();
+        let (kernel, launch, arguments) = match &self.chain {
+            Chain::Resident { kernel, shared, threads } => {
+                let blocks = self.blocks.min(tiles(call.batch, TILE));
+                let launch = Launch { shared: *shared, ..Launch::new(blocks, *threads) };
+                (kernel, launch, arguments.addresses([call.parameters]))
+            }
+            Chain::Streamed(chain) => {
+                let maps = chain.weights(&self.network, self.precision, call.parameters)?;
+                (&chain.kernel, chain.launch(self.blocks, call.batch), arguments.maps(maps))
+            }
+        };
+        let arguments = arguments
+            .addresses([call.y, call.dy, call.tape])
             .addresses([call.dx.unwrap_or(0), deltas, activations])
             .u32(call.batch);
         // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model` checked them, and the workspace has what `workspace`
-        // asked for. It leaves out inputs at address 0.
-        unsafe { launch.queue(call.stream, &self.chain, arguments) }?;
+        // asked for. It leaves out inputs at address 0. The maps are of the parameters.
+        unsafe { launch.queue(call.stream, kernel, arguments) }?;
         self.gradients.queue(call, &self.network, self.precision, deltas, activations)
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let mut facts = vec![KernelFacts::of(CHAIN, &self.chain, self.shared)?];
+        let mut facts = vec![match &self.chain {
+            Chain::Resident { kernel, shared, .. } => KernelFacts::of(CHAIN, kernel, *shared)?,
+            Chain::Streamed(chain) => chain.facts()?,
+        }];
         facts.extend(self.gradients.facts()?);
         Ok(facts)
     }

@@ -6,6 +6,7 @@ mod forward;
 mod gradients;
 mod instructions;
 mod map;
+mod stream;
 
 use crate::MlpError;
 use crate::dense::Precision;
