@@ -165,7 +165,7 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
             wgmma_wait<0>();
             sums_are_there(z);
             sums_are_there(g);
-            if (AHEAD && number >= TEAMS && lane == 0) barrier_arrive(empty(base, (number - TEAMS) % STAGES));
+            if (number >= TEAMS && lane == 0) barrier_arrive(empty(base, (number - TEAMS) % STAGES));
 #pragma unroll
             for (int i = 0; i < 16; ++i) {
                 const float low = z[2 * i] + bias[i & 1], high = z[2 * i + 1] + bias[i & 1];
@@ -228,12 +228,6 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
                     store(chunk);
                 }
             }
-        }
-        if constexpr (!AHEAD) {
-            wgmma_wait<0>();
-            sums_are_there(sums.first);
-            sums_are_there(sums.second);
-            if (lane == 0) barrier_arrive(empty(base, stage));
         }
     }
     wgmma_wait<0>();
