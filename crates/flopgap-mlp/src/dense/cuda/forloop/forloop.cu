@@ -112,21 +112,6 @@ __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Stor
     if constexpr (!LAST) forward_layer<LAYER + 1>(call, y, tape);
 }
 
-// Four slopes of a layer, where its outputs (or the sums before its activation) lie at `from`.
-template <int ACTIVATION>
-__device__ __forceinline__ float4 slopes(const Storage *from) {
-    float4 v;
-    load4(from, v);
-    if constexpr (slope_from_output<ACTIVATION>())
-        return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
-                           slope_at_output<ACTIVATION>(v.w));
-    else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
-}
-
-__device__ __forceinline__ float4 times(float4 a, float4 b) {
-    return make_float4(stored(a.x * b.x), stored(a.y * b.y), stored(a.z * b.z), stored(a.w * b.w));
-}
-
 // The deltas of what `LAYER` took, or the gradients by the inputs.
 template <int LAYER>
 __device__ __forceinline__ void backward_layer(const Call &call, const Storage *tape, Storage *dx, Storage *deltas) {

@@ -109,10 +109,15 @@ __device__ __forceinline__ void tile(const Call &call, int index) {
                 const float4 v = *reinterpret_cast<const float4 *>(b + j / 4 * COLUMN_FOURS);
                 columns[j] = v.x, columns[j + 1] = v.y, columns[j + 2] = v.z, columns[j + 3] = v.w;
             }
+            // Back and forth, so that of two multiply-adds in a row one factor is the same: it comes from the cache of operands, and the other two
+            // from the two banks of the registers.
 #pragma unroll
-            for (int i = 0; i < T::ROWS; ++i)
+            for (int j = 0; j < T::COLUMNS; ++j)
 #pragma unroll
-                for (int j = 0; j < T::COLUMNS; ++j) sums[i][j] = fmaf(rows[i], columns[j], sums[i][j]);
+                for (int c = 0; c < T::ROWS; ++c) {
+                    const int i = j % 2 == 0 ? c : T::ROWS - 1 - c;
+                    sums[i][j] = fmaf(rows[i], columns[j], sums[i][j]);
+                }
         }
         used = used + 1 == STAGES ? 0 : used + 1;
         filled = filled + 1 == STAGES ? 0 : filled + 1;

@@ -46,21 +46,6 @@ __device__ __forceinline__ const float *next_stage(const Call &call, Ring &ring)
     return stage;
 }
 
-// The slopes of four numbers of a layer, where its outputs (or the sums before its activation) lie at `from`.
-template <int ACTIVATION>
-__device__ __forceinline__ float4 slopes(const Storage *from) {
-    float4 v;
-    load4(from, v);
-    if constexpr (slope_from_output<ACTIVATION>())
-        return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
-                           slope_at_output<ACTIVATION>(v.w));
-    else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
-}
-
-__device__ __forceinline__ float4 times(float4 a, float4 b) {
-    return make_float4(stored(a.x * b.x), stored(a.y * b.y), stored(a.z * b.z), stored(a.w * b.w));
-}
-
 // The deltas of the outputs.
 __device__ __forceinline__ void begin(const Call &call, u64 first) {
     constexpr u64 BEFORE = widths_before<LAYERS - 1>();

@@ -23,6 +23,21 @@ __device__ __forceinline__ void store4(Storage *to, float4 v) {
 // As it is stored.
 __device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
 
+// The slopes of four numbers of a layer, where its outputs (or the sums before its activation) lie at `from`.
+template <int ACTIVATION>
+__device__ __forceinline__ float4 slopes(const Storage *from) {
+    float4 v;
+    load4(from, v);
+    if constexpr (slope_from_output<ACTIVATION>())
+        return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
+                           slope_at_output<ACTIVATION>(v.w));
+    else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
+}
+
+__device__ __forceinline__ float4 times(float4 a, float4 b) {
+    return make_float4(stored(a.x * b.x), stored(a.y * b.y), stored(a.z * b.z), stored(a.w * b.w));
+}
+
 __device__ __forceinline__ void copy4(float *to, const Storage *from) {
 #if BACKGROUND
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
