@@ -59,6 +59,11 @@ pub(super) trait Backward: fmt::Debug + Send + Sync {
     /// Whether the forward pass must keep the tape for a batch of this many samples. Otherwise what is needed is computed anew.
     fn keeps(&self, batch: u32) -> bool;
 
+    /// Whether that is so for some batch of up to this many samples.
+    fn keeps_up_to(&self, batch: u32) -> bool {
+        self.keeps(batch)
+    }
+
     /// Bytes of workspace for a batch of up to this many samples.
     fn workspace(&self, batch: u32) -> usize;
 

@@ -139,7 +139,8 @@ impl<T: Element> Model<T> {
     /// When there is not enough memory.
     pub fn tape(&self, stream: &Stream, batch: usize) -> Result<Tape<T>, MlpError> {
         let samples = samples(batch)?;
-        let kept = if self.kernels.backward.keeps(samples) { tape_elements(&self.network, batch) } else { 0 };
+        let keeps = self.kernels.backward.keeps_up_to(samples);
+        let kept = if keeps { tape_elements(&self.network, batch) } else { 0 };
         let workspace = self.kernels.backward.workspace(samples);
         // An empty buffer has no address.
         let tape =

@@ -139,7 +139,10 @@ struct BackwardByBatch(ByBatch<Box<dyn Backward>>);
 
 impl Backward for BackwardByBatch {
     fn keeps(&self, batch: u32) -> bool {
-        // A tape for so many samples also serves fewer.
+        of_batch(&self.0, batch).keeps(batch)
+    }
+
+    fn keeps_up_to(&self, batch: u32) -> bool {
         up_to(&self.0, batch).any(|pass| pass.keeps(batch))
     }
 
