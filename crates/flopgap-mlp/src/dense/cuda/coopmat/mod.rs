@@ -114,10 +114,10 @@ fn of_batch<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> &Pass {
     &passes[index].1
 }
 
-/// The passes that a batch of up to this many samples can come to.
-fn up_to<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> impl Iterator<Item = &Pass> {
+/// The passes that a batch of up to this many samples can come to, each with the most samples that it then gets.
+fn up_to<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> impl Iterator<Item = (u32, &Pass)> {
     let before = passes.iter().take_while(move |&&(most, _)| most < batch).count();
-    passes.iter().take(before + 1).map(|(_, pass)| &**pass)
+    passes.iter().take(before + 1).map(move |(most, pass)| (batch.min(*most), &**pass))
 }
 
 #[derive(Debug)]
@@ -143,11 +143,11 @@ impl Backward for BackwardByBatch {
     }
 
     fn keeps_up_to(&self, batch: u32) -> bool {
-        up_to(&self.0, batch).any(|pass| pass.keeps(batch))
+        up_to(&self.0, batch).any(|(most, pass)| pass.keeps(most))
     }
 
     fn workspace(&self, batch: u32) -> usize {
-        up_to(&self.0, batch).map(|pass| pass.workspace(batch)).max().unwrap_or_default()
+        up_to(&self.0, batch).map(|(most, pass)| pass.workspace(most)).max().unwrap_or_default()
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
