@@ -49,7 +49,10 @@ __device__ __forceinline__ void place(const Storage *weights, int rows, int colu
     }
 }
 
-// Threads of some warps, by a barrier of this number.
+// Numbers of barriers among some of the warps; those of the teams come first.
+constexpr int OF_TEAMS = 1, COMPUTING = OF_TEAMS + TEAMS, PREPARED = COMPUTING + 1;
+
+// So many threads, at the barrier of this number.
 template <int COUNT>
 __device__ __forceinline__ void named_barrier(int number) { asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(COUNT) : "memory"); }
 
@@ -180,7 +183,7 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
 #pragma unroll
             for (int step = 0; step < 4; ++step) store_step(deltas + (64 * part + 16 * warp) * ROW_BYTES, step, d + 4 * step);
             written_for_async();
-            named_barrier<TEAM * 128>(1 + team);
+            named_barrier<TEAM * 128>(OF_TEAMS + team);
         }
         float by_inputs[32];
         const auto times_weights = [&](int chunk) {
@@ -258,7 +261,7 @@ __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, 
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 1);
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 2);
     }
-    named_barrier<GROUPS * 128>(1 + TEAMS);
+    named_barrier<GROUPS * 128 + PREPARE>(PREPARED);
 #pragma unroll 1
     for (int team = 0; team < TEAMS; ++team) {
         if (group / TEAM == team) {
@@ -281,7 +284,7 @@ __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, 
                 if (lane % 4 == 0) biases[here] = (team == 0 ? 0.0f : biases[here]) + sums.biases[half];
             }
         }
-        named_barrier<GROUPS * 128>(1 + TEAMS);
+        named_barrier<GROUPS * 128>(COMPUTING);
     }
     for (int i = threadIdx.x; i < HIDDEN * (IN / 4); i += GROUPS * 128) {
         const int r = i / (IN / 4), c = i % (IN / 4) * 4;
@@ -331,10 +334,11 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
                     if (NEEDS_OUTPUTS) copy_box(at + OUTPUTS_IN_STAGE + chunk * BOX_BYTES, maps.y, chunk * CHUNK, tile * TILE, full(base, stage));
                 }
             }
-        } else if (threadIdx.x % 128 >= 32 && threadIdx.x % 128 < 32 + PREPARE) {
+        } else if (threadIdx.x >= GROUPS * 128 + 32 && threadIdx.x < GROUPS * 128 + 32 + PREPARE) {
             prepare(shared, base, tiles);
+            // The others wait for what was left in shared memory, these do not.
+            asm volatile("bar.arrive %0, %1;" ::"n"(PREPARED), "n"(GROUPS * 128 + PREPARE) : "memory");
         }
-        __syncthreads();
     } else {
         take_registers<REGISTERS_TO_COMPUTE>();
 #pragma unroll
@@ -343,7 +347,6 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
         for (int i = 0; i < OUT / 2; ++i) sums.second[i] = 0.0f;
         sums.biases[0] = sums.biases[1] = 0.0f;
         compute<WANTS_DX>(sums, maps, parameters, base, group, tiles);
-        __syncthreads();
         flush(sums, shared, group, ATOMIC ? found : found + (u64)blockIdx.x * PARAMETERS);
     }
 }
@@ -360,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 // The gradients are the sums of what the blocks found, in a fixed order: a thread adds every so-manieth, then those sums are added.
 constexpr int TURNS = 32;
 
-extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_wgmma_fused_sum(const float *found, float *gradients, u32 blocks) {
+extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_wgmma_sum(const float *found, float *gradients, u32 blocks) {
     __shared__ float4 partial[TURNS][32];
     const int lane = threadIdx.x % 32, turn = threadIdx.x / 32, index = ((int)blockIdx.x * 32 + lane) * 4;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -16,7 +16,7 @@ use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_gr
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
 const KERNEL_DX: &str = "coopmat_mlp_backward_wgmma_fused_dx";
-const SUM: &str = "coopmat_mlp_backward_wgmma_fused_sum";
+const SUM: &str = "coopmat_mlp_backward_wgmma_sum";
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
