@@ -239,10 +239,28 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
     if (lane == 0) stores_read();
 }
 
-// ---- What the block found: the teams' sums, one after the other, through shared memory to `found`.
+// ---- What the block found: the teams' sums side by side in shared memory, added up in their order on the way to `found`.
 
 constexpr int FIRST_PITCH = IN + 8, SECOND_PITCH = ROWS + 4;
-static_assert(4 * (ROWS * FIRST_PITCH + OUT * SECOND_PITCH + ROWS) <= BARRIERS, "there is room for the sums");
+constexpr int SECOND_SUMS = ROWS * FIRST_PITCH, BIAS_SUMS = SECOND_SUMS + OUT * SECOND_PITCH, SUMS_OF_TEAM = BIAS_SUMS + ROWS;
+static_assert(4 * TEAMS * SUMS_OF_TEAM <= BARRIERS, "there is room for the sums");
+
+// Four sums of all teams, or one.
+__device__ __forceinline__ float4 all_teams(const float4 *sums) {
+    float4 all = *sums;
+#pragma unroll
+    for (int team = 1; team < TEAMS; ++team) {
+        const float4 one = sums[team * (SUMS_OF_TEAM / 4)];
+        all.x += one.x, all.y += one.y, all.z += one.z, all.w += one.w;
+    }
+    return all;
+}
+__device__ __forceinline__ float all_teams(const float *sums) {
+    float all = *sums;
+#pragma unroll
+    for (int team = 1; team < TEAMS; ++team) all += sums[team * SUMS_OF_TEAM];
+    return all;
+}
 
 __device__ __forceinline__ void put(float *to, float value) {
     if constexpr (ATOMIC) atomicAdd(to, value);
@@ -254,47 +272,37 @@ __device__ __forceinline__ void put(float *to, float4 value) {
 }
 
 __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, float *found) {
-    float *first = reinterpret_cast<float *>(shared), *second = first + ROWS * FIRST_PITCH, *biases = second + OUT * SECOND_PITCH;
+    float *all = reinterpret_cast<float *>(shared), *mine = all + group / TEAM * SUMS_OF_TEAM;
     const int lane = threadIdx.x % 32, row = 64 * (group % TEAM) + threadIdx.x / 32 % 4 * 16 + lane / 4, column = lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 1);
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 2);
     }
+    // All have left the ring and the weights.
     named_barrier<GROUPS * 128 + PREPARE>(PREPARED);
-#pragma unroll 1
-    for (int team = 0; team < TEAMS; ++team) {
-        if (group / TEAM == team) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int here = row + 8 * half;
+    for (int half = 0; half < 2; ++half) {
+        const int here = row + 8 * half;
 #pragma unroll
-                for (int c = 0; c < IN; c += 8) {
-                    float2 *at = reinterpret_cast<float2 *>(first + here * FIRST_PITCH + c + column);
-                    const float2 before = team == 0 ? make_float2(0.0f, 0.0f) : *at;
-                    *at = make_float2(before.x + sums.first[c / 2 + 2 * half], before.y + sums.first[c / 2 + 2 * half + 1]);
-                }
+        for (int c = 0; c < IN; c += 8)
+            *reinterpret_cast<float2 *>(mine + here * FIRST_PITCH + c + column) = make_float2(sums.first[c / 2 + 2 * half], sums.first[c / 2 + 2 * half + 1]);
 #pragma unroll
-                for (int c = 0; c < OUT; c += 8)
+        for (int c = 0; c < OUT; c += 8)
 #pragma unroll
-                    for (int side = 0; side < 2; ++side) {
-                        float *at = second + (c + column + side) * SECOND_PITCH + here;
-                        *at = (team == 0 ? 0.0f : *at) + sums.second[c / 2 + 2 * half + side];
-                    }
-                if (lane % 4 == 0) biases[here] = (team == 0 ? 0.0f : biases[here]) + sums.biases[half];
-            }
-        }
-        named_barrier<GROUPS * 128>(COMPUTING);
+            for (int side = 0; side < 2; ++side) mine[SECOND_SUMS + (c + column + side) * SECOND_PITCH + here] = sums.second[c / 2 + 2 * half + side];
+        if (lane % 4 == 0) mine[BIAS_SUMS + here] = sums.biases[half];
     }
+    named_barrier<GROUPS * 128>(COMPUTING);
     for (int i = threadIdx.x; i < HIDDEN * (IN / 4); i += GROUPS * 128) {
         const int r = i / (IN / 4), c = i % (IN / 4) * 4;
-        put(found + weights_at(0) + 4 * i, *reinterpret_cast<const float4 *>(first + r * FIRST_PITCH + c));
+        put(found + weights_at(0) + 4 * i, all_teams(reinterpret_cast<const float4 *>(all + r * FIRST_PITCH + c)));
     }
     for (int i = threadIdx.x; i < OUT * (HIDDEN / 4); i += GROUPS * 128) {
         const int r = i / (HIDDEN / 4), c = i % (HIDDEN / 4) * 4;
-        put(found + weights_at(1) + 4 * i, *reinterpret_cast<const float4 *>(second + r * SECOND_PITCH + c));
+        put(found + weights_at(1) + 4 * i, all_teams(reinterpret_cast<const float4 *>(all + SECOND_SUMS + r * SECOND_PITCH + c)));
     }
-    for (int i = threadIdx.x; i < HIDDEN; i += GROUPS * 128) put(found + biases_at(0) + i, biases[i]);
+    for (int i = threadIdx.x; i < HIDDEN; i += GROUPS * 128) put(found + biases_at(0) + i, all_teams(all + BIAS_SUMS + i));
     for (int i = threadIdx.x; i < OUT; i += GROUPS * 128) put(found + biases_at(1) + i, output_bias(shared, i));
 }
 
