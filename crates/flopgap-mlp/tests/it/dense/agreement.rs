@@ -95,7 +95,7 @@ fn every_case<T: Element>(context: &Context, implementation: Implementation) {
             Err(error) => panic!("{network}: {error}"),
         };
         // Blocks that go through several tiles, where the 64-bit reference does not take long.
-        let many = (T::PRECISION != Precision::F32 && network.parameters() < 50_000).then_some(20_000);
+        let many = (T::PRECISION != Precision::F32 && network.parameters() < 50_000).then_some(9_000);
         for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
             let case = Case::<T>::new(&network, batch, 100 + index as u64);
             model.upload(&stream, &case.parameters).unwrap();
