@@ -23,6 +23,9 @@ fn networks() -> Vec<Network> {
     networks.push(
         of(&[40, 64, 32]).with_activation(Activation::Identity).with_output_activation(Activation::Relu),
     );
+    // The backward pass in one kernel: inputs in two chunks where the hidden layer is one, and the other way round.
+    networks.push(of(&[128, 64, 16]).with_output_activation(Activation::Identity));
+    networks.push(of(&[64, 104, 72]));
     networks
 }
 

@@ -51,7 +51,7 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
 }
 
 /// Samples up to which `mma.sync` has the faster backward pass in one kernel.
-const FEW: u32 = 4096;
+const FEW: u32 = 1024;
 
 /// Which kernels compute the gradients.
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {

@@ -49,7 +49,10 @@ __device__ __forceinline__ void place(const Storage *weights, int rows, int colu
     }
 }
 
-// Threads of some warps, by a barrier of this number.
+// Numbers of barriers among some of the warps; those of the teams come first.
+constexpr int OF_TEAMS = 1, COMPUTING = OF_TEAMS + TEAMS, PREPARED = COMPUTING + 1;
+
+// So many threads, at the barrier of this number.
 template <int COUNT>
 __device__ __forceinline__ void named_barrier(int number) { asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(COUNT) : "memory"); }
 
@@ -180,7 +183,7 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
 #pragma unroll
             for (int step = 0; step < 4; ++step) store_step(deltas + (64 * part + 16 * warp) * ROW_BYTES, step, d + 4 * step);
             written_for_async();
-            named_barrier<TEAM * 128>(1 + team);
+            named_barrier<TEAM * 128>(OF_TEAMS + team);
         }
         float by_inputs[32];
         const auto times_weights = [&](int chunk) {
@@ -236,10 +239,28 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
     if (lane == 0) stores_read();
 }
 
-// ---- What the block found: the teams' sums, one after the other, through shared memory to `found`.
+// ---- What the block found: the teams' sums side by side in shared memory, added up in their order on the way to `found`.
 
 constexpr int FIRST_PITCH = IN + 8, SECOND_PITCH = ROWS + 4;
-static_assert(4 * (ROWS * FIRST_PITCH + OUT * SECOND_PITCH + ROWS) <= BARRIERS, "there is room for the sums");
+constexpr int SECOND_SUMS = ROWS * FIRST_PITCH, BIAS_SUMS = SECOND_SUMS + OUT * SECOND_PITCH, SUMS_OF_TEAM = BIAS_SUMS + ROWS;
+static_assert(4 * TEAMS * SUMS_OF_TEAM <= BARRIERS, "there is room for the sums");
+
+// Four sums of all teams, or one.
+__device__ __forceinline__ float4 all_teams(const float4 *sums) {
+    float4 all = *sums;
+#pragma unroll
+    for (int team = 1; team < TEAMS; ++team) {
+        const float4 one = sums[team * (SUMS_OF_TEAM / 4)];
+        all.x += one.x, all.y += one.y, all.z += one.z, all.w += one.w;
+    }
+    return all;
+}
+__device__ __forceinline__ float all_teams(const float *sums) {
+    float all = *sums;
+#pragma unroll
+    for (int team = 1; team < TEAMS; ++team) all += sums[team * SUMS_OF_TEAM];
+    return all;
+}
 
 __device__ __forceinline__ void put(float *to, float value) {
     if constexpr (ATOMIC) atomicAdd(to, value);
@@ -251,47 +272,37 @@ __device__ __forceinline__ void put(float *to, float4 value) {
 }
 
 __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, float *found) {
-    float *first = reinterpret_cast<float *>(shared), *second = first + ROWS * FIRST_PITCH, *biases = second + OUT * SECOND_PITCH;
+    float *all = reinterpret_cast<float *>(shared), *mine = all + group / TEAM * SUMS_OF_TEAM;
     const int lane = threadIdx.x % 32, row = 64 * (group % TEAM) + threadIdx.x / 32 % 4 * 16 + lane / 4, column = lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 1);
         sums.biases[i] += __shfl_xor_sync(~0u, sums.biases[i], 2);
     }
-    named_barrier<GROUPS * 128>(1 + TEAMS);
-#pragma unroll 1
-    for (int team = 0; team < TEAMS; ++team) {
-        if (group / TEAM == team) {
+    // All have left the ring and the weights.
+    named_barrier<GROUPS * 128 + PREPARE>(PREPARED);
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int here = row + 8 * half;
+    for (int half = 0; half < 2; ++half) {
+        const int here = row + 8 * half;
 #pragma unroll
-                for (int c = 0; c < IN; c += 8) {
-                    float2 *at = reinterpret_cast<float2 *>(first + here * FIRST_PITCH + c + column);
-                    const float2 before = team == 0 ? make_float2(0.0f, 0.0f) : *at;
-                    *at = make_float2(before.x + sums.first[c / 2 + 2 * half], before.y + sums.first[c / 2 + 2 * half + 1]);
-                }
+        for (int c = 0; c < IN; c += 8)
+            *reinterpret_cast<float2 *>(mine + here * FIRST_PITCH + c + column) = make_float2(sums.first[c / 2 + 2 * half], sums.first[c / 2 + 2 * half + 1]);
 #pragma unroll
-                for (int c = 0; c < OUT; c += 8)
+        for (int c = 0; c < OUT; c += 8)
 #pragma unroll
-                    for (int side = 0; side < 2; ++side) {
-                        float *at = second + (c + column + side) * SECOND_PITCH + here;
-                        *at = (team == 0 ? 0.0f : *at) + sums.second[c / 2 + 2 * half + side];
-                    }
-                if (lane % 4 == 0) biases[here] = (team == 0 ? 0.0f : biases[here]) + sums.biases[half];
-            }
-        }
-        named_barrier<GROUPS * 128>(1 + TEAMS);
+            for (int side = 0; side < 2; ++side) mine[SECOND_SUMS + (c + column + side) * SECOND_PITCH + here] = sums.second[c / 2 + 2 * half + side];
+        if (lane % 4 == 0) mine[BIAS_SUMS + here] = sums.biases[half];
     }
+    named_barrier<GROUPS * 128>(COMPUTING);
     for (int i = threadIdx.x; i < HIDDEN * (IN / 4); i += GROUPS * 128) {
         const int r = i / (IN / 4), c = i % (IN / 4) * 4;
-        put(found + weights_at(0) + 4 * i, *reinterpret_cast<const float4 *>(first + r * FIRST_PITCH + c));
+        put(found + weights_at(0) + 4 * i, all_teams(reinterpret_cast<const float4 *>(all + r * FIRST_PITCH + c)));
     }
     for (int i = threadIdx.x; i < OUT * (HIDDEN / 4); i += GROUPS * 128) {
         const int r = i / (HIDDEN / 4), c = i % (HIDDEN / 4) * 4;
-        put(found + weights_at(1) + 4 * i, *reinterpret_cast<const float4 *>(second + r * SECOND_PITCH + c));
+        put(found + weights_at(1) + 4 * i, all_teams(reinterpret_cast<const float4 *>(all + SECOND_SUMS + r * SECOND_PITCH + c)));
     }
-    for (int i = threadIdx.x; i < HIDDEN; i += GROUPS * 128) put(found + biases_at(0) + i, biases[i]);
+    for (int i = threadIdx.x; i < HIDDEN; i += GROUPS * 128) put(found + biases_at(0) + i, all_teams(all + BIAS_SUMS + i));
     for (int i = threadIdx.x; i < OUT; i += GROUPS * 128) put(found + biases_at(1) + i, output_bias(shared, i));
 }
 
@@ -331,10 +342,11 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
                     if (NEEDS_OUTPUTS) copy_box(at + OUTPUTS_IN_STAGE + chunk * BOX_BYTES, maps.y, chunk * CHUNK, tile * TILE, full(base, stage));
                 }
             }
-        } else if (threadIdx.x % 128 >= 32 && threadIdx.x % 128 < 32 + PREPARE) {
+        } else if (threadIdx.x >= GROUPS * 128 + 32 && threadIdx.x < GROUPS * 128 + 32 + PREPARE) {
             prepare(shared, base, tiles);
+            // The others wait for what was left in shared memory, these do not.
+            asm volatile("bar.arrive %0, %1;" ::"n"(PREPARED), "n"(GROUPS * 128 + PREPARE) : "memory");
         }
-        __syncthreads();
     } else {
         take_registers<REGISTERS_TO_COMPUTE>();
 #pragma unroll
@@ -343,7 +355,6 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
         for (int i = 0; i < OUT / 2; ++i) sums.second[i] = 0.0f;
         sums.biases[0] = sums.biases[1] = 0.0f;
         compute<WANTS_DX>(sums, maps, parameters, base, group, tiles);
-        __syncthreads();
         flush(sums, shared, group, ATOMIC ? found : found + (u64)blockIdx.x * PARAMETERS);
     }
 }
@@ -360,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 // The gradients are the sums of what the blocks found, in a fixed order: a thread adds every so-manieth, then those sums are added.
 constexpr int TURNS = 32;
 
-extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_wgmma_fused_sum(const float *found, float *gradients, u32 blocks) {
+extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_wgmma_sum(const float *found, float *gradients, u32 blocks) {
     __shared__ float4 partial[TURNS][32];
     const int lane = threadIdx.x % 32, turn = threadIdx.x / 32, index = ((int)blockIdx.x * 32 + lane) * 4;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
