@@ -56,10 +56,8 @@ impl Plan {
                 "the maps of more than {MOST_LAYERS} layers do not fit a kernel's arguments; mma.sync is there instead"
             )));
         }
-        let layers: Vec<Layer> =
-            network.widths().windows(2).map(|pair| Layer { inputs: pair[0], outputs: pair[1] }).collect();
-        // Half of all blocks, or more, read less then.
-        let cluster = if layers.iter().all(|layer| layer.tiles() > 1) { CLUSTER } else { 1 };
+        let layers = layers(network.widths());
+        let cluster = cluster(&layers);
         // All blocks run at once, one on a multiprocessor.
         let all: usize = layers.iter().map(|layer| layer.tiles() * layer.clocks(cluster)).sum();
         let blocks = request.target.multiprocessors as usize;
@@ -124,6 +122,10 @@ struct Layer {
     outputs: usize,
 }
 
+fn layers(widths: &[usize]) -> Vec<Layer> {
+    widths.windows(2).map(|pair| Layer { inputs: pair[0], outputs: pair[1] }).collect()
+}
+
 impl Layer {
     fn by_turns(self) -> bool {
         self.outputs <= BY_TURNS
@@ -172,6 +174,13 @@ impl Layer {
     fn addends(self, ranges: usize) -> usize {
         if self.by_turns() { 2 * ranges } else { ranges }
     }
+}
+
+/// Blocks of a cluster: several where nearly all tiles share an operand with another. The others gain nothing from it, and all wait for whole clusters.
+fn cluster(layers: &[Layer]) -> usize {
+    let tiles: usize = layers.iter().map(|layer| layer.tiles()).sum();
+    let alone = layers.iter().filter(|layer| layer.tiles() == 1).count();
+    if 4 * alone < tiles { CLUSTER } else { 1 }
 }
 
 fn divisor(a: usize, b: usize) -> usize {
@@ -239,6 +248,14 @@ impl Gradients {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_are_for_layers_of_several_tiles() {
+        assert_eq!(cluster(&layers(&[512, 512, 128])), 2);
+        assert_eq!(cluster(&layers(&[512, 256, 256, 256, 64])), 2);
+        assert_eq!(cluster(&layers(&[256, 256, 64])), 1);
+        assert_eq!(cluster(&layers(&[64, 64, 16])), 1);
+    }
 
     #[test]
     fn clusters_share_an_operand_or_have_ranges_of_their_own() {
