@@ -20,11 +20,17 @@ pub(super) const CHAIN_COMMON: &str = include_str!("chain.cuh");
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
-/// The backward pass: weights in shared memory where they fit, otherwise through it.
+/// Up to so many registers for numbers, there are three or four warpgroups: enough to hide loads behind one another.
+const MOST_OF_THREE_GROUPS: usize = 120;
+
+/// The backward pass: narrow networks with their weights in shared memory, others with everything through it; either way where that one way is not
+/// there.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     check(request)?;
-    match resident(request) {
-        Err(MlpError::Unsupported { .. }) => streamed(request),
+    let narrow = registers(request.network.widths()) <= MOST_OF_THREE_GROUPS;
+    let [first, second] = if narrow { [resident, streamed] } else { [streamed, resident] };
+    match first(request) {
+        Err(MlpError::Unsupported { .. }) => second(request),
         plan => plan,
     }
 }
@@ -34,7 +40,7 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     // Registers that are left for numbers, so that what the forward pass kept is loaded early.
     let (groups, registers) = match registers(network.widths()) {
         0..=72 => (4, 104),
-        73..=120 => (3, 136),
+        73..=MOST_OF_THREE_GROUPS => (3, 136),
         121..=200 => (2, 216),
         _ => return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead")),
     };
@@ -100,7 +106,12 @@ fn plan(
 
 /// Whether the tape has the sums of the hidden layers, and not their outputs.
 fn sums_kept(network: &Network) -> bool {
-    matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+    slope_from_sum(network.activation(0))
+}
+
+/// Whether the slope does not follow from the output, so that the tape has the sum before the activation.
+pub(super) fn slope_from_sum(activation: Activation) -> bool {
+    matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
 }
 
 /// The kernel that goes down the layers.
@@ -108,7 +119,7 @@ fn sums_kept(network: &Network) -> bool {
 enum Chain {
     /// All weights in shared memory.
     Resident { kernel: Kernel, shared: usize, threads: u32 },
-    /// Weights through shared memory.
+    /// Weights and samples through shared memory.
     Streamed(ChainStream),
 }
 
@@ -161,25 +172,22 @@ impl Backward for ChainAndGradients {
         let deltas = call.workspace + self.sums as u64;
         let above = deltas + self.deltas_and_activations(call.batch)[0] as u64;
         let activations = if self.sums_kept { above } else { call.tape };
-        let arguments = Arguments::default();
-        let (kernel, launch, arguments) = match &self.chain {
+        match &self.chain {
             Chain::Resident { kernel, shared, threads } => {
                 let blocks = self.blocks.min(tiles(call.batch, TILE));
                 let launch = Launch { shared: *shared, ..Launch::new(blocks, *threads) };
-                (kernel, launch, arguments.addresses([call.parameters]))
+                let arguments = Arguments::default()
+                    .addresses([call.parameters, call.y, call.dy, call.tape])
+                    .addresses([call.dx.unwrap_or(0), deltas, activations])
+                    .u32(call.batch);
+                // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model` checked them, and the workspace has what
+                // `workspace` asked for. It leaves out inputs at address 0.
+                unsafe { launch.queue(call.stream, kernel, arguments) }?;
             }
             Chain::Streamed(chain) => {
-                let maps = chain.weights(&self.network, self.precision, call.parameters)?;
-                (&chain.kernel, chain.launch(self.blocks, call.batch), arguments.maps(maps))
+                chain.queue(call, &self.network, self.precision, deltas, self.blocks)?;
             }
-        };
-        let arguments = arguments
-            .addresses([call.y, call.dy, call.tape])
-            .addresses([call.dx.unwrap_or(0), deltas, activations])
-            .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model` checked them, and the workspace has what `workspace`
-        // asked for. It leaves out inputs at address 0. The maps are of the parameters.
-        unsafe { launch.queue(call.stream, kernel, arguments) }?;
+        }
         self.gradients.queue(call, &self.network, self.precision, deltas, activations)
     }
 

@@ -1,65 +1,179 @@
-// The chain where the weights do not fit in shared memory: two blocks of a cluster each have a tile of 128 samples, 64 for each of two warpgroups,
-// and go through the weights together. Slabs of 64 rows by the columns of a part come through a ring, of which each block brings one half of the
-// rows for both. A layer's gradients stay in registers while the layer below is computed in parts, narrow enough for the registers that are left.
+// The chain for layers that are wide, whether their weights fit in shared memory or not: two blocks of a cluster each have a tile of 128 samples, 64 for each of two warpgroups,
+// and go through the weights together. Everything comes through one ring of slabs: 64 rows of a part of the weights, of which each block brings one
+// half for both, and 64 columns of the block's own samples. A layer's gradients stay in registers while the layer below is computed in parts,
+// narrow enough for the registers that are left; results go out through shared memory, by the copy engine too.
 
 constexpr int GROUPS = 2;
 constexpr int TILE = 64 * GROUPS;  // samples of a block
-constexpr int CLUSTER = 2;
+constexpr int CLUSTER = BLOCKS_OF_CLUSTER;
 constexpr int THREADS = (GROUPS + 1) * 128;
 constexpr int BOX_BYTES = CHUNK * ROW_BYTES;  // 64 rows by 64 columns
-constexpr int HALF = CHUNK / CLUSTER;         // rows of a box that a block brings
-constexpr int SLAB_BYTES = WIDEST_PART / CHUNK * BOX_BYTES;
+constexpr int HALF = CHUNK / CLUSTER;         // rows of weights that a block brings
+constexpr int SLAB_BYTES = GROUPS * BOX_BYTES;
+static_assert(WIDEST_PART <= 2 * CHUNK && HIDDEN_PART <= WIDEST_PART, "a part of the weights fits a slab");
 
-constexpr int BARRIERS_IN_SHARED = SLABS * SLAB_BYTES;
+// Shared memory: the ring, two boxes of results for each warpgroup, barriers.
+constexpr int RESULTS_IN_SHARED = SLABS * SLAB_BYTES;
+constexpr int BARRIERS_IN_SHARED = RESULTS_IN_SHARED + 2 * GROUPS * BOX_BYTES;
 static_assert(BARRIERS_IN_SHARED + 16 * SLABS == SHARED_BYTES, "as the host counts");
 
+// Whether the tape has the sums of hidden layers, so that their outputs are written for the gradients of the parameters.
+constexpr bool SUMS_KEPT = !slope_from_output<HIDDEN_ACTIVATION>();
+
+// What the slope at the outputs follows from is `outputs`; `below` is the tape of the layers below the last.
 struct Maps {
-    TensorMap weights[LAYERS];
+    TensorMap weights[LAYERS], dx, dy, outputs, deltas[LAYERS], below[LAYERS - 1], activations[SUMS_KEPT ? LAYERS - 1 : 1];
 };
 
 // Columns below a layer that are computed at once.
 __device__ constexpr int part_of(int layer) { return layer == 0 ? WIDEST_PART : HIDDEN_PART; }
-__device__ constexpr int part_columns(int layer, int part) {
-    return width(layer) - part * part_of(layer) < part_of(layer) ? width(layer) - part * part_of(layer) : part_of(layer);
-}
 
 __device__ __forceinline__ u32 full(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * stage; }
 __device__ __forceinline__ u32 empty(u32 shared, int stage) { return full(shared, SLABS + stage); }
+__device__ __forceinline__ u32 slab_at(u32 shared, u32 slab) { return shared + slab % SLABS * SLAB_BYTES; }
+__device__ __forceinline__ void wait_full(u32 shared, u32 slab) { barrier_wait(full(shared, slab % SLABS), slab / SLABS & 1); }
 
-// The slabs of a tile, in the order in which they are used. `slab` counts them over all tiles.
-template <int LAYER = LAYERS - 1, int PART = 0>
-__device__ __forceinline__ void bring_weights(const Maps &maps, u32 shared, u32 rank, u32 &slab, bool inputs) {
-    constexpr int BOXES = chunks_of(part_columns(LAYER, PART));
-    if (LAYER == 0 && !inputs) return;
-    for (int row = rank * HALF; row < CHUNK * chunks_of(width(LAYER + 1)); row += CHUNK, ++slab) {
-        const u32 stage = slab % SLABS, at = shared + stage * SLAB_BYTES + rank * HALF * ROW_BYTES;
+// ---- Copies: the slabs of a tile, in the order in which they are used. `slab` counts them over all tiles.
+
+struct Copies {
+    const Maps &maps;
+    u32 shared, rank, slab, tile;
+
+    // The place of the next slab, when everybody in the cluster has left it.
+    __device__ __forceinline__ u32 next(u32 bytes) {
+        const u32 stage = slab % SLABS;
         if (slab >= SLABS) barrier_wait(empty(shared, stage), (slab / SLABS & 1) ^ 1);
-        barrier_expect(full(shared, stage), BOXES * BOX_BYTES);
-#pragma unroll
-        for (int box = 0; box < BOXES; ++box)
-            copy_box_to_all(at + box * BOX_BYTES, maps.weights[LAYER], PART * part_of(LAYER) + box * CHUNK, row, full(shared, stage),
-                            (1 << CLUSTER) - 1);
+        barrier_expect(full(shared, stage), bytes);
+        return slab_at(shared, slab);
     }
-    if constexpr ((PART + 1) * part_of(LAYER) < width(LAYER)) bring_weights<LAYER, PART + 1>(maps, shared, rank, slab, inputs);
-    else if constexpr (LAYER > 0) bring_weights<LAYER - 1, 0>(maps, shared, rank, slab, inputs);
-}
-
-__device__ __forceinline__ void release(u32 shared, u32 slab) {
-    const u32 barrier = empty(shared, slab % SLABS);
+    __device__ __forceinline__ void samples(const TensorMap &map, int column) {
+        copy_box(next(SLAB_BYTES), map, column, tile * TILE, full(shared, slab % SLABS));
+        ++slab;
+    }
+    template <int LAYER, int COLUMNS>
+    __device__ __forceinline__ void part(int column) {
+        for (int row = rank * HALF; row < CHUNK * chunks_of(width(LAYER + 1)); row += CHUNK, ++slab) {
+            const u32 at = next(chunks_of(COLUMNS) * BOX_BYTES) + rank * HALF * ROW_BYTES;
 #pragma unroll
-    for (int block = 0; block < CLUSTER; ++block) barrier_arrive_at(barrier, block);
+            for (int box = 0; box < chunks_of(COLUMNS); ++box)
+                copy_box_to_all(at + box * BOX_BYTES, maps.weights[LAYER], column + box * CHUNK, row, full(shared, slab % SLABS), (1 << CLUSTER) - 1);
+        }
+        if constexpr (LAYER > 0) {
+            for (int box = 0; box < chunks_of(COLUMNS); ++box) samples(maps.below[LAYER - 1], column + box * CHUNK);
+        }
+    }
+    template <int LAYER>
+    __device__ __forceinline__ void layers(bool inputs) {
+        constexpr int PART = part_of(LAYER), REST = width(LAYER) % PART;
+        if (LAYER == 0 && !inputs) return;
+        for (int column = 0; column < width(LAYER) - REST; column += PART) part<LAYER, PART>(column);
+        if constexpr (REST > 0) part<LAYER, REST>(width(LAYER) - REST);
+        if constexpr (LAYER > 0) layers<LAYER - 1>(inputs);
+    }
+    __device__ __forceinline__ void all(bool inputs) {
+        for (int column = 0; column < OUTPUTS; column += CHUNK) {
+            samples(maps.dy, column);
+            if (OUTPUT_ACTIVATION != IDENTITY) samples(maps.outputs, column);
+        }
+        layers<LAYERS - 1>(inputs);
+    }
+};
+
+// ---- Products
+
+__device__ __forceinline__ void group_sync(u32 group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+__device__ __forceinline__ u32 load_shared(u32 address) {
+    u32 word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+    return word;
+}
+__device__ __forceinline__ void store_shared(u32 address, u32 word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory"); }
+
+struct Group {
+    const Maps &maps;
+    u32 shared, group;
+    u32 place;  // of this thread's first word in a box of 64 samples
+    u32 slab, stored, row;
+    bool leads, copies;
+
+    __device__ __forceinline__ void release(u32 slab) const {
+        const u32 barrier = empty(shared, slab % SLABS);
+        if (leads)
+#pragma unroll
+            for (int block = 0; block < CLUSTER; ++block) barrier_arrive_at(barrier, block);
+    }
+    // Words of the slab's samples, which come next.
+    template <int COLUMNS>
+    __device__ __forceinline__ void load(u32 (&words)[16]) {
+        wait_full(shared, slab);
+        const u32 at = slab_at(shared, slab) + group * BOX_BYTES + place;
+#pragma unroll
+        for (int unit = 0; unit < COLUMNS / 8; ++unit) {
+            words[2 * unit] = load_shared(at ^ unit << 4);
+            words[2 * unit + 1] = load_shared((at ^ unit << 4) + 8 * ROW_BYTES);
+        }
+        __syncwarp();
+        release(slab++);
+    }
+    // Up to 64 columns of results, from `column` of the map on: into one box while the other is still being copied.
+    template <int COLUMNS>
+    __device__ __forceinline__ void store(const u32 *words, const TensorMap &map, int column) {
+        const u32 box = shared + RESULTS_IN_SHARED + (2 * group + stored++ % 2) * BOX_BYTES, at = box + place;
+        if (copies) copies_read<1>();
+        group_sync(group);
+#pragma unroll
+        for (int unit = 0; unit < COLUMNS / 8; ++unit) {
+            store_shared(at ^ unit << 4, words[2 * unit]);
+            store_shared((at ^ unit << 4) + 8 * ROW_BYTES, words[2 * unit + 1]);
+        }
+        written_for_async();
+        group_sync(group);
+        if (copies) {
+            copy_box_back(map, column, row, box);
+            copies_commit();
+        }
+    }
+};
+
+__device__ constexpr int columns_in_box(int columns, int first) { return columns - first < CHUNK ? columns - first : CHUNK; }
+
+// Of 64 columns below a layer: their sums become the gradients before the activation there, in `words`, or those by the inputs.
+template <int LAYER, int COLUMNS>
+__device__ __forceinline__ void finish_box(const float *d, u32 *words, Group &group, int column) {
+    if constexpr (LAYER == 0) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 4; ++i) words[i] = narrow2(d[2 * i], d[2 * i + 1]);
+        group.store<COLUMNS>(words, group.maps.dx, column);
+    } else {
+        u32 kept[16];
+        group.load<COLUMNS>(kept);
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 4; ++i) words[i] = times_slope<HIDDEN_ACTIVATION>(d[2 * i], d[2 * i + 1], kept[i]);
+        group.store<COLUMNS>(words, group.maps.deltas[LAYER - 1], column);
+        if constexpr (SUMS_KEPT) {
+#pragma unroll
+            for (int i = 0; i < COLUMNS / 4; ++i)
+                kept[i] = narrow2(activate<HIDDEN_ACTIVATION>(widen_low(kept[i])), activate<HIDDEN_ACTIVATION>(widen_high(kept[i])));
+            group.store<COLUMNS>(kept, group.maps.activations[LAYER - 1], column);
+        }
+    }
 }
 
-template <int LAYER, int PART = 0>
-__device__ __forceinline__ void below(const u32 *deltas, u32 *words, u32 shared, u32 &slab, const Arrays &arrays, Rows rows, bool leads) {
-    constexpr int K = width(LAYER + 1), COLUMNS = part_columns(LAYER, PART), COLUMN = PART * part_of(LAYER);
-    Run<COLUMNS> kept;
-    if constexpr (LAYER > 0) kept.load(tape_below<LAYER>(arrays, rows), width(LAYER), COLUMN, rows);
+template <int LAYER, int COLUMNS, int FIRST = 0>
+__device__ __forceinline__ void finish_boxes(const float *d, u32 *words, Group &group, int column) {
+    finish_box<LAYER, columns_in_box(COLUMNS, FIRST)>(d + FIRST / 2, LAYER == 0 ? words : words + FIRST / 4, group, column + FIRST);
+    if constexpr (FIRST + CHUNK < COLUMNS) finish_boxes<LAYER, COLUMNS, FIRST + CHUNK>(d, words, group, column);
+}
+
+// A part of the columns below a layer: what `deltas`, the layer's own gradients, come to there.
+template <int LAYER, int COLUMNS>
+__device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &group, int column) {
+    constexpr int K = width(LAYER + 1);
     float d[COLUMNS / 2];
 #pragma unroll
-    for (int chunk = 0; chunk < chunks_of(K); ++chunk, ++slab) {
-        barrier_wait(full(shared, slab % SLABS), slab / SLABS & 1);
-        const u64 weights = operand_across(shared + slab % SLABS * SLAB_BYTES, BOX_BYTES);
+    for (int chunk = 0; chunk < chunks_of(K); ++chunk, ++group.slab) {
+        wait_full(group.shared, group.slab);
+        const u64 weights = operand_across(slab_at(group.shared, group.slab), BOX_BYTES);
         wgmma_begin();
 #pragma unroll
         for (int step = 4 * chunk; step < 4 * chunk + 4 && step < steps_of(K); ++step)
@@ -67,34 +181,60 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, u32 shared,
         wgmma_commit();
         if (chunk > 0) {
             wgmma_wait<1>();
-            if (leads) release(shared, slab - 1);
+            group.release(group.slab - 1);
         }
     }
     wgmma_wait<0>();
-    if (leads) release(shared, slab - 1);
+    group.release(group.slab - 1);
     sums_are_there(d);
-    finish_below<LAYER, COLUMNS>(d, kept, words, COLUMN, arrays, rows);
-    if constexpr (COLUMN + part_of(LAYER) < width(LAYER))
-        below<LAYER, PART + 1>(deltas, LAYER == 0 ? words : words + part_of(LAYER) / 4, shared, slab, arrays, rows, leads);
+    finish_boxes<LAYER, COLUMNS>(d, words, group, column);
+}
+
+template <int LAYER, int COLUMN = 0>
+__device__ __forceinline__ void hidden_below(const u32 *deltas, u32 *words, Group &group) {
+    constexpr int COLUMNS = width(LAYER) - COLUMN < part_of(LAYER) ? width(LAYER) - COLUMN : part_of(LAYER);
+    below<LAYER, COLUMNS>(deltas, words + COLUMN / 4, group, COLUMN);
+    if constexpr (COLUMN + COLUMNS < width(LAYER)) hidden_below<LAYER, COLUMN + COLUMNS>(deltas, words, group);
 }
 
 template <int LAYER>
-__device__ __forceinline__ void layers_below(const u32 *deltas, u32 shared, u32 &slab, const Arrays &arrays, Rows rows, bool leads) {
+__device__ __forceinline__ void layers_below(const u32 *deltas, Group &group, bool inputs) {
     if constexpr (LAYER > 0) {
         u32 words[4 * steps_of(width(LAYER))] = {};
-        below<LAYER>(deltas, words, shared, slab, arrays, rows, leads);
-        layers_below<LAYER - 1>(words, shared, slab, arrays, rows, leads);
-    } else if (arrays.dx) {
-        u32 words[4 * steps_of(part_of(0))];
-        below<0>(deltas, words, shared, slab, arrays, rows, leads);
+        hidden_below<LAYER>(deltas, words, group);
+        layers_below<LAYER - 1>(words, group, inputs);
+    } else if (inputs) {
+        constexpr int REST = INPUTS % WIDEST_PART;
+        u32 words[16];
+#pragma unroll 1
+        for (int column = 0; column < INPUTS - REST; column += WIDEST_PART) below<0, WIDEST_PART>(deltas, words, group, column);
+        if constexpr (REST > 0) below<0, REST>(deltas, words, group, INPUTS - REST);
     }
 }
 
+// The gradients before the activation of the outputs.
+template <int FIRST = 0>
+__device__ __forceinline__ void output_deltas(u32 *words, Group &group) {
+    constexpr int COLUMNS = columns_in_box(OUTPUTS, FIRST);
+    u32 gradients[16];
+    group.load<COLUMNS>(gradients);
+    if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
+        u32 kept[16];
+        group.load<COLUMNS>(kept);
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 4; ++i)
+            gradients[i] = times_slope<OUTPUT_ACTIVATION>(widen_low(gradients[i]), widen_high(gradients[i]), kept[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 4; ++i) words[FIRST / 4 + i] = gradients[i];
+    group.store<COLUMNS>(gradients, group.maps.deltas[LAYERS - 1], FIRST);
+    if constexpr (FIRST + CHUNK < OUTPUTS) output_deltas<FIRST + CHUNK>(words, group);
+}
+
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-    coopmat_mlp_backward_wgmma_chain_stream(const __grid_constant__ Maps maps, const Storage *y, const Storage *dy, const Storage *tape,
-                                            Storage *dx, Storage *deltas, Storage *activations, u32 batch) {
+    coopmat_mlp_backward_wgmma_chain_stream(const __grid_constant__ Maps maps, u32 batch, u32 inputs) {
     extern __shared__ __align__(1024) char shared[];
-    const u32 base = shared_address(shared), rank = blockIdx.x % CLUSTER;
+    const u32 base = shared_address(shared);
     const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
     // Tiles are dealt to clusters, so that the blocks of one go through as many.
     const u32 rounds = ((batch + TILE - 1) / TILE + CLUSTER - 1) / CLUSTER;
@@ -111,19 +251,20 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (warp >= GROUPS * 4) {
         give_registers<REGISTERS_TO_COPY>();
         if (threadIdx.x == GROUPS * 128) {
-            u32 slab = 0;
-            for (u32 tile = blockIdx.x; tile / CLUSTER < rounds; tile += gridDim.x) bring_weights(maps, base, rank, slab, dx != nullptr);
+            Copies copies{maps, base, blockIdx.x % CLUSTER, 0, 0};
+            for (copies.tile = blockIdx.x; copies.tile / CLUSTER < rounds; copies.tile += gridDim.x) copies.all(inputs);
         }
     } else {
         take_registers<REGISTERS_TO_COMPUTE>();
-        const Arrays arrays{y, dy, tape, dx, deltas, activations};
-        u32 slab = 0;
+        const u32 row = warp % 4 * 16 + lane / 4;
+        Group group{maps, base, warp / 4u, row * ROW_BYTES + (row % 8 << 4) + lane % 4 * 4, 0, 0, 0, lane == 0, threadIdx.x % 128 == 0};
         for (u32 tile = blockIdx.x; tile / CLUSTER < rounds; tile += gridDim.x) {
-            const Rows rows{tile * TILE + warp * 16 + lane / 4, batch, lane % 4};
+            group.row = tile * TILE + group.group * 64;
             u32 words[4 * steps_of(OUTPUTS)] = {};
-            output_deltas(words, arrays, rows);
-            layers_below<LAYERS - 1>(words, base, slab, arrays, rows, lane == 0);
+            output_deltas(words, group);
+            layers_below<LAYERS - 1>(words, group, inputs);
         }
+        if (group.copies) copies_read<0>();
     }
     // Nobody leaves while the other block may still write into its shared memory.
     cluster_sync();

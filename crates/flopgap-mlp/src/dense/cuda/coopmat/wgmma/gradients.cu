@@ -1,7 +1,8 @@
 // The gradients of the parameters: for each layer, the product of the gradients before its activation and its inputs, summed over samples. A block
 // has a tile of one layer's weights, 128 rows by up to 256 columns, and every so many slabs of 64 samples; both operands come as they lie in
 // memory, samples along rows, which `wgmma` takes transposed. The gradients of biases are one more column: the product with ones. Layers of up
-// to 64 rows are computed by the two warpgroups for every other slab.
+// to 64 rows are computed by the two warpgroups for every other slab. Blocks of a cluster have neighbouring tiles: what two of them need leaves the
+// L2 cache once.
 
 constexpr int SLAB = 64;  // samples
 constexpr int THREADS = 3 * 128;
@@ -15,7 +16,11 @@ struct Maps {
 __device__ constexpr bool by_turns(int layer) { return width(layer + 1) <= 64; }
 __device__ constexpr int row_boxes(int layer) { return by_turns(layer) ? 1 : 2; }
 __device__ constexpr int row_tiles(int layer) { return by_turns(layer) ? 1 : (width(layer + 1) + 127) / 128; }
-__device__ constexpr int boxes_of(int layer, int part) { return row_boxes(layer) + chunks_of(columns_of(width(layer), part)); }
+// The tiles of a cluster: so many rows of them, columns, and ranges.
+__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+__device__ constexpr int cluster_rows(int layer) { return common_divisor(row_tiles(layer), CLUSTER); }
+__device__ constexpr int cluster_parts(int layer) { return common_divisor(parts_of(width(layer)), CLUSTER / cluster_rows(layer)); }
+__device__ constexpr int cluster_ranges(int layer) { return CLUSTER / (cluster_rows(layer) * cluster_parts(layer)); }
 // Sums of a layer that are added up at last.
 __device__ constexpr int addends_of(int layer) { return ranges_of(layer) * (by_turns(layer) ? 2 : 1); }
 __device__ constexpr int size_of(int layer) { return (width(layer) + 1) * width(layer + 1); }
@@ -29,21 +34,57 @@ static_assert(BARRIERS_IN_SHARED + 16 * STAGES == SHARED_BYTES, "as the host cou
 __device__ __forceinline__ u32 full(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * stage; }
 __device__ __forceinline__ u32 empty(u32 shared, int stage) { return full(shared, STAGES + stage); }
 
-// Eight warps leave a stage, or four twice.
-__device__ __forceinline__ void release(u32 barrier, bool turns) {
-    barrier_arrive(barrier);
-    if (turns) barrier_arrive(barrier);
+// Where a block is in its cluster.
+struct Place {
+    u32 row, part, first;  // of its tile; the first block of the same range
+
+    template <int LAYER>
+    __device__ __forceinline__ u32 block(u32 row, u32 part) const {
+        return first + part * cluster_rows(LAYER) + row;
+    }
+};
+
+// Every block that brings something for this one hears that eight warps have left a stage, or four twice.
+template <int LAYER>
+__device__ __forceinline__ void release(u32 barrier, const Place &place) {
+#pragma unroll
+    for (int times = 0; times < (by_turns(LAYER) ? 2 : 1); ++times) {
+        if constexpr (CLUSTER == 1) {
+            barrier_arrive(barrier);
+        } else {
+#pragma unroll
+            for (int row = 0; row < cluster_rows(LAYER); ++row) barrier_arrive_at(barrier, place.block<LAYER>(row, place.part));
+#pragma unroll
+            for (int part = 0; part < cluster_parts(LAYER); ++part)
+                if (part != place.part) barrier_arrive_at(barrier, place.block<LAYER>(place.row, part));
+        }
+    }
+}
+
+// A box for these blocks of the cluster.
+__device__ __forceinline__ void share_box(u32 to, const TensorMap &map, int column, u32 sample, u32 barrier, u32 blocks) {
+    if constexpr (CLUSTER == 1) copy_box(to, map, column, sample, barrier);
+    else copy_box_to_all(to, map, column, sample, barrier, blocks);
 }
 
 // A tile: `row_tile` of this part of the layer's columns, over the slabs of a range.
 template <int LAYER, int PART>
-__device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, u32 range, int row_tile, u32 slabs) {
+__device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, u32 range, int row_tile, u32 slabs, const Place &place) {
     constexpr int COLUMNS = columns_of(width(LAYER), PART), ROW_BOXES = row_boxes(LAYER), CHUNKS = chunks_of(COLUMNS);
     constexpr int RANGES = ranges_of(LAYER), K = width(LAYER), ROWS = width(LAYER + 1);
     constexpr bool TURNS = by_turns(LAYER);
     static_assert((ROW_BOXES + CHUNKS) * BOX_BYTES <= STAGE_BYTES, "as the host counts");
     const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
     const u32 count = range < slabs ? (slabs - range + RANGES - 1) / RANGES : 0;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(full(shared, stage), 1);
+            barrier_init(empty(shared, stage), 8 * (cluster_rows(LAYER) + cluster_parts(LAYER) - 1));
+        }
+        barriers_are_there();
+    }
+    __syncthreads();
+    if (CLUSTER > 1) cluster_sync();
     if (warp >= 8) {
         give_registers<REGISTERS_TO_COPY>();
         if (threadIdx.x == 256) {
@@ -51,12 +92,17 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
                 const u32 stage = number % STAGES, at = shared + stage * STAGE_BYTES, sample = (range + number * RANGES) * SLAB;
                 if (number >= STAGES) barrier_wait(empty(shared, stage), (number / STAGES & 1) ^ 1);
                 barrier_expect(full(shared, stage), (ROW_BOXES + CHUNKS) * BOX_BYTES);
+                // Of what others need too, each brings every so many boxes.
+                u32 same_row = 0, same_part = 0;
 #pragma unroll
-                for (int box = 0; box < ROW_BOXES; ++box)
-                    copy_box(at + box * BOX_BYTES, maps.deltas[LAYER], (row_tile * ROW_BOXES + box) * CHUNK, sample, full(shared, stage));
+                for (int part = 0; part < cluster_parts(LAYER); ++part) same_row |= 1u << place.block<LAYER>(place.row, part);
 #pragma unroll
-                for (int chunk = 0; chunk < CHUNKS; ++chunk)
-                    copy_box(at + (ROW_BOXES + chunk) * BOX_BYTES, maps.inputs[LAYER], PART * 256 + chunk * CHUNK, sample, full(shared, stage));
+                for (int row = 0; row < cluster_rows(LAYER); ++row) same_part |= 1u << place.block<LAYER>(row, place.part);
+                for (int box = place.part; box < ROW_BOXES; box += cluster_parts(LAYER))
+                    share_box(at + box * BOX_BYTES, maps.deltas[LAYER], (row_tile * ROW_BOXES + box) * CHUNK, sample, full(shared, stage), same_row);
+                for (int chunk = place.row; chunk < CHUNKS; chunk += cluster_rows(LAYER))
+                    share_box(at + (ROW_BOXES + chunk) * BOX_BYTES, maps.inputs[LAYER], PART * 256 + chunk * CHUNK, sample, full(shared, stage),
+                              same_part);
             }
         }
     } else {
@@ -84,7 +130,7 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
             }
             wgmma_commit();
             wgmma_wait<1>();
-            if (number > begin && lane == 0) release(empty(shared, last), TURNS);
+            if (number > begin && lane == 0) release<LAYER>(empty(shared, last), place);
             last = stage;
         }
         wgmma_wait<0>();
@@ -113,39 +159,37 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
 }
 
 template <int LAYER, int PART>
-__device__ __forceinline__ void part_of_block(const Maps &maps, float *sums, u32 shared, u32 range, int part, int row_tile, u32 slabs) {
+__device__ __forceinline__ void part_of_block(const Maps &maps, float *sums, u32 shared, u32 range, int part, int row_tile, u32 slabs,
+                                              const Place &place) {
     if constexpr (PART + 1 < parts_of(width(LAYER))) {
-        if (part > PART) return part_of_block<LAYER, PART + 1>(maps, sums, shared, range, part, row_tile, slabs);
+        if (part > PART) return part_of_block<LAYER, PART + 1>(maps, sums, shared, range, part, row_tile, slabs, place);
     }
-    tile<LAYER, PART>(maps, sums, shared, range, row_tile, slabs);
+    tile<LAYER, PART>(maps, sums, shared, range, row_tile, slabs, place);
 }
 
-// Which tile a block has: layer by layer, all tiles of a range one after the other.
+// Which tile a block has: layer by layer, all clusters of a range one after the other.
 template <int LAYER = 0>
 __device__ __forceinline__ void tile_of_block(const Maps &maps, float *sums, u32 shared, u32 block, u32 slabs) {
-    constexpr u32 TILES = row_tiles(LAYER) * parts_of(width(LAYER)), BLOCKS = TILES * ranges_of(LAYER);
+    constexpr u32 ROWS = cluster_rows(LAYER), PARTS = cluster_parts(LAYER), CLUSTER_ROWS = row_tiles(LAYER) / ROWS;
+    constexpr u32 CLUSTERS = CLUSTER_ROWS * (parts_of(width(LAYER)) / PARTS), BLOCKS = row_tiles(LAYER) * parts_of(width(LAYER)) * ranges_of(LAYER);
     if constexpr (LAYER + 1 < LAYERS) {
         if (block >= BLOCKS) return tile_of_block<LAYER + 1>(maps, sums, shared, block - BLOCKS, slabs);
     }
-    const int of_range = block % TILES;
-    part_of_block<LAYER, 0>(maps, sums, shared, block / TILES, of_range / row_tiles(LAYER), of_range % row_tiles(LAYER), slabs);
+    const u32 cluster = block / CLUSTER, rank = block % CLUSTER, of_range = cluster % CLUSTERS, tile = rank % (ROWS * PARTS);
+    const Place place{tile % ROWS, tile / ROWS, rank - tile};
+    const u32 range = cluster / CLUSTERS * cluster_ranges(LAYER) + rank / (ROWS * PARTS);
+    part_of_block<LAYER, 0>(maps, sums, shared, range, of_range / CLUSTER_ROWS * PARTS + place.part, of_range % CLUSTER_ROWS * ROWS + place.row, slabs,
+                            place);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     coopmat_mlp_backward_wgmma_gradients(const __grid_constant__ Maps maps, float *sums, u32 batch) {
     extern __shared__ __align__(1024) char shared[];
-    const u32 base = shared_address(shared);
     if (threadIdx.x < 256) reinterpret_cast<u32 *>(shared + ONES_IN_SHARED)[threadIdx.x] = narrow2(1.0f, 1.0f);
-    if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(full(base, stage), 1);
-            barrier_init(empty(base, stage), 8);
-        }
-        barriers_are_there();
-    }
     written_for_async();
-    __syncthreads();
-    tile_of_block(maps, sums, base, blockIdx.x, (batch + SLAB - 1) / SLAB);
+    tile_of_block(maps, sums, shared_address(shared), blockIdx.x, (batch + SLAB - 1) / SLAB);
+    // Nobody leaves while another block may still write into its shared memory.
+    if (CLUSTER > 1) cluster_sync();
 }
 
 // The gradients are the sums of all ranges, in a fixed order: 32 parameters and 8 slices of the addends a block.

@@ -19,6 +19,8 @@ const SUM: &str = "coopmat_mlp_backward_wgmma_sum";
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
+/// Blocks of a cluster where tiles share operands. With four, `xlarge` is slower.
+const CLUSTER: usize = 2;
 /// Bytes of the ones, and of the two barriers of a stage.
 const ONES: usize = 1024;
 const BARRIERS: usize = 16;
@@ -42,6 +44,8 @@ pub(super) struct Plan {
     atomic: bool,
     /// Numbers of all sums.
     sums: usize,
+    /// Blocks of a cluster, which bring what they share once.
+    cluster: usize,
 }
 
 impl Plan {
@@ -52,12 +56,13 @@ impl Plan {
                 "the maps of more than {MOST_LAYERS} layers do not fit a kernel's arguments; mma.sync is there instead"
             )));
         }
-        let layers: Vec<Layer> =
-            network.widths().windows(2).map(|pair| Layer { inputs: pair[0], outputs: pair[1] }).collect();
+        let layers = layers(network.widths());
+        let cluster = cluster(&layers);
         // All blocks run at once, one on a multiprocessor.
-        let all: usize = layers.iter().map(|layer| layer.tiles() * layer.clocks()).sum();
+        let all: usize = layers.iter().map(|layer| layer.tiles() * layer.clocks(cluster)).sum();
         let blocks = request.target.multiprocessors as usize;
-        let ranges: Vec<usize> = layers.iter().map(|layer| (blocks * layer.clocks() / all).max(1)).collect();
+        let ranges: Vec<usize> =
+            layers.iter().map(|layer| layer.ranges(blocks * layer.clocks(cluster) / all, cluster)).collect();
         let stage = layers.iter().map(|layer| layer.boxes() * BOX).max().unwrap_or_default();
         let stages = (request.target.shared_bytes.saturating_sub(ONES) / (stage + BARRIERS)).min(MOST_STAGES);
         let sums = layers
@@ -68,7 +73,7 @@ impl Plan {
         let blocks: usize = layers.iter().zip(&ranges).map(|(layer, ranges)| layer.tiles() * ranges).sum();
         let atomic = request.options.reduction == Reduction::Atomic;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        Ok(Plan { ranges, blocks, stages, stage, atomic, sums })
+        Ok(Plan { ranges, blocks, stages, stage, atomic, sums, cluster })
     }
 
     fn shared(&self) -> usize {
@@ -91,6 +96,7 @@ impl Plan {
             ("STAGE_BYTES", self.stage),
             ("SHARED_BYTES", self.shared()),
             ("ATOMIC", usize::from(self.atomic)),
+            ("CLUSTER", self.cluster),
             ("REGISTERS_TO_COMPUTE", compute),
             ("REGISTERS_TO_COPY", copy),
         ];
@@ -116,13 +122,36 @@ struct Layer {
     outputs: usize,
 }
 
+fn layers(widths: &[usize]) -> Vec<Layer> {
+    widths.windows(2).map(|pair| Layer { inputs: pair[0], outputs: pair[1] }).collect()
+}
+
 impl Layer {
     fn by_turns(self) -> bool {
         self.outputs <= BY_TURNS
     }
 
+    /// Tiles along the outputs, and along the inputs.
+    fn sides(self) -> [usize; 2] {
+        [self.outputs.div_ceil(2 * TILE), self.inputs.div_ceil(PART)]
+    }
+
     fn tiles(self) -> usize {
-        self.outputs.div_ceil(2 * TILE) * self.inputs.div_ceil(PART)
+        self.sides().iter().product()
+    }
+
+    /// What a cluster of so many blocks has along the outputs, along the inputs, and of ranges; as in `gradients.cu`.
+    fn shares(self, cluster: usize) -> [usize; 3] {
+        let [rows, parts] = self.sides();
+        let rows = divisor(rows, cluster);
+        let parts = divisor(parts, cluster / rows);
+        [rows, parts, cluster / rows / parts]
+    }
+
+    /// About so many ranges, at least one, for clusters that are whole.
+    fn ranges(self, about: usize, cluster: usize) -> usize {
+        let [_, _, ranges] = self.shares(cluster);
+        (about / ranges * ranges).max(ranges)
     }
 
     /// Boxes of a stage: of the gradients before the activation, and of the inputs.
@@ -131,16 +160,31 @@ impl Layer {
         rows + self.inputs.min(PART).div_ceil(CHUNK)
     }
 
-    /// Clocks for 64 samples, about: of the tensor cores, or of what must come from memory.
-    fn clocks(self) -> usize {
-        let products = self.inputs.min(PART) * if self.by_turns() { 2 } else { 4 };
-        products.max(150 * self.boxes())
+    /// Clocks for 64 samples, about: of the tensor cores, or of the boxes that a block brings.
+    fn clocks(self, cluster: usize) -> usize {
+        let columns = self.inputs.min(PART);
+        let [rows, parts, _] = self.shares(cluster);
+        let turns = self.by_turns();
+        let products = columns * if turns { 2 } else { 4 };
+        let copies = 150 * if turns { 1 } else { 2 } / parts + 150 * columns.div_ceil(CHUNK) / rows;
+        products.max(copies)
     }
 
     /// Sums that are added up at last.
     fn addends(self, ranges: usize) -> usize {
         if self.by_turns() { 2 * ranges } else { ranges }
     }
+}
+
+/// Blocks of a cluster: several where nearly all tiles share an operand with another. The others gain nothing from it, and all wait for whole clusters.
+fn cluster(layers: &[Layer]) -> usize {
+    let tiles: usize = layers.iter().map(|layer| layer.tiles()).sum();
+    let alone = layers.iter().filter(|layer| layer.tiles() == 1).count();
+    if 4 * alone < tiles { CLUSTER } else { 1 }
+}
+
+fn divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// The kernels.
@@ -198,5 +242,33 @@ impl Gradients {
             KernelFacts::of(GRADIENTS, &self.products, self.plan.shared())?,
             KernelFacts::of(SUM, &self.sum, 0)?,
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_for_layers_of_several_tiles() {
+        assert_eq!(cluster(&layers(&[512, 512, 128])), 2);
+        assert_eq!(cluster(&layers(&[512, 256, 256, 256, 64])), 2);
+        assert_eq!(cluster(&layers(&[256, 256, 64])), 1);
+        assert_eq!(cluster(&layers(&[64, 64, 16])), 1);
+    }
+
+    #[test]
+    fn clusters_share_an_operand_or_have_ranges_of_their_own() {
+        let wide = Layer { inputs: 512, outputs: 512 };
+        assert_eq!((wide.sides(), wide.shares(2), wide.shares(1)), ([4, 2], [2, 1, 1], [1, 1, 1]));
+        let last = Layer { inputs: 512, outputs: 128 };
+        assert_eq!((last.sides(), last.shares(2)), ([1, 2], [1, 2, 1]));
+        let alone = Layer { inputs: 256, outputs: 64 };
+        assert_eq!((alone.shares(2), alone.ranges(7, 2), alone.ranges(1, 2)), ([1, 1, 2], 6, 2));
+        // Every layer's blocks are whole clusters.
+        for (inputs, outputs, about) in [(8, 8, 3), (328, 200, 5), (512, 392, 0), (768, 264, 9)] {
+            let layer = Layer { inputs, outputs };
+            assert_eq!(layer.tiles() * layer.ranges(about, CLUSTER) % CLUSTER, 0, "{inputs} {outputs}");
+        }
     }
 }

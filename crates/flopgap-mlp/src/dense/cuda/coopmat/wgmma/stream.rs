@@ -1,40 +1,45 @@
-//! The chain of gradients where the weights do not fit in shared memory: its source and its launch.
+//! The chain of gradients with everything through shared memory, weights too: its source and its launch.
 
 use flopgap_gpu::cudarc::driver::sys;
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
 use crate::dense::cuda::implementation::Request;
-use crate::dense::cuda::kernels::KernelFacts;
-use crate::dense::cuda::launch::Launch;
+use crate::dense::cuda::kernels::{BackwardCall, KernelFacts};
+use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, Precision};
 
-use super::backward::CHAIN_COMMON;
+use super::backward::{CHAIN_COMMON, slope_from_sum};
 use super::map::map;
 use super::{CHUNK, COMMON, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 
-/// Columns below the first layer, and below the others, that are computed at once.
+/// Columns that are computed at once at most, below the first layer and, if registers allow, below the others, or else below those.
 const WIDEST_PART: usize = 128;
-const HIDDEN_PART: usize = 64;
-/// Samples of a block: two warpgroups' tiles.
-const BLOCK_TILE: usize = 2 * TILE;
-/// Rows of weights that a block of the cluster of two brings for both.
-const HALF: usize = CHUNK / 2;
-/// Bytes of a place in the ring: 64 rows of the widest part, and its two barriers.
-const SLAB: usize = WIDEST_PART / CHUNK * CHUNK * ROW_BYTES + 16;
+const NARROW_PART: usize = 64;
+/// Blocks of a cluster, which share the weights. With four, `xlarge` is no faster.
+const CLUSTER: usize = 2;
+/// Warpgroups that compute, and the samples of a block: a tile of each.
+const GROUPS: usize = 2;
+const BLOCK_TILE: usize = GROUPS * TILE;
+/// Bytes of 64 samples, or rows of weights, by 64 columns.
+const BOX: usize = CHUNK * ROW_BYTES;
+/// Bytes of a place in the ring: 64 rows of the widest part or 64 columns of all samples, and its two barriers.
+const SLAB: usize = GROUPS * BOX + 16;
 const MOST_SLABS: usize = 12;
+/// Bytes of two boxes of results for each warpgroup.
+const RESULTS: usize = 2 * GROUPS * BOX;
 /// Registers for numbers, of 232, with which nothing spills.
 const MOST_REGISTERS: usize = 192;
-/// More maps do not fit a kernel's 4 KiB of arguments.
-const MOST_LAYERS: usize = 30;
+/// More maps do not fit a kernel's 4 KiB of arguments: three for each layer, and three.
+const MOST_LAYERS: usize = 9;
 
 /// What is launched.
 #[derive(Debug)]
 pub(super) struct ChainStream {
-    pub(super) kernel: Kernel,
+    kernel: Kernel,
     shared: usize,
 }
 
@@ -53,17 +58,21 @@ impl Plan {
 impl ChainStream {
     pub(super) fn plan(request: &Request<'_>) -> Result<(Source, Plan), MlpError> {
         let widths = request.network.widths();
-        if request.network.layers() > MOST_LAYERS || registers(widths) > MOST_REGISTERS {
-            return Err(request.unsupported(
-                "weights that do not fit shared memory leave too few registers for so wide a layer, or its layers are too many; \
-                 mma.sync is there instead",
-            ));
+        if request.network.layers() > MOST_LAYERS {
+            return Err(request.unsupported(format!(
+                "the maps of more than {MOST_LAYERS} layers do not fit a kernel's arguments; mma.sync is there instead"
+            )));
         }
-        let slabs = (request.target.shared_bytes / SLAB).min(MOST_SLABS);
-        let shared = slabs * SLAB;
-        let [compute, copy] = registers_of_groups(2);
+        let fits = |hidden: &usize| registers(widths, *hidden) <= MOST_REGISTERS;
+        let Some(hidden) = [WIDEST_PART, NARROW_PART].into_iter().find(fits) else {
+            return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead"));
+        };
+        let slabs = (request.target.shared_bytes.saturating_sub(RESULTS) / SLAB).min(MOST_SLABS);
+        let shared = slabs * SLAB + RESULTS;
+        let [compute, copy] = registers_of_groups(GROUPS);
         let columns = widths[..widths.len() - 1].iter().enumerate().flat_map(|(layer, &width)| {
-            (0..width).step_by(part(layer)).map(move |column| (width - column).min(part(layer)))
+            let part = part(layer, hidden);
+            (0..width).step_by(part).map(move |column| (width - column).min(part))
         });
         let body = instructions::functions(request.precision, columns)
             + COMMON
@@ -71,8 +80,9 @@ impl ChainStream {
             + include_str!("chain_stream.cu");
         let constants = [
             ("SLABS", slabs),
+            ("BLOCKS_OF_CLUSTER", CLUSTER),
             ("WIDEST_PART", WIDEST_PART),
-            ("HIDDEN_PART", HIDDEN_PART),
+            ("HIDDEN_PART", hidden),
             ("SHARED_BYTES", shared),
             ("REGISTERS_TO_COMPUTE", compute),
             ("REGISTERS_TO_COPY", copy),
@@ -82,24 +92,28 @@ impl ChainStream {
         Ok((source, Plan { shared }))
     }
 
-    /// Maps of the weights, layer by layer.
-    pub(super) fn weights(
+    /// Queues the kernel, which writes `deltas`: the gradients before the activations, layer after layer. What the tape has of the hidden layers
+    /// must be their outputs.
+    pub(super) fn queue(
         &self,
+        call: &BackwardCall<'_>,
         network: &Network,
         precision: Precision,
-        parameters: u64,
-    ) -> Result<Vec<sys::CUtensorMap>, GpuError> {
-        let widths = network.widths();
-        let of = |layer: usize| {
-            let address = parameters + (network.weights(layer).start * precision.bytes()) as u64;
-            map(precision, address, widths[layer + 1], widths[layer], HALF)
-        };
-        (0..network.layers()).map(of).collect()
-    }
-
-    pub(super) fn launch(&self, multiprocessors: u32, batch: u32) -> Launch {
-        let blocks = (multiprocessors & !1).min(tiles(batch, BLOCK_TILE).next_multiple_of(2)).max(2);
-        Launch { shared: self.shared, ..Launch::new(blocks, threads(2)) }
+        deltas: u64,
+        multiprocessors: u32,
+    ) -> Result<(), GpuError> {
+        let arguments = Arguments::default()
+            .maps(maps(call, network, precision, deltas)?)
+            .u32(call.batch)
+            .u32(u32::from(call.dx.is_some()));
+        let cluster = u32::try_from(CLUSTER).unwrap_or(u32::MAX);
+        let blocks = (multiprocessors / cluster * cluster)
+            .min(tiles(call.batch, BLOCK_TILE).next_multiple_of(cluster))
+            .max(cluster);
+        let launch = Launch { shared: self.shared, ..Launch::new(blocks, threads(GROUPS)) };
+        // SAFETY: these are the kernel's arguments; the maps are of arrays of the lengths that `Model` checked and of the workspace, which has room
+        // for `deltas`. Without `dx`, the kernel leaves out the inputs.
+        unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 
     pub(super) fn facts(&self) -> Result<KernelFacts, GpuError> {
@@ -107,15 +121,53 @@ impl ChainStream {
     }
 }
 
-fn part(layer: usize) -> usize {
-    if layer == 0 { WIDEST_PART } else { HIDDEN_PART }
+/// The maps, in the order of `Maps` in `chain_stream.cu`.
+fn maps(
+    call: &BackwardCall<'_>,
+    network: &Network,
+    precision: Precision,
+    deltas: u64,
+) -> Result<Vec<sys::CUtensorMap>, GpuError> {
+    let (widths, layers, batch) = (network.widths(), network.layers(), call.batch as usize);
+    let bytes = |elements: usize| (elements * precision.bytes()) as u64;
+    // Where the samples of a layer's outputs begin in what lies layer after layer.
+    let at = |layer: usize| bytes(widths[1..=layer].iter().sum::<usize>() * batch);
+    let loaded = |address: u64, width: usize| map(precision, address, batch, width, BLOCK_TILE);
+    let stored = |address: u64, width: usize| map(precision, address, batch, width, TILE);
+    let outputs = network.outputs();
+    // With sums of the outputs on the tape, they come after the hidden layers.
+    let kept =
+        if slope_from_sum(network.activation(layers - 1)) { call.tape + at(layers - 1) } else { call.y };
+    let mut maps = Vec::new();
+    for layer in 0..layers {
+        let address = call.parameters + bytes(network.weights(layer).start);
+        maps.push(map(precision, address, widths[layer + 1], widths[layer], CHUNK / CLUSTER)?);
+    }
+    // A map must have some address, also when nothing is written there.
+    maps.push(stored(call.dx.unwrap_or(call.x), widths[0])?);
+    maps.push(loaded(call.dy, outputs)?);
+    maps.push(loaded(kept, outputs)?);
+    for layer in 0..layers {
+        maps.push(stored(deltas + at(layer), widths[layer + 1])?);
+    }
+    for layer in 0..layers - 1 {
+        maps.push(loaded(call.tape + at(layer), widths[layer + 1])?);
+    }
+    // Outputs of hidden layers are on the tape: nothing is written there either.
+    maps.push(stored(call.y, outputs)?);
+    Ok(maps)
 }
 
-/// Registers of a thread for numbers: the gradients above a layer, the sums of a part below it, and all parts of a hidden layer when they are done.
-fn registers(widths: &[usize]) -> usize {
+fn part(layer: usize, hidden: usize) -> usize {
+    if layer == 0 { WIDEST_PART } else { hidden }
+}
+
+/// Registers of a thread for numbers, hidden layers in parts of so many columns: the gradients above a layer, the sums of a part below it, and all
+/// parts of a hidden layer when they are done.
+fn registers(widths: &[usize], hidden: usize) -> usize {
     let packed = |width: usize| width.div_ceil(16) * 4;
     let of = |(layer, pair): (usize, &[usize])| {
-        packed(pair[1]) + pair[0].min(part(layer)) / 2 + if layer == 0 { 0 } else { packed(pair[0]) }
+        packed(pair[1]) + pair[0].min(part(layer, hidden)) / 2 + if layer == 0 { 0 } else { packed(pair[0]) }
     };
     widths.windows(2).enumerate().map(of).max().unwrap_or_default()
 }
@@ -126,8 +178,10 @@ mod tests {
 
     #[test]
     fn registers_are_those_of_the_widest_place() {
-        assert_eq!(registers(&[512, 512, 128]), 192);
+        assert_eq!(registers(&[512, 512, 128], NARROW_PART), 192);
+        assert!(registers(&[512, 512, 128], WIDEST_PART) > MOST_REGISTERS);
+        assert_eq!(registers(&[256, 256, 64], WIDEST_PART), 16 + 64 + 64);
         // Two hidden layers of 512 are there at once.
-        assert!(registers(&[512, 512, 512, 8]) > MOST_REGISTERS);
+        assert!(registers(&[512, 512, 512, 8], NARROW_PART) > MOST_REGISTERS);
     }
 }

@@ -78,6 +78,17 @@ __device__ __forceinline__ void copy_box_to_all(u32 to, const TensorMap &map, in
         "l"((u64)&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
         : "memory");
 }
+// A box from shared memory to this column and row of the map; what lies beyond the matrix is left out. The thread commits what it has copied, and
+// waits until all but so many commits have been read.
+__device__ __forceinline__ void copy_box_back(const TensorMap &map, int column, int row, u32 from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"((u64)&map), "r"(column), "r"(row), "r"(from)
+                 : "memory");
+}
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING>
+__device__ __forceinline__ void copies_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
 __device__ __forceinline__ void prefetch_map(const TensorMap &map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"((u64)&map) : "memory");
 }
