@@ -3,12 +3,11 @@
 // half of the hidden layer and sends them to the other block; with both halves it has its columns of the gradients by the inputs, and adds to the
 // sums of its columns of the first layer's gradients and of its rows of the second layer's inputs, which stay in registers all the time.
 //
-// Warpgroups 0 and 1 hold these sums, 64 columns each, and only multiply. Warpgroup 2 goes down the layers: from the gradients before the activation
-// of the outputs to those by the inputs. Warpgroup 3 has the copy engine bring inputs and hidden layer, and computes the gradients before the activation
-// of the outputs. A stage has all of a tile; its parts are left and filled one by one.
+// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has the copy engine bring inputs. Warpgroup 2 goes down the layers, from the
+// gradients by the outputs to those by the inputs, and has the hidden layer brought. A stage has all of a tile; its parts are left and filled one by one.
 
 constexpr int TILE = 64;  // samples
-constexpr int THREADS = 4 * 128;
+constexpr int THREADS = 3 * 128;
 constexpr int HIDDEN = width(1);
 constexpr int HALF = 128;  // columns of a block
 constexpr int BOX_BYTES = TILE * ROW_BYTES, HALF_BYTES = 2 * BOX_BYTES;
@@ -81,18 +80,42 @@ __device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
     return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(kept)), high * slope_on_tape<ACTIVATION>(widen_high(kept)));
 }
 
-// ---- Copies, and the gradients before the activation of the outputs
+__device__ __forceinline__ void put(float *to, float value) {
+    if constexpr (ATOMIC) atomicAdd(to, value);
+    else *to = value;
+}
 
+// ---- Copies
+
+__device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full, const Task &task, u32 n) {
+    const int row = (task.first + n * task.step) * TILE, column = task.rank * HALF;
+    barrier_expect(full, HALF_BYTES);
+    copy_box(to, map, column, row, full);
+    copy_box(to + BOX_BYTES, map, column + CHUNK, row, full);
+}
+// By one thread, when the tile before the last has left the place.
+__device__ __forceinline__ void bring_hidden(const Maps &maps, const Task &task, u32 n) {
+    copy_half(stage_of(task.shared, n) + HIDDEN_AT, maps.hidden, barrier_of(task.shared, LAYER_FULL, n), task, n);
+}
+__device__ __forceinline__ void bring_inputs(const Maps &maps, const Task &task, u32 n) {
+    wait_empty(task.shared, X_EMPTY, n);
+    copy_half(stage_of(task.shared, n) + X_AT, maps.x, barrier_of(task.shared, X_FULL, n), task, n);
+}
+
+// ---- Down the layers
+
+// The gradients before the activation of a tile's outputs, and their sums.
 struct OutputGradients {
     static constexpr bool KEPT = OUTPUT_ACTIVATION != IDENTITY;
-    uint4 gradients[2], kept[KEPT ? 2 : 1];  // of half of a tile
+    uint4 gradients[4], kept[KEPT ? 4 : 1];
     float sums[8];
-    int row, unit;  // this row and the 16th after it, 8 columns
 
+    // The thread has 8 columns of a row, of the 16th after it and so on.
     __device__ __forceinline__ void load(const Storage *dy, const Storage *y, u32 first, u32 batch) {
+        const int thread = threadIdx.x % 128, unit = thread % 8;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const u32 sample = first + row + 16 * i;
+        for (int i = 0; i < 4; ++i) {
+            const u32 sample = first + thread / 8 + 16 * i;
             const bool is_there = sample < batch && 8 * unit < OUTPUTS;
             const u64 at = (u64)sample * OUTPUTS + 8 * unit;
             gradients[i] = is_there ? __ldg(reinterpret_cast<const uint4 *>(dy + at)) : make_uint4(0, 0, 0, 0);
@@ -104,70 +127,37 @@ struct OutputGradients {
         sums[column] += widen_low(gradient), sums[column + 1] += widen_high(gradient);
         return gradient;
     }
-    __device__ __forceinline__ void store(u32 to) {
+    __device__ __forceinline__ void store(const Task &task, u32 n) {
+        const int thread = threadIdx.x % 128, row = thread / 8, unit = thread % 8;
+        const u32 to = stage_of(task.shared, n) + OUTPUTS_AT + row * ROW_BYTES + ((unit ^ row % 8) << 4);
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < 4; ++i) {
             const uint4 g = gradients[i], k = kept[KEPT ? i : 0];
             const u32 a = one(g.x, k.x, 0), b = one(g.y, k.y, 2), c = one(g.z, k.z, 4), d = one(g.w, k.w, 6);
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + (row + 16 * i) * ROW_BYTES + ((unit ^ row % 8) << 4)), "r"(a), "r"(b),
-                         "r"(c), "r"(d)
-                         : "memory");
+            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + 16 * i * ROW_BYTES), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
         }
+        written_for_async();
+        __syncwarp();
+        if (thread % 32 == 0) barrier_arrive(barrier_of(task.shared, LAYER_FULL, n));
+    }
+    // Of a warp, and of the four.
+    __device__ __forceinline__ void biases(float *to, float *found, u32 rank) {
+        const int thread = threadIdx.x % 128, lane = thread % 32;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            sums[i] += __shfl_xor_sync(~0u, sums[i], 8);
+            sums[i] += __shfl_xor_sync(~0u, sums[i], 16);
+            if (lane < 8) found[thread / 32 * CHUNK + 8 * lane + i] = sums[i];
+        }
+        asm volatile("bar.sync 1, 128;" ::: "memory");
+        if (rank == 0 && thread < OUTPUTS) put(to + biases_at(1) + thread, found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread]);
     }
 };
 
-__device__ __forceinline__ void bring(const Maps &maps, const Storage *dy, const Storage *y, float *sums, float *found, const Task &task) {
-    const int thread = threadIdx.x % 128, lane = thread % 32;
-    const u32 shared = task.shared;
-    OutputGradients outputs{};
-    outputs.row = thread / 8, outputs.unit = thread % 8;
-    outputs.load(dy, y, task.first * TILE, task.batch);
-#pragma unroll 1
-    for (u32 n = 0; n < task.count; ++n) {
-        const u32 tile = task.first + n * task.step, stage = stage_of(shared, n);
-        wait_empty(shared, LAYER_EMPTY, n);
-        if (thread == 0) {
-            const u32 full = barrier_of(shared, LAYER_FULL, n);
-            barrier_expect(full, HALF_BYTES);
-            copy_box(stage + HIDDEN_AT, maps.hidden, task.rank * HALF, tile * TILE, full);
-            copy_box(stage + HIDDEN_AT + BOX_BYTES, maps.hidden, task.rank * HALF + CHUNK, tile * TILE, full);
-        }
-        __syncwarp();
-        outputs.store(stage + OUTPUTS_AT);
-        outputs.load(dy, y, tile * TILE + TILE / 2, task.batch);
-        outputs.store(stage + OUTPUTS_AT + TILE / 2 * ROW_BYTES);
-        if (n + 1 < task.count) outputs.load(dy, y, (tile + task.step) * TILE, task.batch);
-        written_for_async();
-        __syncwarp();
-        if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_FULL, n));
-        if (thread == 0) {
-            const u32 full = barrier_of(shared, X_FULL, n);
-            wait_empty(shared, X_EMPTY, n);
-            barrier_expect(full, HALF_BYTES);
-            copy_box(stage + X_AT, maps.x, task.rank * HALF, tile * TILE, full);
-            copy_box(stage + X_AT + BOX_BYTES, maps.x, task.rank * HALF + CHUNK, tile * TILE, full);
-        }
-        __syncwarp();
-    }
-    // The second layer's biases: of a warp, and of the four.
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        outputs.sums[i] += __shfl_xor_sync(~0u, outputs.sums[i], 8);
-        outputs.sums[i] += __shfl_xor_sync(~0u, outputs.sums[i], 16);
-        if (lane < 8) found[thread / 32 * CHUNK + 8 * lane + i] = outputs.sums[i];
-    }
-    asm volatile("bar.sync 1, 128;" ::: "memory");
-    if (task.rank == 0 && thread < OUTPUTS) {
-        const float sum = found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread];
-        if constexpr (ATOMIC) atomicAdd(sums + biases_at(1) + thread, sum);
-        else sums[biases_at(1) + thread] = sum;
-    }
-}
-
-// ---- Down the layers
-
 // The gradients before the activation of the block's half of the hidden layer.
-__device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp, int lane) {
+// Meanwhile `load` is called.
+template <typename Load>
+__device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp, int lane, Load load) {
     const u32 shared = task.shared, stage = stage_of(shared, n), other = task.rank ^ 1;
     float d[HALF / 2];
     wait_full(shared, LAYER_FULL, n);
@@ -176,6 +166,7 @@ __device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp,
 #pragma unroll
     for (int step = 0; step < steps_of(OUTPUTS); ++step) wgmma<0, 1>(d, outputs + 2 * step, weights + 128 * step, step > 0);
     wgmma_commit();
+    load();
     wait_empty(shared, DELTAS_EMPTY, n);
     wgmma_wait<0>();
     sums_are_there(d);
@@ -203,8 +194,9 @@ __device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp,
     }
 }
 
-// The block's columns of the gradients by the inputs.
-__device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u32 n, int warp, int lane) {
+// The block's columns of the gradients by the inputs. Meanwhile `work` is called.
+template <typename Work>
+__device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u32 n, int warp, int lane, Work work) {
     const u32 shared = task.shared, stage = stage_of(shared, n), tile = task.first + n * task.step;
     wait_full(shared, DELTAS_FULL, n);
     float d[HALF / 2];
@@ -214,6 +206,7 @@ __device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u
     for (int step = 0; step < steps_of(HIDDEN); ++step)
         wgmma<0, 1>(d, deltas + (step / 4 * BOX_BYTES >> 4) + 2 * (step % 4), weights + 128 * step, step > 0);
     wgmma_commit();
+    work();
     wgmma_wait<0>();
     sums_are_there(d);
     if (lane == 0) barrier_arrive_at(barrier_of(shared, DELTAS_EMPTY, n), task.rank ^ 1);
@@ -233,25 +226,40 @@ __device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u
     }
 }
 
-__device__ __forceinline__ void down(Storage *dx, const Task &task) {
+__device__ __forceinline__ void down(const Maps &maps, const Storage *y, const Storage *dy, Storage *dx, float *sums, float *found, const Task &task) {
     const int warp = uniform(threadIdx.x / 32) % 4, lane = threadIdx.x % 32;
+    const bool copies = threadIdx.x % 128 == 0;
+    OutputGradients outputs{};
+    if (task.count > 0) {
+        if (copies) bring_hidden(maps, task, 0);
+        outputs.load(dy, y, task.first * TILE, task.batch);
+        outputs.store(task, 0);
+    }
 #pragma unroll 1
     for (u32 n = 0; n <= task.count; ++n) {
-        if (n < task.count) hidden_deltas(task, n, warp, lane);
-        if (n > 0) {
-            // A tile later, so that what the other block sends has time to come.
-            if (dx) input_gradients(dx, task, n - 1, warp, lane);
-            else if (lane == 0) barrier_arrive_at(barrier_of(task.shared, DELTAS_EMPTY, n - 1), task.rank ^ 1);
+        const bool more = n + 1 < task.count;
+        if (n < task.count)
+            hidden_deltas(task, n, warp, lane, [&] {
+                if (more) outputs.load(dy, y, (task.first + (n + 1) * task.step) * TILE, task.batch);
+            });
+        const auto next = [&] {
+            if (!more) return;
+            wait_empty(task.shared, LAYER_EMPTY, n + 1);
+            if (copies) bring_hidden(maps, task, n + 1);
+            outputs.store(task, n + 1);
+        };
+        // A tile later, so that what the other block sends has time to come.
+        if (n > 0 && dx) {
+            input_gradients(dx, task, n - 1, warp, lane, next);
+        } else {
+            next();
+            if (n > 0 && lane == 0) barrier_arrive_at(barrier_of(task.shared, DELTAS_EMPTY, n - 1), task.rank ^ 1);
         }
     }
+    outputs.biases(sums, found, task.rank);
 }
 
 // ---- The gradients of the parameters
-
-__device__ __forceinline__ void put(float *to, float value) {
-    if constexpr (ATOMIC) atomicAdd(to, value);
-    else *to = value;
-}
 
 // This tile's inputs and gradients of the hidden layer are used.
 __device__ __forceinline__ void leave(const Task &task, u32 n, int lane) {
@@ -262,17 +270,22 @@ __device__ __forceinline__ void leave(const Task &task, u32 n, int lane) {
     barrier_arrive_at(empty, task.rank ^ 1);
 }
 
-__device__ __forceinline__ void add_up(float *sums, const Task &task) {
+__device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task &task) {
     const int warp = uniform(threadIdx.x / 32), group = warp / 4, lane = threadIdx.x % 32;
     const u32 shared = task.shared;
     // 64 inputs by the hidden layer; outputs by 64 of the hidden layer; biases of these 64.
-    float first[2][HALF / 2], second[CHUNK / 2], bias[4];
+    float first[HALF], second[CHUNK / 2], bias[4];
 #pragma unroll
-    for (int i = 0; i < HALF; ++i) first[i / 64][i % 64] = 0.0f;
+    for (int i = 0; i < HALF; ++i) first[i] = 0.0f;
 #pragma unroll
     for (int i = 0; i < CHUNK / 2; ++i) second[i] = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) bias[i] = 0.0f;
+    if (threadIdx.x == 0) {
+        if (task.count > 0) bring_inputs(maps, task, 0);
+        if (task.count > 1) bring_inputs(maps, task, 1);
+    }
+    __syncwarp();
     const u64 ones = operand(shared + ONES_IN_SHARED);
 #pragma unroll 1
     for (u32 n = 0; n < task.count; ++n) {
@@ -287,13 +300,14 @@ __device__ __forceinline__ void add_up(float *sums, const Task &task) {
         wgmma_commit();
         wgmma_wait<1>();
         if (n > 0) leave(task, n - 1, lane);
+        if (threadIdx.x == 0 && n > 0 && n + 1 < task.count) bring_inputs(maps, task, n + 1);
+        __syncwarp();
         wait_full(shared, X_FULL, n);
         wait_full(shared, DELTAS_FULL, n);
         wgmma_begin();
 #pragma unroll
         for (int step = 0; step < TILE / 16; ++step) {
-            wgmma<1, 1>(first[0], x + 128 * step, deltas + 128 * step, 1);
-            wgmma<1, 1>(first[1], x + 128 * step, deltas + (HALF_BYTES >> 4) + 128 * step, 1);
+            wgmma<1, 1>(first, x + 128 * step, deltas + 128 * step, 1);
             wgmma<1, 0>(bias, own + 128 * step, ones, 1);
         }
         wgmma_commit();
@@ -301,8 +315,7 @@ __device__ __forceinline__ void add_up(float *sums, const Task &task) {
         if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
     }
     wgmma_wait<0>();
-    sums_are_there(first[0]);
-    sums_are_there(first[1]);
+    sums_are_there(first);
     sums_are_there(second);
     sums_are_there(bias);
     const int from = task.rank * HALF + group * CHUNK, row = warp % 4 * 16 + lane / 4, column = lane % 4 * 2;
@@ -314,8 +327,8 @@ __device__ __forceinline__ void add_up(float *sums, const Task &task) {
             for (int c = 0; c < 2 * HALF; c += 8) {
                 if (c >= HIDDEN) continue;
                 float *to = sums + weights_at(0) + (c + column) * INPUTS + input;
-                put(to, first[c / HALF][c % HALF / 2 + 2 * half]);
-                put(to + INPUTS, first[c / HALF][c % HALF / 2 + 2 * half + 1]);
+                put(to, first[c / 2 + 2 * half]);
+                put(to + INPUTS, first[c / 2 + 2 * half + 1]);
             }
         }
         if (output < OUTPUTS) {
@@ -377,13 +390,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
     const int group = uniform(threadIdx.x / 128);
     if (group < 2) {
         take_registers<REGISTERS_TO_ADD>();
-        add_up(found, task);
-    } else if (group == 2) {
-        give_registers<REGISTERS_TO_DESCEND>();
-        down(dx, task);
+        add_up(maps, found, task);
     } else {
-        give_registers<REGISTERS_TO_COPY>();
-        bring(maps, dy, y, found, reinterpret_cast<float *>(shared + FOUND_IN_SHARED), task);
+        give_registers<REGISTERS_TO_DESCEND>();
+        down(maps, y, dy, dx, found, reinterpret_cast<float *>(shared + FOUND_IN_SHARED), task);
     }
     // Nobody leaves while the other block may still write into its shared memory.
     cluster_sync();
