@@ -49,15 +49,22 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
     }
 }
 
+/// Samples up to which `mma.sync` has the faster backward pass in one kernel.
+const FEW: u32 = 4096;
+
 /// Which kernels compute the gradients.
 fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
         Precision::F32 => simt::backward(request),
         Precision::F16 | Precision::Bf16 => {
-            // Where the whole pass fits one kernel, no tape is written or read: that beats the faster products of `wgmma`.
-            let fused = mma::fused(request);
+            // Where the whole pass fits one kernel, no tape is written or read: that beats passes of several kernels.
+            let few = mma::fused(request);
+            if let Some(many) = wgmma::fused(request) {
+                let few = few.map(|plan| (FEW, plan)).into_iter();
+                return Ok(few.chain([(u32::MAX, many)]).collect());
+            }
             let whole =
-                fused.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
+                few.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
             Ok(vec![(u32::MAX, whole)])
         }
     }

@@ -3,6 +3,7 @@
 
 mod backward;
 mod forward;
+mod fused;
 mod gradients;
 mod instructions;
 mod map;
@@ -13,6 +14,7 @@ use crate::dense::cuda::implementation::{Accumulate, Request};
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
+pub(super) use fused::fused;
 
 /// What every source begins with.
 const COMMON: &str = include_str!("wgmma.cuh");

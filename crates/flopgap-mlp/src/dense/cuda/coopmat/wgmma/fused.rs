@@ -1,0 +1,193 @@
+//! The backward pass of a network with one hidden layer that is small enough: one kernel that computes the hidden layer anew and holds the
+//! gradients of the parameters in registers, and a second one that adds up what the blocks found.
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::implementation::{Reduction, Request};
+use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
+use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::{Activation, Network, Precision};
+
+use super::super::Plan;
+use super::map::map;
+use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
+
+const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
+/// The same that also computes the gradients by the inputs.
+const KERNEL_DX: &str = "coopmat_mlp_backward_wgmma_fused_dx";
+const SUM: &str = "coopmat_mlp_backward_wgmma_fused_sum";
+
+/// Bytes of 64 samples by 64 columns.
+const BOX: usize = TILE * ROW_BYTES;
+/// Bytes of the three barriers of a stage.
+const BARRIERS: usize = 24;
+/// More stages bring nothing.
+const MOST_STAGES: usize = 8;
+/// Bytes of the sums of the outputs' biases: 8 for each of 64 threads.
+const BIASES: usize = 64 * 8 * 4;
+/// Warpgroups that compute: registers suffice for two.
+const GROUPS: usize = 2;
+/// Inputs and outputs whose gradients fit the registers of a warpgroup, beside all else.
+const MOST_COLUMNS: usize = 160;
+/// Samples of a warp: rows of a box of gradients by the inputs.
+const WARP_ROWS: usize = 16;
+const SUM_THREADS: u32 = 1024;
+/// Parameters that a block of the last kernel adds up.
+const PARAMETERS_OF_BLOCK: usize = 128;
+
+/// How a block is made up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    /// Warpgroups that share a tile, 64 columns of the hidden layer each.
+    team: usize,
+    stages: usize,
+    shared: usize,
+}
+
+impl Shape {
+    /// None where registers or shared memory do not suffice.
+    fn choose(network: &Network, shared_bytes: usize) -> Option<Self> {
+        let &[inputs, hidden, outputs] = network.widths() else { return None };
+        let team = hidden.div_ceil(CHUNK);
+        if team > GROUPS || inputs + outputs > MOST_COLUMNS {
+            return None;
+        }
+        let (inputs_chunks, outputs_chunks) = (inputs.div_ceil(CHUNK), outputs.div_ceil(CHUNK));
+        let outputs_read = if network.activation(1) == Activation::Identity { 1 } else { 2 };
+        let stage = (inputs_chunks + outputs_read * outputs_chunks) * BOX;
+        let weights = team * (inputs_chunks * CHUNK + outputs.next_multiple_of(16)) * ROW_BYTES;
+        // Gradients before the hidden layer's activation, twice, and those by the inputs.
+        let rest = weights + 3 * GROUPS * BOX + BIASES;
+        let stages = (shared_bytes.saturating_sub(rest) / (stage + BARRIERS)).min(MOST_STAGES);
+        let shared = rest + stages * (stage + BARRIERS);
+        (stages >= 2).then_some(Shape { team, stages, shared })
+    }
+}
+
+/// For a network with one hidden layer, where the slopes follow from the outputs and everything fits.
+pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
+    check(request).ok()?;
+    let network = request.network.clone();
+    let from_sums = |layer| {
+        matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+    };
+    if (0..network.layers()).any(from_sums) {
+        return None;
+    }
+    let shape = Shape::choose(&network, request.target.shared_bytes)?;
+    let atomic = request.options.reduction == Reduction::Atomic;
+    let [compute, copy] = registers_of_groups(GROUPS);
+    let constants = [
+        ("TEAM", shape.team),
+        ("TEAMS", GROUPS / shape.team),
+        ("STAGES", shape.stages),
+        ("SHARED_BYTES", shape.shared),
+        ("ATOMIC", usize::from(atomic)),
+        ("REGISTERS_TO_COMPUTE", compute),
+        ("REGISTERS_TO_COPY", copy),
+    ];
+    let columns = [CHUNK, network.inputs(), network.outputs()];
+    let body = instructions::functions(request.precision, columns) + COMMON + include_str!("fused.cu");
+    let architecture = request.target.architecture().specific();
+    let source = request.source_for(architecture, "coopmat/wgmma/fused.cu", &body, &constants);
+    let (precision, blocks) = (request.precision, request.target.multiprocessors);
+    Some(Plan {
+        sources: vec![source],
+        load: Box::new(move |programs| {
+            Ok::<_, MlpError>(Box::new(Fused {
+                kernel: programs[0].kernel(KERNEL, shape.shared)?,
+                kernel_dx: programs[0].kernel(KERNEL_DX, shape.shared)?,
+                sum: programs[0].kernel(SUM, 0)?,
+                shape,
+                network,
+                precision,
+                blocks,
+                atomic,
+            }))
+        }),
+    })
+}
+
+#[derive(Debug)]
+struct Fused {
+    kernel: Kernel,
+    kernel_dx: Kernel,
+    sum: Kernel,
+    shape: Shape,
+    network: Network,
+    precision: Precision,
+    /// At most.
+    blocks: u32,
+    atomic: bool,
+}
+
+impl Fused {
+    fn blocks(&self, batch: u32) -> u32 {
+        self.blocks.min(tiles(batch, TILE))
+    }
+}
+
+impl Backward for Fused {
+    fn keeps(&self, _batch: u32) -> bool {
+        false
+    }
+
+    fn workspace(&self, batch: u32) -> usize {
+        if self.atomic { 0 } else { self.blocks(batch) as usize * self.network.parameters() * 4 }
+    }
+
+    fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
+        let found = if self.atomic {
+            // SAFETY: `gradients` has so many bytes: `Model` checked it.
+            unsafe { zero(call.stream, call.gradients, 4 * self.network.parameters()) }?;
+            call.gradients
+        } else {
+            call.workspace
+        };
+        let (inputs, outputs) = (self.network.inputs(), self.network.outputs());
+        let of = |address, columns, rows| map(self.precision, address, call.batch as usize, columns, rows);
+        let mut maps =
+            vec![of(call.x, inputs, TILE)?, of(call.dy, outputs, TILE)?, of(call.y, outputs, TILE)?];
+        // The kernel without gradients by the inputs does not use the last map.
+        maps.push(of(call.dx.unwrap_or(call.x), inputs, WARP_ROWS)?);
+        let blocks = self.blocks(call.batch);
+        let launch = Launch { shared: self.shape.shared, ..Launch::new(blocks, threads(GROUPS)) };
+        let kernel = if call.dx.is_some() { &self.kernel_dx } else { &self.kernel };
+        let arguments = Arguments::default().maps(maps).addresses([call.parameters, found]).u32(call.batch);
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
+        // for what every block finds.
+        unsafe { launch.queue(call.stream, kernel, arguments) }?;
+        if self.atomic {
+            return Ok(());
+        }
+        let sums = u32::try_from(self.network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
+        let arguments = Arguments::default().addresses([found, call.gradients]).u32(blocks);
+        // SAFETY: these are the kernel's arguments; what every block found was written.
+        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum, arguments) }
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        Ok(vec![
+            KernelFacts::of(KERNEL, &self.kernel, self.shape.shared)?,
+            KernelFacts::of(KERNEL_DX, &self.kernel_dx, self.shape.shared)?,
+            KernelFacts::of(SUM, &self.sum, 0)?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_has_all_of_the_hidden_layer_and_its_gradients_fit() {
+        let of = |widths: &[usize]| Shape::choose(&Network::new(widths).unwrap(), 227 * 1024);
+        let medium = Shape { team: 2, stages: 4, shared: 223_328 };
+        assert_eq!(of(&[128, 128, 32]), Some(medium));
+        assert_eq!(of(&[64, 64, 16]).map(|shape| shape.team), Some(1));
+        assert_eq!(of(&[256, 256, 64]), None, "four warpgroups");
+        assert_eq!(of(&[152, 64, 16]), None, "too many gradients for registers");
+        assert_eq!(of(&[64, 64, 64, 16]), None, "two hidden layers");
+    }
+}
