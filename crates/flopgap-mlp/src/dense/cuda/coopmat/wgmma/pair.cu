@@ -80,11 +80,6 @@ __device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
     return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(kept)), high * slope_on_tape<ACTIVATION>(widen_high(kept)));
 }
 
-__device__ __forceinline__ void put(float *to, float value) {
-    if constexpr (ATOMIC) atomicAdd(to, value);
-    else *to = value;
-}
-
 // ---- Copies
 
 __device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full, const Task &task, u32 n) {
@@ -150,7 +145,7 @@ struct OutputGradients {
             if (lane < 8) found[thread / 32 * CHUNK + 8 * lane + i] = sums[i];
         }
         asm volatile("bar.sync 1, 128;" ::: "memory");
-        if (rank == 0 && thread < OUTPUTS) put(to + biases_at(1) + thread, found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread]);
+        if (rank == 0 && thread < OUTPUTS) to[biases_at(1) + thread] = found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread];
     }
 };
 
@@ -327,8 +322,8 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
             for (int c = 0; c < 2 * HALF; c += 8) {
                 if (c >= HIDDEN) continue;
                 float *to = sums + weights_at(0) + (c + column) * INPUTS + input;
-                put(to, first[c / 2 + 2 * half]);
-                put(to + INPUTS, first[c / 2 + 2 * half + 1]);
+                *to = first[c / 2 + 2 * half];
+                to[INPUTS] = first[c / 2 + 2 * half + 1];
             }
         }
         if (output < OUTPUTS) {
@@ -336,11 +331,11 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
             for (int c = 0; c < CHUNK; c += 8) {
                 if (from + c >= HIDDEN) continue;
                 float *to = sums + weights_at(1) + output * HIDDEN + from + c + column;
-                put(to, second[c / 2 + 2 * half]);
-                put(to + 1, second[c / 2 + 2 * half + 1]);
+                *to = second[c / 2 + 2 * half];
+                to[1] = second[c / 2 + 2 * half + 1];
             }
         }
-        if (column == 0 && input < HIDDEN) put(sums + biases_at(0) + input, bias[2 * half]);
+        if (column == 0 && input < HIDDEN) sums[biases_at(0) + input] = bias[2 * half];
     }
 }
 
@@ -359,8 +354,7 @@ __device__ __forceinline__ void place(const Storage *parameters, char *shared, i
     }
 }
 
-// `y`: the outputs, or the sums before their activation where its slope needs these. `dx` may be null. `sums`: what every cluster found, or, atomically,
-// the gradients.
+// `y`: the outputs, or the sums before their activation where its slope needs these. `dx` may be null. `sums`: what every cluster found.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1)
     coopmat_mlp_backward_wgmma_pair(const __grid_constant__ Maps maps, const Storage *parameters, const Storage *y, const Storage *dy, Storage *dx,
                                     float *sums, u32 batch) {
@@ -386,7 +380,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
 
     const u32 tiles = (batch + TILE - 1) / TILE;
     const Task task{base, rank, cluster, clusters, cluster < tiles ? (tiles - cluster + clusters - 1) / clusters : 0, batch};
-    float *found = ATOMIC ? sums : sums + (u64)cluster * PARAMETERS;
+    float *found = sums + (u64)cluster * PARAMETERS;
     const int group = uniform(threadIdx.x / 128);
     if (group < 2) {
         take_registers<REGISTERS_TO_ADD>();
