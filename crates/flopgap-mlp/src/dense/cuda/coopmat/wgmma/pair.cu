@@ -3,8 +3,8 @@
 // half of the hidden layer and sends them to the other block; with both halves it has its columns of the gradients by the inputs, and adds to the
 // sums of its columns of the first layer's gradients and of its rows of the second layer's inputs, which stay in registers all the time.
 //
-// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has the copy engine bring inputs. Warpgroup 2 goes down the layers, from the
-// gradients by the outputs to those by the inputs, and has the hidden layer brought. A stage has all of a tile; its parts are left and filled one by one.
+// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has the copy engine bring inputs and hidden layer. Warpgroup 2 goes down the
+// layers, from the gradients by the outputs to those by the inputs. A stage has all of a tile; its parts are left and filled one by one.
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = 3 * 128;
@@ -88,11 +88,14 @@ __device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full
     copy_box(to, map, column, row, full);
     copy_box(to + BOX_BYTES, map, column + CHUNK, row, full);
 }
-// By one thread, when the tile before the last has left the place.
+// By one thread: when the tile before the last has left the place.
 __device__ __forceinline__ void bring_hidden(const Maps &maps, const Task &task, u32 n) {
+    if (n >= task.count) return;
+    wait_empty(task.shared, LAYER_EMPTY, n);
     copy_half(stage_of(task.shared, n) + HIDDEN_AT, maps.hidden, barrier_of(task.shared, LAYER_FULL, n), task, n);
 }
 __device__ __forceinline__ void bring_inputs(const Maps &maps, const Task &task, u32 n) {
+    if (n >= task.count) return;
     wait_empty(task.shared, X_EMPTY, n);
     copy_half(stage_of(task.shared, n) + X_AT, maps.x, barrier_of(task.shared, X_FULL, n), task, n);
 }
@@ -145,7 +148,8 @@ struct OutputGradients {
             if (lane < 8) found[thread / 32 * CHUNK + 8 * lane + i] = sums[i];
         }
         asm volatile("bar.sync 1, 128;" ::: "memory");
-        if (rank == 0 && thread < OUTPUTS) to[biases_at(1) + thread] = found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread];
+        if (rank == 0 && thread < OUTPUTS)
+            to[biases_at(1) + thread] = found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread];
     }
 };
 
@@ -221,12 +225,10 @@ __device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u
     }
 }
 
-__device__ __forceinline__ void down(const Maps &maps, const Storage *y, const Storage *dy, Storage *dx, float *sums, float *found, const Task &task) {
+__device__ __forceinline__ void down(const Storage *y, const Storage *dy, Storage *dx, float *sums, float *found, const Task &task) {
     const int warp = uniform(threadIdx.x / 32) % 4, lane = threadIdx.x % 32;
-    const bool copies = threadIdx.x % 128 == 0;
     OutputGradients outputs{};
     if (task.count > 0) {
-        if (copies) bring_hidden(maps, task, 0);
         outputs.load(dy, y, task.first * TILE, task.batch);
         outputs.store(task, 0);
     }
@@ -240,7 +242,6 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
         const auto next = [&] {
             if (!more) return;
             wait_empty(task.shared, LAYER_EMPTY, n + 1);
-            if (copies) bring_hidden(maps, task, n + 1);
             outputs.store(task, n + 1);
         };
         // A tile later, so that what the other block sends has time to come.
@@ -277,8 +278,7 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
 #pragma unroll
     for (int i = 0; i < 4; ++i) bias[i] = 0.0f;
     if (threadIdx.x == 0) {
-        if (task.count > 0) bring_inputs(maps, task, 0);
-        if (task.count > 1) bring_inputs(maps, task, 1);
+        for (u32 n = 0; n < 2; ++n) bring_hidden(maps, task, n), bring_inputs(maps, task, n);
     }
     __syncwarp();
     const u64 ones = operand(shared + ONES_IN_SHARED);
@@ -295,8 +295,11 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
         wgmma_commit();
         wgmma_wait<1>();
         if (n > 0) leave(task, n - 1, lane);
-        if (threadIdx.x == 0 && n > 0 && n + 1 < task.count) bring_inputs(maps, task, n + 1);
+        if (threadIdx.x == 0 && n > 0) bring_inputs(maps, task, n + 1);
         __syncwarp();
+        // There is time: the other half of the hidden layer's gradients is not there yet.
+        wgmma_wait<0>();
+        if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
         wait_full(shared, X_FULL, n);
         wait_full(shared, DELTAS_FULL, n);
         wgmma_begin();
@@ -306,8 +309,8 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
             wgmma<1, 0>(bias, own + 128 * step, ones, 1);
         }
         wgmma_commit();
-        wgmma_wait<1>();
-        if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
+        if (threadIdx.x == 0) bring_hidden(maps, task, n + 2);
+        __syncwarp();
     }
     wgmma_wait<0>();
     sums_are_there(first);
@@ -387,7 +390,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
         add_up(maps, found, task);
     } else {
         give_registers<REGISTERS_TO_DESCEND>();
-        down(maps, y, dy, dx, found, reinterpret_cast<float *>(shared + FOUND_IN_SHARED), task);
+        down(y, dy, dx, found, reinterpret_cast<float *>(shared + FOUND_IN_SHARED), task);
     }
     // Nobody leaves while the other block may still write into its shared memory.
     cluster_sync();

@@ -40,7 +40,8 @@ fn fits(network: &Network) -> bool {
     let &[inputs, hidden, outputs] = network.widths() else { return false };
     let wide = HALF + 1..=2 * HALF;
     // The slope of the hidden layer must follow from what is multiplied, its outputs; further functions at the outputs need more registers.
-    let of_hidden = !matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
+    let of_hidden =
+        !matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
     let of_outputs =
         matches!(network.activation(1), Activation::Identity | Activation::Relu | Activation::LeakyRelu);
     wide.contains(&inputs) && wide.contains(&hidden) && outputs <= CHUNK && of_hidden && of_outputs
@@ -122,10 +123,7 @@ impl Backward for Pair {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![
-            KernelFacts::of(KERNEL, &self.kernel, SHARED)?,
-            KernelFacts::of(SUM, &self.sum, 0)?,
-        ])
+        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, SHARED)?, KernelFacts::of(SUM, &self.sum, 0)?])
     }
 }
 
@@ -137,7 +135,9 @@ mod tests {
     fn two_blocks_have_room_for_what_one_has_not() {
         let of = |widths: &[usize]| Network::new(widths).unwrap();
         assert!(fits(&of(&[256, 256, 64])) && fits(&of(&[136, 200, 8])));
-        for widths in [&[256, 128, 64][..], &[128, 256, 64], &[264, 256, 64], &[256, 256, 72], &[256, 256, 256, 64]] {
+        for widths in
+            [&[256, 128, 64][..], &[128, 256, 64], &[264, 256, 64], &[256, 256, 72], &[256, 256, 256, 64]]
+        {
             assert!(!fits(&of(widths)), "{widths:?}");
         }
         assert!(!fits(&of(&[256, 256, 64]).with_activation(Activation::Gelu)));
