@@ -85,7 +85,7 @@ pub const RULES: &[Rule] = &[
     rule(Convolution, r"fprop|dgrad|wgrad|winograd|implicit_gemm|\dcudnn_|scudnn|convol|conv_?(fwd|bwd|dgrad|wgrad)|\bconv[1-3]?d?_|_conv[1-3]?d(_|\b)|depthwise|\bfft2d_", "ampere_scudnn_128x64_relu_medium_nn_v1"),
 
     // The sums over blocks that end a backward pass of `flopgap-mlp`.
-    rule(Reduction, r"_mlp_(backward|gradients)_(mma_|wgmma_)?(sum|add)$", "coopmat_mlp_backward_wgmma_sum"),
+    rule(Reduction, r"_mlp_(backward|gradients)_(mma_|wgmma_)?(fused_|pair_)?(sum|add)$", "coopmat_mlp_backward_wgmma_sum"),
 
     rule(Gemv, r"gemv|mul_mat_vec", "void gemv2T_kernel_val<int, int, float, float, float, 128, 16, 2, 2, false, false, cublasGemvParams<float>>(cublasGemvParams<float>, float, float)"),
     rule(Matmul, r"gemm|nvjet|mat(rix)?_?mul|\bbmm|_bmm_|\bmm_kernel|_mm_kernel|wgmma|cutlass|cublaslt_?mat|mul_mat|marlin|machete|fused_moe_kernel|fusion_dot|\bdot_fusion|__myl_fc", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"),

@@ -108,6 +108,8 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopmat_mlp_backward_mma_fused", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_sum", KernelClass::Reduction),
         ("coopmat_mlp_backward_wgmma_fused_dx", KernelClass::Matmul),
+        ("coopmat_mlp_backward_wgmma_pair", KernelClass::Matmul),
+        ("coopmat_mlp_backward_wgmma_pair_sum", KernelClass::Reduction),
         ("scalar_mlp_gradients", KernelClass::Matmul),
         ("scalar_mlp_gradients_sum", KernelClass::Reduction),
     ] {

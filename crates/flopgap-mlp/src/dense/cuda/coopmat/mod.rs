@@ -71,8 +71,8 @@ fn backward_of_many(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>
                 let few = few.map(|plan| (FEW, plan)).into_iter();
                 return Ok(few.chain([(u32::MAX, many)]).collect());
             }
-            let whole =
-                few.map_or_else(|| wgmma::backward(request).or_else(|_| mma::backward(request)), Ok)?;
+            let of_several = || wgmma::backward(request).or_else(|_| mma::backward(request));
+            let whole = few.or_else(|| wgmma::pair(request)).map_or_else(of_several, Ok)?;
             Ok(vec![(u32::MAX, whole)])
         }
     }

@@ -7,6 +7,7 @@ mod fused;
 mod gradients;
 mod instructions;
 mod map;
+mod pair;
 mod stream;
 
 use crate::MlpError;
@@ -16,6 +17,7 @@ use crate::dense::cuda::implementation::{Accumulate, Request};
 pub(super) use backward::backward;
 pub(super) use forward::forward;
 pub(super) use fused::fused;
+pub(super) use pair::pair;
 
 /// What every source begins with.
 const COMMON: &str = include_str!("wgmma.cuh");

@@ -1,0 +1,146 @@
+//! The backward pass of a wider network with one hidden layer: one kernel whose pairs of blocks read the tape and hold the gradients of the
+//! parameters in registers, and a second one that adds up what the pairs found.
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::implementation::{Reduction, Request};
+use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
+use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::{Activation, Network, Precision};
+
+use super::super::Plan;
+use super::map::map;
+use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, tiles};
+
+const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
+const SUM: &str = "coopmat_mlp_backward_wgmma_pair_sum";
+
+/// Columns of the inputs and of the hidden layer that a block has.
+const HALF: usize = 128;
+/// Two warpgroups for sums and one that goes down the layers, and the registers of a thread of either.
+const THREADS: u32 = 3 * 128;
+const REGISTERS_TO_ADD: usize = 192;
+const REGISTERS_TO_DESCEND: usize = 120;
+/// Bytes of 64 samples by 64 columns.
+const BOX: usize = TILE * ROW_BYTES;
+/// Inputs, hidden layer and its gradients from both blocks, and the outputs' gradients: of a tile.
+const STAGE: usize = (2 + 2 + 4 + 1) * BOX;
+/// The block's columns of the weights.
+const WEIGHTS: usize = 2 * (2 * HALF + CHUNK) * ROW_BYTES;
+/// Ones, the outputs' biases from four warps, and six barriers for each stage.
+const REST: usize = 1024 + 4 * CHUNK * 4 + 12 * 8;
+const SHARED: usize = WEIGHTS + 2 * STAGE + REST;
+const SUM_THREADS: u32 = 256;
+/// Parameters that a block of the last kernel adds up.
+const PARAMETERS_OF_BLOCK: usize = 128;
+
+/// Whether two blocks have room for the network, and both have something to do.
+fn fits(network: &Network) -> bool {
+    let &[inputs, hidden, outputs] = network.widths() else { return false };
+    let wide = HALF + 1..=2 * HALF;
+    // The slope of the hidden layer must follow from what is multiplied, its outputs; further functions at the outputs need more registers.
+    let of_hidden =
+        !matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
+    let of_outputs =
+        matches!(network.activation(1), Activation::Identity | Activation::Relu | Activation::LeakyRelu);
+    wide.contains(&inputs) && wide.contains(&hidden) && outputs <= CHUNK && of_hidden && of_outputs
+}
+
+/// For a network with one hidden layer that fits, and sums in a fixed order.
+pub(in super::super) fn pair(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
+    check(request).ok()?;
+    let network = request.network.clone();
+    let deterministic = request.options.reduction == Reduction::Deterministic;
+    if !deterministic || !fits(&network) || request.target.shared_bytes < SHARED {
+        return None;
+    }
+    let constants = [
+        ("SHARED_BYTES", SHARED),
+        ("REGISTERS_TO_ADD", REGISTERS_TO_ADD),
+        ("REGISTERS_TO_DESCEND", REGISTERS_TO_DESCEND),
+    ];
+    let body =
+        instructions::functions(request.precision, [8, CHUNK, HALF, PART]) + COMMON + include_str!("pair.cu");
+    let architecture = request.target.architecture().specific();
+    let source = request.source_for(architecture, "coopmat/wgmma/pair.cu", &body, &constants);
+    let (precision, pairs) = (request.precision, request.target.multiprocessors / 2);
+    Some(Plan {
+        sources: vec![source],
+        load: Box::new(move |programs| {
+            Ok::<_, MlpError>(Box::new(Pair {
+                kernel: programs[0].kernel(KERNEL, SHARED)?,
+                sum: programs[0].kernel(SUM, 0)?,
+                network,
+                precision,
+                pairs,
+            }))
+        }),
+    })
+}
+
+#[derive(Debug)]
+struct Pair {
+    kernel: Kernel,
+    sum: Kernel,
+    network: Network,
+    precision: Precision,
+    /// At most.
+    pairs: u32,
+}
+
+impl Pair {
+    fn pairs(&self, batch: u32) -> u32 {
+        self.pairs.min(tiles(batch, TILE))
+    }
+}
+
+impl Backward for Pair {
+    fn keeps(&self, _batch: u32) -> bool {
+        true
+    }
+
+    fn workspace(&self, batch: u32) -> usize {
+        self.pairs(batch) as usize * self.network.parameters() * 4
+    }
+
+    fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
+        let of = |address, columns| map(self.precision, address, call.batch as usize, columns, TILE);
+        let maps = vec![of(call.x, self.network.inputs())?, of(call.tape, self.network.widths()[1])?];
+        let pairs = self.pairs(call.batch);
+        let launch = Launch { shared: SHARED, ..Launch::new(2 * pairs, THREADS) };
+        let arguments = Arguments::default()
+            .maps(maps)
+            .addresses([call.parameters, call.y, call.dy, call.dx.unwrap_or(0), call.workspace])
+            .u32(call.batch);
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
+        // for what every pair finds. The kernel leaves out inputs' gradients at address 0.
+        unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
+        let sums = u32::try_from(self.network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
+        let arguments = Arguments::default().addresses([call.workspace, call.gradients]).u32(pairs);
+        // SAFETY: these are the kernel's arguments; what every pair found was written.
+        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum, arguments) }
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, SHARED)?, KernelFacts::of(SUM, &self.sum, 0)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_blocks_have_room_for_what_one_has_not() {
+        let of = |widths: &[usize]| Network::new(widths).unwrap();
+        assert!(fits(&of(&[256, 256, 64])) && fits(&of(&[136, 200, 8])));
+        for widths in
+            [&[256, 128, 64][..], &[128, 256, 64], &[264, 256, 64], &[256, 256, 72], &[256, 256, 256, 64]]
+        {
+            assert!(!fits(&of(widths)), "{widths:?}");
+        }
+        assert!(!fits(&of(&[256, 256, 64]).with_activation(Activation::Gelu)));
+        assert_eq!(SHARED, 231_520);
+    }
+}
