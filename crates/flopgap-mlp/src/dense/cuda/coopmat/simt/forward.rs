@@ -1,4 +1,4 @@
-//! The forward pass.
+//! The forward pass with rows of samples and of weights as they lie in memory, and where another one takes its place.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -9,7 +9,7 @@ use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, SHAPE, TILES, choose};
+use super::{FEW_SAMPLES, SHAPE, TILES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_forward";
 
@@ -36,7 +36,8 @@ pub(in super::super) fn forward(
         };
         Ok((most, coopmat::Plan { sources: vec![source], load: Box::new(load) }))
     };
-    Ok(vec![plan(FEW_SAMPLES)?, plan(u32::MAX)?])
+    let many = terms::forward(request).map_or_else(|| plan(u32::MAX), |by_terms| Ok((u32::MAX, by_terms)))?;
+    Ok(vec![plan(FEW_SAMPLES)?, many])
 }
 
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 mod backward;
 mod forward;
 mod plan;
+mod terms;
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;

@@ -3,7 +3,7 @@
 use crate::dense::cuda::implementation::Target;
 use crate::dense::cuda::source::table;
 
-/// Threads of a warp over samples and over outputs; as in `shape.cuh`.
+/// Threads of a warp over samples and over outputs; as in `shape.cuh` and `terms/chain.cuh`.
 const LANES_DOWN: usize = 4;
 const LANES_ACROSS: usize = 8;
 
@@ -32,6 +32,8 @@ pub(super) struct Block {
 pub(super) enum Chain {
     /// From the inputs to the outputs; inputs go through the ring.
     Forward,
+    /// The same, with both factors by the inner sum (`terms/`).
+    ForwardByTerms,
     /// From the outputs to the inputs; what it begins with lies with the values.
     Backward,
 }
@@ -69,9 +71,13 @@ impl Step {
         self.outer.div_ceil(self.width())
     }
 
-    /// The shape with the least work; what a smaller tile costs more was measured on an H200.
+    /// The shape with the least work.
     fn choose(inner: usize, outer: usize, block: &Block, chain: Chain) -> Option<Self> {
-        let columns: &[usize] = if chain == Chain::Forward { &[8, 4, 2, 1] } else { &[8, 4] };
+        let columns: &[usize] = match chain {
+            Chain::Forward => &[8, 4, 2, 1],
+            Chain::ForwardByTerms => &[16, 8, 4, 2, 1],
+            Chain::Backward => &[8, 4],
+        };
         let warps = block.threads / 32;
         let mut best: Option<(f64, Step)> = None;
         for across in (0..=warps.ilog2()).map(|power| 1 << power) {
@@ -80,17 +86,12 @@ impl Step {
                 continue;
             }
             let rows = block.samples / down;
-            // With more, a thread's factors do not fit its registers beside the sums.
-            if rows > 16 {
-                continue;
-            }
             for &columns in columns {
                 if rows * columns > block.most {
                     continue;
                 }
+                let Some(cost) = cost(rows, columns, chain) else { continue };
                 let step = Step { inner, outer, rows, columns, across };
-                // Every term takes rows * columns multiply-adds, and as many reads as both have fours.
-                let cost = (rows * columns) as f64 + 1.5 * (rows as f64 + columns as f64) / 4.0 + 1.0;
                 let cost = cost * step.passes() as f64;
                 if best.is_none_or(|(least, _)| cost < least) {
                     best = Some((cost, step));
@@ -99,11 +100,45 @@ impl Step {
         }
         best.map(|(_, step)| step)
     }
+
+    /// Arranged weights (`terms/transpose.cu`).
+    fn arranged(&self, slab: usize) -> usize {
+        self.passes() * self.inner.next_multiple_of(slab) * self.width()
+    }
+}
+
+/// What a term costs a thread, in cycles of a multiply-add for all its lanes, more or less; none where its factors do not fit its registers
+/// beside the sums. What a smaller tile costs more was measured on an H200.
+fn cost(rows: usize, columns: usize, chain: Chain) -> Option<f64> {
+    let sums = (rows * columns) as f64;
+    if chain != Chain::ForwardByTerms {
+        // Every term takes rows * columns multiply-adds, and as many reads as both have fours.
+        return (rows <= 16).then_some(sums + 1.5 * (rows as f64 + columns as f64) / 4.0 + 1.0);
+    }
+    let more = match (rows, columns) {
+        (16, 8) | (8, 16) => 1.14,
+        (8, 8) => 1.2,
+        (16, 4) | (4, 16) => 1.25,
+        (8, 4) | (4, 8) => 1.4,
+        (16, 2) => 1.5,
+        (8, 2) => 1.6,
+        (4, 4) | (2, 8) => 1.7,
+        (16, 1) => 1.8,
+        (4, 2) | (8, 1) | (2, 4) | (1, 8) => 2.0,
+        (4, 1) | (2, 2) | (1, 4) => 2.5,
+        _ => return None,
+    };
+    Some(sums * more)
 }
 
 /// Floats between the rows of samples: an odd multiple of 8.
 fn pitch(numbers: usize) -> usize {
     if numbers.is_multiple_of(16) { numbers + 8 } else { numbers }
+}
+
+/// Floats between the rows of terms (`terms/chain.cuh`).
+fn terms_pitch(samples: usize) -> usize {
+    samples + 4
 }
 
 impl Plan {
@@ -124,6 +159,12 @@ impl Plan {
                     + if resident { all } else { 0 }
                     + widths[1..].iter().sum::<usize>()
             }
+            Chain::ForwardByTerms => {
+                let all: usize = steps.iter().map(|step| step.arranged(slab)).sum();
+                stages * slab * (terms_pitch(samples) + if resident { 0 } else { widest })
+                    + if resident { all } else { 0 }
+                    + widths[1..].iter().sum::<usize>()
+            }
             Chain::Backward => stages * slab * widest,
         };
         // What a step reads and what it writes may lie in the same place if it needs one pass. Steps that are odd, and what the chain begins
@@ -132,10 +173,15 @@ impl Plan {
         let widest_of =
             |first: usize| steps[..last].iter().skip(first).step_by(2).map(|step| step.outer).max();
         let begins = if chain == Chain::Backward { widths[0] } else { 0 };
-        let (even, odd) = (pitch(widest_of(0).unwrap_or(0)), pitch(widest_of(1).unwrap_or(0).max(begins)));
-        let reading = usize::from(chain == Chain::Forward);
+        let values_of = |width: usize| match chain {
+            Chain::ForwardByTerms => width * terms_pitch(samples),
+            Chain::Forward | Chain::Backward => samples * pitch(width),
+        };
+        let (even, odd) =
+            (values_of(widest_of(0).unwrap_or(0)), values_of(widest_of(1).unwrap_or(0).max(begins)));
+        let reading = usize::from(chain != Chain::Backward);
         let apart = steps[..last].iter().skip(reading).any(|step| step.passes() > 1);
-        let values = samples * if apart { even + odd } else { even.max(odd) };
+        let values = if apart { even + odd } else { even.max(odd) };
         let shared = 4 * (values_at + values);
         if shared > target.shared_bytes {
             return None;
@@ -144,11 +190,27 @@ impl Plan {
         let fit = (target.shared_bytes + 1024) / (shared + 1024);
         let threads_that_fit = if most > 64 { THREADS_OF_LARGE_TILES } else { 384 };
         let blocks = fit.min(threads_that_fit / threads).max(1);
-        let values_of_even = if apart { samples * odd } else { 0 };
+        let values_of_even = if apart { odd } else { 0 };
         Some(Plan { block, shared, blocks, steps, values_at, values_of_even })
     }
 
-    /// The constants that `shape.cuh` takes, and its tables.
+    /// Arranged weights of all steps (`terms/transpose.cu`).
+    pub(super) fn arranged(&self) -> usize {
+        self.steps.iter().map(|step| step.arranged(self.block.slab)).sum()
+    }
+
+    /// The part of a chain by terms that goes to products of the network: the rest goes to reads, and to outputs and samples beside them.
+    pub(super) fn efficiency(&self) -> f64 {
+        let needed: usize = self.steps.iter().map(|step| step.inner * step.outer).sum();
+        let spent = |step: &Step| {
+            let of_sum = cost(step.rows, step.columns, Chain::ForwardByTerms).unwrap_or(f64::INFINITY)
+                / (step.rows * step.columns) as f64;
+            (step.inner * step.passes() * step.width()) as f64 * of_sum
+        };
+        needed as f64 / self.steps.iter().map(spent).sum::<f64>()
+    }
+
+    /// The constants that `shape.cuh` and `terms/chain.cuh` take, and their tables.
     pub(super) fn constants(&self) -> [(&'static str, usize); 8] {
         [
             ("THREADS", self.block.threads),
@@ -195,5 +257,15 @@ mod tests {
         assert_eq!((plan.steps[0].rows, plan.steps[0].columns, plan.steps[0].passes()), (16, 8, 1));
         assert_eq!((plan.blocks, plan.shared), (2, 111_872));
         assert!(Plan::new(&[256, 16_384, 16_384, 8], block, Chain::Forward, target).is_none());
+    }
+
+    #[test]
+    fn by_terms_a_thread_has_128_sums_of_a_wide_layer() {
+        let target = Target::nominal(ComputeCapability { major: 9, minor: 0 });
+        let block = Block { threads: 256, samples: 64, slab: 16, stages: 2, most: 128, resident: false };
+        let plan = Plan::new(&[512, 512, 128], block, Chain::ForwardByTerms, target).unwrap();
+        let shapes: Vec<_> = plan.steps.iter().map(|step| (step.rows, step.columns, step.across)).collect();
+        assert_eq!(shapes, [(8, 16, 4), (4, 8, 2)]);
+        assert_eq!((plan.arranged(), plan.blocks), (512 * 640, 1));
     }
 }

@@ -1,0 +1,82 @@
+// Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel, after the weights were arranged.
+
+constexpr int BIASES_AT = AFTER_RING;
+static_assert(BIASES_AT + widths_before<LAYERS>() == VALUES_AT, "the host's sum");
+
+// A thread's numbers of a layer to rows in global memory.
+template <int LAYER>
+__device__ __forceinline__ void put(Storage *to, u64 first, u32 batch, int output, const float (&numbers)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
+    using S = Shape<LAYER>;
+    const u64 sample = first + S::first_row();
+    to += sample * S::N + output;
+#pragma unroll
+    for (int i = 0; i < S::ROWS; ++i)
+        if (sample + S::row(i) < batch) {
+#pragma unroll
+            for (int j = 0; j < S::COLUMNS; ++j)
+                if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) to[S::row(i) * S::N + j * LANES_ACROSS] = narrow(numbers[i][j]);
+        }
+}
+
+template <int LAYER>
+__device__ __forceinline__ void layer(Pass &pass, Ring &ring, u64 first) {
+    using S = Shape<LAYER>;
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
+    constexpr int ACTIVATION = activation_of<LAYER>();
+    float *const values = pass.shared + values_at(LAYER);
+    const float *const biases = pass.shared + BIASES_AT + widths_before<LAYER>();
+    if (RESIDENT && LAYER > 0) __syncthreads();
+#pragma unroll 1
+    for (int number = 0; number < S::PASSES; ++number) {
+        float sums[S::ROWS][S::COLUMNS];
+#pragma unroll
+        for (int i = 0; i < S::ROWS; ++i)
+#pragma unroll
+            for (int j = 0; j < S::COLUMNS; ++j) sums[i][j] = 0.0f;
+        product<LAYER>(pass, ring, number, sums);
+        // The results take the place of the values below, when all threads have read those.
+        if (LAYER > 0 && !LAST && VALUES_OF_EVEN == 0) __syncthreads();
+        const int output = number * S::WIDTH + S::first_output();
+#pragma unroll
+        for (int j = 0; j < S::COLUMNS; ++j) {
+            const float bias = biases[S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N ? output + j * LANES_ACROSS : 0];
+#pragma unroll
+            for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
+        }
+        Storage *const tape = pass.tape + (u64)widths_before<LAYER>() * pass.batch;
+        if (FROM_SUMS && pass.tape) put<LAYER>(tape, first, pass.batch, output, sums);
+#pragma unroll
+        for (int j = 0; j < S::COLUMNS; ++j)
+#pragma unroll
+            for (int i = 0; i < S::ROWS; ++i) sums[i][j] = stored(activate<ACTIVATION>(sums[i][j]));
+        if (!LAST && !FROM_SUMS && pass.tape) put<LAYER>(tape, first, pass.batch, output, sums);
+        if (LAST) put<LAYER>(pass.y, first, pass.batch, output, sums);
+        else
+#pragma unroll
+            for (int j = 0; j < S::COLUMNS; ++j)
+                if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) {
+                    float *const column = values + (output + j * LANES_ACROSS) * PITCH + S::first_row();
+                    write_column<S>(column, sums, j);
+                }
+    }
+    if constexpr (!LAST) layer<LAYER + 1>(pass, ring, first);
+}
+
+template <int LAYER>
+__device__ __forceinline__ void copy_biases(const Storage *parameters, float *shared) {
+    if constexpr (LAYER < LAYERS) {
+        float *const to = shared + BIASES_AT + widths_before<LAYER>();
+        for (int i = threadIdx.x; i < Shape<LAYER>::N; i += THREADS) to[i] = widen(parameters[biases_at(LAYER) + i]);
+        copy_biases<LAYER + 1>(parameters, shared);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    coopmat_simt_mlp_forward_terms(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
+    extern __shared__ __align__(16) float shared[];
+    Pass pass{x, y, tape, shared, batch, {}};
+    copy_biases<0>(parameters, shared);
+    Ring ring{0, 0, 0, blockIdx.x, false, 0, 0};
+    begin_ring(pass, ring);
+    for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(pass, ring, (u64)tile * SAMPLES);
+}

@@ -1,0 +1,139 @@
+//! The forward pass with both factors by the inner sum: a small kernel writes the weights out so, then all layers of a tile of samples go through
+//! one kernel. More samples than a few are needed to make good for the first kernel, and widths that its tiles divide well.
+
+use flopgap_gpu::{GpuError, Kernel};
+
+use crate::MlpError;
+use crate::dense::cuda::coopmat;
+use crate::dense::cuda::implementation::{Request, Target};
+use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
+use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::source::Program;
+
+use super::TILES;
+use super::plan::{Block, Chain, Plan};
+
+const NAME: &str = "coopmat_simt_mlp_forward_terms";
+const TRANSPOSE: &str = "coopmat_simt_mlp_transpose";
+
+/// Threads of a block of [`TRANSPOSE`], as in `transpose.cu`.
+const THREADS_TO_TRANSPOSE: usize = 256;
+
+/// With less of the multiply-adds for products of the network, rows as they lie are taken: on an H200, plans with 0.51 and 0.53 (72-136-24,
+/// 24-40-56-8 on 64 samples) were slower than those, plans with 0.68 and 0.69 (8-64-64-64-8, 64-328-200) were faster.
+const LEAST_EFFICIENCY: f64 = 0.65;
+
+/// Warps of a multiprocessor, at least: two of a scheduler, so that one multiplies while the other waits. With fewer nothing was measured.
+const LEAST_WARPS: usize = 8;
+
+/// Blocks, the best first; none where nothing was found that beats rows as they lie.
+fn blocks(widest: usize) -> Vec<Block> {
+    let block =
+        |threads, samples, most| Block { threads, samples, slab: 16, stages: 2, most, resident: false };
+    let resident = |block: Block| Block { resident: true, ..block };
+    // Larger tiles of samples are no faster for many samples, and leave more multiprocessors without work for fewer.
+    match widest {
+        ..=64 => vec![resident(block(128, 128, 64)), block(128, 64, 64)],
+        65..=128 => vec![block(128, 128, 128), block(128, 64, 64)],
+        129..=256 => vec![block(128, 64, 128)],
+        _ => vec![block(256, 64, 128)],
+    }
+}
+
+fn choose(widths: &[usize], target: Target) -> Option<Plan> {
+    let widest = widths.iter().copied().max().unwrap_or_default();
+    let good = |plan: &Plan| {
+        plan.blocks * plan.block.threads >= 32 * LEAST_WARPS && plan.efficiency() >= LEAST_EFFICIENCY
+    };
+    let fits = |block| Plan::new(widths, block, Chain::ForwardByTerms, target).filter(good);
+    blocks(widest).into_iter().find_map(fits)
+}
+
+/// The pass, where it is the faster one for many samples.
+pub(super) fn forward(request: &Request<'_>) -> Option<coopmat::Plan<dyn Forward>> {
+    let plan = choose(request.network.widths(), request.target)?;
+    let files = concat!(
+        "#line 1 \"chain.cuh\"\n",
+        include_str!("chain.cuh"),
+        "#line 1 \"transpose.cu\"\n",
+        include_str!("transpose.cu"),
+        "#line 1 \"ring.cuh\"\n",
+        include_str!("ring.cuh"),
+        "#line 1 \"forward.cu\"\n",
+        include_str!("forward.cu")
+    );
+    let body = format!("{}\n{TILES}\n{files}", plan.tables());
+    let source = request.source("coopmat_simt_forward_terms.cu", &body, &plan.constants());
+    let multiprocessors = request.target.multiprocessors;
+    let load = move |programs: &[Program]| -> Result<Box<dyn Forward>, MlpError> {
+        let transpose = programs[0].kernel(TRANSPOSE, 0)?;
+        let kernel = programs[0].kernel(NAME, plan.shared)?;
+        Ok(Box::new(ByTerms { transpose, kernel, plan, multiprocessors }))
+    };
+    Some(coopmat::Plan { sources: vec![source], load: Box::new(load) })
+}
+
+/// The arranged weights are a variable of the program, so every model has its own. Parameters may change from call to call: they are written in
+/// each. Passes of a model on several streams write the same numbers.
+#[derive(Debug)]
+struct ByTerms {
+    transpose: Kernel,
+    kernel: Kernel,
+    plan: Plan,
+    multiprocessors: u32,
+}
+
+impl Forward for ByTerms {
+    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
+        let number = |value: usize| {
+            u32::try_from(value).map_err(|_| GpuError::TooLarge { what: "blocks of a kernel", value })
+        };
+        let arguments = Arguments::default().addresses([call.parameters]);
+        let blocks = number(self.plan.arranged().div_ceil(THREADS_TO_TRANSPOSE))?;
+        // SAFETY: this is the kernel's argument, of the length that it expects.
+        unsafe {
+            Launch::new(blocks, number(THREADS_TO_TRANSPOSE)?).queue(call.stream, &self.transpose, arguments)
+        }?;
+        let arguments = Arguments::default()
+            .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
+            .u32(call.batch);
+        let grid = self.plan.grid(call.batch, self.multiprocessors);
+        let launch =
+            Launch { shared: self.plan.shared, ..Launch::new(grid, number(self.plan.block.threads)?) };
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a
+        // tape at address 0.
+        unsafe { launch.queue(call.stream, &self.kernel, arguments) }
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        Ok(vec![
+            KernelFacts::of(TRANSPOSE, &self.transpose, 0)?,
+            KernelFacts::of(NAME, &self.kernel, self.plan.shared)?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::Size;
+    use flopgap_gpu::ComputeCapability;
+
+    #[test]
+    fn plans_are_those_that_were_measured() {
+        let target = Target::nominal(ComputeCapability { major: 9, minor: 0 });
+        let plan = |widths: &[usize]| {
+            let plan = choose(widths, target)?;
+            Some((plan.block.threads, plan.block.samples, plan.blocks, plan.shared))
+        };
+        let of = |size: Size| plan(size.network().widths());
+        assert_eq!(of(Size::Small), Some((128, 128, 3, 71_488)));
+        assert_eq!(of(Size::Medium), Some((128, 128, 2, 101_504)));
+        assert_eq!(of(Size::Large), Some((128, 64, 2, 112_384)));
+        assert_eq!(of(Size::XLarge), Some((256, 64, 1, 216_064)));
+        assert_eq!(plan(&[24, 40, 56, 8]), None, "tiles divide these badly");
+        assert_eq!(plan(&[72, 136, 24]), None, "tiles divide these badly");
+        assert_eq!(plan(&[64, 4096, 64]), None, "no room in shared memory");
+        assert!(plan(&[8, 64, 64, 64, 8]).is_some());
+    }
+}
