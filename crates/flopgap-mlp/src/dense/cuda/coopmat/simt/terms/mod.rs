@@ -9,6 +9,7 @@ use crate::dense::cuda::implementation::{Request, Target};
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::Program;
+use crate::dense::{Activation, Network};
 
 use super::TILES;
 use super::plan::{Block, Chain, Plan};
@@ -40,10 +41,17 @@ fn blocks(widest: usize) -> Vec<Block> {
     }
 }
 
-fn choose(widths: &[usize], target: Target) -> Option<Plan> {
+fn choose(network: &Network, target: Target) -> Option<Plan> {
+    let widths = network.widths();
     let widest = widths.iter().copied().max().unwrap_or_default();
+    // Beside 128 sums there are no registers for the longer activations: they would spill.
+    let long = (0..network.layers()).any(|layer| {
+        matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+    });
     let good = |plan: &Plan| {
-        plan.blocks * plan.block.threads >= 32 * LEAST_WARPS && plan.efficiency() >= LEAST_EFFICIENCY
+        !(long && plan.block.samples == 128 && plan.block.most == 128)
+            && plan.blocks * plan.block.threads >= 32 * LEAST_WARPS
+            && plan.efficiency() >= LEAST_EFFICIENCY
     };
     let fits = |block| Plan::new(widths, block, Chain::ForwardByTerms, target).filter(good);
     blocks(widest).into_iter().find_map(fits)
@@ -51,7 +59,7 @@ fn choose(widths: &[usize], target: Target) -> Option<Plan> {
 
 /// The pass, where it is the faster one for many samples.
 pub(super) fn forward(request: &Request<'_>) -> Option<coopmat::Plan<dyn Forward>> {
-    let plan = choose(request.network.widths(), request.target)?;
+    let plan = choose(request.network, request.target)?;
     let files = concat!(
         "#line 1 \"chain.cuh\"\n",
         include_str!("chain.cuh"),
@@ -123,7 +131,7 @@ mod tests {
     fn plans_are_those_that_were_measured() {
         let target = Target::nominal(ComputeCapability { major: 9, minor: 0 });
         let plan = |widths: &[usize]| {
-            let plan = choose(widths, target)?;
+            let plan = choose(&Network::new(widths).unwrap(), target)?;
             Some((plan.block.threads, plan.block.samples, plan.blocks, plan.shared))
         };
         let of = |size: Size| plan(size.network().widths());
