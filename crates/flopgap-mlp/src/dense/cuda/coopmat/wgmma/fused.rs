@@ -11,7 +11,7 @@ use crate::dense::{Activation, Network, Precision};
 
 use super::super::Plan;
 use super::map::map;
-use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, threads, tiles};
+use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
@@ -28,8 +28,6 @@ const MOST_STAGES: usize = 8;
 const BIASES: usize = 64 * 8 * 4;
 /// Warpgroups that compute: registers suffice for two.
 const GROUPS: usize = 2;
-/// Registers of their threads, and of those that have copies made and prepare: these do more than elsewhere.
-const REGISTERS: [usize; 2] = [224, 64];
 /// Inputs and outputs whose gradients fit the registers of a warpgroup, beside all else.
 const MOST_COLUMNS: usize = 160;
 /// Samples of a warp: rows of a box of gradients by the inputs.
@@ -79,14 +77,15 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
     }
     let shape = Shape::choose(&network, request.target.shared_bytes)?;
     let atomic = request.options.reduction == Reduction::Atomic;
+    let [compute, copy] = registers_of_groups(GROUPS);
     let constants = [
         ("TEAM", shape.team),
         ("TEAMS", GROUPS / shape.team),
         ("STAGES", shape.stages),
         ("SHARED_BYTES", shape.shared),
         ("ATOMIC", usize::from(atomic)),
-        ("REGISTERS_TO_COMPUTE", REGISTERS[0]),
-        ("REGISTERS_TO_COPY", REGISTERS[1]),
+        ("REGISTERS_TO_COMPUTE", compute),
+        ("REGISTERS_TO_COPY", copy),
     ];
     let columns = [CHUNK, network.inputs(), network.outputs()];
     let body = instructions::functions(request.precision, columns) + COMMON + include_str!("fused.cu");
