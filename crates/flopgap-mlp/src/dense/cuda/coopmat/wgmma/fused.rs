@@ -50,7 +50,8 @@ impl Shape {
     fn choose(network: &Network, shared_bytes: usize) -> Option<Self> {
         let &[inputs, hidden, outputs] = network.widths() else { return None };
         let team = hidden.div_ceil(CHUNK);
-        if team > GROUPS || inputs + outputs > MOST_COLUMNS {
+        // The threads that prepare the gradients by more outputs would spill.
+        if team > GROUPS || inputs + outputs > MOST_COLUMNS || outputs > CHUNK {
             return None;
         }
         let (inputs_chunks, outputs_chunks) = (inputs.div_ceil(CHUNK), outputs.div_ceil(CHUNK));
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(of(&[128, 128, 32]), Some(medium));
         assert_eq!(of(&[64, 64, 16]).map(|shape| shape.team), Some(1));
         assert_eq!(of(&[256, 256, 64]), None, "four warpgroups");
+        assert_eq!(of(&[64, 104, 72]), None, "too many outputs for the threads that prepare");
         assert_eq!(of(&[152, 64, 16]), None, "too many gradients for registers");
         assert_eq!(of(&[64, 64, 64, 16]), None, "two hidden layers");
     }
