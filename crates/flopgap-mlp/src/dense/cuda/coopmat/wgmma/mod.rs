@@ -95,6 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn warpgroups_do_not_ask_for_more_registers_than_their_block_starts_with() {
+        for groups in 2..=4 {
+            // What a thread can have when the block is launched, in steps of eight. `setmaxnreg` would wait for any more for ever.
+            let at_launch = 65_536 / threads(groups) as usize / 8 * 8;
+            let [compute, copy] = registers_of_groups(groups);
+            assert!(groups * compute + copy <= (groups + 1) * at_launch, "{groups}");
+        }
+    }
+
+    #[test]
     fn registers_are_those_of_the_widest_place() {
         assert_eq!(registers(&[64, 64, 16]), 32);
         // 64 of the hidden layer, 32 of the output's sums; 128 sums of the hidden layer.
