@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
 use cudarc::nvrtc::Ptx;
 
@@ -114,7 +115,21 @@ impl Module {
         let name = name.split('\0').next().unwrap_or_default();
         self.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))
     }
+
+    /// The same, for launches with up to this many bytes of dynamic shared memory: more than 48 KiB must be allowed before.
+    ///
+    /// # Errors
+    /// As [`Module::kernel`], and when a block of the device cannot have so much.
+    pub fn kernel_with_shared(&self, name: &str, bytes: usize) -> Result<Kernel, GpuError> {
+        let kernel = self.kernel(name)?;
+        let most = i32::try_from(bytes)
+            .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: bytes })?;
+        kernel
+            .set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
+            .map_err(|error| GpuError::driver("allow a kernel shared memory", error))?;
+        Ok(kernel)
+    }
 }
 
-/// A kernel, ready to be launched with [`Stream::launch_builder`].
+/// A kernel, ready to be launched with [`Stream::launch_builder`], or with clusters and the like by a [`Launch`](crate::launch::Launch).
 pub type Kernel = CudaFunction;

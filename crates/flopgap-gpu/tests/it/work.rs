@@ -1,6 +1,8 @@
 //! Streams, buffers, events, graphs and cuBLAS on a real GPU.
 
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
+use flopgap_gpu::cudarc::driver::DevicePtrMut as _;
+use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_gpu::{
     Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream, driver_version,
@@ -95,6 +97,36 @@ fn a_graph_does_what_the_stream_did_and_events_time_it() {
     assert_eq!(stream.download(&y).unwrap(), stream.download(&x).unwrap());
     let nanoseconds = end.nanoseconds_since(&start).unwrap();
     assert!((1..1_000_000_000).contains(&nanoseconds), "{nanoseconds}");
+}
+
+#[test]
+fn launches_with_attributes_compute_the_same() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(ffma) = kernel(&context, "count_ffma") else { return };
+    let stream = context.stream().unwrap();
+    let numbers: Vec<f32> = (0..128_u8).map(f32::from).collect();
+    let mut plain = stream.upload(&numbers).unwrap();
+    launch(&stream, &ffma, &mut plain, (4, 32, 3)).unwrap();
+    let expected = stream.download(&plain).unwrap();
+    let all_at_once = Launch { cooperative: true, ..Launch::new(4, 32) };
+    let mut launches = vec![Launch::new(4, 32), all_at_once];
+    if context.device().compute_capability.major >= 9 {
+        launches.push(Launch { cluster: 2, ..Launch::new(4, 32) });
+        launches.push(Launch { cluster: 4, cooperative: true, ..Launch::new(4, 32) });
+        launches.push(Launch { overlap: true, ..Launch::new(4, 32) });
+    }
+    let arguments = |address: u64| Arguments::default().addresses([address]).f32(0.5).f32(0.25).i32(3);
+    for launch in launches {
+        let mut x = stream.upload(&numbers).unwrap();
+        let address = x.device_ptr_mut(stream.cuda()).0;
+        // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
+        unsafe { launch.queue(&stream, &ffma, arguments(address)) }.unwrap();
+        assert_eq!(stream.download(&x).unwrap(), expected, "{launch:?}");
+    }
+    let too_many = Launch { cooperative: true, ..Launch::new(1 << 20, 1024) };
+    // SAFETY: nothing is launched: so many blocks are not on the device at a time.
+    let error = unsafe { too_many.queue(&stream, &ffma, arguments(0)) }.unwrap_err();
+    assert!(matches!(error, GpuError::Driver { .. }), "{error}");
 }
 
 #[test]

@@ -9,11 +9,13 @@ mod forloop;
 mod gradients;
 mod implementation;
 mod kernels;
-mod launch;
 mod model;
 mod naive;
 mod source;
 pub mod train;
+
+// For the implementations, beside `kernels` and `source`.
+use flopgap_gpu::launch;
 
 pub use implementation::{Accumulate, Implementation, Options, Reduction, Target, compile_all};
 pub use kernels::KernelFacts;

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use flopgap_gpu::compile::{Architecture, Binary, CompileError, Compiler};
-use flopgap_gpu::cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use flopgap_gpu::{Context, GpuError, Kernel, Module};
 
 use crate::MlpError;
@@ -72,11 +71,7 @@ pub(super) struct Program {
 impl Program {
     /// A kernel that takes this much dynamic shared memory.
     pub(super) fn kernel(&self, name: &str, shared: usize) -> Result<Kernel, GpuError> {
-        let kernel = self.module.kernel(name)?;
-        let bytes = i32::try_from(shared)
-            .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: shared })?;
-        kernel.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
-        Ok(kernel)
+        self.module.kernel_with_shared(name, shared)
     }
 }
 
@@ -111,11 +106,6 @@ fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> 
         Precision::Bf16 => "STORAGE_BF16",
     };
     let layers = network.layers();
-    let choose = |value: &dyn Fn(usize) -> usize, last: usize| {
-        (0..last)
-            .rev()
-            .fold(value(last).to_string(), |rest, index| format!("i == {index} ? {} : {rest}", value(index)))
-    };
     let mut text = String::from("#define STORAGE_F32 0\n#define STORAGE_F16 1\n#define STORAGE_BF16 2\n");
     let _ = writeln!(text, "#define STORAGE {storage}");
     let _ = writeln!(text, "#define ACCUMULATE_F16 {}", u8::from(accumulate == Accumulate::F16));
@@ -126,14 +116,12 @@ fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> 
     let _ = writeln!(text, "constexpr int PARAMETERS = {};", network.parameters());
     let widest = network.widths().iter().copied().max().unwrap_or_default();
     let _ = writeln!(text, "constexpr int WIDEST = {widest};");
-    let mut function = |name: &str, value: &dyn Fn(usize) -> usize, last: usize| {
-        let _ =
-            writeln!(text, "__device__ constexpr int {name}(int i) {{ return {}; }}", choose(value, last));
-    };
     // Inputs, hidden layers, outputs; then, for each layer, where its weights and biases begin.
-    function("width", &|index| network.widths()[index], layers);
-    function("weights_at", &|layer| network.weights(layer).start, layers - 1);
-    function("biases_at", &|layer| network.biases(layer).start, layers - 1);
+    let weights: Vec<usize> = (0..layers).map(|layer| network.weights(layer).start).collect();
+    let biases: Vec<usize> = (0..layers).map(|layer| network.biases(layer).start).collect();
+    for (name, values) in [("width", network.widths()), ("weights_at", &weights), ("biases_at", &biases)] {
+        text.push_str(&table(name, values));
+    }
     text.push_str("constexpr int INPUTS = width(0), OUTPUTS = width(LAYERS);\n");
     text
 }

@@ -1,10 +1,8 @@
 //! All layers of a pass in one launch, for wide networks.
 
-use std::ffi::c_void;
-use std::ptr;
-
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _, sys};
+use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
+use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
 use super::kernels;
@@ -33,7 +31,7 @@ struct Sizes {
     /// Rows and columns of a tile.
     tile: usize,
     /// Shared memory of a block: `Chain::SHARED`.
-    shared_bytes: u32,
+    shared_bytes: usize,
     /// Picoseconds that a block takes for a term of the inner sum.
     term_ps: usize,
 }
@@ -63,17 +61,15 @@ impl Chain {
             multiprocessors: device.multiprocessors as usize,
             arrived: stream.zeros(COLUMN_BLOCKS + 1)?,
         };
-        let enough = SIZES.iter().all(|sizes| u64::from(sizes.shared_bytes) <= device.shared_bytes_per_block);
+        let enough = SIZES.iter().all(|sizes| sizes.shared_bytes as u64 <= device.shared_bytes_per_block);
         if device.compute_capability.major < 9 || !enough {
             return Ok(chain);
         }
         let module = kernels::compile(compiler, gpu, 3)?;
         for sizes in SIZES {
             let kernel = |pass: &str| -> Result<Kernel, GpuError> {
-                let kernel = module.kernel(&format!("fused_mlp_{pass}_chain_{}", sizes.tile))?;
-                let bytes = i32::try_from(sizes.shared_bytes).unwrap_or(i32::MAX);
-                kernel.set_attribute(kernels::MAX_SHARED, bytes)?;
-                Ok(kernel)
+                module
+                    .kernel_with_shared(&format!("fused_mlp_{pass}_chain_{}", sizes.tile), sizes.shared_bytes)
             };
             chain.variants.push(Variant {
                 sizes,
@@ -153,48 +149,24 @@ impl Chain {
         kernel: &Kernel,
         shape: Shape,
         layers: usize,
-        mut pointers: [sys::CUdeviceptr; 4],
+        pointers: [u64; 4],
     ) -> Result<(), GpuError> {
         let size = |what, value| i32::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
-        let mut layers = size("the layers", layers)?;
-        let mut width = size("the width", shape.width())?;
-        let mut samples = size("the samples", shape.samples())?;
         let blocks = tiles(variant.sizes, shape).min(self.multiprocessors);
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let (mut arrived, _arrived) = self.arrived.device_ptr(stream.cuda());
-        let mut arguments: Vec<*mut c_void> =
-            pointers.iter_mut().map(|pointer| (&raw mut *pointer).cast()).collect();
-        arguments.extend([&raw mut layers, &raw mut width, &raw mut samples].map(<*mut i32>::cast));
-        arguments.push((&raw mut arrived).cast());
-        let mut cooperative = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue { cooperative: 1 },
+        let (arrived, _arrived) = self.arrived.device_ptr(stream.cuda());
+        let arguments = Arguments::default()
+            .addresses(pointers)
+            .i32(size("the layers", layers)?)
+            .i32(size("the width", shape.width())?)
+            .i32(size("the samples", shape.samples())?)
+            .addresses([arrived]);
+        let launch = Launch {
+            shared: variant.sizes.shared_bytes,
+            cooperative: true,
+            ..Launch::new(u32::try_from(blocks).unwrap_or(u32::MAX), THREADS)
         };
-        let config = sys::CUlaunchConfig {
-            gridDimX: blocks,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: THREADS,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: variant.sizes.shared_bytes,
-            hStream: stream.cuda().cu_stream(),
-            attrs: &raw mut cooperative,
-            numAttrs: 1,
-        };
-        stream.context().cuda().bind_to_thread()?;
-        // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is the caller's promise.
-        unsafe {
-            sys::cuLaunchKernelEx(
-                &raw const config,
-                kernel.cu_function(),
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        }
-        .result()?;
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { launch.queue(stream, kernel, arguments) }
     }
 }
 

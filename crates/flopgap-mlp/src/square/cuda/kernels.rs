@@ -1,10 +1,8 @@
 //! Our kernels: their sources, and launches with checked sizes.
 
-use std::ffi::c_void;
-use std::ptr;
-
 use flopgap_gpu::compile::{Architecture, CompileError, Compiler};
-use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut, DevicePtr as _, DevicePtrMut as _, sys};
+use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut, DevicePtr as _, DevicePtrMut as _};
+use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
 
 use crate::MlpError;
@@ -19,10 +17,6 @@ pub const SOURCES: [(&str, &str); 4] = [
 
 /// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact to the last bit.
 pub const OPTIONS: [&str; 1] = ["--ptxas-options=-v"];
-
-/// What a kernel must be allowed to have more than 48 KiB of.
-pub(super) const MAX_SHARED: sys::CUfunction_attribute =
-    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 /// Threads of a block, in every kernel of ours.
 const THREADS: u32 = 256;
@@ -213,7 +207,7 @@ impl Fused {
     }
 
     /// Splits the inner sum as long as there are multiprocessors without work and stages to share out.
-    fn pick(&self, width: usize, samples: usize) -> Result<(&Variant, usize, LaunchConfig), GpuError> {
+    fn pick(&self, width: usize, samples: usize) -> Result<(&Variant, usize, Launch), GpuError> {
         let (columns, rows) = (samples.div_ceil(TILE), width.div_ceil(TILE));
         let fits = |variant: &&Variant| {
             let split = variant.split as usize;
@@ -227,8 +221,7 @@ impl Fused {
             return Err(GpuError::TooLarge { what: "the width", value: width });
         }
         let alignment = usize::from(!(width.is_multiple_of(4) && samples.is_multiple_of(4)));
-        let shape = LaunchConfig { grid_dim: grid, block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
-        Ok((variant, alignment, shape))
+        Ok((variant, alignment, Launch { grid, ..Launch::new(grid.0, THREADS) }))
     }
 
     /// `out = sigmoid(weights * panel)`.
@@ -240,12 +233,12 @@ impl Fused {
         out: &mut CudaViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
         let stream = place.stream.cuda();
-        let (variant, alignment, shape) = self.checked(place.sizes, weights, &[panel.len(), out.len()])?;
+        let (variant, alignment, launch) = self.checked(place.sizes, weights, &[panel.len(), out.len()])?;
         let pointers =
             [weights.device_ptr(stream).0, panel.device_ptr(stream).0, out.device_ptr_mut(stream).0];
         // SAFETY: the arguments are the kernel's, and the arrays have the lengths that width and samples say, checked above. The
         // aligned kernel is taken where both are multiples of 4: every matrix and panel of a network then begins at 16 bytes.
-        unsafe { launch(place, &variant.forward[alignment], &shape, pointers) }
+        unsafe { place.queue(launch, &variant.forward[alignment], pointers) }
     }
 
     /// `out = (weights^T * panel) * (1 - y) * y`.
@@ -258,7 +251,7 @@ impl Fused {
         out: &mut CudaViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
         let stream = place.stream.cuda();
-        let (variant, alignment, shape) =
+        let (variant, alignment, launch) =
             self.checked(place.sizes, weights, &[panel.len(), y.len(), out.len()])?;
         let pointers = [
             weights.device_ptr(stream).0,
@@ -267,7 +260,7 @@ impl Fused {
             out.device_ptr_mut(stream).0,
         ];
         // SAFETY: as in `forward`.
-        unsafe { launch(place, &variant.backward[alignment], &shape, pointers) }
+        unsafe { place.queue(launch, &variant.backward[alignment], pointers) }
     }
 
     fn checked(
@@ -275,7 +268,7 @@ impl Fused {
         sizes: [i32; 2],
         weights: &CudaView<'_, f32>,
         panels: &[usize],
-    ) -> Result<(&Variant, usize, LaunchConfig), GpuError> {
+    ) -> Result<(&Variant, usize, Launch), GpuError> {
         let [width, samples] = sizes.map(|size| usize::try_from(size).unwrap_or(0));
         let enough = |what, needed: usize, found: usize| {
             if found < needed { Err(GpuError::Length { what, needed, found }) } else { Ok(()) }
@@ -299,49 +292,25 @@ pub(super) struct Place<'a> {
     pub(super) follows_layer: bool,
 }
 
-/// Queues a fused kernel, whose arguments are arrays, then width and samples.
-///
-/// # Safety
-/// The kernel must take these arguments, and the arrays must be what it expects.
-unsafe fn launch<const N: usize>(
-    place: &Place<'_>,
-    kernel: &Kernel,
-    shape: &LaunchConfig,
-    mut arrays: [sys::CUdeviceptr; N],
-) -> Result<(), GpuError> {
-    let [mut width, mut samples] = place.sizes;
-    let mut arguments: Vec<*mut c_void> = arrays.iter_mut().map(|array| (&raw mut *array).cast()).collect();
-    arguments.extend([(&raw mut width).cast::<c_void>(), (&raw mut samples).cast()]);
-    let mut overlap = sys::CUlaunchAttribute {
-        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-        pad: [0; 4],
-        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
-    };
-    let hopper = place.stream.context().device().compute_capability.major >= 9;
-    let config = sys::CUlaunchConfig {
-        gridDimX: shape.grid_dim.0,
-        gridDimY: shape.grid_dim.1,
-        gridDimZ: shape.grid_dim.2,
-        blockDimX: shape.block_dim.0,
-        blockDimY: shape.block_dim.1,
-        blockDimZ: shape.block_dim.2,
-        sharedMemBytes: shape.shared_mem_bytes,
-        hStream: place.stream.cuda().cu_stream(),
-        attrs: &raw mut overlap,
-        numAttrs: u32::from(hopper && place.follows_layer),
-    };
-    place.stream.context().cuda().bind_to_thread()?;
-    // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is the caller's promise.
-    unsafe {
-        sys::cuLaunchKernelEx(
-            &raw const config,
-            kernel.cu_function(),
-            arguments.as_mut_ptr(),
-            ptr::null_mut(),
-        )
+impl Place<'_> {
+    /// Queues a fused kernel, whose arguments are arrays, then width and samples.
+    ///
+    /// # Safety
+    /// The kernel must take these arguments, and the arrays must be what it expects.
+    unsafe fn queue<const N: usize>(
+        &self,
+        launch: Launch,
+        kernel: &Kernel,
+        arrays: [u64; N],
+    ) -> Result<(), GpuError> {
+        let [width, samples] = self.sizes;
+        let arguments = Arguments::default().addresses(arrays).i32(width).i32(samples);
+        let hopper = self.stream.context().device().compute_capability.major >= 9;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Launch { overlap: hopper && self.follows_layer, ..launch }.queue(self.stream, kernel, arguments)
+        }
     }
-    .result()?;
-    Ok(())
 }
 
 /// Compiles every kernel of the network that an architecture can run, without a GPU.

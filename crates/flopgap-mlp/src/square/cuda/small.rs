@@ -1,13 +1,11 @@
 //! A whole pass of a narrow network in one launch.
 
-use std::ffi::c_void;
-use std::ptr;
-
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _, sys};
+use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
+use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
-use super::kernels::{self, MAX_SHARED, PARTIALS, Sum};
+use super::kernels::{self, PARTIALS, Sum};
 use crate::MlpError;
 use crate::square::Shape;
 
@@ -36,7 +34,7 @@ struct Sizes {
     /// Blocks of the forward pass that a multiprocessor holds.
     resident: usize,
     /// Shared memory of a block of the backward pass: at least that of `Shared`.
-    shared_bytes: u32,
+    shared_bytes: usize,
 }
 
 const SIZES: [Sizes; 2] = [
@@ -94,19 +92,20 @@ impl Small {
         let module = kernels::compile(compiler, gpu, 2)?;
         // Some devices with clusters have less shared memory than the wider kernel takes.
         let available = gpu.device().shared_bytes_per_block;
-        let possible = SIZES.into_iter().filter(|sizes| u64::from(sizes.shared_bytes) <= available);
+        let possible = SIZES.into_iter().filter(|sizes| sizes.shared_bytes as u64 <= available);
         let variants = possible.map(|sizes| {
-            let pair = |pass: &str| -> Result<[Kernel; 2], GpuError> {
-                let kernel =
-                    |alignment| module.kernel(&format!("fused_mlp_{pass}_small_{alignment}_{}", sizes.width));
+            let pair = |pass: &str, shared_bytes| -> Result<[Kernel; 2], GpuError> {
+                let kernel = |alignment| {
+                    let name = format!("fused_mlp_{pass}_small_{alignment}_{}", sizes.width);
+                    module.kernel_with_shared(&name, shared_bytes)
+                };
                 Ok([kernel("aligned")?, kernel("any")?])
             };
-            let variant = Variant { sizes, forward: pair("forward")?, backward: pair("backward")? };
-            for kernel in &variant.backward {
-                let bytes = i32::try_from(sizes.shared_bytes).unwrap_or(i32::MAX);
-                kernel.set_attribute(MAX_SHARED, bytes)?;
-            }
-            Ok(variant)
+            Ok(Variant {
+                sizes,
+                forward: pair("forward", 0)?,
+                backward: pair("backward", sizes.shared_bytes)?,
+            })
         });
         let multiprocessors = gpu.device().multiprocessors as usize;
         Ok(Small { variants: variants.collect::<Result<_, GpuError>>()?, multiprocessors })
@@ -151,20 +150,13 @@ impl Small {
         arrays: &mut Arrays<'_>,
         follows: bool,
     ) -> Result<(), GpuError> {
-        let launch = self.launch(stream, shape, arrays, follows)?;
+        let ready = self.ready(shape, arrays, follows)?;
         let cuda = stream.cuda();
-        let (mut weights, _weights) = arrays.weights.device_ptr(cuda);
-        let (mut activations, _activations) = arrays.activations.device_ptr_mut(cuda);
-        let [mut layers, mut width, mut samples] = launch.sizes;
-        let mut arguments = [
-            pointer(&mut weights),
-            pointer(&mut activations),
-            pointer(&mut layers),
-            pointer(&mut width),
-            pointer(&mut samples),
-        ];
-        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `launch` checked.
-        unsafe { launch.run(&launch.variant.forward[launch.alignment], 0, &mut arguments) }
+        let (weights, _weights) = arrays.weights.device_ptr(cuda);
+        let (activations, _activations) = arrays.activations.device_ptr_mut(cuda);
+        let arguments = ready.sizes(Arguments::default().addresses([weights, activations]));
+        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `ready` checked.
+        unsafe { ready.launch.queue(stream, &ready.variant.forward[ready.alignment], arguments) }
     }
 
     /// The loss, and the gradients of the weights or those before the activations: see [`Small::gives_gradients`]. It begins to fetch weights before
@@ -175,40 +167,23 @@ impl Small {
         shape: Shape,
         arrays: &mut Arrays<'_>,
     ) -> Result<(), GpuError> {
-        let launch = self.launch(stream, shape, arrays, true)?;
+        let ready = self.ready(shape, arrays, true)?;
         let cuda = stream.cuda();
-        let (mut weights, _weights) = arrays.weights.device_ptr(cuda);
-        let (mut activations, _activations) = arrays.activations.device_ptr_mut(cuda);
-        let (mut deltas, _deltas) = arrays.deltas.device_ptr_mut(cuda);
-        let (mut gradients, _gradients) = arrays.gradients.device_ptr_mut(cuda);
-        let (mut partial, _partial) = arrays.sum.partial.device_ptr_mut(cuda);
-        let (mut arrived, _arrived) = arrays.sum.arrived.device_ptr_mut(cuda);
-        let (mut loss, _loss) = arrays.sum.loss.device_ptr_mut(cuda);
-        let [mut layers, mut width, mut samples] = launch.sizes;
-        let mut arguments = [
-            pointer(&mut weights),
-            pointer(&mut activations),
-            pointer(&mut deltas),
-            pointer(&mut gradients),
-            pointer(&mut partial),
-            pointer(&mut arrived),
-            pointer(&mut loss),
-            pointer(&mut layers),
-            pointer(&mut width),
-            pointer(&mut samples),
-        ];
-        let shared_bytes = launch.variant.sizes.shared_bytes;
+        let (weights, _weights) = arrays.weights.device_ptr(cuda);
+        let (activations, _activations) = arrays.activations.device_ptr_mut(cuda);
+        let (deltas, _deltas) = arrays.deltas.device_ptr_mut(cuda);
+        let (gradients, _gradients) = arrays.gradients.device_ptr_mut(cuda);
+        let (partial, _partial) = arrays.sum.partial.device_ptr_mut(cuda);
+        let (arrived, _arrived) = arrays.sum.arrived.device_ptr_mut(cuda);
+        let (loss, _loss) = arrays.sum.loss.device_ptr_mut(cuda);
+        let addresses = [weights, activations, deltas, gradients, partial, arrived, loss];
+        let arguments = ready.sizes(Arguments::default().addresses(addresses));
+        let launch = Launch { shared: ready.variant.sizes.shared_bytes, ..ready.launch };
         // SAFETY: as in `forward`; there are at most `PARTIALS` clusters, and `Sum::new` made as many partial sums.
-        unsafe { launch.run(&launch.variant.backward[launch.alignment], shared_bytes, &mut arguments) }
+        unsafe { launch.queue(stream, &ready.variant.backward[ready.alignment], arguments) }
     }
 
-    fn launch<'a>(
-        &'a self,
-        stream: &'a Stream,
-        shape: Shape,
-        arrays: &Arrays<'_>,
-        follows: bool,
-    ) -> Result<Launch<'a>, GpuError> {
+    fn ready(&self, shape: Shape, arrays: &Arrays<'_>, follows: bool) -> Result<Ready<'_>, GpuError> {
         arrays.check(shape)?;
         let too_large = |what, value| GpuError::TooLarge { what, value };
         let (layers, width, samples) = (shape.layers(), shape.width(), shape.samples());
@@ -218,90 +193,36 @@ impl Small {
         let variant = self.variant(shape).ok_or_else(|| too_large("the width", width))?;
         let size = |what, value| i32::try_from(value).map_err(|_| too_large(what, value));
         let count = |what, value| u32::try_from(value).map_err(|_| too_large(what, value));
-        let cluster = variant.cluster(shape);
-        Ok(Launch {
-            stream,
+        let cluster = count("the width", variant.cluster(shape))?;
+        let clusters = count("the samples", samples.div_ceil(COLUMNS))?;
+        Ok(Ready {
             variant,
             alignment: usize::from(!(width.is_multiple_of(4) && samples.is_multiple_of(4))),
-            cluster: count("the width", cluster)?,
-            clusters: count("the samples", samples.div_ceil(COLUMNS))?,
             sizes: [size("the layers", layers)?, size("the width", width)?, size("the samples", samples)?],
-            follows,
+            launch: Launch {
+                grid: (cluster, clusters, 1),
+                cluster,
+                overlap: follows,
+                ..Launch::new(cluster, variant.sizes.threads)
+            },
         })
     }
 }
 
-fn pointer<T>(value: &mut T) -> *mut c_void {
-    ptr::from_mut(value).cast()
-}
-
-/// A launch with checked sizes.
+/// A pass whose sizes are checked.
 #[derive(Debug)]
-struct Launch<'a> {
-    stream: &'a Stream,
+struct Ready<'a> {
     variant: &'a Variant,
     /// Which of `[aligned, any]`.
     alignment: usize,
-    /// Blocks of a cluster.
-    cluster: u32,
-    clusters: u32,
     /// Layers, width and samples, as the kernels take them.
     sizes: [i32; 3],
-    follows: bool,
+    launch: Launch,
 }
 
-impl Launch<'_> {
-    /// Queues a kernel.
-    ///
-    /// # Safety
-    /// The kernel must take these arguments.
-    unsafe fn run(
-        &self,
-        kernel: &Kernel,
-        shared_bytes: u32,
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), GpuError> {
-        let mut attributes = [
-            sys::CUlaunchAttribute {
-                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                pad: [0; 4],
-                value: sys::CUlaunchAttributeValue {
-                    clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
-                        x: self.cluster,
-                        y: 1,
-                        z: 1,
-                    },
-                },
-            },
-            sys::CUlaunchAttribute {
-                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                pad: [0; 4],
-                value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
-            },
-        ];
-        let config = sys::CUlaunchConfig {
-            gridDimX: self.cluster,
-            gridDimY: self.clusters,
-            gridDimZ: 1,
-            blockDimX: self.variant.sizes.threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: shared_bytes,
-            hStream: self.stream.cuda().cu_stream(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: 1 + u32::from(self.follows),
-        };
-        self.stream.context().cuda().bind_to_thread()?;
-        // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is the caller's promise.
-        unsafe {
-            sys::cuLaunchKernelEx(
-                &raw const config,
-                kernel.cu_function(),
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        }
-        .result()?;
-        Ok(())
+impl Ready<'_> {
+    /// The sizes after the arrays.
+    fn sizes(&self, arrays: Arguments) -> Arguments {
+        self.sizes.into_iter().fold(arrays, Arguments::i32)
     }
 }
