@@ -19,6 +19,7 @@ pub use cpu::Cpu;
 pub use element::{Element, Precision};
 pub use file::FileError;
 pub use flopgap_flops::Activation;
+pub(crate) use network::slope_from_output;
 pub use network::{LEAKY_SLOPE, Network};
 pub use parameters::Parameters;
 pub use size::Size;

@@ -10,6 +10,11 @@ use crate::MlpError;
 /// The slope of [`Activation::LeakyRelu`] below 0.
 pub const LEAKY_SLOPE: f32 = 0.01;
 
+/// Whether the slope of an activation follows from its output, so that a training pass need not keep the sum before it. As in `common.cuh`.
+pub(crate) fn slope_from_output(activation: Activation) -> bool {
+    !matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+}
+
 /// All widths are multiples of this: 16 bytes of half precision.
 const MULTIPLE: usize = 8;
 /// Wider layers are refused: their weights would not fit what a kernel indexes.
@@ -126,6 +131,14 @@ impl Network {
         start..start + self.widths[layer + 1]
     }
 
+    /// Numbers that a training pass keeps of a sample, layer after layer: the outputs of the hidden layers, or the sums before the activation where
+    /// [its slope does not follow from them](slope_from_output); then those of the output layer, too.
+    pub(crate) fn kept_of_sample(&self) -> usize {
+        let last = self.layers() - 1;
+        let kept = if slope_from_output(self.output_activation) { last } else { last + 1 };
+        self.widths[1..=kept].iter().sum()
+    }
+
     fn start(&self, layer: usize) -> usize {
         self.widths.windows(2).take(layer).map(|pair| (pair[0] + 1) * pair[1]).sum()
     }
@@ -170,6 +183,13 @@ mod tests {
         assert_eq!(network.parameters(), end);
         assert_eq!(network.parameters(), 64 * 128 + 128 + 128 * 32 + 32 + 32 * 8 + 8);
         assert_eq!(network.work(3).unwrap().parameters().unwrap(), end as u64);
+    }
+
+    #[test]
+    fn hidden_layers_are_kept_and_sums_where_slopes_need_them() {
+        let network = Network::new(&[64, 128, 32, 8]).unwrap();
+        assert_eq!(network.kept_of_sample(), 160);
+        assert_eq!(network.with_output_activation(Activation::Gelu).kept_of_sample(), 168);
     }
 
     #[test]

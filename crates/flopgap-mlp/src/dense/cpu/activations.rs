@@ -10,11 +10,6 @@
 
 use crate::dense::{Activation, LEAKY_SLOPE};
 
-/// Whether the slope of an activation follows from its output, so that the sum before it need not be kept.
-pub(super) fn slope_from_output(activation: Activation) -> bool {
-    !matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
-}
-
 /// Adds the biases to the rows of `sums` and applies the activation in place.
 pub(super) fn activate(activation: Activation, sums: &mut [f32], biases: &[f32]) {
     dispatch(activation, InPlace { sums, biases });
@@ -45,7 +40,7 @@ pub(super) fn multiply_slopes(
 trait Function {
     fn value<const FUSED: bool>(z: f32) -> f32;
 
-    /// The derivative where the output (or the sum, see [`slope_from_output`]) is `kept`.
+    /// The derivative where the output (or the sum, see [`slope_from_output`](crate::dense::slope_from_output)) is `kept`.
     fn slope<const FUSED: bool>(kept: f32) -> f32;
 }
 
@@ -365,6 +360,7 @@ impl Function for Silu {
 mod tests {
     use super::*;
     use crate::dense::reference;
+    use crate::dense::slope_from_output;
 
     /// Many numbers of every size, both signs.
     fn numbers() -> Vec<f32> {

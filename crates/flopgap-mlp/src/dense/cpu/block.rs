@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::dense::{Network, Parameters};
+use crate::dense::{Network, Parameters, slope_from_output};
 use crate::matrix::{Matrix, product};
 
-use super::activations::{activate, activate_again, activate_beside, multiply_slopes, slope_from_output};
+use super::activations::{activate, activate_again, activate_beside, multiply_slopes};
 
 /// The parameters, and the weights as the forward pass reads them fastest.
 #[derive(Debug, Clone)]
@@ -49,14 +49,6 @@ pub(super) fn grow(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
         buffer.resize(length, 0.0);
     }
     &mut buffer[..length]
-}
-
-/// Numbers that are kept of each sample: the outputs of the hidden layers, or the sums before the activation where the slope does not follow
-/// from the output; then those of the output layer, too.
-pub(super) fn kept_of_sample(network: &Network) -> usize {
-    let last = network.layers() - 1;
-    let kept = if slope_from_output(network.activation(last)) { last } else { last + 1 };
-    network.widths()[1..=kept].iter().sum()
 }
 
 impl Layers {
@@ -104,7 +96,7 @@ impl Layers {
         }
     }
 
-    /// The same, and keeps what [`Layers::backward`] needs: panel after panel, see [`kept_of_sample`].
+    /// The same, and keeps what [`Layers::backward`] needs: panel after panel, [`Network::kept_of_sample`](crate::dense::Network::kept_of_sample) numbers of each sample.
     pub(super) fn forward_train(&self, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch) {
         let network = self.network();
         let samples = x.len() / network.inputs();

@@ -19,7 +19,7 @@ use crate::dense::{Network, Parameters};
 
 pub use adamw::AdamW;
 
-use block::{Back, Layers, Scratch, grow, kept_of_sample};
+use block::{Back, Layers, Scratch, grow};
 use threads::Threads;
 
 /// A network on the CPU, in 32-bit floats, on as many threads as the machine offers.
@@ -125,7 +125,7 @@ impl Cpu {
 
     /// Memory for the training passes on batches of up to `batch` samples.
     pub fn tape(&self, batch: usize) -> Tape {
-        Tape { kept: vec![0.0; batch * kept_of_sample(self.network())], samples: 0 }
+        Tape { kept: vec![0.0; batch * self.network().kept_of_sample()], samples: 0 }
     }
 
     /// Computes the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
@@ -153,7 +153,7 @@ impl Cpu {
     pub fn forward_train(&self, x: &[f32], y: &mut [f32], tape: &mut Tape) -> Result<(), MlpError> {
         let division = self.division(x.len(), y.len())?;
         let (inputs, outputs, kept) =
-            (self.network().inputs(), self.network().outputs(), kept_of_sample(self.network()));
+            (self.network().inputs(), self.network().outputs(), self.network().kept_of_sample());
         if tape.kept.len() < division.samples * kept {
             return Err(MlpError::Batch { found: division.samples, most: tape.kept.len() / kept });
         }
@@ -187,7 +187,7 @@ impl Cpu {
     ) -> Result<(), MlpError> {
         let division = self.division(x.len(), y.len())?;
         let (inputs, outputs, kept) =
-            (self.network().inputs(), self.network().outputs(), kept_of_sample(self.network()));
+            (self.network().inputs(), self.network().outputs(), self.network().kept_of_sample());
         check("gradients by the outputs", y.len(), dy.len())?;
         self.check_gradients(x, dx.as_deref(), gradients)?;
         if tape.samples != division.samples {
@@ -240,7 +240,7 @@ impl Cpu {
         loss: impl Fn(Range<usize>, &[f32], &mut [f32]) -> f64 + Sync,
     ) -> Result<f64, MlpError> {
         let (inputs, outputs, kept) =
-            (self.network().inputs(), self.network().outputs(), kept_of_sample(self.network()));
+            (self.network().inputs(), self.network().outputs(), self.network().kept_of_sample());
         let division = self.division(x.len(), x.len() / inputs * outputs)?;
         self.check_gradients(x, dx.as_deref(), gradients)?;
         Ok(self.sum_gradients(division, dx, gradients, |block, dx, gradients, add, scratch| {

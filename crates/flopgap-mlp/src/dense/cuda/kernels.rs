@@ -17,7 +17,9 @@ pub(super) struct ForwardCall<'a> {
     pub(super) x: u64,
     /// `batch x outputs`, to be written.
     pub(super) y: u64,
-    /// Where to keep what the backward pass needs (see [`tape_elements`](super::model::tape_elements)), if it needs it.
+    /// Where to keep what the backward pass needs, if it needs it: the output of every hidden layer, layer after layer, each `batch x width`,
+    /// row-major. Where the slope of an activation does not follow from its output, the sums before it instead, also those of the output layer,
+    /// after the others ([`Network::kept_of_sample`](crate::dense::Network::kept_of_sample)).
     pub(super) tape: Option<u64>,
 }
 

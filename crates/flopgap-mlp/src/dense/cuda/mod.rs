@@ -11,6 +11,7 @@ mod implementation;
 mod kernels;
 mod model;
 mod naive;
+mod reduce;
 mod source;
 pub mod train;
 

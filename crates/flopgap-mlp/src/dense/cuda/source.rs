@@ -77,11 +77,16 @@ impl Program {
 
 /// A function of an index in CUDA C that gives these values.
 pub(super) fn table(name: &str, values: &[usize]) -> String {
+    table_of("int", name, values)
+}
+
+/// The same, for values of a type.
+pub(super) fn table_of(kind: &str, name: &str, values: &[usize]) -> String {
     let last = values.len() - 1;
     let rest = (0..last)
         .rev()
         .fold(values[last].to_string(), |rest, index| format!("i == {index} ? {} : {rest}", values[index]));
-    format!("__device__ constexpr int {name}(int i) {{ return {rest}; }}\n")
+    format!("__device__ constexpr {kind} {name}(int i) {{ return {rest}; }}\n")
 }
 
 /// The number of an activation in `common.cuh`.

@@ -9,7 +9,7 @@ use crate::dense::cuda::implementation::{Accumulate, Options, Reduction, Request
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::Source;
-use crate::dense::{Activation, Precision};
+use crate::dense::{Activation, Precision, slope_from_output};
 
 use super::shape::Shape;
 
@@ -131,9 +131,6 @@ impl Plan {
             pass(&gradients, "coopvec_mlp_backward_gradients", threads(m * n), self.gradients.shared)
                 .map(|first| (first, gradients))?;
         let (gradients, program) = gradients;
-        let sums = |activation: Activation| {
-            matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
-        };
         let output = network.activation(network.layers() - 1);
         let of_output = if output == Activation::Identity { 0 } else { network.outputs() };
         let samples = 8 * self.deltas.rows * if self.deltas.stages == 0 { 1 } else { self.deltas.warps };
@@ -159,7 +156,7 @@ impl Plan {
             parameters: network.parameters(),
             bytes: self.shape.bytes,
             kept_deltas: hidden + of_output,
-            kept_outputs: if sums(network.activation(0)) { hidden } else { 0 },
+            kept_outputs: if slope_from_output(network.activation(0)) { 0 } else { hidden },
         }))
     }
 }

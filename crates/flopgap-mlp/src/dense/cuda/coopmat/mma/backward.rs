@@ -1,25 +1,23 @@
 //! The backward pass: the gradients before every activation on tiles of samples, then the gradients of the parameters, layer by layer, over
 //! ranges of samples, then their sums.
 
-use std::fmt::Write as _;
-
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::{Network, Precision};
+use crate::dense::{Network, Precision, slope_from_output};
 
 use super::super::super::implementation::{Reduction, Request};
-use super::super::super::kernels::{Backward, BackwardCall, KernelFacts, zero};
+use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
-use super::super::super::source::Source;
+use super::super::super::reduce::{Reducer, SumKernel};
+use super::super::super::source::{Source, table_of};
 use super::super::Plan;
-use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, slope_from_output, source};
+use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, source};
 
 const CHAIN: &str = "coopmat_mlp_backward_mma_chain";
 const GRADIENTS: &str = "coopmat_mlp_backward_mma_gradients";
-pub(super) const SUM: &str = "coopmat_mlp_backward_mma_sum";
-/// Threads of a block of it, for 128 parameters.
-pub(super) const SUM_THREADS: u32 = 1024;
+pub(super) const SUM: SumKernel =
+    SumKernel { name: "coopmat_mlp_backward_mma_sum", threads: 1024, parameters_of_block: 128 };
 
 /// Samples of a stage that a warp takes when gradients of parameters are summed.
 const SLAB: usize = 32;
@@ -47,7 +45,7 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
             Ok(Box::new(ChainAndGradients {
                 chain_kernel: programs[0].kernel(CHAIN, chain.shared)?,
                 gradients_kernel: programs[1].kernel(GRADIENTS, gradients.shared)?,
-                sum_kernel: programs[1].kernel(SUM, 0)?,
+                reducer: Reducer::load(&programs[1], SUM, network.parameters(), gradients.atomic)?,
                 chain,
                 gradients,
                 network,
@@ -165,21 +163,17 @@ impl Gradients {
     }
 
     fn source(&self, request: &Request<'_>) -> Source {
-        let mut functions = String::new();
-        let last = self.ranges.len() - 1;
         let sizes: Vec<usize> =
             request.network.widths().windows(2).map(|pair| (pair[0] + 1) * pair[1]).collect();
-        for (name, values) in [
-            ("ranges_of", &self.ranges),
-            ("first_block", &self.first_block),
-            ("sums_at", &self.sums_at),
+        let layers = self.ranges.len();
+        let functions = [
+            ("ranges_of", &self.ranges[..]),
+            ("first_block", &self.first_block[..layers]),
+            ("sums_at", &self.sums_at[..layers]),
             ("stride_of", &sizes),
-        ] {
-            let chosen = (0..last).rev().fold(values[last].to_string(), |rest, layer| {
-                format!("layer == {layer} ? {} : {rest}", values[layer])
-            });
-            let _ = writeln!(functions, "__device__ constexpr u64 {name}(int layer) {{ return {chosen}; }}");
-        }
+        ]
+        .map(|(name, values)| table_of("u64", name, values))
+        .concat();
         let constants = [
             ("WARPS", WARPS),
             ("PIECE", self.piece),
@@ -208,7 +202,7 @@ impl Gradients {
 struct ChainAndGradients {
     chain_kernel: Kernel,
     gradients_kernel: Kernel,
-    sum_kernel: Kernel,
+    reducer: Reducer,
     chain: Tiling,
     gradients: Gradients,
     network: Network,
@@ -267,13 +261,7 @@ impl Backward for ChainAndGradients {
         // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out inputs at address 0.
         unsafe { launch.queue(call.stream, &self.chain_kernel, arguments) }?;
 
-        let found = if self.gradients.atomic {
-            // SAFETY: `gradients` has so many bytes: `Model` checked it.
-            unsafe { zero(call.stream, call.gradients, 4 * self.network.parameters()) }?;
-            call.gradients
-        } else {
-            call.workspace
-        };
+        let found = self.reducer.prepare(call)?;
         let most_ranges = call.batch.div_ceil(LEAST_RANGE);
         let mut launch = Launch::new(self.gradients.blocks(), THREADS);
         launch.shared = self.gradients.shared;
@@ -283,20 +271,16 @@ impl Backward for ChainAndGradients {
             .u32(most_ranges);
         // SAFETY: these are the kernel's arguments; the workspace has what `workspace` asked for.
         unsafe { launch.queue(call.stream, &self.gradients_kernel, arguments) }?;
-        if self.gradients.atomic {
-            return Ok(());
-        }
-        let blocks = u32::try_from(self.network.parameters().div_ceil(128)).unwrap_or(u32::MAX);
-        let arguments = Arguments::default().addresses([found, call.gradients]).u32(most_ranges);
         // SAFETY: these are the kernel's arguments; the sums of all ranges that it reads were written.
-        unsafe { Launch::new(blocks, SUM_THREADS).queue(call.stream, &self.sum_kernel, arguments) }
+        unsafe { self.reducer.finish(call, Some(most_ranges)) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![
+        let mut facts = vec![
             KernelFacts::of(CHAIN, &self.chain_kernel, self.chain.shared)?,
             KernelFacts::of(GRADIENTS, &self.gradients_kernel, self.gradients.shared)?,
-            KernelFacts::of(SUM, &self.sum_kernel, 0)?,
-        ])
+        ];
+        facts.extend(self.reducer.facts()?);
+        Ok(facts)
     }
 }

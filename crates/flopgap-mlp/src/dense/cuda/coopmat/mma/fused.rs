@@ -4,14 +4,15 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::Network;
+use crate::dense::{Network, slope_from_output};
 
 use super::super::super::implementation::{Reduction, Request};
-use super::super::super::kernels::{Backward, BackwardCall, KernelFacts, zero};
+use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
+use super::super::super::reduce::Reducer;
 use super::super::Plan;
-use super::backward::{SUM, SUM_THREADS, ones};
-use super::{check, pitch, slope_from_output, source};
+use super::backward::{SUM, ones};
+use super::{check, pitch, source};
 
 const KERNEL: &str = "coopmat_mlp_backward_mma_fused";
 
@@ -96,7 +97,7 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
         load: Box::new(move |programs| {
             Ok::<_, MlpError>(Box::new(Fused {
                 kernel: programs[0].kernel(KERNEL, tiling.shared)?,
-                sum_kernel: programs[0].kernel(SUM, 0)?,
+                reducer: Reducer::load(&programs[0], SUM, network.parameters(), atomic)?,
                 tiling,
                 network,
                 most_blocks,
@@ -109,7 +110,7 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
 #[derive(Debug)]
 struct Fused {
     kernel: Kernel,
-    sum_kernel: Kernel,
+    reducer: Reducer,
     tiling: Tiling,
     network: Network,
     most_blocks: usize,
@@ -133,13 +134,7 @@ impl Backward for Fused {
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
-        let found = if self.atomic {
-            // SAFETY: `gradients` has so many bytes: `Model` checked it.
-            unsafe { zero(call.stream, call.gradients, 4 * self.network.parameters()) }?;
-            call.gradients
-        } else {
-            call.workspace
-        };
+        let found = self.reducer.prepare(call)?;
         let blocks = self.blocks(call.batch);
         let mut launch = Launch::new(blocks, 32 * u32::try_from(self.tiling.warps).unwrap_or(1));
         launch.shared = self.tiling.shared;
@@ -148,19 +143,13 @@ impl Backward for Fused {
             .u32(call.batch);
         // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out inputs' gradients at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
-        if self.atomic {
-            return Ok(());
-        }
-        let sums = u32::try_from(self.network.parameters().div_ceil(128)).unwrap_or(u32::MAX);
-        let arguments = Arguments::default().addresses([found, call.gradients]).u32(blocks);
         // SAFETY: these are the kernel's arguments; what every block found was written.
-        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum_kernel, arguments) }
+        unsafe { self.reducer.finish(call, Some(blocks)) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![
-            KernelFacts::of(KERNEL, &self.kernel, self.tiling.shared)?,
-            KernelFacts::of(SUM, &self.sum_kernel, 0)?,
-        ])
+        let mut facts = vec![KernelFacts::of(KERNEL, &self.kernel, self.tiling.shared)?];
+        facts.extend(self.reducer.facts()?);
+        Ok(facts)
     }
 }

@@ -8,7 +8,7 @@ mod latency;
 use std::fmt::Write as _;
 
 use crate::MlpError;
-use crate::dense::{Activation, Precision};
+use crate::dense::Precision;
 
 use super::super::implementation::Request;
 use super::super::source::Source;
@@ -42,11 +42,6 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), MlpError> {
 /// As `pitch` in `tiles.cuh`.
 const fn pitch(columns: usize) -> usize {
     columns.next_multiple_of(16) + 8
-}
-
-/// As `slope_from_output` in `common.cuh`.
-fn slope_from_output(activation: Activation) -> bool {
-    !matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
 }
 
 /// A tile of samples goes through the layers so.

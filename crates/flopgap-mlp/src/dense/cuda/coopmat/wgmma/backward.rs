@@ -8,7 +8,7 @@ use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::{Program, Source};
-use crate::dense::{Activation, Network, Precision};
+use crate::dense::{Network, Precision, slope_from_output};
 
 use super::super::Plan;
 use super::gradients::{self, Gradients};
@@ -95,7 +95,7 @@ fn plan(
                 chain: chain(&programs[0])?,
                 blocks,
                 sums: gradients.bytes().next_multiple_of(256),
-                gradients: gradients.load(&programs[1])?,
+                gradients: gradients.load(&programs[1], &network)?,
                 sums_kept: sums_kept(&network),
                 network,
                 precision,
@@ -106,12 +106,7 @@ fn plan(
 
 /// Whether the tape has the sums of the hidden layers, and not their outputs.
 fn sums_kept(network: &Network) -> bool {
-    slope_from_sum(network.activation(0))
-}
-
-/// Whether the slope does not follow from the output, so that the tape has the sum before the activation.
-pub(super) fn slope_from_sum(activation: Activation) -> bool {
-    matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
+    !slope_from_output(network.activation(0))
 }
 
 /// The kernel that goes down the layers.

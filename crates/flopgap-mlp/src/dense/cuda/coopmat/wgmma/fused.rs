@@ -5,9 +5,10 @@ use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
 use crate::dense::cuda::implementation::{Reduction, Request};
-use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
+use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
-use crate::dense::{Activation, Network, Precision};
+use crate::dense::cuda::reduce::{Reducer, SumKernel};
+use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::Plan;
 use super::map::map;
@@ -16,7 +17,8 @@ use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_gr
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
 const KERNEL_DX: &str = "coopmat_mlp_backward_wgmma_fused_dx";
-const SUM: &str = "coopmat_mlp_backward_wgmma_sum";
+const SUM: SumKernel =
+    SumKernel { name: "coopmat_mlp_backward_wgmma_sum", threads: 1024, parameters_of_block: 128 };
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
@@ -32,9 +34,6 @@ const GROUPS: usize = 2;
 const MOST_COLUMNS: usize = 160;
 /// Samples of a warp: rows of a box of gradients by the inputs.
 const WARP_ROWS: usize = 16;
-const SUM_THREADS: u32 = 1024;
-/// Parameters that a block of the last kernel adds up.
-const PARAMETERS_OF_BLOCK: usize = 128;
 
 /// How a block is made up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +69,7 @@ impl Shape {
 pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
     check(request).ok()?;
     let network = request.network.clone();
-    let from_sums = |layer| {
-        matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
-    };
-    if (0..network.layers()).any(from_sums) {
+    if !(0..network.layers()).all(|layer| slope_from_output(network.activation(layer))) {
         return None;
     }
     let shape = Shape::choose(&network, request.target.shared_bytes)?;
@@ -99,7 +95,7 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
             Ok::<_, MlpError>(Box::new(Fused {
                 kernel: programs[0].kernel(KERNEL, shape.shared)?,
                 kernel_dx: programs[0].kernel(KERNEL_DX, shape.shared)?,
-                sum: programs[0].kernel(SUM, 0)?,
+                reducer: Reducer::load(&programs[0], SUM, network.parameters(), atomic)?,
                 shape,
                 network,
                 precision,
@@ -114,7 +110,7 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
 struct Fused {
     kernel: Kernel,
     kernel_dx: Kernel,
-    sum: Kernel,
+    reducer: Reducer,
     shape: Shape,
     network: Network,
     precision: Precision,
@@ -139,13 +135,7 @@ impl Backward for Fused {
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
-        let found = if self.atomic {
-            // SAFETY: `gradients` has so many bytes: `Model` checked it.
-            unsafe { zero(call.stream, call.gradients, 4 * self.network.parameters()) }?;
-            call.gradients
-        } else {
-            call.workspace
-        };
+        let found = self.reducer.prepare(call)?;
         let (inputs, outputs) = (self.network.inputs(), self.network.outputs());
         let of = |address, columns, rows| map(self.precision, address, call.batch as usize, columns, rows);
         let mut maps =
@@ -159,21 +149,17 @@ impl Backward for Fused {
         // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
         // for what every block finds.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
-        if self.atomic {
-            return Ok(());
-        }
-        let sums = u32::try_from(self.network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
-        let arguments = Arguments::default().addresses([found, call.gradients]).u32(blocks);
         // SAFETY: these are the kernel's arguments; what every block found was written.
-        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum, arguments) }
+        unsafe { self.reducer.finish(call, Some(blocks)) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![
+        let mut facts = vec![
             KernelFacts::of(KERNEL, &self.kernel, self.shape.shared)?,
             KernelFacts::of(KERNEL_DX, &self.kernel_dx, self.shape.shared)?,
-            KernelFacts::of(SUM, &self.sum, 0)?,
-        ])
+        ];
+        facts.extend(self.reducer.facts()?);
+        Ok(facts)
     }
 }
 

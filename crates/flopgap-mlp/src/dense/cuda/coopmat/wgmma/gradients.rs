@@ -1,21 +1,21 @@
 //! How the gradients of the parameters are shared among blocks.
 
-use std::fmt::Write as _;
-
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
 use crate::dense::cuda::implementation::{Reduction, Request};
-use crate::dense::cuda::kernels::{BackwardCall, KernelFacts, zero};
+use crate::dense::cuda::kernels::{BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
-use crate::dense::cuda::source::{Program, Source};
+use crate::dense::cuda::reduce::{Reducer, SumKernel};
+use crate::dense::cuda::source::{Program, Source, table};
 use crate::dense::{Network, Precision};
 
 use super::map::map;
 use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
 
 const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
-const SUM: &str = "coopmat_mlp_backward_wgmma_sum";
+const SUM: SumKernel =
+    SumKernel { name: "coopmat_mlp_backward_wgmma_sum", threads: 256, parameters_of_block: 32 };
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
@@ -27,8 +27,6 @@ const BARRIERS: usize = 16;
 const MOST_STAGES: usize = 8;
 /// More maps do not fit a kernel's 4 KiB of arguments.
 const MOST_LAYERS: usize = 14;
-/// Parameters that a block of the last kernel adds up.
-const PARAMETERS_OF_BLOCK: usize = 32;
 
 /// Layers of so many rows are computed by two warpgroups by turns, and leave two sums.
 const BY_TURNS: usize = 64;
@@ -82,13 +80,10 @@ impl Plan {
 
     pub(super) fn source(&self, request: &Request<'_>) -> Source {
         let last = self.ranges.len() - 1;
-        let ranges = (0..last).rev().fold(self.ranges[last].to_string(), |rest, layer| {
-            format!("layer == {layer} ? {} : {rest}", self.ranges[layer])
-        });
         let widths = request.network.widths();
         let columns = widths[..=last].iter().flat_map(|&width| parts(width)).chain([8]);
         let mut body = instructions::functions(request.precision, columns);
-        let _ = writeln!(body, "__device__ constexpr int ranges_of(int layer) {{ return {ranges}; }}");
+        body += &table("ranges_of", &self.ranges);
         let body = body + COMMON + include_str!("gradients.cu");
         let [compute, copy] = registers_of_groups(2);
         let constants = [
@@ -109,9 +104,10 @@ impl Plan {
         if self.atomic { 0 } else { 4 * self.sums }
     }
 
-    pub(super) fn load(self, program: &Program) -> Result<Gradients, MlpError> {
+    pub(super) fn load(self, program: &Program, network: &Network) -> Result<Gradients, MlpError> {
         let products = program.kernel(GRADIENTS, self.shared())?;
-        Ok(Gradients { products, sum: program.kernel(SUM, 0)?, plan: self })
+        let reducer = Reducer::load(program, SUM, network.parameters(), self.atomic)?;
+        Ok(Gradients { products, reducer, plan: self })
     }
 }
 
@@ -191,7 +187,7 @@ fn divisor(a: usize, b: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Gradients {
     products: Kernel,
-    sum: Kernel,
+    reducer: Reducer,
     plan: Plan,
 }
 
@@ -217,31 +213,19 @@ impl Gradients {
             below += row(widths[layer + 1]);
         }
         inputs.append(&mut outputs);
-        let found = if self.plan.atomic {
-            // SAFETY: `gradients` has so many bytes: `Model` checked it.
-            unsafe { zero(call.stream, call.gradients, 4 * network.parameters()) }?;
-            call.gradients
-        } else {
-            call.workspace
-        };
+        let found = self.reducer.prepare(call)?;
         let launch = Launch { shared: self.plan.shared(), ..Launch::new(self.plan.blocks, threads(2)) };
         let arguments = Arguments::default().maps(inputs).addresses([found]).u32(call.batch);
         // SAFETY: these are the kernel's arguments; the workspace begins with room for its sums.
         unsafe { launch.queue(call.stream, &self.products, arguments) }?;
-        if self.plan.atomic {
-            return Ok(());
-        }
-        let blocks = u32::try_from(network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
-        let arguments = Arguments::default().addresses([found, call.gradients]);
         // SAFETY: these are the kernel's arguments; every sum that it reads was written.
-        unsafe { Launch::new(blocks, 256).queue(call.stream, &self.sum, arguments) }
+        unsafe { self.reducer.finish(call, None) }
     }
 
-    pub(super) fn facts(&self) -> Result<[KernelFacts; 2], GpuError> {
-        Ok([
-            KernelFacts::of(GRADIENTS, &self.products, self.plan.shared())?,
-            KernelFacts::of(SUM, &self.sum, 0)?,
-        ])
+    pub(super) fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        let mut facts = vec![KernelFacts::of(GRADIENTS, &self.products, self.plan.shared())?];
+        facts.extend(self.reducer.facts()?);
+        Ok(facts)
     }
 }
 

@@ -7,14 +7,16 @@ use crate::MlpError;
 use crate::dense::cuda::implementation::{Reduction, Request};
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
-use crate::dense::{Activation, Network, Precision};
+use crate::dense::cuda::reduce::{Reducer, SumKernel};
+use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::Plan;
 use super::map::map;
 use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
-const SUM: &str = "coopmat_mlp_backward_wgmma_pair_sum";
+const SUM: SumKernel =
+    SumKernel { name: "coopmat_mlp_backward_wgmma_pair_sum", threads: 256, parameters_of_block: 128 };
 
 /// Columns of the inputs and of the hidden layer that a block has.
 const HALF: usize = 128;
@@ -31,17 +33,13 @@ const WEIGHTS: usize = 2 * (2 * HALF + CHUNK) * ROW_BYTES;
 /// Ones, the outputs' biases from four warps, and six barriers for each stage.
 const REST: usize = 1024 + 4 * CHUNK * 4 + 12 * 8;
 const SHARED: usize = WEIGHTS + 2 * STAGE + REST;
-const SUM_THREADS: u32 = 256;
-/// Parameters that a block of the last kernel adds up.
-const PARAMETERS_OF_BLOCK: usize = 128;
 
 /// Whether two blocks have room for the network, and both have something to do.
 fn fits(network: &Network) -> bool {
     let &[inputs, hidden, outputs] = network.widths() else { return false };
     let wide = HALF + 1..=2 * HALF;
     // The slope of the hidden layer must follow from what is multiplied, its outputs; further functions at the outputs need more registers.
-    let of_hidden =
-        !matches!(network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
+    let of_hidden = slope_from_output(network.activation(0));
     let of_outputs =
         matches!(network.activation(1), Activation::Identity | Activation::Relu | Activation::LeakyRelu);
     wide.contains(&inputs) && wide.contains(&hidden) && outputs <= CHUNK && of_hidden && of_outputs
@@ -70,7 +68,7 @@ pub(in super::super) fn pair(request: &Request<'_>) -> Option<Plan<dyn Backward>
         load: Box::new(move |programs| {
             Ok::<_, MlpError>(Box::new(Pair {
                 kernel: programs[0].kernel(KERNEL, SHARED)?,
-                sum: programs[0].kernel(SUM, 0)?,
+                reducer: Reducer::load(&programs[0], SUM, network.parameters(), false)?,
                 network,
                 precision,
                 pairs,
@@ -82,7 +80,7 @@ pub(in super::super) fn pair(request: &Request<'_>) -> Option<Plan<dyn Backward>
 #[derive(Debug)]
 struct Pair {
     kernel: Kernel,
-    sum: Kernel,
+    reducer: Reducer,
     network: Network,
     precision: Precision,
     /// At most.
@@ -116,14 +114,14 @@ impl Backward for Pair {
         // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
         // for what every pair finds. The kernel leaves out inputs' gradients at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
-        let sums = u32::try_from(self.network.parameters().div_ceil(PARAMETERS_OF_BLOCK)).unwrap_or(u32::MAX);
-        let arguments = Arguments::default().addresses([call.workspace, call.gradients]).u32(pairs);
         // SAFETY: these are the kernel's arguments; what every pair found was written.
-        unsafe { Launch::new(sums, SUM_THREADS).queue(call.stream, &self.sum, arguments) }
+        unsafe { self.reducer.finish(call, Some(pairs)) }
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, SHARED)?, KernelFacts::of(SUM, &self.sum, 0)?])
+        let mut facts = vec![KernelFacts::of(KERNEL, &self.kernel, SHARED)?];
+        facts.extend(self.reducer.facts()?);
+        Ok(facts)
     }
 }
 

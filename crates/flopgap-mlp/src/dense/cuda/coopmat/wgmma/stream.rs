@@ -8,9 +8,9 @@ use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::{Program, Source};
-use crate::dense::{Network, Precision};
+use crate::dense::{Network, Precision, slope_from_output};
 
-use super::backward::{CHAIN_COMMON, slope_from_sum};
+use super::backward::CHAIN_COMMON;
 use super::map::map;
 use super::{CHUNK, COMMON, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
 
@@ -137,7 +137,7 @@ fn maps(
     let outputs = network.outputs();
     // With sums of the outputs on the tape, they come after the hidden layers.
     let kept =
-        if slope_from_sum(network.activation(layers - 1)) { call.tape + at(layers - 1) } else { call.y };
+        if slope_from_output(network.activation(layers - 1)) { call.y } else { call.tape + at(layers - 1) };
     let mut maps = Vec::new();
     for layer in 0..layers {
         let address = call.parameters + bytes(network.weights(layer).start);
