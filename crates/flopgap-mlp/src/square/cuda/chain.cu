@@ -1,11 +1,6 @@
 // All layers of a pass in one launch. Every block computes a tile of each layer's panel, the whole inner sum of it, which its groups of threads
 // share out. Columns are independent of each other: a block waits only for the blocks of its columns, not for the grid.
 
-typedef unsigned long long u64;
-
-__device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
-__device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
-__device__ __forceinline__ float4 add(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 __device__ __forceinline__ void copy16(unsigned to, const float *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }

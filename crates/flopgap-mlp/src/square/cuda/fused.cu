@@ -1,10 +1,6 @@
 // A layer in one kernel: the product of the weights (or their transpose) with a panel of D x M, and the sigmoid (or its gradient) on the
 // result while it is on the chip. For panels that are too small to fill a GPU with tiles alone: the inner sum is split, first over the four
 // groups of a block, then over the blocks of a cluster, which add their parts through each other's shared memory, always in the same order.
-//
-// All arithmetic is in 32-bit floats: multiply-add for the products, and for the sigmoid what `pointwise.cu` does.
-
-typedef unsigned long long u64;
 
 constexpr int TILE = 64;                // rows and columns of the result that a block computes
 constexpr int GROUPS = 4;               // groups of 64 threads; each computes the whole tile from its share of the inner sum
@@ -22,30 +18,6 @@ union Shared {
     Tiles tiles;
     float sums[2][TILE][PITCH];
 };
-
-// Loads that stay where they are written. The compiler moves a plain load of the next stage behind the arithmetic of this one, and the
-// whole latency of the memory is then waited for in every stage.
-__device__ __forceinline__ float4 load4_now(const float *at, bool inside) {
-    float4 v;
-    asm volatile(
-        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %5, 0;\n"
-        "mov.f32 %0, 0f00000000;\nmov.f32 %1, 0f00000000;\nmov.f32 %2, 0f00000000;\nmov.f32 %3, 0f00000000;\n"
-        "@inside ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "=&f"(v.x), "=&f"(v.y), "=&f"(v.z), "=&f"(v.w)
-        : "l"(at), "r"((unsigned)inside)
-        : "memory");
-    return v;
-}
-
-__device__ __forceinline__ float load_now(const float *at, bool inside) {
-    float v;
-    asm volatile(
-        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %2, 0;\nmov.f32 %0, 0f00000000;\n@inside ld.global.f32 %0, [%1];\n}"
-        : "=&f"(v)
-        : "l"(at), "r"((unsigned)inside)
-        : "memory");
-    return v;
-}
 
 // Four numbers of a row of `columns`, zero beyond the edges. ALIGNED: `columns` is a multiple of 4 and the base is aligned, so that all
 // four are inside or outside together.
@@ -69,24 +41,6 @@ __device__ __forceinline__ void store4(float *x, int row, int column, int rows, 
     if (column + 1 < columns) at[1] = v.y;
     if (column + 2 < columns) at[2] = v.z;
     if (column + 3 < columns) at[3] = v.w;
-}
-
-__device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
-__device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
-
-__device__ __forceinline__ float4 add(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
-
-// Programmatic dependent launch, where the host asked for it; nothing otherwise.
-__device__ __forceinline__ void allow_next() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-__device__ __forceinline__ void wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
 }
 
 #if __CUDA_ARCH__ >= 900

@@ -9,10 +9,10 @@ use crate::MlpError;
 
 /// What is compiled at run time: file names and sources. The kernels are header-free CUDA C.
 pub const SOURCES: [(&str, &str); 4] = [
-    ("pointwise.cu", include_str!("pointwise.cu")),
-    ("fused.cu", include_str!("fused.cu")),
-    ("small.cu", include_str!("small.cu")),
-    ("chain.cu", include_str!("chain.cu")),
+    ("pointwise.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("pointwise.cu"))),
+    ("fused.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("fused.cu"))),
+    ("small.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("small.cu"))),
+    ("chain.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("chain.cu"))),
 ];
 
 /// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact to the last bit.

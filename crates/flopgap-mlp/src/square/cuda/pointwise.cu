@@ -1,9 +1,5 @@
 // What is done to every number by itself, and the sum of the loss. Four numbers at a time where the address allows.
 
-typedef unsigned long long u64;
-
-__device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
-
 // Calls `one(i)` for the first numbers of an array that starts at an address that is not a multiple of 16 bytes, or that are left over,
 // and `four(i)` for i = 0, 4, 8, ... else.
 template <typename Four, typename One>
@@ -29,8 +25,6 @@ extern "C" __global__ void sigmoid_forward(float *x, u64 length) {
          [=](u64 i) { x[i] = sigmoid(x[i]); });
 }
 
-__device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
-
 // x = x * sigmoid'(z), where y = sigmoid(z)
 extern "C" __global__ void sigmoid_backward(float *x, const float *y, u64 length) {
     each(length, aligned(x) && aligned(y),
@@ -40,8 +34,6 @@ extern "C" __global__ void sigmoid_backward(float *x, const float *y, u64 length
          },
          [=](u64 i) { x[i] = backward(x[i], y[i]); });
 }
-
-__device__ __forceinline__ float backward_of_sum(float y) { return (1.0f - y) * y; }
 
 // x = sigmoid'(z): the same where the gradient is 1, which is not read
 extern "C" __global__ void sigmoid_backward_of_sum(float *x, const float *y, u64 length) {

@@ -2,25 +2,15 @@
 // them through all layers: each block computes its rows of every layer, and writes them into the shared memory of all others.
 //
 // A warp computes 8 rows by 4 columns: its lanes share out the inner sum, then add their parts so that one number is left to each lane,
-// always in the same order. All arithmetic is in 32-bit floats: multiply-add for the products, and for the sigmoid what `pointwise.cu` does.
+// always in the same order.
 
 #if __CUDA_ARCH__ >= 900
-
-typedef unsigned long long u64;
 
 constexpr int COLUMNS = 16;        // of the panel, that a cluster takes
 constexpr int TILE_ROWS = 4, TILE_COLUMNS = 8;  // of the result that a warp computes: one for each lane
 constexpr int COLUMN_TILES = COLUMNS / TILE_COLUMNS;
 constexpr int CHUNK = 128;         // terms of the inner sum that a warp takes at a time: four a lane
 constexpr int PANEL_PITCH = COLUMNS + 4;
-
-__device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
-__device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
-__device__ __forceinline__ float backward_of_sum(float y) { return (1.0f - y) * y; }
-
-// Programmatic dependent launch, where the host asked for it; nothing otherwise.
-__device__ __forceinline__ void allow_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
@@ -72,30 +62,6 @@ struct Mailbox {
         } while (!done);
     }
 };
-
-// Loads that stay where they are written. The compiler moves a plain load of the next stage behind the arithmetic of this one, and the
-// whole latency of the memory is then waited for in every stage.
-__device__ __forceinline__ float4 load4_now(const float *at, bool inside) {
-    float4 v;
-    asm volatile(
-        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %5, 0;\n"
-        "mov.f32 %0, 0f00000000;\nmov.f32 %1, 0f00000000;\nmov.f32 %2, 0f00000000;\nmov.f32 %3, 0f00000000;\n"
-        "@inside ld.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "=&f"(v.x), "=&f"(v.y), "=&f"(v.z), "=&f"(v.w)
-        : "l"(at), "r"((unsigned)inside)
-        : "memory");
-    return v;
-}
-
-__device__ __forceinline__ float load_now(const float *at, bool inside) {
-    float v;
-    asm volatile(
-        "{\n.reg .pred inside;\nsetp.ne.u32 inside, %2, 0;\nmov.f32 %0, 0f00000000;\n@inside ld.global.f32 %0, [%1];\n}"
-        : "=&f"(v)
-        : "l"(at), "r"((unsigned)inside)
-        : "memory");
-    return v;
-}
 
 // Copies four numbers in the background, zeros for those that are not inside; `inside` of them are, from the first on.
 template <bool ALIGNED>
