@@ -121,6 +121,21 @@ __device__ __forceinline__ float slope_at_output(float a) {
     return 1.0f;
 }
 
+// The derivative where the tape keeps `kept`: the output, or the sum before the activation.
+template <int ACTIVATION>
+__device__ __forceinline__ float slope_at_kept(float kept) {
+    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(kept);
+    else return slope<ACTIVATION>(kept);
+}
+
+#if STORAGE != STORAGE_F32
+// The same for two numbers in one register: gradients by an activation become those by the sums before it.
+template <int ACTIVATION>
+__device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
+    return narrow2(low * slope_at_kept<ACTIVATION>(widen_low(kept)), high * slope_at_kept<ACTIVATION>(widen_high(kept)));
+}
+#endif
+
 // The activation after a layer.
 template <int LAYER>
 __device__ constexpr int activation_of() {

@@ -56,10 +56,7 @@ __device__ __forceinline__ void through(Pair *gradients, const float (*outer)[2]
 #pragma unroll
     for (int j = 0; j < P / 8; ++j) {
         const float a = low(kept[j]), b = high(kept[j]);
-        if constexpr (slope_from_output<ACTIVATION>())
-            gradients[j] = pack(outer[j][0] * slope_at_output<ACTIVATION>(a), outer[j][1] * slope_at_output<ACTIVATION>(b));
-        else
-            gradients[j] = pack(outer[j][0] * slope<ACTIVATION>(a), outer[j][1] * slope<ACTIVATION>(b));
+        gradients[j] = pack(outer[j][0] * slope_at_kept<ACTIVATION>(a), outer[j][1] * slope_at_kept<ACTIVATION>(b));
     }
 }
 

@@ -3,18 +3,6 @@
 
 constexpr bool OUTPUT_SLOPE_AT_OUTPUT = slope_from_output<OUTPUT_ACTIVATION>();
 
-// The slope where `a` is on the tape: the output, or the sum before the activation.
-template <int ACTIVATION>
-__device__ __forceinline__ float slope_on_tape(float a) {
-    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(a);
-    else return slope<ACTIVATION>(a);
-}
-
-template <int ACTIVATION>
-__device__ __forceinline__ u32 times_slope(u32 pair, float low, float high) {
-    return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(pair)), high * slope_on_tape<ACTIVATION>(widen_high(pair)));
-}
-
 __device__ __forceinline__ u32 activate_pair(u32 sums) {
     return narrow2(activate<HIDDEN_ACTIVATION>(widen_low(sums)), activate<HIDDEN_ACTIVATION>(widen_high(sums)));
 }
@@ -72,8 +60,8 @@ struct Pass {
                             u32 a0, a1;
                             asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a0) : "r"(to) : "memory");
                             asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a1) : "r"(to + 16) : "memory");
-                            const u32 d0 = times_slope<HIDDEN_ACTIVATION>(a0, one.low(half), one.high(half));
-                            u32 d1 = times_slope<HIDDEN_ACTIVATION>(a1, two.low(half), two.high(half));
+                            const u32 d0 = times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), a0);
+                            u32 d1 = times_slope<HIDDEN_ACTIVATION>(two.low(half), two.high(half), a1);
                             if (OUTER % 16 != 0 && column + 8 >= OUTER) d1 = 0;
                             asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(d0) : "memory");
                             asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + 16), "r"(d1) : "memory");
@@ -130,10 +118,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             uint4 d = *mine;
             if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
                 const uint4 a = *(const uint4 *)(shared + (outputs - base) + (row * PITCH + column) * 2);
-                d.x = times_slope<OUTPUT_ACTIVATION>(a.x, widen_low(d.x), widen_high(d.x));
-                d.y = times_slope<OUTPUT_ACTIVATION>(a.y, widen_low(d.y), widen_high(d.y));
-                d.z = times_slope<OUTPUT_ACTIVATION>(a.z, widen_low(d.z), widen_high(d.z));
-                d.w = times_slope<OUTPUT_ACTIVATION>(a.w, widen_low(d.w), widen_high(d.w));
+                d.x = times_slope<OUTPUT_ACTIVATION>(widen_low(d.x), widen_high(d.x), a.x);
+                d.y = times_slope<OUTPUT_ACTIVATION>(widen_low(d.y), widen_high(d.y), a.y);
+                d.z = times_slope<OUTPUT_ACTIVATION>(widen_low(d.z), widen_high(d.z), a.z);
+                d.w = times_slope<OUTPUT_ACTIVATION>(widen_low(d.w), widen_high(d.w), a.w);
                 *mine = d;
             }
             if (first + row < batch) *(uint4 *)(delta + row * OUTPUTS + column) = d;

@@ -1,6 +1,8 @@
 // The backward pass of a network with one hidden layer, all of it: the hidden layer is computed anew from the inputs, the gradients of the parameters
 // stay in registers while a block goes through its tiles of samples. Nothing is kept by the forward pass.
 
+static_assert(slope_from_output<HIDDEN_ACTIVATION>() && slope_from_output<OUTPUT_ACTIVATION>(), "sums are not kept");
+
 constexpr int IN = width(0), HIDDEN = width(1), OUT = width(2);
 constexpr int IN_PITCH = pitch(IN), HIDDEN_PITCH = pitch(HIDDEN), OUT_PITCH = pitch(OUT);
 
@@ -66,11 +68,6 @@ __device__ __forceinline__ u32 load_pair(u32 address) {
     return pair;
 }
 __device__ __forceinline__ void store_pair(u32 address, u32 pair) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(pair) : "memory"); }
-
-template <int ACTIVATION>
-__device__ __forceinline__ u32 times_slope(u32 outputs, float low, float high) {
-    return narrow2(low * slope_at_output<ACTIVATION>(widen_low(outputs)), high * slope_at_output<ACTIVATION>(widen_high(outputs)));
-}
 
 // How warps share a layer's gradients: all of them are held, in at most MOST registers of a thread.
 __device__ constexpr int registers_of(int m, int n) { return m * n / 32; }
@@ -172,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int i = threadIdx.x; i < TILE * (OUT / 2); i += THREADS) {
                 const int at = (i / (OUT / 2) * OUT_PITCH + i % (OUT / 2) * 2) * 2;
                 const u32 d = load_pair(gradients(parity) + at);
-                store_pair(gradients(parity) + at, times_slope<OUTPUT_ACTIVATION>(load_pair(outputs(parity) + at), widen_low(d), widen_high(d)));
+                store_pair(gradients(parity) + at, times_slope<OUTPUT_ACTIVATION>(widen_low(d), widen_high(d), load_pair(outputs(parity) + at)));
             }
         }
         {
@@ -205,9 +202,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for_every_row<HIDDEN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 const int at = (row * HIDDEN_PITCH + column + 2 * t) * 2;
                 const bool there = HIDDEN % 16 == 0 || column + 8 < HIDDEN;
-                store_pair(deltas + at, times_slope<HIDDEN_ACTIVATION>(load_pair(activations + at), one.low(half), one.high(half)));
+                store_pair(deltas + at, times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), load_pair(activations + at)));
                 store_pair(deltas + at + 16,
-                           there ? times_slope<HIDDEN_ACTIVATION>(load_pair(activations + at + 16), two.low(half), two.high(half)) : 0);
+                           there ? times_slope<HIDDEN_ACTIVATION>(two.low(half), two.high(half), load_pair(activations + at + 16)) : 0);
             });
         }
         second_gradients.add(gradients(parity), activations);

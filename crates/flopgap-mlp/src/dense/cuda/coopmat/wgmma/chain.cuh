@@ -6,17 +6,6 @@ struct Arrays {
     Storage *dx, *deltas, *activations;
 };
 
-// Derivatives where `words` has what the tape keeps.
-template <int ACTIVATION>
-__device__ __forceinline__ float slope_on_tape(float a) {
-    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(a);
-    else return slope<ACTIVATION>(a);
-}
-template <int ACTIVATION>
-__device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
-    return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(kept)), high * slope_on_tape<ACTIVATION>(widen_high(kept)));
-}
-
 // A run of columns as they lie in memory, 32 at a time.
 template <int COLUMNS>
 struct Run {

@@ -69,17 +69,6 @@ __device__ __forceinline__ void store_words(u32 address, const u32 (&words)[4]) 
                  : "memory");
 }
 
-// Derivatives where `kept` has what the tape or the outputs have.
-template <int ACTIVATION>
-__device__ __forceinline__ float slope_on_tape(float a) {
-    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(a);
-    else return slope<ACTIVATION>(a);
-}
-template <int ACTIVATION>
-__device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
-    return narrow2(low * slope_on_tape<ACTIVATION>(widen_low(kept)), high * slope_on_tape<ACTIVATION>(widen_high(kept)));
-}
-
 // ---- Copies
 
 __device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full, const Task &task, u32 n) {
