@@ -101,10 +101,8 @@ fn every_case<T: Element>(context: &Context, implementation: Implementation) {
             model.upload(&stream, &case.parameters).unwrap();
             let found = compute(&stream, &model, &case);
             check(&format!("{implementation} {} {network} batch {batch}", T::PRECISION), &case, &found);
-            // The fixed order of sums: the same bits again.
-            if implementation != Implementation::Naive
-                && Options::new(implementation).reduction == Reduction::Deterministic
-            {
+            // The fixed order of sums: the same bits again. Naive has atomic additions only.
+            if implementation != Implementation::Naive {
                 let again = compute(&stream, &model, &case);
                 assert_eq!(found.gradients, again.gradients, "{implementation} {network} batch {batch}");
             }
@@ -137,4 +135,34 @@ fn coopvec_is_the_reference_within_its_precision() {
 #[test]
 fn coopmat_is_the_reference_within_its_precision() {
     every_precision(Implementation::Coopmat);
+}
+
+/// Networks for each way that the gradients of the parameters are shared among blocks, with more samples than the kernels for few take.
+fn atomic_additions<T: Element>(context: &Context, implementation: Implementation) {
+    let stream = context.stream().unwrap();
+    let options = Options { reduction: Reduction::Atomic, ..Options::new(implementation) };
+    for widths in [&[64, 64, 16][..], &[128, 128, 32], &[256, 256, 64], &[72, 64, 40, 8]] {
+        let network = Network::new(widths).unwrap();
+        let mut model = match Model::<T>::new(context, &network, options) {
+            Err(MlpError::Unsupported { .. }) => continue,
+            model => model.unwrap(),
+        };
+        let case = Case::<T>::new(&network, 1_500, 7);
+        model.upload(&stream, &case.parameters).unwrap();
+        let found = compute(&stream, &model, &case);
+        check(&format!("{implementation} {} {network} atomic", T::PRECISION), &case, &found);
+        for kernel in model.facts().unwrap() {
+            assert!(!kernel.name.ends_with("_sum") && !kernel.name.ends_with("_add"), "{}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn atomic_additions_give_the_same_gradients() {
+    let Some((context, _guard)) = gpu() else { return };
+    for implementation in [Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat] {
+        atomic_additions::<f32>(&context, implementation);
+        atomic_additions::<f16>(&context, implementation);
+        atomic_additions::<bf16>(&context, implementation);
+    }
 }
