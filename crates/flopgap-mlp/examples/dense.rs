@@ -1,9 +1,7 @@
 //! Times the fully connected networks: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
-//! backward, and for both, as CUDA graphs timed by events.
+//! backward, and for both, as CUDA graphs timed by events (`flopgap_gpu::timing::replays`).
 //!
 //! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by the clock.
-//!
-//! Where a pass takes less than 20 us, many copies of it are in a graph, and the slope between k and 2k copies is the time.
 //!
 //! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time each and measures nothing: for a profiler.
 
@@ -14,7 +12,8 @@ use std::num::NonZero;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use flopgap_gpu::{Context, Event, Stream};
+use flopgap_gpu::timing::{Repetitions, replays};
+use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::{Cpu, Element, Parameters, Precision, Size};
@@ -177,30 +176,6 @@ fn time<T: Element>(
 }
 
 /// The median time of a pass.
-fn microseconds(stream: &Stream, mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<f64, Failure> {
-    // What is loaded at first use must be loaded before a capture.
-    pass()?;
-    stream.synchronize()?;
-    let mut graph_of = |copies: usize| -> Result<f64, Failure> {
-        let graph = stream.capture(|| (0..copies).try_for_each(|_| pass()))?;
-        graph.upload()?;
-        let mut times = Vec::new();
-        for launch in 0..25 {
-            let start = Event::new(stream.context())?;
-            start.record(stream)?;
-            graph.launch()?;
-            let end = stream.event()?;
-            if launch >= 5 {
-                times.push(end.nanoseconds_since(&start)?);
-            }
-        }
-        times.sort_unstable();
-        Ok(times[times.len() / 2] as f64 / 1e3)
-    };
-    let once = graph_of(1)?;
-    if once > 50.0 {
-        return Ok(once);
-    }
-    let (few, many) = (graph_of(20)?, graph_of(40)?);
-    Ok((many - few) / 20.0)
+fn microseconds(stream: &Stream, pass: impl FnMut() -> Result<(), MlpError>) -> Result<f64, MlpError> {
+    Ok(replays(stream, Repetitions { warmup: 5, measured: 20 }, pass)?.median() / 1e3)
 }
