@@ -41,7 +41,7 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config) -> Result<Source, Fail
                 .hint("three are those of the program stopped after setup, after forward, and not stopped"));
         }
     };
-    crate::warn_all(&analysis.warnings);
+    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
 }
 
@@ -116,7 +116,7 @@ fn of_stages(setup: &Path, forward: &Path, whole: &Path, config: Config) -> Resu
 
 fn load(path: &Path) -> Result<Recording, Failure> {
     let recording = Recording::load(path, &Classifier::new()).map_err(|error| failure(&error))?;
-    crate::warn_all(&recording.warnings);
+    flopgap_cli::warn_all(PROGRAM, &recording.warnings);
     Ok(recording)
 }
 
@@ -180,7 +180,7 @@ impl<'a> Live<'a> {
 /// The analysis of a record that was counted just now.
 pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
     let analysis = of_record(record, Path::new("live counters")).map_err(|error| failure(&error))?;
-    crate::warn_all(&analysis.warnings);
+    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     Ok(analysis)
 }
 

@@ -7,6 +7,7 @@ use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kineto::formula::{self, Inputs, Kind as Operation};
 use flopgap_kineto::{Error, OperatorTotal, Part, Trace};
 
+use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
 
 /// How an error of the trace ends this program.
@@ -21,7 +22,8 @@ fn failure(error: &Error) -> Failure {
 /// The framework's numbers in a recorded trace of one training step.
 pub(crate) fn of_trace(path: &Path) -> Result<Source, Failure> {
     let trace = Trace::open(path).map_err(|error| failure(&error))?;
-    crate::warn_all(trace.warnings.iter().map(|warning| format!("{}: {warning}", path.display())));
+    let warnings = trace.warnings.iter().map(|warning| format!("{}: {warning}", path.display()));
+    flopgap_cli::warn_all(PROGRAM, warnings);
     let totals = trace.totals().map_err(|error| failure(&error))?;
     let device = trace.device.as_deref().map(|device| format!(", {device}")).unwrap_or_default();
     Ok(Source {

@@ -50,16 +50,3 @@ pub fn main(hardware: &dyn Hardware) -> ExitCode {
         Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }
-
-/// Shows warnings of one source, at most the first ten.
-fn warn_all<W: std::fmt::Display>(warnings: impl IntoIterator<Item = W>) {
-    const SHOWN: usize = 10;
-    let mut warnings = warnings.into_iter();
-    for warning in warnings.by_ref().take(SHOWN) {
-        flopgap_cli::warn(PROGRAM, warning);
-    }
-    let more = warnings.count();
-    if more > 0 {
-        flopgap_cli::warn(PROGRAM, format!("and {more} more warnings"));
-    }
-}

@@ -115,7 +115,7 @@ fn recorded(run: &Path, wanted: &Wanted) -> Result<(Counted, String), Failure> {
     let origin = counters::run_origin(Path::new(name), &analysis);
     let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));
     let problems = analysis.problems.iter().chain(&analysis.warnings);
-    crate::warn_all(problems.filter(|problem| concerned(problem.config)));
+    flopgap_cli::warn_all(PROGRAM, problems.filter(|problem| concerned(problem.config)));
     analysis.configs.retain(|config, _| wanted.takes(*config));
     Ok((analysis.configs, origin))
 }

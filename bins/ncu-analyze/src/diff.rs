@@ -11,7 +11,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
 use crate::input::Input;
-use crate::{failure, warn_all};
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
         let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;
-        warn_all(&profile.warnings);
+        flopgap_cli::warn_all(PROGRAM, &profile.warnings);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
         Ok(groups.map_err(|error| Failure::from_error(&error))?.into_iter().collect())
     };

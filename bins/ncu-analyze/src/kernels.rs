@@ -15,7 +15,7 @@ use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use serde_json::{Map, Value, json};
 
 use crate::input::Input;
-use crate::{PROGRAM, failure, warn_all};
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -47,7 +47,7 @@ enum By {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
-    warn_all(&profile.warnings);
+    flopgap_cli::warn_all(PROGRAM, &profile.warnings);
     warn_of_gaps(&profile.totals);
     let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     flopgap_cli::print(&result)

@@ -57,14 +57,3 @@ fn failure(error: &PhaseError) -> Failure {
     };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
-
-/// Shows what a reader found strange, at most the first ten of one file.
-fn warn_all(warnings: &[String]) {
-    const SHOWN: usize = 10;
-    for warning in warnings.iter().take(SHOWN) {
-        flopgap_cli::warn(PROGRAM, warning);
-    }
-    if let Some(more) = warnings.len().checked_sub(SHOWN + 1) {
-        flopgap_cli::warn(PROGRAM, format!("and {} more warnings", more + 1));
-    }
-}

@@ -10,7 +10,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
 use crate::input::Input;
-use crate::{PROGRAM, failure, warn_all};
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -62,7 +62,7 @@ fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseE
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<Recording, PhaseError> {
         Recording::read(arguments.input.open(path)?, path, &classifier)
-            .inspect(|recording| warn_all(&recording.warnings))
+            .inspect(|recording| flopgap_cli::warn_all(PROGRAM, &recording.warnings))
     };
     let whole = load(&arguments.forward_backward)?;
     match (&arguments.setup, &arguments.forward) {

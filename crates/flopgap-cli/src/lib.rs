@@ -6,4 +6,4 @@ mod output;
 
 pub use exit::Exit;
 pub use failure::{Failure, run};
-pub use output::{FormatArg, note, print, warn};
+pub use output::{FormatArg, note, print, warn, warn_all};

@@ -60,6 +60,19 @@ pub fn warn(program: &str, warning: impl fmt::Display) {
     }
 }
 
+/// Writes the first ten of some warnings to standard error, and how many more there are.
+pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item = W>) {
+    const SHOWN: usize = 10;
+    let mut warnings = warnings.into_iter();
+    for warning in warnings.by_ref().take(SHOWN) {
+        warn(program, warning);
+    }
+    let more = warnings.count();
+    if more > 0 {
+        warn(program, format_args!("and {more} more warnings"));
+    }
+}
+
 /// Says on standard error what was done, such as which files were written.
 pub fn note(program: &str, message: impl fmt::Display) {
     #[expect(clippy::print_stderr, reason = "the one place where notes are shown")]
