@@ -5,10 +5,14 @@ use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
-use super::kernels;
+use super::kernels::compile;
 use super::small::Arrays;
 use crate::MlpError;
 use crate::square::Shape;
+
+/// The file name and the kernels.
+pub(super) const SOURCE: (&str, &str) =
+    ("chain.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("chain.cu")));
 
 /// Threads of a block; `Chain::THREADS` in `chain.cu`.
 const THREADS: u32 = 256;
@@ -65,7 +69,7 @@ impl Chain {
         if device.compute_capability.major < 9 || !enough {
             return Ok(chain);
         }
-        let module = kernels::compile(compiler, gpu, 3)?;
+        let module = compile(compiler, gpu, SOURCE)?;
         for sizes in SIZES {
             let kernel = |pass: &str| -> Result<Kernel, GpuError> {
                 module

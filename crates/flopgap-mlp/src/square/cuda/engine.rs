@@ -5,8 +5,9 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, Event, Stream};
 
 use super::chain::Chain;
-use super::kernels::{Fused, PARTIALS, Pointwise};
+use super::fused::Fused;
 use super::network::Network;
+use super::pointwise::{PARTIALS, Pointwise};
 use super::small::Small;
 use crate::MlpError;
 use crate::square::Shape;

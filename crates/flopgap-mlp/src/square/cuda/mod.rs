@@ -2,9 +2,11 @@
 
 mod chain;
 mod engine;
+mod fused;
 mod kernels;
 mod network;
 mod plan;
+mod pointwise;
 mod small;
 
 pub use engine::{Engine, Options, Products, bytes_needed};

@@ -6,8 +6,9 @@ use flopgap_gpu::cudarc::driver::{CudaView, DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
 
 use super::engine::Engine;
-use super::kernels::{Place, Sum};
+use super::fused::Place;
 use super::plan::{Gradients, Method, Plan};
+use super::pointwise::Sum;
 use super::small::Arrays;
 use crate::MlpError;
 use crate::square::backend::{Backend, Progress};

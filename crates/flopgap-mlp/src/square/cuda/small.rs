@@ -5,9 +5,14 @@ use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
-use super::kernels::{self, PARTIALS, Sum};
+use super::kernels::compile;
+use super::pointwise::{PARTIALS, Sum};
 use crate::MlpError;
 use crate::square::Shape;
+
+/// The file name and the kernels.
+pub(super) const SOURCE: (&str, &str) =
+    ("small.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("small.cu")));
 
 /// Columns of the panel that a cluster takes; `COLUMNS` in `small.cu`.
 const COLUMNS: usize = 16;
@@ -89,7 +94,7 @@ impl Small {
         if gpu.device().compute_capability.major < 9 {
             return Ok(Small { variants: Vec::new(), multiprocessors: 0 });
         }
-        let module = kernels::compile(compiler, gpu, 2)?;
+        let module = compile(compiler, gpu, SOURCE)?;
         // Some devices with clusters have less shared memory than the wider kernel takes.
         let available = gpu.device().shared_bytes_per_block;
         let possible = SIZES.into_iter().filter(|sizes| sizes.shared_bytes as u64 <= available);

@@ -1,0 +1,150 @@
+//! What is done to every number by itself, and the sum of the loss.
+
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut};
+use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
+
+use super::kernels::compile;
+use crate::MlpError;
+
+/// The file name and the kernels.
+pub(super) const SOURCE: (&str, &str) =
+    ("pointwise.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("pointwise.cu")));
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Blocks of a sum of the loss, at most.
+pub(super) const PARTIALS: u32 = 1024;
+
+/// The kernels that work on every number by itself.
+#[derive(Debug)]
+pub(super) struct Pointwise {
+    random: Kernel,
+    forward: Kernel,
+    backward: Kernel,
+    backward_of_sum: Kernel,
+    loss: Kernel,
+    blocks: u32,
+}
+
+/// Blocks that fill the device as often as it holds them.
+fn resident_blocks(device: &Device) -> u32 {
+    (device.multiprocessors * (device.threads_per_multiprocessor / THREADS)).max(1)
+}
+
+/// One thread for four numbers, in at most this many blocks.
+fn in_fours(length: usize, most: u32) -> LaunchConfig {
+    let needed = length.div_ceil(4 * THREADS as usize).max(1);
+    let blocks = u32::try_from(needed).unwrap_or(u32::MAX).min(most);
+    LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 }
+}
+
+impl Pointwise {
+    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, MlpError> {
+        let module = compile(compiler, gpu, SOURCE)?;
+        Ok(Pointwise {
+            random: module.kernel("random_uniform_init")?,
+            forward: module.kernel("sigmoid_forward")?,
+            backward: module.kernel("sigmoid_backward")?,
+            backward_of_sum: module.kernel("sigmoid_backward_of_sum")?,
+            loss: module.kernel("loss_sum_reduce")?,
+            blocks: resident_blocks(gpu.device()),
+        })
+    }
+
+    /// Elements `first`, `first + 1`, ... of the sequence of `seed`, times `bound`.
+    pub(super) fn random(
+        &self,
+        stream: &Stream,
+        x: &mut CudaViewMut<'_, f32>,
+        seed: u64,
+        first: u64,
+        bound: f32,
+    ) -> Result<(), GpuError> {
+        let length = x.len() as u64;
+        let shape = in_fours(x.len(), self.blocks);
+        let mut launch = stream.launch_builder(&self.random);
+        launch.arg(x).arg(&length).arg(&seed).arg(&first).arg(&bound);
+        // SAFETY: the arguments are the kernel's, and it writes `length` numbers.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// `x = sigmoid(x)`.
+    pub(super) fn forward(&self, stream: &Stream, x: &mut CudaViewMut<'_, f32>) -> Result<(), GpuError> {
+        let length = x.len() as u64;
+        let shape = in_fours(x.len(), self.blocks);
+        let mut launch = stream.launch_builder(&self.forward);
+        launch.arg(x).arg(&length);
+        // SAFETY: the arguments are the kernel's, and it reads and writes `length` numbers.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// `x = x * (1 - y) * y`.
+    pub(super) fn backward(
+        &self,
+        stream: &Stream,
+        x: &mut CudaViewMut<'_, f32>,
+        y: &CudaView<'_, f32>,
+    ) -> Result<(), GpuError> {
+        self.gradient(&self.backward, stream, x, y)
+    }
+
+    /// `x = (1 - y) * y`: the gradient by the output is 1.
+    pub(super) fn backward_of_sum(
+        &self,
+        stream: &Stream,
+        x: &mut CudaViewMut<'_, f32>,
+        y: &CudaView<'_, f32>,
+    ) -> Result<(), GpuError> {
+        self.gradient(&self.backward_of_sum, stream, x, y)
+    }
+
+    fn gradient(
+        &self,
+        kernel: &Kernel,
+        stream: &Stream,
+        x: &mut CudaViewMut<'_, f32>,
+        y: &CudaView<'_, f32>,
+    ) -> Result<(), GpuError> {
+        let length = x.len().min(y.len());
+        let shape = in_fours(length, self.blocks);
+        let length = length as u64;
+        let mut launch = stream.launch_builder(kernel);
+        launch.arg(x).arg(y).arg(&length);
+        // SAFETY: the arguments are those of both kernels, and both arrays have `length` numbers.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// The sum of `y`, the same bits in every run. `partial` has [`PARTIALS`] elements, `arrived` and `loss` one each.
+    pub(super) fn loss(&self, stream: &Stream, y: &CudaView<'_, f32>, sum: &mut Sum) -> Result<(), GpuError> {
+        let length = y.len() as u64;
+        let shape = in_fours(y.len(), self.blocks.min(PARTIALS));
+        let mut launch = stream.launch_builder(&self.loss);
+        launch.arg(y).arg(&length).arg(&mut sum.partial).arg(&mut sum.arrived).arg(&mut sum.loss);
+        // SAFETY: the arguments are the kernel's; there are at most `PARTIALS` blocks, and `Sum::new` made as many partial sums.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+}
+
+/// What a sum over all blocks needs.
+#[derive(Debug)]
+pub(super) struct Sum {
+    /// [`PARTIALS`] of them.
+    pub(super) partial: Buffer<f32>,
+    /// 0 before and after.
+    pub(super) arrived: Buffer<u32>,
+    pub(super) loss: Buffer<f32>,
+}
+
+impl Sum {
+    pub(super) fn new(stream: &Stream) -> Result<Self, GpuError> {
+        // SAFETY: any bits are a float; a sum writes what it reads, and the loss.
+        let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
+        Ok(Sum { partial: unwritten(PARTIALS as usize)?, arrived: stream.zeros(1)?, loss: unwritten(1)? })
+    }
+}
