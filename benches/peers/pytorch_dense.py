@@ -4,7 +4,7 @@
                              [--passes forward,backward,train] [--batches 256,65536,1048576] [--threads N]
                              [--mode MODE] [--jobs N]
 
-One JSON line for each: {"impl", "size", "precision", "pass", "batch", "median_us"}. `train` is a forward pass and the gradients by inputs,
+One JSON line for each: {"impl", "size", "precision", "pass", "batch", "timing", "median_us"}. `train` is a forward pass and the gradients by inputs,
 weights and biases for a given gradient by the outputs; `backward` is those gradients alone, of a forward pass made before. `eager` is what
 events around one call say; `graph` is a CUDA graph of many calls, and `compile` such a graph of what torch.compile made in --mode (on a CPU:
 plain calls of it). Where a call takes less than 50 us, the slope between graphs of 20 and 40 calls. TF32 is off. What cannot be run is left
@@ -85,8 +85,10 @@ def passes(widths, precision, batch, device, mode):
 def measure(implementation, precision, size, batch, runs, options):
     """Prints a line for each pass."""
     cuda = options.device == "cuda"
+    clock = ("gpu-launch" if implementation == "eager" else "gpu-graph") if cuda else "cpu"
     for name in options.passes.split(","):
         line = {"impl": f"pytorch-{implementation}", "size": size, "precision": precision, "pass": name, "batch": batch}
+        line["timing"] = clock
         try:
             if cuda:
                 line["median_us"] = round((between_events if implementation == "eager" else in_graph)(runs[name]), 2)

@@ -43,18 +43,23 @@ fn heading(results: &Results) -> String {
 
 /// What the columns that are there mean.
 fn explained(results: &Results) -> String {
-    let mut text = String::from("Medians in microseconds, p10 and p90 of the first");
+    let mut text = String::from("Times are medians in microseconds; p10 and p90 are the first clock's.\n");
+    let mut explain = |column: &str, meaning: &str| {
+        let _ = writeln!(text, "- {column}: {meaning}");
+    };
     for clock in clocks(results) {
-        let _ = write!(text, "; {}: {}", heading_of(clock), meaning_of(clock));
+        explain(heading_of(clock), meaning_of(clock));
     }
-    text.push_str(".\nOf floor: the least time the peaks allow, as a part of the first. Error: the largest against 64 bits.");
+    if results.peaks.is_some() {
+        explain("of floor", "the least time that the peaks allow, as a part of the time by the first clock");
+    }
+    explain("error", "the largest relative one of outputs and gradients against 64 bits");
     if let Some(baseline) = results.baseline() {
-        let _ = write!(text, " x {baseline}: times as fast as it.");
+        explain(&format!("x {baseline}"), "times as fast as that");
     }
     if results.with_peers() {
-        text.push_str(" x peers: as the fastest other program.");
+        explain("x peers", "times as fast as the fastest other program");
     }
-    text.push('\n');
     text
 }
 
@@ -69,7 +74,7 @@ fn heading_of(clock: Clock) -> &'static str {
 
 fn meaning_of(clock: Clock) -> &'static str {
     match clock {
-        Clock::Graph => "in a CUDA graph, the work alone",
+        Clock::Graph => "the work alone, in a CUDA graph",
         Clock::GraphCold => "the same after the second-level cache was emptied",
         Clock::Launch => "one launch between two events",
         Clock::Host => "what a program waits",
@@ -287,15 +292,18 @@ mod tests {
 a device. Floor: 790 TFLOP/s fp16, 4300 GB/s (as given)
 
 small (64-64-16), fp16
-pass     batch  implementation  graph   p10   p90  host  TFLOP/s  GB/s  of floor    error  x forloop
+pass     batch  implementation  graph   p10   p90  host  TFLOP/s   GB/s  of floor   error  x forloop
 ────────────────────────────────────────────────────────────────────────────────────────────────────
 forward      1  forloop          8.00  8.00  8.00  16.0    0.250  0.500      6.2%  1.0e-4       1.00
                 coopmat          2.00  2.00  2.00  10.0     1.00   2.00     25.0%  1.0e-4       4.00
              2  coopmat          2.00  2.00  2.00     -     1.00   2.00     25.0%  1.0e-4          -
 
-Medians in microseconds";
+Times are medians in microseconds; p10 and p90 are the first clock's.
+- graph: the work alone, in a CUDA graph
+- host: what a program waits
+";
         assert!(text.starts_with(expected), "{text}");
-        assert!(text.contains("host: what a program waits"), "{text}");
+        assert!(text.ends_with("- x forloop: times as fast as that\n"), "{text}");
     }
 
     #[test]
