@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// Leave out what changed by less than the measurements scatter.
     #[arg(long)]
     changed: bool,
+    /// Changes of less than this percentage are scatter in any case: a program that is started anew is a little faster or slower as a whole.
+    #[arg(long, value_name = "PCT", value_parser = percentage, default_value = "2")]
+    noise: f64,
     /// End with exit code 1 when something is slower by more than this percentage, and by more than the measurements scatter.
     #[arg(long, value_name = "PCT", value_parser = percentage)]
     fail_if_slower: Option<f64>,
@@ -90,10 +93,13 @@ impl Pair<'_> {
         Some(self.after?.median_us / self.before?.median_us)
     }
 
-    /// Whether the two differ by more than they scatter: the ranges from the tenth to the ninetieth percentile do not touch. Where there are no
-    /// percentiles, the medians are compared.
-    fn is_beyond_scatter(&self) -> bool {
+    /// Whether the two differ by more than they scatter: by more than the noise, a percentage, and the ranges from the tenth to the ninetieth
+    /// percentile do not touch. Where there are no percentiles, the medians are compared.
+    fn is_beyond(&self, noise: f64) -> bool {
         let (Some(before), Some(after)) = (self.before, self.after) else { return false };
+        if (after.median_us / before.median_us - 1.0).abs() <= noise / 100.0 {
+            return false;
+        }
         let range = |m: &Measured| (m.p10_us.unwrap_or(m.median_us), m.p90_us.unwrap_or(m.median_us));
         let ((low, high), (other_low, other_high)) = (range(before), range(after));
         high < other_low || other_high < low
@@ -117,13 +123,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new(what).exit(Exit::Absent));
     }
     let format = Format::from(arguments.format);
-    let table = table(&pairs, arguments.changed).map_err(failed)?;
+    let table = table(&pairs, arguments.noise, arguments.changed).map_err(failed)?;
     let mut text = table.render(format, &TextOptions::for_stdout()).map_err(failed)?;
     if matches!(format, Format::Table | Format::Markdown) {
-        let _ = write!(text, "\n{}", summary(&before.device, &after.device, &pairs));
+        let _ = write!(text, "\n{}", summary(&before.device, &after.device, &pairs, arguments.noise));
     }
     flopgap_cli::print(&text)?;
-    match arguments.fail_if_slower.map(|percent| too_slow(&pairs, percent)) {
+    match arguments.fail_if_slower.map(|percent| too_slow(&pairs, arguments.noise, percent)) {
         Some(Some(slow)) => Err(Failure::new(slow)),
         _ => Ok(()),
     }
@@ -150,7 +156,7 @@ fn pairs<'a>(before: &'a [Measured], after: &'a [Measured]) -> Vec<Pair<'a>> {
     pairs
 }
 
-fn table(pairs: &[Pair<'_>], changed: bool) -> Result<Table, ReportError> {
+fn table(pairs: &[Pair<'_>], noise: f64, changed: bool) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Medians before and after",
         [
@@ -168,12 +174,12 @@ fn table(pairs: &[Pair<'_>], changed: bool) -> Result<Table, ReportError> {
             Column::text("verdict", "verdict"),
         ],
     )?;
-    for pair in pairs.iter().filter(|pair| !changed || pair.ratio().is_none() || pair.is_beyond_scatter()) {
+    for pair in pairs.iter().filter(|pair| !changed || pair.ratio().is_none() || pair.is_beyond(noise)) {
         let Some(m) = pair.either() else { continue };
         let verdict = match pair.ratio() {
             None if pair.before.is_none() => "new",
             None => "gone",
-            Some(_) if !pair.is_beyond_scatter() => "within scatter",
+            Some(_) if !pair.is_beyond(noise) => "within scatter",
             Some(ratio) if ratio > 1.0 => "slower",
             Some(_) => "faster",
         };
@@ -197,18 +203,18 @@ fn table(pairs: &[Pair<'_>], changed: bool) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-fn summary(before: &str, after: &str, pairs: &[Pair<'_>]) -> String {
+fn summary(before: &str, after: &str, pairs: &[Pair<'_>], noise: f64) -> String {
     let ratios: Vec<f64> = pairs.iter().filter_map(Pair::ratio).collect();
     let beyond = |slower: bool| {
         let counts = |pair: &&Pair<'_>| {
-            pair.is_beyond_scatter() && pair.ratio().is_some_and(|ratio| (ratio > 1.0) == slower)
+            pair.is_beyond(noise) && pair.ratio().is_some_and(|ratio| (ratio > 1.0) == slower)
         };
         pairs.iter().filter(counts).count()
     };
     let (slower, faster) = (beyond(true), beyond(false));
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let mut text = format!(
-        "{} compared: {faster} faster, {slower} slower, {} within scatter (the ranges from p10 to p90 touch). The geometric mean of the times is {:+.1}%.\n",
+        "{} compared: {faster} faster, {slower} slower, {} within scatter (less than {noise}%, or the ranges from p10 to p90 touch). The geometric mean of the times is {:+.1}%.\n",
         ratios.len(),
         ratios.len() - slower - faster,
         (mean - 1.0) * 100.0
@@ -222,9 +228,9 @@ fn summary(before: &str, after: &str, pairs: &[Pair<'_>]) -> String {
 }
 
 /// What is slower by more than a percentage and its scatter.
-fn too_slow(pairs: &[Pair<'_>], percent: f64) -> Option<String> {
+fn too_slow(pairs: &[Pair<'_>], noise: f64, percent: f64) -> Option<String> {
     let mut text = String::new();
-    for pair in pairs.iter().filter(|pair| pair.is_beyond_scatter()) {
+    for pair in pairs.iter().filter(|pair| pair.is_beyond(noise)) {
         let (Some(before), Some(after), Some(ratio)) = (pair.before, pair.after, pair.ratio()) else {
             continue;
         };
@@ -267,18 +273,18 @@ mod tests {
         let after = [measured(2, [11.5, 12.0, 13.0]), measured(1, [10.5, 12.0, 13.0]), measured(4, [1.0; 3])];
         let pairs = pairs(&before, &after);
         let verdicts: Vec<(Option<f64>, bool)> =
-            pairs.iter().map(|pair| (pair.ratio(), pair.is_beyond_scatter())).collect();
+            pairs.iter().map(|pair| (pair.ratio(), pair.is_beyond(2.0))).collect();
         assert_eq!(verdicts, [(Some(1.2), false), (Some(1.2), true), (None, false), (None, false)]);
         assert!(
-            too_slow(&pairs, 10.0)
+            too_slow(&pairs, 2.0, 10.0)
                 .unwrap()
                 .contains("batch 2 (gpu-graph): 10.00 us before, 12.00 us after (+20.0%)")
         );
-        assert_eq!(too_slow(&pairs, 25.0), None);
-        let said = summary("A", "B", &pairs);
+        assert_eq!(too_slow(&pairs, 2.0, 25.0), None);
+        let said = summary("A", "B", &pairs, 2.0);
         assert!(said.starts_with("2 compared: 0 faster, 1 slower, 1 within scatter"), "{said}");
         assert!(said.contains("+20.0%") && said.ends_with("Before on A, after on B.\n"), "{said}");
-        assert_eq!(table(&pairs, false).unwrap().rows().len(), 4);
-        assert_eq!(table(&pairs, true).unwrap().rows().len(), 3);
+        assert_eq!(table(&pairs, 2.0, false).unwrap().rows().len(), 4);
+        assert_eq!(table(&pairs, 2.0, true).unwrap().rows().len(), 3);
     }
 }

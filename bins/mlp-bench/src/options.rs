@@ -138,7 +138,7 @@ pub(crate) struct Output {
     /// A table for a Markdown document.
     #[arg(long, group = "output")]
     pub(crate) markdown: bool,
-    /// Writes a plot of the fraction of the floor over the batch for each network and pass into this folder.
+    /// Writes a plot of the fraction of the floor over the batch for each network, precision and pass into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plot: Option<PathBuf>,
     /// Measurements of other programs to compare with: lines of JSON, as the scripts in benches/peers print

@@ -149,16 +149,16 @@ fn cores_are_checked_and_timed() {
     );
     assert_eq!((other["timing"].as_str(), other["max_rel_error"].is_null()), (Some("cpu"), true));
     let files = [
-        "small_forward",
-        "small_backward",
-        "small_train",
-        "medium_forward",
-        "medium_backward",
-        "medium_train",
+        "small_fp32_forward",
+        "small_fp32_backward",
+        "small_fp32_train",
+        "medium_fp32_forward",
+        "medium_fp32_backward",
+        "medium_fp32_train",
     ];
     for file in files {
         let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
-        assert!(svg.starts_with("<svg ") && svg.contains("cpu fp32"), "{file}");
+        assert!(svg.starts_with("<svg ") && svg.contains("cpu (host"), "{file}");
     }
 
     let output = run(&["--device", "cpu", "--precision", "bf16"]);
@@ -243,6 +243,8 @@ fn two_results_are_compared() {
     assert!(output.stdout.contains("1 compared: 0 faster, 1 slower"), "{}", output.stdout);
     assert!(output.stderr.contains("2.00 us before, 2.50 us after (+25.0%)"), "{}", output.stderr);
     assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "30"]).code, 0);
+    let output = run(&["diff", &before, &after, "--noise", "30"]);
+    assert!(output.stdout.contains("0 faster, 0 slower, 1 within scatter"), "{}", output.stdout);
 
     let other = write("c.json", document(2.0, 512));
     assert_eq!(run(&["diff", &before, &other]).code, 3, "nothing is the same");
