@@ -2,18 +2,27 @@
 
     python3 pytorch_dense.py [--device cuda|cpu] [--impl eager,graph,compile] [--sizes small,...] [--precisions fp32,fp16]
                              [--passes forward,backward,train] [--batches 256,65536,1048576] [--threads N]
+                             [--mode MODE] [--jobs N]
 
-One JSON line for each: {"impl", "size", "precision", "pass", "batch", "median_us"}. `train` is a forward pass and the gradients by inputs,
-weights and biases for a given gradient by the outputs; `backward` is those gradients alone, of a forward pass made before. `eager` is what events around one call say; `graph` is a CUDA graph of many calls, and
-`compile` such a graph of what torch.compile made (on a CPU: plain calls of it). Where a call takes less than 50 us, the slope between graphs
-of 20 and 40 calls. TF32 is off. What cannot be run is left out, with the reason on stderr."""
+One JSON line for each: {"impl", "size", "precision", "pass", "batch", "timing", "median_us"}. `train` is a forward pass and the gradients by inputs,
+weights and biases for a given gradient by the outputs; `backward` is those gradients alone, of a forward pass made before. `eager` is what
+events around one call say; `graph` is a CUDA graph of many calls, and `compile` such a graph of what torch.compile made in --mode (on a CPU:
+plain calls of it). Where a call takes less than 50 us, the slope between graphs of 20 and 40 calls. TF32 is off. What cannot be run is left
+out, with the reason on stderr.
+
+Compiling takes longer than measuring: --jobs N compiles for N networks at once, each in a process of its own, and measures when all are
+compiled, one process after the other."""
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
 import time
 
 import torch
+import torch._dynamo
+import torch._functorch.config
 from torch import nn
 
 from cuda_graphs import between_events, captured, median
@@ -42,13 +51,14 @@ def in_graph(run):
     return (captured(run, 40) - captured(run, 20)) / 20
 
 
-def passes(widths, precision, batch, device, compiled):
+def passes(widths, precision, batch, device, mode):
+    """The passes by name; compiled in a mode of torch.compile, or not where it is None."""
     torch.manual_seed(0)
     layers = []
     for inputs, outputs in zip(widths, widths[1:]):
         layers += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.01)]
     network = nn.Sequential(*layers).to(device, precision)
-    call = torch.compile(network, dynamic=False) if compiled else network
+    call = torch.compile(network, dynamic=False, mode=mode) if mode else network
     x = torch.randn(batch, widths[0], device=device, dtype=precision)
     with_gradient = x.clone().requires_grad_()
     dy = torch.randn(batch, widths[-1], device=device, dtype=precision)
@@ -72,6 +82,85 @@ def passes(widths, precision, batch, device, compiled):
     return {"forward": forward, "backward": backward, "train": train}
 
 
+def measure(implementation, precision, size, batch, runs, options):
+    """Prints a line for each pass."""
+    cuda = options.device == "cuda"
+    clock = ("gpu-launch" if implementation == "eager" else "gpu-graph") if cuda else "cpu"
+    for name in options.passes.split(","):
+        line = {"impl": f"pytorch-{implementation}", "size": size, "precision": precision, "pass": name, "batch": batch}
+        line["timing"] = clock
+        try:
+            if cuda:
+                line["median_us"] = round((between_events if implementation == "eager" else in_graph)(runs[name]), 2)
+            else:
+                line["median_us"], line["best_us"] = (round(us, 2) for us in on_cpu(runs[name]))
+        except Exception as error:  # a compiler that is not there, memory
+            left_out(line, error)
+            continue
+        print(json.dumps(line), flush=True)
+
+
+def left_out(what, error):
+    print(f"left out: {what}: {(str(error).splitlines() or [repr(error)])[0]}", file=sys.stderr)
+
+
+def prepare(options):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    # A backward pass is timed over and over on one forward pass, whose arrays must not be given away.
+    torch._functorch.config.donated_buffer = False
+    # Every batch is compiled for itself.
+    torch._dynamo.config.recompile_limit = 64
+    if options.threads:
+        torch.set_num_threads(options.threads)
+
+
+def compile_then_measure(options, precision, size, compiled, turn, next_turn):
+    """In a process of its own: compiles for every batch, waits for the others, and measures in its turn."""
+    ready = []
+    try:
+        try:
+            prepare(options)
+            for batch in map(int, options.batches.split(",")):
+                runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, options.mode)
+                if "forward" in options.passes.split(","):
+                    runs["forward"]()
+                if options.passes != "forward":
+                    runs["train"]()
+                ready.append((batch, runs))
+        except Exception as error:
+            left_out(f"{size} {precision}", error)
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        compiled.wait()
+        turn.wait()
+        for batch, runs in ready:
+            measure("compile", precision, size, batch, runs, options)
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+    finally:
+        next_turn.set()
+
+
+def in_parallel(options, networks):
+    """Groups of at most --jobs networks, whose processes compile at once and measure one after the other."""
+    context = multiprocessing.get_context("spawn")
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, os.cpu_count() // options.jobs)))
+    for first in range(0, len(networks), options.jobs):
+        group = networks[first : first + options.jobs]
+        compiled = context.Barrier(len(group))
+        turns = [context.Event() for _ in range(len(group) + 1)]
+        processes = [
+            context.Process(target=compile_then_measure, args=(options, *network, compiled, turns[at], turns[at + 1]))
+            for at, network in enumerate(group)
+        ]
+        for process in processes:
+            process.start()
+        turns[0].set()
+        for process in processes:
+            process.join()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -81,34 +170,25 @@ def main():
     parser.add_argument("--passes", default="forward,train")
     parser.add_argument("--batches", default="256,65536,1048576")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--mode", default="default", help="of torch.compile, such as max-autotune-no-cudagraphs")
+    parser.add_argument("--jobs", type=int, default=1, help="networks that torch.compile works on at once")
     options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = False
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    cuda = options.device == "cuda"
-    where = torch.cuda.get_device_name() if cuda else f"{torch.get_num_threads()} threads"
+    prepare(options)
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"PyTorch {torch.__version__}, {where}", file=sys.stderr)
+    networks = [(precision, size) for precision in options.precisions.split(",") for size in options.sizes.split(",")]
     for implementation in options.impl.split(","):
-        if implementation == "graph" and not cuda:
+        if implementation == "graph" and options.device != "cuda":
             continue
-        measure = between_events if implementation == "eager" else in_graph
-        for precision in options.precisions.split(","):
-            for size in options.sizes.split(","):
-                for batch in map(int, options.batches.split(",")):
-                    torch._dynamo.reset()
-                    runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, implementation == "compile")
-                    for name in options.passes.split(","):
-                        line = {"impl": f"pytorch-{implementation}", "size": size, "precision": precision}
-                        line |= {"pass": name, "batch": batch}
-                        try:
-                            if cuda:
-                                line["median_us"] = round(measure(runs[name]), 2)
-                            else:
-                                line["median_us"], line["best_us"] = (round(us, 2) for us in on_cpu(runs[name]))
-                        except Exception as error:  # a compiler that is not there, memory
-                            print(f"left out: {line}: {str(error).splitlines()[0]}", file=sys.stderr)
-                            continue
-                        print(json.dumps(line), flush=True)
+        if implementation == "compile" and options.jobs > 1:
+            in_parallel(options, networks)
+            continue
+        mode = options.mode if implementation == "compile" else None
+        for precision, size in networks:
+            for batch in map(int, options.batches.split(",")):
+                torch._dynamo.reset()
+                runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, mode)
+                measure(implementation, precision, size, batch, runs, options)
 
 
 if __name__ == "__main__":

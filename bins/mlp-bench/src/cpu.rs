@@ -53,6 +53,7 @@ impl<'n> Arena<'n> {
         let rows = |numbers: &[f32], width: usize| -> Vec<f32> {
             expected.rows.iter().flat_map(|row| &numbers[row * width..(row + 1) * width]).copied().collect()
         };
+        self.poison(Pass::Train);
         if pass == Pass::Forward {
             self.compute(pass)?;
             let found = Found { outputs: rows(&self.y, outputs), gradients: None };
@@ -63,8 +64,9 @@ impl<'n> Arena<'n> {
             sparse[row * outputs..(row + 1) * outputs].copy_from_slice(&self.numbers.row(row, outputs));
         }
         let dy = std::mem::replace(&mut self.dy, sparse);
-        self.compute(Pass::Train)?;
+        let computed = self.compute(Pass::Train);
         self.dy = dy;
+        computed?;
         let found = Found {
             outputs: rows(&self.y, outputs),
             gradients: Some((rows(&self.dx, inputs), self.gradients.clone())),
@@ -76,13 +78,7 @@ impl<'n> Arena<'n> {
     pub(crate) fn time(&mut self, pass: Pass, clocks: &Clocks) -> Result<Samples, Wrong> {
         self.compute(Pass::Train)?;
         let before = (self.y.clone(), self.dx.clone(), self.gradients.clone());
-        if pass != Pass::Backward {
-            self.y.fill(f32::NAN);
-        }
-        if pass != Pass::Forward {
-            self.dx.fill(f32::NAN);
-            self.gradients.fill(f32::NAN);
-        }
+        self.poison(pass);
         let once = self.once(pass)?;
         let repetitions = clocks.repetitions(once);
         for _ in 0..repetitions.warmup {
@@ -94,6 +90,17 @@ impl<'n> Arena<'n> {
             return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
         }
         Ok(Samples::new(times))
+    }
+
+    /// Makes what a pass writes not a number.
+    fn poison(&mut self, pass: Pass) {
+        if pass != Pass::Backward {
+            self.y.fill(f32::NAN);
+        }
+        if pass != Pass::Forward {
+            self.dx.fill(f32::NAN);
+            self.gradients.fill(f32::NAN);
+        }
     }
 
     /// Nanoseconds of a pass.

@@ -1,7 +1,9 @@
 //! The least time that a pass can take on a device.
 
 use flopgap_gpu::Device;
-use flopgap_mlp::dense::{Network, Precision};
+use flopgap_mlp::dense::{CorePeaks, Network, Precision};
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use crate::options::Pass;
 
@@ -15,7 +17,7 @@ pub(crate) struct Peaks {
     /// Memory, bytes/s.
     pub(crate) memory: f64,
     /// Where the numbers come from.
-    pub(crate) origin: &'static str,
+    pub(crate) origin: String,
 }
 
 /// FLOP in a cycle of a multiprocessor: scalar in 32 bits, and dense 16-bit products with 32-bit sums on its tensor cores; from NVIDIA's
@@ -35,7 +37,12 @@ impl Peaks {
     /// clock, width of the memory interface and compute capability say, which no program reaches.
     pub(crate) fn of(device: &Device) -> Self {
         if device.name.contains("H200") {
-            return Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: "measured on an H200" };
+            return Peaks {
+                fp32: 60e12,
+                half: 790e12,
+                memory: 4.3e12,
+                origin: "measured on an H200".to_owned(),
+            };
         }
         let (scalar, tensor) = per_cycle(device.compute_capability.major, device.compute_capability.minor);
         let cycles = f64::from(device.multiprocessors) * f64::from(device.clock_khz) * 1e3;
@@ -44,8 +51,36 @@ impl Peaks {
             half: cycles * tensor,
             // Two transfers a cycle.
             memory: f64::from(device.memory_clock_khz) * 1e3 * 2.0 * f64::from(device.memory_bus_bits) / 8.0,
-            origin: "from the device's clocks and widths",
+            origin: "from the device's clocks and widths".to_owned(),
         }
+    }
+}
+
+impl Peaks {
+    /// Those of this machine's cores, which compute in 32 bits alone.
+    pub(crate) fn of_cores(measured: &CorePeaks) -> Self {
+        Peaks {
+            fp32: measured.flops,
+            half: measured.flops,
+            memory: measured.bytes,
+            origin: "measured on these cores before the run".to_owned(),
+        }
+    }
+
+    /// FLOP/s that bound a pass in a precision.
+    pub(crate) fn rate(&self, precision: Precision) -> f64 {
+        if precision == Precision::F32 { self.fp32 } else { self.half }
+    }
+}
+
+impl Serialize for Peaks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut peaks = serializer.serialize_struct("Peaks", 4)?;
+        peaks.serialize_field("fp32_tflops", &(self.fp32 / 1e12))?;
+        peaks.serialize_field("fp16_tflops", &(self.half / 1e12))?;
+        peaks.serialize_field("memory_gbps", &(self.memory / 1e9))?;
+        peaks.serialize_field("origin", &self.origin)?;
+        peaks.end()
     }
 }
 
@@ -79,8 +114,7 @@ impl Work {
 
     /// Microseconds at the peaks: the larger of computing and moving.
     pub(crate) fn floor(&self, peaks: &Peaks, precision: Precision) -> f64 {
-        let rate = if precision == Precision::F32 { peaks.fp32 } else { peaks.half };
-        (self.flops / rate).max(self.bytes / peaks.memory) * 1e6
+        (self.flops / peaks.rate(precision)).max(self.bytes / peaks.memory) * 1e6
     }
 }
 
@@ -91,7 +125,7 @@ mod tests {
 
     #[test]
     fn floors_are_those_worked_out_by_hand() {
-        let peaks = Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: "" };
+        let peaks = Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: String::new() };
         let floor = |size: Size, precision, pass| {
             Work::of(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
         };

@@ -3,40 +3,33 @@
 use flopgap_gpu::timing::{Evictor, Repetitions, Samples, host_calls, launches, replays, replays_after};
 use flopgap_gpu::{Buffer, Context, GpuError, Stream};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Model, Options, Tape};
+use flopgap_mlp::dense::cuda::{Model, Tape};
 use flopgap_mlp::dense::{Element, Network};
 
 use crate::check::{Expected, Found, Numbers, PERIOD};
-use crate::options::{Bench, Pass, Timing};
+use crate::options::{Clocks, Pass};
 use crate::results::Clock;
 
 /// Every byte of an array that nobody wrote: not a number in all three types.
 const POISON: u8 = 0xff;
 
-/// A network with its parameters, and the arrays of a batch, on a GPU.
-pub(crate) struct Arena<'m, T: Element> {
+/// The arrays of a batch on a GPU, which all implementations of a network work on in turn.
+pub(crate) struct Arena<'n, T: Element> {
     stream: Stream,
-    model: &'m Model<T>,
-    numbers: &'m Numbers<T>,
+    network: &'n Network,
     batch: usize,
     x: Buffer<T>,
     y: Buffer<T>,
-    dy: Buffer<T>,
-    dx: Buffer<T>,
-    gradients: Buffer<f32>,
-    tape: Tape<T>,
+    back: Option<Back<T>>,
 }
 
-/// Makes the model of a network, with parameters.
-pub(crate) fn model<T: Element>(
-    context: &Context,
-    network: &Network,
-    options: Options,
-    numbers: &Numbers<T>,
-) -> Result<Model<T>, MlpError> {
-    let mut model = Model::new(context, network, options)?;
-    model.upload(&context.stream()?, &numbers.parameters)?;
-    Ok(model)
+/// The arrays of the backward pass.
+struct Back<T: Element> {
+    dy: Buffer<T>,
+    /// The same for the samples that are checked, and zero for all others.
+    checked_dy: Buffer<T>,
+    dx: Buffer<T>,
+    gradients: Buffer<f32>,
 }
 
 /// `length` numbers on the device, those of `base` over and over.
@@ -49,138 +42,44 @@ fn repeated<T: Element>(stream: &Stream, base: &Buffer<T>, length: usize) -> Res
     Ok(buffer)
 }
 
-impl<'m, T: Element> Arena<'m, T> {
-    /// The arrays of a batch.
-    pub(crate) fn new(model: &'m Model<T>, numbers: &'m Numbers<T>, batch: usize) -> Result<Self, MlpError> {
-        let stream = model.context().stream()?;
+impl<'n, T: Element> Arena<'n, T> {
+    /// For batches of so many samples, and for backward passes if they are wanted.
+    pub(crate) fn new(
+        context: &Context,
+        network: &'n Network,
+        numbers: &Numbers<T>,
+        expected: &Expected,
+        batch: usize,
+        backward: bool,
+    ) -> Result<Self, MlpError> {
+        let stream = context.stream()?;
         let base = stream.upload(&numbers.base)?;
-        let (inputs, outputs) = (batch * model.network().inputs(), batch * model.network().outputs());
-        let arena = Arena {
-            x: repeated(&stream, &base, inputs)?,
-            y: stream.zeros(outputs)?,
-            dy: repeated(&stream, &base, outputs)?,
-            dx: stream.zeros(inputs)?,
-            gradients: stream.zeros(model.network().parameters())?,
-            tape: model.tape(&stream, batch)?,
-            stream,
-            model,
-            numbers,
-            batch,
+        let (inputs, outputs) = (batch * network.inputs(), batch * network.outputs());
+        let (x, y) = (repeated(&stream, &base, inputs)?, stream.zeros(outputs)?);
+        let back = if backward {
+            let mut checked_dy = stream.zeros(outputs)?;
+            let width = network.outputs();
+            for &row in &expected.rows {
+                let row_of_dy: Vec<T> = numbers.row(row, width).into_iter().map(T::narrow).collect();
+                stream.write(&row_of_dy, &mut checked_dy.slice_mut(row * width..(row + 1) * width))?;
+            }
+            Some(Back {
+                dy: repeated(&stream, &base, outputs)?,
+                checked_dy,
+                dx: stream.zeros(inputs)?,
+                gradients: stream.zeros(network.parameters())?,
+            })
+        } else {
+            None
         };
-        arena.stream.synchronize()?;
-        Ok(arena)
-    }
-
-    /// Computes a pass and checks what came out. The gradients by the parameters are those of the checked samples: all other gradients by outputs
-    /// are zero for once, and then the gradients by their inputs must be, too.
-    pub(crate) fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
-        let outputs = self.model.network().outputs();
-        self.poison(Pass::Train)?;
-        if pass == Pass::Forward {
-            self.model.forward(&self.stream, &self.x, &mut self.y)?;
-            let found = Found { outputs: self.rows(&self.y, &expected.rows, outputs)?, gradients: None };
-            return expected.check(&found).map_err(Wrong::Result);
-        }
-        let dy = std::mem::replace(&mut self.dy, self.stream.zeros(self.batch * outputs)?);
-        for &row in &expected.rows {
-            let numbers: Vec<T> = self.numbers.row(row, outputs).into_iter().map(T::narrow).collect();
-            self.stream.write(&numbers, &mut self.dy.slice_mut(row * outputs..(row + 1) * outputs))?;
-        }
-        self.compute(Pass::Train)?;
-        let inputs = self.model.network().inputs();
-        let found = Found {
-            outputs: self.rows(&self.y, &expected.rows, outputs)?,
-            gradients: Some((
-                self.rows(&self.dx, &expected.rows, inputs)?,
-                self.stream.download(&self.gradients)?,
-            )),
-        };
-        let others = self.others(expected);
-        if self.rows(&self.dx, &others, inputs)?.iter().any(|&dx| dx != 0.0) {
-            return Err(Wrong::Result(
-                "gradients by the inputs of samples whose outputs have none".to_owned(),
-            ));
-        }
-        self.dy = dy;
-        expected.check(&found).map_err(Wrong::Result)
+        stream.synchronize()?;
+        Ok(Arena { stream, network, batch, x, y, back })
     }
 
     /// As many samples that are not checked.
     fn others(&self, expected: &Expected) -> Vec<usize> {
         let next = expected.rows.iter().map(|row| row + 1);
         next.filter(|row| *row < self.batch && expected.rows.binary_search(row).is_err()).collect()
-    }
-
-    /// Times a pass by every clock that is asked for.
-    pub(crate) fn time(
-        &mut self,
-        pass: Pass,
-        bench: &Bench,
-        evictor: Option<&mut Evictor>,
-    ) -> Result<Vec<(Clock, Samples)>, Wrong> {
-        // What the backward pass reads.
-        self.compute(Pass::Train)?;
-        let before = self.checked_rows(pass)?;
-        self.poison(pass)?;
-        let stream = self.stream.clone();
-        let once = host_calls(&stream, Repetitions { warmup: 1, measured: 1 }, || self.compute(pass))?;
-        let repetitions = bench.clocks.repetitions(once.median());
-        let mut times = Vec::new();
-        if bench.clocks.timing != Timing::Cpu {
-            times.push((Clock::Graph, replays(&stream, repetitions, || self.compute(pass))?));
-            if let Some(evictor) = evictor {
-                let evict = || Ok::<_, MlpError>(evictor.evict(&stream)?);
-                let samples = replays_after(&stream, repetitions, Some(evict), &mut || self.compute(pass))?;
-                times.push((Clock::GraphCold, samples));
-            }
-            if !bench.clocks.graph {
-                times.push((Clock::Launch, launches(&stream, repetitions, || self.compute(pass))?));
-            }
-        }
-        if bench.clocks.timing != Timing::Gpu {
-            times.push((Clock::Host, host_calls(&stream, repetitions, || self.compute(pass))?));
-        }
-        if before != self.checked_rows(pass)? {
-            return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
-        }
-        Ok(times)
-    }
-
-    /// Queues a pass.
-    fn compute(&mut self, pass: Pass) -> Result<(), MlpError> {
-        if pass == Pass::Forward {
-            return self.model.forward(&self.stream, &self.x, &mut self.y);
-        }
-        if pass == Pass::Train {
-            self.model.forward_train(&self.stream, &self.x, &mut self.y, &mut self.tape)?;
-        }
-        let Arena { stream, x, y, dy, dx, gradients, tape, .. } = self;
-        self.model.backward(stream, x, y, dy, tape, Some(dx), gradients)
-    }
-
-    /// Makes what a pass writes not a number.
-    fn poison(&mut self, pass: Pass) -> Result<(), GpuError> {
-        if pass != Pass::Backward {
-            self.stream.fill(&mut self.y, POISON)?;
-        }
-        if pass != Pass::Forward {
-            self.stream.fill(&mut self.dx, POISON)?;
-            self.stream.fill(&mut self.gradients, POISON)?;
-        }
-        Ok(())
-    }
-
-    /// The bits of some rows of what a pass writes; of the gradients by the parameters, whether they are numbers.
-    fn checked_rows(&self, pass: Pass) -> Result<(Vec<u32>, bool), GpuError> {
-        let rows: Vec<usize> = [0, self.batch / 3, self.batch / 2, self.batch - 1].to_vec();
-        let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits);
-        let mut all: Vec<u32> = bits(self.rows(&self.y, &rows, self.model.network().outputs())?).collect();
-        if pass == Pass::Forward {
-            return Ok((all, true));
-        }
-        all.extend(bits(self.rows(&self.dx, &rows, self.model.network().inputs())?));
-        let gradients = self.stream.download(&self.gradients)?;
-        Ok((all, gradients.iter().all(|gradient| gradient.is_finite())))
     }
 
     fn rows(&self, buffer: &Buffer<T>, rows: &[usize], width: usize) -> Result<Vec<f32>, GpuError> {
@@ -191,6 +90,161 @@ impl<'m, T: Element> Arena<'m, T> {
         }
         Ok(numbers)
     }
+}
+
+/// An implementation at work on the arrays of a batch.
+pub(crate) struct Run<'a, 'n, T: Element> {
+    arena: &'a mut Arena<'n, T>,
+    model: &'a Model<T>,
+    tape: Option<Tape<T>>,
+    /// The largest error of a forward and a backward pass, once they were checked.
+    checked: Option<f64>,
+}
+
+impl<'a, 'n, T: Element> Run<'a, 'n, T> {
+    /// With what the implementation keeps from the forward to the backward pass.
+    pub(crate) fn new(arena: &'a mut Arena<'n, T>, model: &'a Model<T>) -> Result<Self, MlpError> {
+        let tape = match &arena.back {
+            Some(_) => Some(model.tape(&arena.stream, arena.batch)?),
+            None => None,
+        };
+        Ok(Run { arena, model, tape, checked: None })
+    }
+
+    /// Checks a pass, then times it.
+    pub(crate) fn measure(
+        &mut self,
+        pass: Pass,
+        expected: &Expected,
+        clocks: &Clocks,
+        evictor: Option<&mut Evictor>,
+    ) -> Result<(f64, Vec<(Clock, Samples)>), Wrong> {
+        let error = self.check(pass, expected)?;
+        Ok((error, self.time(pass, clocks, evictor)?))
+    }
+
+    /// Computes a pass and checks what came out. The gradients by the parameters are those of the checked samples: all other gradients by outputs
+    /// are zero for once, and then the gradients by their inputs must be, too.
+    fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
+        let (inputs, outputs) = (self.arena.network.inputs(), self.arena.network.outputs());
+        if pass == Pass::Forward {
+            self.poison(pass)?;
+            self.compute(pass)?;
+            let outputs = self.arena.rows(&self.arena.y, &expected.rows, outputs)?;
+            return expected.check(&Found { outputs, gradients: None }).map_err(Wrong::Result);
+        }
+        if let Some(error) = self.checked {
+            return Ok(error);
+        }
+        self.poison(Pass::Train)?;
+        self.compute_with(Pass::Train, true)?;
+        let arena = &*self.arena;
+        let Some(back) = &arena.back else { return Err(no_arrays()) };
+        let found = Found {
+            outputs: arena.rows(&arena.y, &expected.rows, outputs)?,
+            gradients: Some((
+                arena.rows(&back.dx, &expected.rows, inputs)?,
+                arena.stream.download(&back.gradients)?,
+            )),
+        };
+        let others = arena.others(expected);
+        if arena.rows(&back.dx, &others, inputs)?.iter().any(|&dx| dx != 0.0) {
+            return Err(Wrong::Result(
+                "gradients by the inputs of samples whose outputs have none".to_owned(),
+            ));
+        }
+        let error = expected.check(&found).map_err(Wrong::Result)?;
+        self.checked = Some(error);
+        Ok(error)
+    }
+
+    /// Times a pass by every clock that is asked for.
+    fn time(
+        &mut self,
+        pass: Pass,
+        clocks: &Clocks,
+        evictor: Option<&mut Evictor>,
+    ) -> Result<Vec<(Clock, Samples)>, Wrong> {
+        // Also what the backward pass reads.
+        self.compute(if pass == Pass::Forward { pass } else { Pass::Train })?;
+        let before = self.checked_rows(pass)?;
+        self.poison(pass)?;
+        let stream = self.arena.stream.clone();
+        let once = host_calls(&stream, Repetitions { warmup: 1, measured: 1 }, || self.compute(pass))?;
+        let repetitions = clocks.repetitions(once.median());
+        let mut times = Vec::new();
+        if clocks.of_gpu() {
+            times.push((Clock::Graph, replays(&stream, repetitions, || self.compute(pass))?));
+            if let Some(evictor) = evictor {
+                let evict = || Ok::<_, MlpError>(evictor.evict(&stream)?);
+                let samples = replays_after(&stream, repetitions, Some(evict), &mut || self.compute(pass))?;
+                times.push((Clock::GraphCold, samples));
+            }
+            if !clocks.graph {
+                times.push((Clock::Launch, launches(&stream, repetitions, || self.compute(pass))?));
+            }
+        }
+        if clocks.of_host() {
+            times.push((Clock::Host, host_calls(&stream, repetitions, || self.compute(pass))?));
+        }
+        if before != self.checked_rows(pass)? {
+            return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
+        }
+        Ok(times)
+    }
+
+    /// Queues a pass.
+    fn compute(&mut self, pass: Pass) -> Result<(), MlpError> {
+        self.compute_with(pass, false)
+    }
+
+    /// The same, with gradients by the outputs of the checked samples alone if that is asked for.
+    fn compute_with(&mut self, pass: Pass, checked_alone: bool) -> Result<(), MlpError> {
+        let Arena { stream, x, y, back, .. } = &mut *self.arena;
+        let (Some(tape), Some(back)) = (&mut self.tape, back) else {
+            return self.model.forward(stream, x, y);
+        };
+        match pass {
+            Pass::Forward => return self.model.forward(stream, x, y),
+            Pass::Backward => {}
+            Pass::Train => self.model.forward_train(stream, x, y, tape)?,
+        }
+        let Back { dy, checked_dy, dx, gradients } = back;
+        let dy = if checked_alone { checked_dy } else { dy };
+        self.model.backward(stream, x, y, dy, tape, Some(dx), gradients)
+    }
+
+    /// Makes what a pass writes not a number.
+    fn poison(&mut self, pass: Pass) -> Result<(), GpuError> {
+        let Arena { stream, y, back, .. } = &mut *self.arena;
+        if pass != Pass::Backward {
+            stream.fill(y, POISON)?;
+        }
+        if let (Some(back), true) = (back, pass != Pass::Forward) {
+            stream.fill(&mut back.dx, POISON)?;
+            stream.fill(&mut back.gradients, POISON)?;
+        }
+        Ok(())
+    }
+
+    /// The bits of some rows of what a pass writes; of the gradients by the parameters, whether they are numbers.
+    fn checked_rows(&self, pass: Pass) -> Result<(Vec<u32>, bool), GpuError> {
+        let arena = &*self.arena;
+        let rows = [0, arena.batch / 3, arena.batch / 2, arena.batch - 1];
+        let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits);
+        let mut all: Vec<u32> = bits(arena.rows(&arena.y, &rows, arena.network.outputs())?).collect();
+        let Some(back) = arena.back.as_ref().filter(|_| pass != Pass::Forward) else {
+            return Ok((all, true));
+        };
+        all.extend(bits(arena.rows(&back.dx, &rows, arena.network.inputs())?));
+        let gradients = arena.stream.download(&back.gradients)?;
+        Ok((all, gradients.iter().all(|gradient| gradient.is_finite())))
+    }
+}
+
+/// A pass was asked of arrays that were not made for it.
+fn no_arrays() -> Wrong {
+    Wrong::Result("there are no arrays for backward passes".to_owned())
 }
 
 /// Why there is no time.

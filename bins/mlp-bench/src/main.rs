@@ -2,14 +2,17 @@
 
 mod check;
 mod cpu;
+mod diff;
 mod floor;
 mod gpu;
 mod kernels;
+mod models;
 mod options;
 mod peers;
 mod plot;
 mod results;
 mod run;
+mod table;
 
 use std::process::ExitCode;
 
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let arguments = options::Arguments::parse();
     flopgap_cli::run(PROGRAM, || match &arguments.command {
         Some(options::Command::Kernels(arguments)) => kernels::run(arguments),
+        Some(options::Command::Diff(arguments)) => diff::run(arguments),
         None => run::run(&arguments.bench),
     })
 }

@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Registers, spills and shared memory of the kernels, for any architecture, without a GPU.
     Kernels(crate::kernels::Arguments),
+    /// What got slower and what faster between two results of --json.
+    Diff(crate::diff::Arguments),
 }
 
 /// What is timed.
@@ -35,7 +37,8 @@ pub(crate) struct Bench {
     /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128).
     #[arg(long, value_delimiter = ',', default_value = "small")]
     pub(crate) size: Vec<Size>,
-    /// All four networks.
+    /// Everything, where nothing else is said: the four networks, fp32 and fp16, three batches (256, 65536, 1048576; on cores the first two), and
+    /// forward, backward and train.
     #[arg(long, conflicts_with = "size")]
     pub(crate) sweep: bool,
     /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
@@ -47,21 +50,16 @@ pub(crate) struct Bench {
     /// The activation of the output.
     #[arg(long, value_parser = activation, default_value = "leaky_relu")]
     pub(crate) output_activation: Activation,
-    /// Implementations: forloop, coopvec, coopmat, naive.
-    #[arg(
-        long = "impl",
-        value_name = "IMPL",
-        value_delimiter = ',',
-        default_value = "forloop,coopvec,coopmat"
-    )]
+    /// Implementations: forloop, coopvec, coopmat, naive. [default: the first three]
+    #[arg(long = "impl", value_name = "IMPL", value_delimiter = ',')]
     pub(crate) implementation: Vec<Implementation>,
     #[command(flatten)]
     pub(crate) only: Only,
     /// Which for-loop: `naive` is the first attempt, for teaching.
     #[arg(long, value_enum, default_value_t = Variant::Fast)]
     pub(crate) variant: Variant,
-    /// What is computed: forward; backward (after a forward pass that kept what it needs); train, which is both.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "forward")]
+    /// What is computed: forward; backward (after a forward pass that kept what it needs); train, which is both. [default: forward]
+    #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) pass: Vec<Pass>,
     /// How numbers are stored: fp32, fp16, bf16. Sums are in 32 bits. [default: fp16, on cores fp32]
     #[arg(long, value_delimiter = ',')]
@@ -72,9 +70,9 @@ pub(crate) struct Bench {
     /// Gradients of parameters by atomic additions: not the same bits in every run.
     #[arg(long)]
     pub(crate) atomic: bool,
-    /// Samples.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: u32,
+    /// Samples. [default: 256]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: Option<u32>,
     /// Several numbers of samples.
     #[arg(long, value_delimiter = ',', conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batches: Vec<u32>,
@@ -88,7 +86,8 @@ pub(crate) struct Bench {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// The peaks that the floor is computed from, instead of those known of the device: TFLOP/s of fp32, of 16 bits, and TB/s of memory.
+    /// The peaks that the floor is computed from, instead of those known of the GPU or measured on the cores: TFLOP/s of fp32, of 16 bits, and
+    /// TB/s of memory.
     #[arg(long, value_name = "FP32,FP16,TBPS", value_parser = peaks)]
     pub(crate) peaks: Option<[f64; 3]>,
 }
@@ -110,15 +109,15 @@ pub(crate) struct Only {
 /// How often and by which clocks.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Clocks {
-    /// Measurements; fewer, but at least five, where they would take more than a second.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) iterations: u32,
-    /// Measurements before them that are thrown away.
-    #[arg(long, default_value_t = 10)]
-    pub(crate) warmup: u32,
-    /// Whose clock: gpu (in a graph, and a launch between two events), cpu (what a program waits), or both.
-    #[arg(long, value_enum, default_value_t = Timing::Gpu)]
-    pub(crate) timing: Timing,
+    /// Measurements. [default: 100; where they would take more than a second fewer, but at least five]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: Option<u32>,
+    /// Measurements before them that are thrown away. [default: 10, or fewer in the same way]
+    #[arg(long)]
+    pub(crate) warmup: Option<u32>,
+    /// Whose clock: gpu (in a graph, and a launch between two events), cpu (what a program waits), or both. [default: gpu]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub(crate) timing: Option<Timing>,
     /// Of the GPU's times, only the one in a graph: the work alone.
     #[arg(long)]
     pub(crate) graph: bool,
@@ -139,7 +138,7 @@ pub(crate) struct Output {
     /// A table for a Markdown document.
     #[arg(long, group = "output")]
     pub(crate) markdown: bool,
-    /// Writes a plot of the fraction of the floor over the batch for each network and pass into this folder.
+    /// Writes a plot of the fraction of the floor over the batch for each network, precision and pass into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plot: Option<PathBuf>,
     /// Measurements of other programs to compare with: lines of JSON, as the scripts in benches/peers print
@@ -206,6 +205,11 @@ fn activation(text: &str) -> Result<Activation, String> {
     }
 }
 
+/// Measurements where nobody says how many, and those before them that are thrown away.
+const ITERATIONS: usize = 100;
+const WARMUP: usize = 10;
+/// The batches of a sweep.
+const SWEPT: [usize; 3] = [256, 65_536, 1_048_576];
 /// Nanoseconds that one clock's measurements of one thing should take at most.
 const LONGEST: f64 = 1e9;
 /// Measurements that are made however long they take.
@@ -221,13 +225,23 @@ fn peaks(text: &str) -> Result<[f64; 3], String> {
 }
 
 impl Clocks {
-    /// How often something is measured that takes so many nanoseconds.
+    /// Whether the GPU's clock is asked for.
+    pub(crate) fn of_gpu(&self) -> bool {
+        self.timing != Some(Timing::Cpu)
+    }
+
+    /// Whether the host's clock is asked for.
+    pub(crate) fn of_host(&self) -> bool {
+        matches!(self.timing, Some(Timing::Cpu | Timing::Both))
+    }
+
+    /// How often something is measured that takes so many nanoseconds: as often as was asked for, and where nobody asked, for a second at most.
     pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
         let most = (LONGEST / nanoseconds.max(1.0)) as usize;
         Repetitions {
-            warmup: (self.warmup as usize).min(most),
-            measured: (self.iterations as usize).min(most.max(FEWEST)),
+            warmup: self.warmup.map_or(WARMUP.min(most), |asked| asked as usize),
+            measured: self.iterations.map_or(ITERATIONS.min(most.max(FEWEST)), |asked| asked as usize),
         }
     }
 }
@@ -258,6 +272,8 @@ impl Bench {
             vec![Implementation::Coopvec]
         } else if self.only.coopmat {
             vec![Implementation::Coopmat]
+        } else if self.implementation.is_empty() {
+            vec![Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat]
         } else {
             unique(&self.implementation)
         };
@@ -265,7 +281,7 @@ impl Bench {
             (Implementation::Forloop, Variant::Naive) => Implementation::Naive,
             _ => implementation,
         };
-        asked.into_iter().map(variant).collect()
+        unique(&asked.into_iter().map(variant).collect::<Vec<_>>())
     }
 
     /// How an implementation computes.
@@ -276,23 +292,52 @@ impl Bench {
     }
 
     /// The numbers of samples.
-    pub(crate) fn batch_sizes(&self) -> Vec<usize> {
-        let batches = if self.batches.is_empty() { vec![self.batch_size] } else { unique(&self.batches) };
-        batches.into_iter().map(|batch| batch as usize).collect()
+    pub(crate) fn batch_sizes(&self, place: Place) -> Vec<usize> {
+        match (&self.batches[..], self.batch_size, place) {
+            ([], None, Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
+            ([], None, Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
+            ([], batch, _) => vec![batch.map_or(SWEPT[0], |batch| batch as usize)],
+            (asked, _, _) => unique(asked).into_iter().map(|batch| batch as usize).collect(),
+        }
     }
 
     /// The passes.
     pub(crate) fn passes(&self) -> Vec<Pass> {
-        unique(&self.pass)
+        match &self.pass[..] {
+            [] if self.sweep => vec![Pass::Forward, Pass::Backward, Pass::Train],
+            [] => vec![Pass::Forward],
+            asked => unique(asked),
+        }
     }
 
     /// The precisions.
     pub(crate) fn precisions(&self, place: Place) -> Vec<Precision> {
         match (&self.precision[..], place) {
             ([], Place::Cpu) => vec![Precision::F32],
+            ([], Place::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
             ([], Place::Cuda(_)) => vec![Precision::F16],
             (asked, _) => unique(asked),
         }
+    }
+
+    /// Options that were given and mean nothing at this place.
+    pub(crate) fn without_meaning(&self, place: Place) -> Vec<&'static str> {
+        let on_cores = place == Place::Cpu;
+        let host_alone = on_cores || !self.clocks.of_gpu();
+        let only = self.only.forloop || self.only.coopvec || self.only.coopmat;
+        [
+            ("--graph", host_alone && self.clocks.graph),
+            ("--cold", host_alone && self.clocks.cold),
+            ("--timing", on_cores && matches!(self.clocks.timing, Some(Timing::Gpu | Timing::Both))),
+            ("--impl", on_cores && !self.implementation.is_empty()),
+            ("--forloop-only, --coopvec-only, --coopmat-only", on_cores && only),
+            ("--variant", on_cores && self.variant != Variant::Fast),
+            ("--atomic", on_cores && self.atomic),
+            ("--accumulate-fp16", on_cores && self.accumulate_fp16),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+        .collect()
     }
 
     /// Where it runs.

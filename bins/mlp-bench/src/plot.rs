@@ -11,26 +11,33 @@ use flopgap_report::surface::AxisLabel;
 use crate::failed;
 use crate::results::{Measurement, Results};
 
-/// Writes a chart for each network and pass, and returns their files.
+/// A network, a precision and a pass.
+type Chart<'a> = (&'a str, &'a str, &'a str);
+
+/// Writes a chart for each network, precision and pass, and returns their files.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
-    let mut charts: BTreeMap<(&str, &str), Vec<&Measurement>> = BTreeMap::new();
+    let mut charts: BTreeMap<Chart<'_>, Vec<&Measurement>> = BTreeMap::new();
     for measurement in results
         .measurements
         .iter()
         .filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.p10_us.is_none())
     {
-        charts.entry((&measurement.size, &measurement.pass)).or_default().push(measurement);
+        charts
+            .entry((&measurement.size, &measurement.precision, &measurement.pass))
+            .or_default()
+            .push(measurement);
     }
     let mut files = Vec::new();
-    for ((size, pass), measurements) in charts {
+    for ((size, precision, pass), measurements) in charts {
         let mut lines: Vec<Line> = Vec::new();
         for m in measurements {
             let label = match m.timing.as_str() {
-                "cpu" => format!("{} {} (host's clock)", m.implementation, m.precision),
-                _ => format!("{} {}", m.implementation, m.precision),
+                "cpu" => format!("{} (host's clock)", m.implementation),
+                "gpu-launch" => format!("{} (between events)", m.implementation),
+                _ => m.implementation.clone(),
             };
             let Some(part) = m.floor_fraction else { continue };
             let point = (m.batch as f64, part);
@@ -39,7 +46,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
                 None => lines.push(Line { label, colour: Colour::nth(lines.len()), points: vec![point] }),
             }
         }
-        let title = format!("{size}, {pass}: how near the floor");
+        let title = format!("{size}, {precision}, {pass}: how near the floor");
         let chart = LineChart::new(
             title,
             AxisLabel::new("batch").unit("samples"),
@@ -49,7 +56,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
         .map_err(failed)?
         .subtitle(&results.device)
         .format(ValueFormat::Percent);
-        let file = folder.join(format!("{size}_{pass}.svg"));
+        let file = folder.join(format!("{size}_{precision}_{pass}.svg"));
         flopgap_fs::write_atomic(&file, chart.to_svg().map_err(failed)?.as_bytes()).map_err(failed)?;
         files.push(file);
     }

@@ -1,8 +1,6 @@
 //! What was measured, and how it is shown.
 
 use flopgap_gpu::timing::Samples;
-use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::floor::{Peaks, Work};
@@ -21,6 +19,9 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// All, in the order in which they are shown.
+    pub(crate) const ALL: [Clock; 4] = [Clock::Graph, Clock::GraphCold, Clock::Launch, Clock::Host];
+
     /// Its name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -112,7 +113,7 @@ impl Measurement {
     }
 
     /// Whether two measured the same thing.
-    fn same_work(&self, other: &Measurement) -> bool {
+    pub(crate) fn same_work(&self, other: &Measurement) -> bool {
         (&self.size, &self.precision, &self.pass, self.batch)
             == (&other.size, &other.precision, &other.pass, other.batch)
     }
@@ -122,7 +123,8 @@ impl Measurement {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Results {
     pub(crate) device: String,
-    #[serde(skip)]
+    /// What the floor is computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peaks: Option<Peaks>,
     #[serde(rename = "results")]
     pub(crate) measurements: Vec<Measurement>,
@@ -143,91 +145,30 @@ pub(crate) struct PeerLine {
 }
 
 impl Results {
-    /// How many times as fast as the slowest of our implementations, by the same clock, where there are several.
-    fn speed_up(&self, of: &Measurement) -> Option<f64> {
-        let ours = || self.measurements.iter().filter(|m| m.max_rel_error.is_some() && m.same_work(of));
-        let rivals = ours().filter(|m| m.timing == of.timing);
-        let slowest = rivals.clone().map(|m| m.median_us).fold(0.0, f64::max);
-        (rivals.count() > 1 && of.max_rel_error.is_some()).then(|| slowest / of.median_us)
+    /// What the others are compared with: the for-loop, or its first attempt.
+    pub(crate) fn baseline(&self) -> Option<&'static str> {
+        let measured = |name: &&str| self.measurements.iter().any(|m| m.implementation == *name);
+        ["forloop", "naive"].into_iter().find(measured)
+    }
+
+    /// How many times as fast as the baseline, by the same clock.
+    pub(crate) fn speed_up(&self, of: &Measurement) -> Option<f64> {
+        let baseline = self.baseline()?;
+        let same =
+            |m: &&Measurement| m.implementation == baseline && m.timing == of.timing && m.same_work(of);
+        Some(self.measurements.iter().find(same)?.median_us / of.median_us)
     }
 
     /// How many times as fast as the fastest other program.
-    fn against_peers(&self, of: &Measurement) -> Option<f64> {
+    pub(crate) fn against_peers(&self, of: &Measurement) -> Option<f64> {
         let peers = self.measurements.iter().filter(|m| m.max_rel_error.is_none() && m.same_work(of));
         let best = peers.map(|m| m.median_us).reduce(f64::min)?;
         of.max_rel_error.is_some().then(|| best / of.median_us)
     }
 
-    /// A table of them.
-    ///
-    /// # Errors
-    /// Never.
-    pub(crate) fn table(&self) -> Result<Table, ReportError> {
-        let with_peers = self.measurements.iter().any(|m| m.max_rel_error.is_none());
-        let title = match &self.peaks {
-            Some(peaks) => format!(
-                "{}; floor at {:.0} TFLOP/s fp32, {:.0} TFLOP/s fp16, {:.2} TB/s ({})",
-                self.device,
-                peaks.fp32 / 1e12,
-                peaks.half / 1e12,
-                peaks.memory / 1e12,
-                peaks.origin
-            ),
-            None => self.device.clone(),
-        };
-        let mut columns = vec![
-            Column::text("impl", "implementation"),
-            Column::text("size", "network"),
-            Column::text("precision", "type"),
-            Column::text("pass", "pass"),
-            Column::number("batch", "batch"),
-            Column::text("timing", "clock"),
-            Column::number("median_us", "median").unit("us"),
-            Column::number("p10_us", "p10").unit("us"),
-            Column::number("p90_us", "p90").unit("us"),
-            Column::number("tflops", "TFLOP/s"),
-            Column::number("gbps", "GB/s"),
-            Column::number("floor_fraction", "of floor"),
-            Column::number("max_rel_error", "error"),
-            Column::number("speed_up", "speed-up"),
-        ];
-        if with_peers {
-            columns.push(Column::number("against_peers", "x peers"));
-        }
-        let mut table = Table::new(title, columns)?;
-        for m in &self.measurements {
-            let float = |value: f64| Cell::float(value, decimals(value));
-            let mut row = vec![
-                Cell::text(&m.implementation),
-                Cell::text(&m.size),
-                Cell::text(&m.precision),
-                Cell::text(&m.pass),
-                Cell::from(m.batch as u64),
-                Cell::text(&m.timing),
-                float(m.median_us),
-                Cell::optional(m.p10_us, float),
-                Cell::optional(m.p90_us, float),
-                float(m.tflops),
-                Cell::float(m.gbps, 0),
-                Cell::optional(m.floor_fraction, |part| Cell::percent(part, 1)),
-                Cell::optional(m.max_rel_error, |error| Cell::text(format!("{error:.1e}"))),
-                Cell::optional(self.speed_up(m), |times| Cell::float(times, 2)),
-            ];
-            if with_peers {
-                row.push(Cell::optional(self.against_peers(m), |times| Cell::float(times, 2)));
-            }
-            table.push(row)?;
-        }
-        Ok(table)
-    }
-}
-
-/// Three digits, at least.
-fn decimals(value: f64) -> usize {
-    match value {
-        value if value < 10.0 => 2,
-        value if value < 100.0 => 1,
-        _ => 0,
+    /// Whether other programs are among them.
+    pub(crate) fn with_peers(&self) -> bool {
+        self.measurements.iter().any(|m| m.max_rel_error.is_none())
     }
 }
 
@@ -266,8 +207,8 @@ mod tests {
         };
         let [forloop, coopmat, peer, _] = &results.measurements[..] else { panic!() };
         assert_eq!((coopmat.tflops, coopmat.gbps, coopmat.floor_fraction), (1.0, 2.0, Some(0.25)));
+        assert_eq!(results.baseline(), Some("forloop"));
         assert_eq!((results.speed_up(forloop), results.speed_up(coopmat)), (Some(1.0), Some(4.0)));
         assert_eq!((results.against_peers(coopmat), results.against_peers(peer)), (Some(3.0), None));
-        assert_eq!(results.table().unwrap().rows().len(), 4);
     }
 }

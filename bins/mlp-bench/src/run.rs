@@ -1,20 +1,23 @@
 //! Everything that was asked for, one after the other.
 
+use std::time::Instant;
+
 use flopgap_cli::{Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation};
-use flopgap_mlp::dense::{Element, Network, Precision};
-use flopgap_report::table::{Format, TextOptions};
+use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model};
+use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
+use flopgap_report::table::Format;
 use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers};
 use crate::floor::{Peaks, Work};
-use crate::gpu::{Arena, Wrong, model};
+use crate::gpu::{Arena, Run, Wrong};
+use crate::models::Models;
 use crate::options::{Bench, Pass, Place};
 use crate::results::{Clock, Measurement, Results, Subject};
-use crate::{PROGRAM, cpu, failed, failure, peers, plot};
+use crate::{PROGRAM, cpu, failed, failure, peers, plot, table};
 
 /// Times everything, and shows it.
 ///
@@ -24,7 +27,12 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let networks = bench.networks()?;
     let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
     let mut wrong = Vec::new();
-    let mut results = match bench.place()? {
+    let place = bench.place()?;
+    for option in bench.without_meaning(place) {
+        let what = if place == Place::Cpu { "on cores" } else { "by the host's clock alone" };
+        flopgap_cli::warn(PROGRAM, format!("{option}: has no meaning {what}"));
+    }
+    let mut results = match place {
         Place::Cuda(index) => on_gpu(bench, index, &networks, &mut wrong)?,
         Place::Cpu => on_cpu(bench, &networks, &mut wrong)?,
     };
@@ -59,12 +67,7 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
         (_, true) => Format::Markdown,
         _ => Format::Table,
     };
-    flopgap_cli::print(
-        &results
-            .table()
-            .and_then(|table| table.render(format, &TextOptions::for_stdout()))
-            .map_err(failed)?,
-    )
+    flopgap_cli::print(&table::render(results, format).map_err(failed)?)
 }
 
 /// Adds what other programs measured of the same work.
@@ -103,7 +106,7 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<c
 /// The peaks that were given.
 fn given_peaks(bench: &Bench) -> Option<Peaks> {
     let [fp32, half, memory] = bench.peaks?;
-    Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given" })
+    Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given".to_owned() })
 }
 
 fn on_cpu(
@@ -111,7 +114,7 @@ fn on_cpu(
     networks: &[(String, Network)],
     wrong: &mut Vec<String>,
 ) -> Result<Results, Failure> {
-    let mut tally = Tally { peaks: given_peaks(bench), measurements: Vec::new(), wrong };
+    let mut tally = Tally { peaks: None, measurements: Vec::new(), wrong };
     let mut threads = 0;
     for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
     {
@@ -121,9 +124,12 @@ fn on_cpu(
         );
     }
     let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
+    if fp32 {
+        tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&CorePeaks::measure())));
+    }
     for (name, network) in networks.iter().filter(|_| fp32) {
         let numbers = Numbers::<f32>::new(network, bench.seed);
-        for batch in bench.batch_sizes() {
+        for batch in bench.batch_sizes(Place::Cpu) {
             let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
             threads = arena.threads();
@@ -200,6 +206,7 @@ impl Tally<'_> {
 struct Gpu<'a> {
     bench: &'a Bench,
     context: Context,
+    models: Models,
     evictor: Option<Evictor>,
     tally: Tally<'a>,
 }
@@ -228,13 +235,17 @@ fn on_gpu(
         None
     };
     let tally = Tally { peaks: Some(peaks), measurements: Vec::new(), wrong };
-    let mut gpu = Gpu { bench, context, evictor, tally };
-    for (name, network) in networks {
-        for precision in bench.precisions(Place::Cuda(index)) {
+    let precisions = bench.precisions(Place::Cuda(index));
+    let begin = Instant::now();
+    let models = Models::build(&context, networks, &precisions, bench);
+    flopgap_cli::note(PROGRAM, format!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
+    let mut gpu = Gpu { bench, context, models, evictor, tally };
+    for (at, (name, network)) in networks.iter().enumerate() {
+        for &precision in &precisions {
             match precision {
-                Precision::F32 => gpu.network::<f32>(name, network)?,
-                Precision::F16 => gpu.network::<f16>(name, network)?,
-                Precision::Bf16 => gpu.network::<bf16>(name, network)?,
+                Precision::F32 => gpu.network::<f32>(at, name, network)?,
+                Precision::F16 => gpu.network::<f16>(at, name, network)?,
+                Precision::Bf16 => gpu.network::<bf16>(at, name, network)?,
             }
         }
     }
@@ -244,11 +255,17 @@ fn on_gpu(
 
 impl Gpu<'_> {
     /// All batches, passes and implementations of a network in a precision.
-    fn network<T: Element>(&mut self, name: &str, network: &Network) -> Result<(), Failure> {
+    fn network<T: Element>(&mut self, at: usize, name: &str, network: &Network) -> Result<(), Failure> {
         let numbers = Numbers::<T>::new(network, self.bench.seed);
-        let mut models = Vec::new();
+        let stream = self.context.stream().map_err(|error| failure(&error.into()))?;
+        let mut models: Vec<(Implementation, Model<T>)> = Vec::new();
         for implementation in self.bench.implementations() {
-            match model(&self.context, network, self.bench.options(implementation), &numbers) {
+            let Some(model) = self.models.take::<T>(at, implementation) else { continue };
+            let uploaded = model.and_then(|mut model| {
+                model.upload(&stream, &numbers.parameters)?;
+                Ok(model)
+            });
+            match uploaded {
                 Ok(model) => models.push((implementation, model)),
                 Err(error @ MlpError::Unsupported { .. }) => {
                     flopgap_cli::warn(PROGRAM, format!("{name} is left out: {error}"));
@@ -256,41 +273,54 @@ impl Gpu<'_> {
                 Err(error) => return Err(failure(&error)),
             }
         }
-        for batch in self.bench.batch_sizes() {
+        if models.is_empty() {
+            return Ok(());
+        }
+        for batch in self.bench.batch_sizes(Place::Cuda(0)) {
             let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
             let expected = numbers.expected(batch, accumulate).map_err(|error| failure(&error))?;
-            for pass in self.bench.passes() {
-                for (implementation, model) in &models {
-                    let subject = Subject {
-                        implementation: implementation.to_string(),
-                        size: name.to_owned(),
-                        precision: T::PRECISION.to_string(),
-                        pass: pass.name().to_owned(),
-                        batch,
-                    };
-                    let arena = Arena::new(model, &numbers, batch);
-                    let measured = arena.map_err(Wrong::from).and_then(|mut arena| {
-                        arena.measure(pass, &expected, self.bench, self.evictor.as_mut())
-                    });
-                    self.tally.settle(network, T::PRECISION, pass, &subject, measured)?;
-                }
-            }
+            let first = self.tally.measurements.len();
+            self.batch(name, network, &numbers, &expected, &models, batch)?;
+            // One implementation after the other was measured; what is shown side by side are those of a pass.
+            let passes = self.bench.passes();
+            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.pass);
+            self.tally.measurements[first..].sort_by_key(place);
         }
         Ok(())
     }
-}
 
-impl<T: Element> Arena<'_, T> {
-    /// Checks a pass, then times it.
-    fn measure(
+    /// All passes of a batch, on the same arrays.
+    fn batch<T: Element>(
         &mut self,
-        pass: Pass,
+        name: &str,
+        network: &Network,
+        numbers: &Numbers<T>,
         expected: &Expected,
-        bench: &Bench,
-        evictor: Option<&mut Evictor>,
-    ) -> Result<(f64, Vec<(Clock, Samples)>), Wrong> {
-        let error = self.check(pass, expected)?;
-        Ok((error, self.time(pass, bench, evictor)?))
+        models: &[(Implementation, Model<T>)],
+        batch: usize,
+    ) -> Result<(), Failure> {
+        let passes = self.bench.passes();
+        let backward = passes.iter().any(|&pass| pass != Pass::Forward);
+        let subject = |implementation: Implementation, pass: Pass| Subject {
+            implementation: implementation.to_string(),
+            size: name.to_owned(),
+            precision: T::PRECISION.to_string(),
+            pass: pass.name().to_owned(),
+            batch,
+        };
+        let mut arena = Arena::new(&self.context, network, numbers, expected, batch, backward);
+        for (implementation, model) in models {
+            let run = arena.as_mut().map_err(|error| error.clone()).and_then(|arena| Run::new(arena, model));
+            let mut run = run;
+            for &pass in &passes {
+                let measured = match &mut run {
+                    Ok(run) => run.measure(pass, expected, &self.bench.clocks, self.evictor.as_mut()),
+                    Err(error) => Err(Wrong::Error(error.clone())),
+                };
+                self.tally.settle(network, T::PRECISION, pass, &subject(*implementation, pass), measured)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -53,6 +53,8 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
         (&["--peaks", "60,790"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
+        (&["diff", "one.json"], "<AFTER>"),
+        (&["diff", "a", "b", "--fail-if-slower=-1"], "0 or more"),
     ] {
         let output = run(arguments);
         assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
@@ -147,21 +149,117 @@ fn cores_are_checked_and_timed() {
     );
     assert_eq!((other["timing"].as_str(), other["max_rel_error"].is_null()), (Some("cpu"), true));
     let files = [
-        "small_forward",
-        "small_backward",
-        "small_train",
-        "medium_forward",
-        "medium_backward",
-        "medium_train",
+        "small_fp32_forward",
+        "small_fp32_backward",
+        "small_fp32_train",
+        "medium_fp32_forward",
+        "medium_fp32_backward",
+        "medium_fp32_train",
     ];
     for file in files {
         let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
-        assert!(svg.starts_with("<svg ") && svg.contains("cpu fp32"), "{file}");
+        assert!(svg.starts_with("<svg ") && svg.contains("cpu (host"), "{file}");
     }
 
     let output = run(&["--device", "cpu", "--precision", "bf16"]);
     assert_eq!(output.code, 3);
     assert!(output.stderr.contains("cores compute in fp32"), "{}", output.stderr);
+}
+
+#[test]
+fn without_peaks_those_of_the_cores_are_measured() {
+    let output = run(&[
+        "--device",
+        "cpu",
+        "--batches",
+        "700",
+        "--iterations",
+        "3",
+        "--json",
+        "--cold",
+        "--impl",
+        "coopmat",
+    ]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert!(document["peaks"]["origin"].as_str().unwrap().starts_with("measured"), "{document}");
+    for peak in ["fp32_tflops", "memory_gbps"] {
+        assert!(document["peaks"][peak].as_f64().unwrap() > 0.0, "{document}");
+    }
+    assert!(document["results"][0]["floor_fraction"].as_f64().unwrap() > 0.0, "{document}");
+    for ignored in ["--cold: has no meaning", "--impl: has no meaning"] {
+        assert!(output.stderr.contains(ignored), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn a_table_for_readers_has_a_row_for_each_pass_and_batch() {
+    let output = run(&[
+        "--device",
+        "cpu",
+        "--widths",
+        "16,24,8",
+        "--pass",
+        "forward,train",
+        "--batches",
+        "1,300",
+        "--iterations",
+        "2",
+        "--peaks",
+        "0.1,0.1,0.02",
+    ]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("Floor: 0.100 TFLOP/s fp32, 20.0 GB/s (as given)"), "{}", output.stdout);
+    let rows: Vec<&str> = output.stdout.lines().filter(|line| line.contains("  cpu  ")).collect();
+    let firsts: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().next()).collect();
+    assert_eq!(firsts, ["forward", "300", "train", "300"], "{}", output.stdout);
+    assert!(output.stdout.contains("host: what a program waits"), "{}", output.stdout);
+}
+
+#[test]
+fn two_results_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let document = |median: f64, batch: u32| {
+        let result = serde_json::json!({
+            "impl": "coopmat", "size": "small", "precision": "fp16", "pass": "forward", "batch": batch,
+            "timing": "gpu-graph", "median_us": median, "p10_us": median * 0.99, "p90_us": median * 1.01,
+        });
+        serde_json::json!({"device": "a device", "results": [result]}).to_string()
+    };
+    let (before, after) = (write("a.json", document(2.0, 256)), write("b.json", document(2.5, 256)));
+    let output = run(&["diff", &before, &after, "--format", "csv"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let rows: Vec<std::collections::BTreeMap<String, String>> =
+        csv::Reader::from_reader(output.stdout.as_bytes()).deserialize().map(Result::unwrap).collect();
+    assert_eq!((rows.len(), rows[0]["change"].as_str(), rows[0]["verdict"].as_str()), (1, "0.25", "slower"));
+
+    let output = run(&["diff", &before, &after, "--fail-if-slower", "20"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stdout.contains("1 compared: 0 faster, 1 slower"), "{}", output.stdout);
+    assert!(output.stderr.contains("2.00 us before, 2.50 us after (+25.0%)"), "{}", output.stderr);
+    assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "30"]).code, 0);
+    let output = run(&["diff", &before, &after, "--noise", "30"]);
+    assert!(output.stdout.contains("0 faster, 0 slower, 1 within scatter"), "{}", output.stdout);
+
+    let other = write("c.json", document(2.0, 512));
+    assert_eq!(run(&["diff", &before, &other]).code, 3, "nothing is the same");
+    let wrong = write("d.json", document(0.0, 256));
+    let output = run(&["diff", &before, &wrong]);
+    assert_eq!(output.code, 1);
+    assert!(
+        output
+            .stderr
+            .contains("d.json: coopmat small fp16 forward, batch 256 (gpu-graph): the median is 0 us"),
+        "{}",
+        output.stderr
+    );
+    let output = run(&["diff", &write("e.json", "{}".to_owned()), &after]);
+    assert!(output.stderr.contains("e.json: missing field `device`"), "{}", output.stderr);
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod parameters;
 mod size;
 
 pub use adamw::AdamWSettings;
-pub use cpu::Cpu;
+pub use cpu::{CorePeaks, Cpu};
 pub use element::{Element, Precision};
 pub use file::FileError;
 pub use flopgap_flops::Activation;

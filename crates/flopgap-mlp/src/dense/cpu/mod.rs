@@ -7,6 +7,7 @@ mod activations;
 mod adamw;
 mod block;
 mod cache;
+mod peaks;
 mod threads;
 
 use std::num::NonZero;
@@ -18,6 +19,7 @@ use crate::MlpError;
 use crate::dense::{Network, Parameters};
 
 pub use adamw::AdamW;
+pub use peaks::CorePeaks;
 
 use block::{Back, Layers, Scratch, grow};
 use threads::Threads;
