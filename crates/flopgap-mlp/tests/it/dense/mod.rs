@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cpu;
+mod draws;
 mod file;
 mod kernels;
 mod training;
