@@ -5,6 +5,7 @@ mod cpu;
 mod floor;
 mod gpu;
 mod kernels;
+mod memory;
 mod options;
 mod peers;
 mod plot;

@@ -16,7 +16,9 @@ use flopgap_mlp::dense::{Network, Precision, Size};
 use crate::skip;
 
 /// All that are compiled in continuous integration.
-const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_120", "sm_100", "sm_86", "sm_89"];
+const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
+/// Of these, the networks of the benchmark: what is chosen for them, and how many registers there are, is as for one of the others.
+const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
 
 /// The kernels of a network, compiled for an architecture.
 #[derive(Debug, Clone)]
@@ -93,10 +95,17 @@ fn jobs(asked: &[&str]) -> Vec<Job> {
     let wanted = |name: &str, among: &[&str]| {
         asked.contains(&name) || !among.iter().any(|other| asked.contains(other))
     };
-    let networks = if all { super::networks() } else { vec![Size::Small.network(), Size::Large.network()] };
+    let some = [Size::Small.network(), Size::Large.network()];
+    let (of_benchmark, networks) = (Size::ALL.map(Size::network), super::networks());
     let precisions: &[Precision] = if all { &Precision::ALL } else { &[Precision::F32, Precision::F16] };
     let mut jobs = Vec::new();
     for capability in CAPABILITIES.into_iter().filter(|name| wanted(name, &CAPABILITIES)) {
+        let alike = ALIKE.contains(&capability);
+        let networks: &[Network] = match (all, alike) {
+            (false, _) => &some,
+            (true, true) => &of_benchmark,
+            (true, false) => &networks,
+        };
         for implementation in Implementation::ALL {
             for &precision in precisions {
                 if !wanted(implementation.name(), &Implementation::ALL.map(Implementation::name))
@@ -112,7 +121,7 @@ fn jobs(asked: &[&str]) -> Vec<Job> {
                     capability,
                 };
                 jobs.extend(networks.iter().map(|network| job(network, options)));
-                if all {
+                if all && !alike {
                     // Other sums: the networks of the benchmark.
                     for size in Size::ALL {
                         jobs.push(job(&size.network(), Options { reduction: Reduction::Atomic, ..options }));
