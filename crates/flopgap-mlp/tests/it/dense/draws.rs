@@ -83,7 +83,7 @@ struct Draw {
 impl Draw {
     fn new(seed: u64) -> Self {
         let mut numbers = Numbers { seed: seed ^ 0x5eed_0f_d4a3, next: 0 };
-        let hidden = numbers.one_of(&[1, 1, 1, 2, 2, 3, 4]);
+        let hidden = numbers.one_of(&[1, 1, 1, 2, 2, 3, 4, 4, 7]);
         // Around the edges of tiles, or anywhere; most networks are narrow, so that more of them are compiled in a time.
         let mut width = || {
             let most = numbers.one_of(&[64, 128, 256, 320, 512, WIDEST]);
@@ -92,7 +92,8 @@ impl Draw {
             let edge = numbers.one_of(&edge);
             if edge <= most && numbers.number() > 0.0 { edge } else { anywhere }
         };
-        let widths: Vec<usize> = (0..hidden + 2).map(|_| width()).collect();
+        let widths: Vec<usize> =
+            (0..hidden + 2).map(|_| if hidden > 4 { width().min(64) } else { width() }).collect();
         let network = Network::new(&widths)
             .unwrap()
             .with_activation(numbers.one_of(&Activation::ALL))
@@ -105,7 +106,7 @@ impl Draw {
             index if index < all.len() => all[index],
             _ => coopmat,
         };
-        let half = precision == Precision::F16 && numbers.below(8) == 0;
+        let half = precision == Precision::F16 && numbers.below(5) == 0;
         let options = Options {
             implementation,
             accumulate: if half { Accumulate::F16 } else { Accumulate::F32 },
@@ -122,6 +123,12 @@ impl Draw {
         let largest = batches.iter().copied().max().unwrap_or(1);
         let most = if numbers.below(2) == 0 { largest } else { largest + numbers.below(3_000) };
         Draw { seed, network, precision, options, batches, most, dx: numbers.below(4) > 0 }
+    }
+
+    /// Whether an activation has a kink.
+    fn kinked(&self) -> bool {
+        let kink = |activation| matches!(activation, Activation::Relu | Activation::LeakyRelu);
+        (0..self.network.layers()).any(|layer| kink(self.network.activation(layer)))
     }
 }
 
@@ -152,6 +159,8 @@ struct Samples<T> {
     allowed: [f64; 3],
     /// Of the gradients by the inputs of one sample, as part of what they are on average.
     allowed_of_row: f64,
+    /// How many samples there are before they come again.
+    count: usize,
 }
 
 impl<T: Element> Samples<T> {
@@ -191,11 +200,16 @@ impl<T: Element> Samples<T> {
                 2.0 * error_of(&stored.input_gradients, &truth.input_gradients),
                 2.0 * error_of(&stored.gradients, &truth.gradients),
             ];
+            // The error of few numbers is more or less by chance.
+            let chance = |numbers: usize| 1.0 + 4.0 / (numbers as f64).sqrt();
+            allowed[0] *= chance(truth.outputs.len());
+            allowed[1] *= chance(truth.input_gradients.len());
+            allowed[2] *= chance(truth.gradients.len());
             // At a kink, a gradient can be altogether another one.
             let worst = worst_row(&stored.input_gradients, &truth.input_gradients, network.inputs());
             allowed_of_row = (3.0 * worst.1).max(0.5);
             if draw.options.accumulate == Accumulate::F16 {
-                allowed = allowed.map(|error| error.max(0.05));
+                allowed = allowed.map(|error| error.max(0.1));
             }
             allowed
         };
@@ -214,6 +228,7 @@ impl<T: Element> Samples<T> {
             gradients: run(&scaled, Rounding::None).gradients,
             allowed,
             allowed_of_row,
+            count,
         }
     }
 }
@@ -426,8 +441,8 @@ fn worst_row(found: &[f64], expected: &[f64], width: usize) -> (usize, f64) {
 }
 
 /// What is wrong of what was found.
-fn check<T>(draw: &Draw, samples: &Samples<T>, found: &Found, ratios: &mut Ratios) -> Vec<String> {
-    let Samples { outputs, input_gradients, gradients, allowed, allowed_of_row, .. } = samples;
+fn check<T: Element>(draw: &Draw, samples: &Samples<T>, found: &Found, ratios: &mut Ratios) -> Vec<String> {
+    let Samples { outputs, input_gradients, gradients, allowed, allowed_of_row, count, .. } = samples;
     let mut problems = Vec::new();
     let network = &draw.network;
     let mut parts = vec![
@@ -438,11 +453,23 @@ fn check<T>(draw: &Draw, samples: &Samples<T>, found: &Found, ratios: &mut Ratio
         parts.push(("gradients by the inputs", &found.dx, input_gradients, allowed[1], network.inputs()));
     }
     for (what, found, expected, allowed, width) in parts {
-        let error = reference::relative_error(found, expected);
-        let ratio = if error == 0.0 { 0.0 } else { error / allowed };
         // A sample that is wrong altogether shows in a large batch, too.
         let wide: Vec<f64> = found.iter().copied().map(f64::from).collect();
         let (row, of_row) = worst_row(&wide, expected, width);
+        let mut error = reference::relative_error(found, expected);
+        if what == "gradients by the inputs" && draw.kinked() && T::PRECISION != Precision::F32 && *count > 8
+        {
+            // One sample may be on the other side of a kink.
+            let others = |numbers: &[f64]| -> Vec<f64> {
+                let rows = numbers.chunks_exact(width).enumerate();
+                rows.filter(|(index, _)| index % count != row % count)
+                    .flat_map(|(_, row)| row)
+                    .copied()
+                    .collect()
+            };
+            error = error_of(&others(&wide), &others(expected));
+        }
+        let ratio = if error == 0.0 { 0.0 } else { error / allowed };
         let most_of_row = if what == "outputs" { 20.0 * allowed } else { *allowed_of_row };
         if ratio.is_nan() || ratio > 1.0 || of_row.is_nan() || (width < found.len() && of_row > most_of_row) {
             let layers = if what == "gradients by the parameters" {
