@@ -5,6 +5,8 @@ mod cpu;
 mod draws;
 mod file;
 mod kernels;
+mod large;
+mod refusals;
 mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
