@@ -82,7 +82,7 @@ struct Draw {
 
 impl Draw {
     fn new(seed: u64) -> Self {
-        let mut numbers = Numbers { seed: seed ^ 0x5eed_0f_d4a3, next: 0 };
+        let mut numbers = Numbers { seed: seed ^ 0x005e_ed0f_d4a3, next: 0 };
         let hidden = numbers.one_of(&[1, 1, 1, 2, 2, 3, 4, 4, 7]);
         // Around the edges of tiles, or anywhere; most networks are narrow, so that more of them are compiled in a time.
         let mut width = || {
