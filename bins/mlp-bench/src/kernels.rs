@@ -5,7 +5,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
-use flopgap_mlp::dense::{Precision, Size};
+use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
 use crate::{PROGRAM, failed, failure};
@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// Networks.
     #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
+    /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
+    #[arg(long, value_delimiter = ',', conflicts_with = "size")]
+    pub(crate) widths: Vec<usize>,
     /// Implementations.
     #[arg(
         long = "impl",
@@ -35,8 +38,24 @@ pub(crate) struct Arguments {
     pub(crate) format: FormatArg,
 }
 
+impl Arguments {
+    /// The networks and their names.
+    fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
+        if self.widths.is_empty() {
+            return Ok(self.size.iter().map(|size| (size.to_string(), size.network())).collect());
+        }
+        let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
+        let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
+        // As the benchmark has it.
+        let network =
+            network.with_activation(Activation::LeakyRelu).with_output_activation(Activation::LeakyRelu);
+        Ok(vec![(name.join("-"), network)])
+    }
+}
+
 /// Compiles and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let networks = arguments.networks()?;
     let compiler = Compiler::new()
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
     let mut table = Table::new(
@@ -54,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ],
     )
     .map_err(failed)?;
+    let mut compiled = false;
     for name in &arguments.arch {
         let architecture: Architecture =
             name.parse().map_err(|error: flopgap_gpu::compile::CompileError| {
@@ -62,10 +82,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let target = Target::nominal(architecture.capability);
         for &implementation in &arguments.implementation {
             for &precision in &arguments.precision {
-                for &size in &arguments.size {
+                for (size, network) in &networks {
                     let logs = match compile_all(
                         &compiler,
-                        &size.network(),
+                        network,
                         precision,
                         Options::new(implementation),
                         target,
@@ -77,12 +97,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                         }
                         Err(error) => return Err(failure(&error)),
                     };
+                    compiled = true;
                     for kernel in logs.iter().flat_map(|(_, log)| kernels(log)) {
                         table
                             .push([
                                 Cell::text(implementation.name()),
                                 Cell::text(precision.name()),
-                                Cell::text(size.name()),
+                                Cell::text(size),
                                 Cell::text(name),
                                 Cell::text(kernel.name),
                                 Cell::optional(kernel.registers, Cell::from),
@@ -95,6 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 }
             }
         }
+    }
+    if !compiled {
+        return Err(Failure::new("there are no such kernels").exit(Exit::Absent));
     }
     flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)
 }

@@ -6,6 +6,7 @@ mod diff;
 mod floor;
 mod gpu;
 mod kernels;
+mod memory;
 mod models;
 mod options;
 mod peers;

@@ -17,7 +17,7 @@ use crate::gpu::{Arena, Run, Wrong};
 use crate::models::Models;
 use crate::options::{Bench, Pass, Place};
 use crate::results::{Clock, Measurement, Results, Subject};
-use crate::{PROGRAM, cpu, failed, failure, peers, plot, table};
+use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
 
 /// Times everything, and shows it.
 ///
@@ -52,12 +52,24 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     }
 }
 
+/// Prints first: what was measured is not lost when a plot cannot be written.
 fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
-    if let Some(folder) = &bench.output.plot {
-        for file in plot::write(folder, results)? {
-            flopgap_cli::note(PROGRAM, format!("wrote {}", file.display()));
-        }
+    print(bench, results)?;
+    let Some(folder) = &bench.output.plot else { return Ok(()) };
+    if results.peaks.is_none() {
+        return Err(Failure::new(
+            "--plot: nothing is known of this device's peaks, so there is no floor to plot",
+        )
+        .exit(Exit::Absent)
+        .hint("give them: --peaks FP32,FP16,TBPS"));
     }
+    for file in plot::write(folder, results)? {
+        flopgap_cli::note(PROGRAM, format!("wrote {}", file.display()));
+    }
+    Ok(())
+}
+
+fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
     if bench.output.json {
         let text = serde_json::to_string_pretty(results).map_err(failed)?;
         return flopgap_cli::print(&text);
@@ -123,13 +135,22 @@ fn on_cpu(
             format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
         );
     }
+    if bench.accumulate_fp16 || bench.atomic {
+        let what = "--accumulate-fp16 and --atomic are about GPUs: cores sum in 32 bits and in a fixed order";
+        flopgap_cli::warn(PROGRAM, what);
+    }
     let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
     if fp32 {
         tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&CorePeaks::measure())));
     }
     for (name, network) in networks.iter().filter(|_| fp32) {
+        memory::check_reference(name, network)?;
         let numbers = Numbers::<f32>::new(network, bench.seed);
         for batch in bench.batch_sizes(Place::Cpu) {
+            if let Err(failure) = memory::check_passes(name, network, batch) {
+                flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
+                continue;
+            }
             let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
             threads = arena.threads();
@@ -256,6 +277,7 @@ fn on_gpu(
 impl Gpu<'_> {
     /// All batches, passes and implementations of a network in a precision.
     fn network<T: Element>(&mut self, at: usize, name: &str, network: &Network) -> Result<(), Failure> {
+        memory::check_reference(name, network)?;
         let numbers = Numbers::<T>::new(network, self.bench.seed);
         let stream = self.context.stream().map_err(|error| failure(&error.into()))?;
         let mut models: Vec<(Implementation, Model<T>)> = Vec::new();

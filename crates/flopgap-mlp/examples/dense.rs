@@ -4,6 +4,9 @@
 //! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by the clock.
 //!
 //! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time each and measures nothing: for a profiler.
+//!
+//! A size is one of the benchmark's or widths such as `64-328-200`. `--atomic` sums gradients by atomic additions, `--accumulate-fp16` keeps
+//! sums on tensor cores in 16 bits, `--no-dx` leaves out the gradients by the inputs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -15,8 +18,8 @@ use std::time::Instant;
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::{Cpu, Element, Parameters, Precision, Size};
+use flopgap_mlp::dense::cuda::{Accumulate, Model, Options, Reduction};
+use flopgap_mlp::dense::{Cpu, Element, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -31,17 +34,48 @@ fn main() -> ExitCode {
     }
 }
 
+/// A network by its name or its widths.
+fn network(text: &str) -> Result<Network, Failure> {
+    match text.parse::<Size>() {
+        Ok(size) => Ok(size.network()),
+        Err(unknown) if !text.contains('-') => Err(unknown.into()),
+        Err(_) => {
+            let widths = text.split('-').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+            Ok(Network::new(&widths)?)
+        }
+    }
+}
+
+/// What is asked for beside implementation, precision, networks and batches.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    options: Options,
+    dx: bool,
+    once: bool,
+}
+
 fn run(arguments: &[String]) -> Result<(), Failure> {
-    let (once, arguments) = match arguments {
-        [first, rest @ ..] if first == "once" => (true, rest),
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    let rest: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
+    if let Some(unknown) = arguments.iter().find(|argument| {
+        argument.starts_with("--")
+            && !["--atomic", "--accumulate-fp16", "--no-dx"].contains(&argument.as_str())
+    }) {
+        return Err(format!("no option {unknown}: there are --atomic, --accumulate-fp16, --no-dx").into());
+    }
+    let (once, rest) = match rest.as_slice() {
+        ["once", rest @ ..] => (true, rest),
         all => (false, all),
     };
-    let [implementation, precision, rest @ ..] = arguments else {
+    let [implementation, precision, rest @ ..] = rest else {
         return Err("give [once] IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
     };
-    let sizes: Vec<Size> = match rest.first() {
-        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
-        None => Size::ALL.to_vec(),
+    let sizes: Vec<(&str, Network)> = match rest.first() {
+        Some(list) => {
+            list.split(',').map(|name| Ok((name, network(name)?))).collect::<Result<_, Failure>>()?
+        }
+        None => Size::ALL.into_iter().map(|size| (size.name(), size.network())).collect(),
     };
     let batches: Vec<usize> = match rest.get(1) {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
@@ -51,7 +85,10 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         let threads = threads.strip_prefix(':').map(str::parse).transpose()?;
         return on_cpu(threads, &sizes, &batches);
     }
-    let implementation: Implementation = implementation.parse()?;
+    let accumulate = if flag("--accumulate-fp16") { Accumulate::F16 } else { Accumulate::F32 };
+    let reduction = if flag("--atomic") { Reduction::Atomic } else { Reduction::Deterministic };
+    let options = Options { implementation: implementation.parse()?, accumulate, reduction };
+    let wanted = Wanted { options, dx: !flag("--no-dx"), once };
     let context = match Context::new(0) {
         Ok(context) => context,
         Err(error) => {
@@ -65,12 +102,12 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             "", "batch", "forward us", "backward us", "both us", "TFLOP/s"
         );
     }
-    for size in sizes {
+    for (name, network) in &sizes {
         for &batch in &batches {
             match precision.parse()? {
-                Precision::F32 => time::<f32>(&context, implementation, size, batch, once)?,
-                Precision::F16 => time::<f16>(&context, implementation, size, batch, once)?,
-                Precision::Bf16 => time::<bf16>(&context, implementation, size, batch, once)?,
+                Precision::F32 => time::<f32>(&context, wanted, name, network, batch)?,
+                Precision::F16 => time::<f16>(&context, wanted, name, network, batch)?,
+                Precision::Bf16 => time::<bf16>(&context, wanted, name, network, batch)?,
             }
         }
     }
@@ -78,17 +115,20 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// The same by the clock, in 32 bits.
-fn on_cpu(threads: Option<NonZero<usize>>, sizes: &[Size], batches: &[usize]) -> Result<(), Failure> {
+fn on_cpu(
+    threads: Option<NonZero<usize>>,
+    sizes: &[(&str, Network)],
+    batches: &[usize],
+) -> Result<(), Failure> {
     println!("{:<24} {:>9} {:>26} {:>26} {:>9}", "median (best), us", "batch", "forward", "both", "GFLOP/s");
-    for size in sizes {
-        let network = size.network();
-        let parameters = Parameters::he(&network, 1);
+    for (size, network) in sizes {
+        let parameters = Parameters::he(network, 1);
         let cpu =
             threads.map_or_else(|| Cpu::new(&parameters), |threads| Cpu::with_threads(&parameters, threads));
         for &batch in batches {
             let x: Vec<f32> =
                 (0..batch * network.inputs()).map(|index| (index * 37 % 101) as f32 / 50.0 - 1.0).collect();
-            let dy = x[..batch * network.outputs()].to_vec();
+            let dy: Vec<f32> = x.iter().copied().cycle().take(batch * network.outputs()).collect();
             let (mut y, mut dx) = (dy.clone(), x.clone());
             let mut gradients = vec![0.0; network.parameters()];
             let mut tape = cpu.tape(batch);
@@ -126,50 +166,50 @@ fn by_the_clock(mut pass: impl FnMut() -> Result<(), MlpError>) -> Result<(f64, 
 
 fn time<T: Element>(
     context: &Context,
-    implementation: Implementation,
-    size: Size,
+    wanted: Wanted,
+    name: &str,
+    network: &Network,
     batch: usize,
-    once: bool,
 ) -> Result<(), Failure> {
-    let network = size.network();
     let stream = context.stream()?;
-    let mut model = match Model::<T>::new(context, &network, Options::new(implementation)) {
+    let mut model = match Model::<T>::new(context, network, wanted.options) {
         Err(error @ MlpError::Unsupported { .. }) => {
-            eprintln!("{size}: {error}");
+            eprintln!("{name}: {error}");
             return Ok(());
         }
         model => model?,
     };
-    model.upload(&stream, &Parameters::he(&network, 1))?;
+    model.upload(&stream, &Parameters::he(network, 1))?;
     let numbers: Vec<T> = (0..batch * network.inputs())
         .map(|index| T::narrow((index * 37 % 101) as f32 / 50.0 - 1.0))
         .collect();
     let x = stream.upload(&numbers)?;
     let mut y = stream.zeros::<T>(batch * network.outputs())?;
-    let dy = stream.upload(&numbers[..batch * network.outputs()])?;
-    let mut dx = stream.zeros::<T>(x.len())?;
+    let numbers: Vec<T> = numbers.iter().copied().cycle().take(batch * network.outputs()).collect();
+    let dy = stream.upload(&numbers)?;
+    let mut dx = if wanted.dx { Some(stream.zeros::<T>(x.len())?) } else { None };
     let mut gradients = stream.zeros::<f32>(network.parameters())?;
     let mut tape = model.tape(&stream, batch)?;
 
-    if once {
+    if wanted.once {
         model.forward(&stream, &x, &mut y)?;
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
-        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)?;
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)?;
         return Ok(stream.synchronize()?);
     }
     let forward = microseconds(&stream, || model.forward(&stream, &x, &mut y))?;
     model.forward_train(&stream, &x, &mut y, &mut tape)?;
     let backward = microseconds(&stream, || {
-        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)
     })?;
     let both = microseconds(&stream, || {
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
-        model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)
     })?;
     let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
     println!(
         "{:<32} {batch:>9} {forward:>12.2} {backward:>12.2} {both:>12.2} {:>9.1}",
-        format!("{implementation} {} {size}", T::PRECISION),
+        format!("{} {} {name}", wanted.options.implementation, T::PRECISION),
         (products * batch) as f64 / forward / 1e6
     );
     Ok(())

@@ -75,6 +75,14 @@ pub enum MlpError {
         /// The most that can be computed here.
         most: usize,
     },
+    /// A tape of another model: its memory would not have room.
+    #[error("the tape was made for {made_for}, this model is {model}: every model makes its own")]
+    Tape {
+        /// The implementation and network that it was made for.
+        made_for: String,
+        /// Those that it was given to.
+        model: String,
+    },
     /// A parameter is NaN or infinite.
     #[error("layer {layer}: {what} {index} is {value}")]
     NotFinite {

@@ -72,6 +72,25 @@ fn without_a_gpu_it_says_what_there_is_instead() {
 }
 
 #[test]
+fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
+    let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0"];
+    let output = run(&[&cpu[..], &["--batch-size", "4294967295"]].concat());
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("small on 4294967295 samples takes"), "{}", output.stderr);
+    let output = run(&[&cpu[..], &["--widths", &["16384"; 65].join(",")]].concat());
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("GiB of this machine's memory"), "{}", output.stderr);
+
+    // No peaks are known of cores: nothing can be plotted.
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--batch-size", "8", "--csv", "--atomic", "--plot", folder.path().to_str().unwrap()];
+    let output = run(&[&cpu[..], &options].concat());
+    assert_eq!((output.code, output.stdout.lines().count()), (3, 2), "{}", output.stderr);
+    assert!(output.stderr.contains("--peaks FP32,FP16,TBPS"), "{}", output.stderr);
+    assert!(output.stderr.contains("cores sum in 32 bits"), "{}", output.stderr);
+}
+
+#[test]
 fn peers_that_cannot_be_read_are_named_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("peers.jsonl");
@@ -104,6 +123,13 @@ fn registers_are_told_without_a_gpu() {
         assert!(row["kernel"].starts_with("naive_mlp_"), "{row:?}");
     }
     assert_eq!(run(&["kernels", "--arch", "gfx90a"]).code, 2);
+    let output = run(&["kernels", "--widths", "8,12,8"]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+    let turing = ["kernels", "--arch", "sm_75", "--impl", "coopvec", "--precision", "bf16"];
+    let output = run(&[&turing[..], &["--widths", "8,16,24,8"]].concat());
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("8-16-24-8: coopvec in bf16 on sm_75"), "{}", output.stderr);
+    assert!(output.stderr.contains("there are no such kernels"), "{}", output.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use flopgap_flops::Activation;
 
 use crate::MlpError;
-use crate::dense::{LEAKY_SLOPE, Parameters, Precision};
+use crate::dense::{LEAKY_SLOPE, Network, Parameters, Precision};
 
 pub use crate::square::reference::relative_error;
 
@@ -62,13 +62,15 @@ pub fn run(
     check("inputs", batch * network.inputs(), inputs.len())?;
     check("gradients by the outputs", batch * network.outputs(), output_gradients.len())?;
 
+    let values: Vec<f64> = parameters.values().iter().copied().map(f64::from).collect();
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let each = batch.div_ceil(threads).max(1);
+    let values = &values;
     let parts: Vec<Reference> = thread::scope(|scope| {
         let parts =
             inputs.chunks(each * network.inputs()).zip(output_gradients.chunks(each * network.outputs()));
         let running: Vec<_> =
-            parts.map(|(x, dy)| scope.spawn(move || samples(parameters, x, dy, rounding))).collect();
+            parts.map(|(x, dy)| scope.spawn(move || samples(network, values, x, dy, rounding))).collect();
         running
             .into_iter()
             .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -89,13 +91,12 @@ pub fn run(
 
 /// Some samples, one after the other.
 fn samples(
-    parameters: &Parameters,
+    network: &Network,
+    values: &[f64],
     inputs: &[f32],
     output_gradients: &[f32],
     rounding: Rounding,
 ) -> Reference {
-    let network = parameters.network();
-    let values: Vec<f64> = parameters.values().iter().copied().map(f64::from).collect();
     let mut result =
         Reference { outputs: Vec::new(), input_gradients: Vec::new(), gradients: vec![0.0; values.len()] };
     for (x, dy) in inputs.chunks(network.inputs()).zip(output_gradients.chunks(network.outputs())) {
@@ -258,7 +259,6 @@ pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dense::Network;
 
     #[test]
     fn gradients_are_finite_differences() {

@@ -57,6 +57,8 @@ pub struct Tape {
     kept: Vec<f32>,
     /// Of the pass that is kept; 0 before.
     samples: usize,
+    /// Of that pass.
+    network: Option<Network>,
 }
 
 impl Tape {
@@ -127,7 +129,11 @@ impl Cpu {
 
     /// Memory for the training passes on batches of up to `batch` samples.
     pub fn tape(&self, batch: usize) -> Tape {
-        Tape { kept: vec![0.0; batch * self.network().kept_of_sample()], samples: 0 }
+        Tape {
+            kept: vec![0.0; batch * self.network().kept_of_sample()],
+            samples: 0,
+            network: None,
+        }
     }
 
     /// Computes the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
@@ -160,6 +166,9 @@ impl Cpu {
             return Err(MlpError::Batch { found: division.samples, most: tape.kept.len() / kept });
         }
         tape.samples = division.samples;
+        if tape.network.as_ref() != Some(self.network()) {
+            tape.network = Some(self.network().clone());
+        }
         let mut scratch = self.scratch();
         let shares = x.chunks(division.share * inputs).zip(y.chunks_mut(division.share * outputs));
         let shares = shares.zip(tape.kept.chunks_mut(division.share * kept));
@@ -177,7 +186,7 @@ impl Cpu {
     /// overwritten.
     ///
     /// # Errors
-    /// [`MlpError::Length`]; [`MlpError::Order`] when the tape is of a pass of another length.
+    /// [`MlpError::Length`]; [`MlpError::Order`] when the tape is of a pass of another length or network.
     pub fn backward(
         &self,
         x: &[f32],
@@ -192,10 +201,10 @@ impl Cpu {
             (self.network().inputs(), self.network().outputs(), self.network().kept_of_sample());
         check("gradients by the outputs", y.len(), dy.len())?;
         self.check_gradients(x, dx.as_deref(), gradients)?;
-        if tape.samples != division.samples {
+        if tape.samples != division.samples || tape.network.as_ref() != Some(self.network()) {
             return Err(MlpError::Order {
                 asked: "a backward pass",
-                missing: "a forward pass of the same batch with the same tape",
+                missing: "a forward pass of the same network and batch with the same tape",
             });
         }
         self.sum_gradients(division, dx, gradients, |block, dx, gradients, add, scratch| {

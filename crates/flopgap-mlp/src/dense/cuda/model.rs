@@ -48,12 +48,29 @@ pub struct Tape<T: Element> {
     kept: Buffer<T>,
     workspace: Buffer<u8>,
     batch: usize,
+    /// Of the model that it was made for.
+    network: Network,
+    options: Options,
 }
 
 impl<T: Element> Tape<T> {
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
         self.kept.len() * size_of::<T>() + self.workspace.len()
+    }
+
+    /// Refuses a larger batch than it was made for, and another model's: kernels would write beyond it.
+    fn check(&self, model: &Model<T>, batch: usize) -> Result<(), MlpError> {
+        let (network, options) = (&model.network, model.options);
+        if self.network != *network || self.options != options {
+            let describe =
+                |network: &Network, options: Options| format!("{} {network}", options.implementation);
+            return Err(MlpError::Tape {
+                made_for: describe(&self.network, self.options),
+                model: describe(network, options),
+            });
+        }
+        check_tape(self.batch, batch)
     }
 }
 
@@ -119,7 +136,7 @@ impl<T: Element> Model<T> {
         Parameters::from_values(&self.network, values.into_iter().map(T::widen).collect())
     }
 
-    /// Memory for the training passes on batches of up to `batch` samples.
+    /// Memory for the training passes of this model on batches of up to `batch` samples.
     ///
     /// # Errors
     /// When there is not enough memory.
@@ -128,10 +145,14 @@ impl<T: Element> Model<T> {
         let keeps = self.kernels.backward.keeps_up_to(samples);
         let kept = if keeps { batch * self.network.kept_of_sample() } else { 0 };
         let workspace = self.kernels.backward.workspace(samples);
-        // An empty buffer has no address.
-        let tape =
-            Tape { kept: stream.zeros(kept.max(1))?, workspace: stream.zeros(workspace.max(1))?, batch };
-        Ok(tape)
+        Ok(Tape {
+            // An empty buffer has no address.
+            kept: stream.zeros(kept.max(1))?,
+            workspace: stream.zeros(workspace.max(1))?,
+            batch,
+            network: self.network.clone(),
+            options: self.options,
+        })
     }
 
     /// Queues the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
@@ -150,7 +171,7 @@ impl<T: Element> Model<T> {
     /// The same, and keeps what [`Model::backward`] needs in `tape`.
     ///
     /// # Errors
-    /// [`MlpError::Length`], also when the batch is larger than the tape's; the driver's.
+    /// As [`Model::forward`]; [`MlpError::Batch`] when the batch is larger than the tape's; [`MlpError::Tape`] when it is of another model.
     pub fn forward_train(
         &self,
         stream: &Stream,
@@ -174,7 +195,7 @@ impl<T: Element> Model<T> {
         let cuda = stream.cuda();
         let tape = match tape {
             Some(tape) => {
-                check_tape(tape.batch, batch)?;
+                tape.check(self, batch)?;
                 self.kernels.backward.keeps(samples).then(|| tape.kept.device_ptr_mut(cuda).0)
             }
             None => None,
@@ -195,7 +216,7 @@ impl<T: Element> Model<T> {
     /// overwritten.
     ///
     /// # Errors
-    /// [`MlpError::Length`]; the driver's.
+    /// As [`Model::forward_train`].
     #[expect(clippy::too_many_arguments, reason = "a backward pass has these")]
     pub fn backward(
         &self,
@@ -214,7 +235,7 @@ impl<T: Element> Model<T> {
         if let Some(dx) = &dx {
             check("gradients by the inputs", x.len(), dx.len())?;
         }
-        check_tape(tape.batch, batch)?;
+        tape.check(self, batch)?;
         let cuda = stream.cuda();
         let call = BackwardCall {
             stream,

@@ -1,5 +1,9 @@
 //! On a GPU: outputs and gradients against the 64-bit reference, on fresh random inputs.
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
 use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
@@ -82,39 +86,47 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
     }
 }
 
-/// Every network and batch on one implementation. What it does not have is said.
-fn every_case<T: Element>(context: &Context, implementation: Implementation) {
+/// Every batch of one network on one implementation. What it does not have is said.
+fn every_batch<T: Element>(context: &Context, implementation: Implementation, network: &Network) {
     let stream = context.stream().unwrap();
-    for network in networks() {
-        let mut model = match Model::<T>::new(context, &network, Options::new(implementation)) {
-            Ok(model) => model,
-            Err(error @ MlpError::Unsupported { .. }) => {
-                eprintln!("{network}: {error}");
-                continue;
-            }
-            Err(error) => panic!("{network}: {error}"),
-        };
-        // Blocks that go through several tiles, where the 64-bit reference does not take long.
-        let many = (T::PRECISION != Precision::F32 && network.parameters() < 50_000).then_some(9_000);
-        for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
-            let case = Case::<T>::new(&network, batch, 100 + index as u64);
-            model.upload(&stream, &case.parameters).unwrap();
-            let found = compute(&stream, &model, &case);
-            check(&format!("{implementation} {} {network} batch {batch}", T::PRECISION), &case, &found);
-            // The fixed order of sums: the same bits again. Naive has atomic additions only.
-            if implementation != Implementation::Naive {
-                let again = compute(&stream, &model, &case);
-                assert_eq!(found.gradients, again.gradients, "{implementation} {network} batch {batch}");
-            }
+    let mut model = match Model::<T>::new(context, network, Options::new(implementation)) {
+        Ok(model) => model,
+        Err(error @ MlpError::Unsupported { .. }) => return eprintln!("{network}: {error}"),
+        Err(error) => panic!("{network}: {error}"),
+    };
+    // Blocks that go through several tiles, where the 64-bit reference does not take long.
+    let many = (T::PRECISION != Precision::F32 && network.parameters() < 50_000).then_some(9_000);
+    for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
+        let case = Case::<T>::new(network, batch, 100 + index as u64);
+        model.upload(&stream, &case.parameters).unwrap();
+        let found = compute(&stream, &model, &case);
+        check(&format!("{implementation} {} {network} batch {batch}", T::PRECISION), &case, &found);
+        // The fixed order of sums: the same bits again. Naive has atomic additions only.
+        if implementation != Implementation::Naive {
+            let again = compute(&stream, &model, &case);
+            assert_eq!(found.gradients, again.gradients, "{implementation} {network} batch {batch}");
         }
     }
 }
 
+/// Every network in every precision. Compiling and the 64-bit reference take the time, so that all cores share them.
 fn every_precision(implementation: Implementation) {
     let Some((context, _guard)) = gpu() else { return };
-    every_case::<f32>(&context, implementation);
-    every_case::<f16>(&context, implementation);
-    every_case::<bf16>(&context, implementation);
+    let cases: [fn(&Context, Implementation, &Network); 3] =
+        [every_batch::<f32>, every_batch::<f16>, every_batch::<bf16>];
+    let networks = networks();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(network) = networks.get(index / cases.len()) else { break };
+                    cases[index % cases.len()](&context, implementation, network);
+                }
+            });
+        }
+    });
 }
 
 #[test]

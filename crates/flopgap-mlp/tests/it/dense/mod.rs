@@ -2,8 +2,11 @@
 
 mod agreement;
 mod cpu;
+mod draws;
 mod file;
 mod kernels;
+mod large;
+mod refusals;
 mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};

@@ -2,8 +2,8 @@
 // part of the outputs is added at once, so that the hidden layer never exists as a whole.
 //
 // ROWS, WARPS, BLOCKS (blocks a multiprocessor), STAGES, CUT (pieces of the last hidden layer), AHEAD (where the next inputs wait while the
-// present ones are computed: 0 nowhere, 1 in registers), PARKED (how many of the inputs wait in shared memory until they are multiplied, a
-// multiple of 32; only with one hidden layer).
+// present ones are computed: 0 nowhere, 1 in registers), PARKED (how many of the inputs, the first, wait in shared memory until they are
+// multiplied, a multiple of 32, so that the others are cut into pieces as the weights are; only with one hidden layer).
 constexpr int IN_REGISTERS = INPUTS - PARKED;
 static_assert(PARKED == 0 || LAYERS == 2, "only the inputs of the last two layers can be parked");
 
@@ -118,12 +118,12 @@ struct ForwardPass {
                 const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
                 Sums<P> sums;
                 begin_with(sums, biases + widths_before(LAYER) + f);
-                multiply<K>(sums, vectors, weights);
+                multiply<K>(sums, vectors, weights, PARKED);
                 pieces<PARKED>([&](auto, int k) {
                     Vectors<32> some;
 #pragma unroll
                     for (int r = 0; r < ROWS; ++r) read<32, false>(some.pair[r], parked + parked_at(k, r));
-                    multiply<K>(sums, some, weights, IN_REGISTERS + k);
+                    multiply<K>(sums, some, weights, k);
                 });
                 const Vectors<P> hidden = activated<P, HIDDEN_ACTIVATION>(sums, 0);
                 keep<LAYER>(f, first, hidden, sums, 0);
@@ -163,7 +163,7 @@ __device__ __forceinline__ void forward(const Storage *parameters, const Storage
         const u32 first = tiles.first(tile);
         pieces<PARKED>([&](auto, int k) {
             Vectors<32> some;
-            read_piece<32>(some, x, INPUTS, IN_REGISTERS + k, first, batch);
+            read_piece<32>(some, x, INPUTS, k, first, batch);
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) write<32>(pass.parked + parked_at(k, r), some.pair[r]);
         });
@@ -172,7 +172,7 @@ __device__ __forceinline__ void forward(const Storage *parameters, const Storage
             if (tile + tiles.stride < tiles.end) read_rows<INPUTS>(inputs, x, tiles.first(tile + tiles.stride), batch);
             pass.template from<0>(present, first);
         } else {
-            read_rows<INPUTS>(inputs, x, first, batch);
+            read_rows<INPUTS>(inputs, x + PARKED, first, batch);
             pass.template from<0>(inputs, first);
         }
     }

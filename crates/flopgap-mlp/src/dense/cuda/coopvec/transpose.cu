@@ -5,7 +5,9 @@ extern "C" __global__ __launch_bounds__(256) void coopvec_mlp_transpose(const St
     wait_for_previous_kernel();
     const int column = threadIdx.x % 32, row = threadIdx.x / 32;
     int index = blockIdx.x;
-#pragma unroll 1
+    // Unrolled because NVRTC 13.0 compiles the loop wrongly for some networks of five layers: it ends after the first (its PTX asks whether
+    // `layer - 1` is less than 3 without a sign).
+#pragma unroll
     for (int layer = 0; layer < LAYERS; ++layer) {
         const int rows = width(layer + 1), columns = width(layer), across = (columns + 31) / 32, tiles = across * ((rows + 31) / 32);
         if (index < tiles) {

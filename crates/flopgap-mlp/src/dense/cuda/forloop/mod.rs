@@ -60,7 +60,7 @@ impl Plan {
         let least = plans[plans.len() - 1];
         if least.shared > target.shared_bytes {
             return Err(request.unsupported(format!(
-                "the layers of 8 samples take {} bytes of shared memory, a block has {}; naive has no such limit",
+                "the layers of 8 samples take {} bytes of shared memory, a block has {}; naive takes wider ones",
                 least.shared, target.shared_bytes
             )));
         }

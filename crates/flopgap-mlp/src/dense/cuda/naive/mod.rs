@@ -20,7 +20,8 @@ fn source(request: &Request<'_>) -> Result<Source, MlpError> {
     let all: usize = request.network.widths().iter().sum();
     if 2 * all > MOST {
         return Err(request.unsupported(format!(
-            "a thread keeps all layers of a sample, {all} numbers, twice: at most {MOST} fit; coopmat has no such limit"
+            "a thread keeps all layers of a sample, {all} numbers, and at most {} fit its memory; the CPU has no such limit",
+            MOST / 2
         )));
     }
     Ok(request.source("naive.cu", include_str!("naive.cu"), &[]))

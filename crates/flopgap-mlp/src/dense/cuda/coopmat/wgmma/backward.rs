@@ -8,7 +8,7 @@ use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::{Program, Source};
-use crate::dense::{Network, Precision, slope_from_output};
+use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::Plan;
 use super::gradients::{self, Gradients};
@@ -21,13 +21,13 @@ pub(super) const CHAIN_COMMON: &str = include_str!("chain.cuh");
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
 /// Up to so many registers for numbers, there are three or four warpgroups: enough to hide loads behind one another.
-const MOST_OF_THREE_GROUPS: usize = 120;
+const MOST_OF_THREE_GROUPS: usize = 96;
 
 /// The backward pass: narrow networks with their weights in shared memory, others with everything through it; either way where that one way is not
 /// there.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     check(request)?;
-    let narrow = registers(request.network.widths()) <= MOST_OF_THREE_GROUPS;
+    let narrow = registers(request.network) <= MOST_OF_THREE_GROUPS;
     let [first, second] = if narrow { [resident, streamed] } else { [streamed, resident] };
     match first(request) {
         Err(MlpError::Unsupported { .. }) => second(request),
@@ -38,10 +38,10 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
 fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     let network = request.network;
     // Registers that are left for numbers, so that what the forward pass kept is loaded early.
-    let (groups, registers) = match registers(network.widths()) {
+    let (groups, registers) = match registers(network) {
         0..=72 => (4, 104),
         73..=MOST_OF_THREE_GROUPS => (3, 136),
-        121..=200 => (2, 216),
+        97..=200 => (2, 216),
         _ => return Err(request.unsupported("a layer is too wide for registers; mma.sync is there instead")),
     };
     let shared = weights_bytes(network.widths());
@@ -119,13 +119,18 @@ enum Chain {
 }
 
 /// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums below it, of which a layer in several parts
-/// keeps those that are done.
-fn registers(widths: &[usize]) -> usize {
+/// keeps those that are done; where the tape has sums, those, too, from which outputs are computed. At the outputs, their gradients and, for the
+/// slope of their activation, as much again.
+fn registers(network: &Network) -> usize {
+    let widths = network.widths();
     let of = |(layer, pair): (usize, &[usize])| {
         let done = if layer == 0 || pair[0] <= PART { 0 } else { PART / 4 };
-        pair[1].div_ceil(16) * 4 + pair[0].min(PART) / 2 + done
+        let sums = if layer > 0 && sums_kept(network) { pair[0].min(PART) / 4 } else { 0 };
+        pair[1].div_ceil(16) * 4 + pair[0].min(PART) / 2 + done + sums
     };
-    widths.windows(2).enumerate().map(of).max().unwrap_or_default()
+    let of_outputs = if network.activation(network.layers() - 1) == Activation::Identity { 1 } else { 2 };
+    let outputs = of_outputs * network.outputs().div_ceil(16) * 4 + 16;
+    widths.windows(2).enumerate().map(of).max().unwrap_or_default().max(outputs)
 }
 
 #[derive(Debug)]
@@ -201,10 +206,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_are_those_of_the_widest_product() {
-        assert_eq!(registers(&[64, 64, 16]), 16 + 32);
-        assert_eq!(registers(&[256, 256, 64]), 64 + 128);
+    fn registers_are_those_of_the_widest_place() {
+        let of = |widths: &[usize]| registers(&Network::new(widths).unwrap());
+        assert_eq!(of(&[64, 64, 16]), 16 + 32);
+        assert_eq!(of(&[256, 256, 64]), 64 + 128);
         // The upper half of the hidden layer, while the lower one is there.
-        assert_eq!(registers(&[64, 512, 64]), 16 + 128 + 64);
+        assert_eq!(of(&[64, 512, 64]), 16 + 128 + 64);
+        // Sums that the tape has, and the gradients by many outputs with what their slopes follow from.
+        let network = Network::new(&[24, 104, 16]).unwrap().with_activation(Activation::Silu);
+        assert_eq!(registers(&network), 4 + 52 + 26);
+        let network = Network::new(&[32, 8, 232]).unwrap().with_output_activation(Activation::Sigmoid);
+        assert_eq!(registers(&network), 2 * 60 + 16);
     }
 }

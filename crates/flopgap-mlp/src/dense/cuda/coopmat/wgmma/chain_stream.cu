@@ -206,8 +206,9 @@ __device__ __forceinline__ void layers_below(const u32 *deltas, Group &group, bo
     } else if (inputs) {
         constexpr int REST = INPUTS % WIDEST_PART;
         u32 words[16];
+        if constexpr (INPUTS >= WIDEST_PART)
 #pragma unroll 1
-        for (int column = 0; column < INPUTS - REST; column += WIDEST_PART) below<0, WIDEST_PART>(deltas, words, group, column);
+            for (int column = 0; column < INPUTS - REST; column += WIDEST_PART) below<0, WIDEST_PART>(deltas, words, group, column);
         if constexpr (REST > 0) below<0, REST>(deltas, words, group, INPUTS - REST);
     }
 }

@@ -1,0 +1,84 @@
+//! Whether what is computed on this machine's cores fits its memory: an array that does not would end the program without a word.
+
+use std::fs;
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_mlp::dense::Network;
+
+/// Bytes that the system can still give; `None` where it does not say.
+fn available() -> Option<u64> {
+    parse(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// The line `MemAvailable:  7654321 kB`.
+fn parse(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    number.checked_mul(1024)
+}
+
+/// Bytes of the 64-bit reference of a network on every thread, and of its parameters.
+fn of_reference(network: &Network, threads: usize) -> u64 {
+    // Parameters as they are drawn, rounded and found; those of the reference, and its gradients, of every thread and summed, twice.
+    network.parameters() as u64 * (4 * 4 + 8 * (threads as u64 + 4))
+}
+
+/// Bytes of the passes on cores with so many samples.
+fn of_passes(network: &Network, batch: usize, threads: usize) -> u64 {
+    // Inputs and outputs and the gradients by them, those but for the checked samples zero for once, and copies that are compared; the tape.
+    let sample = 3 * network.inputs() + 5 * network.outputs() + network.widths()[1..].iter().sum::<usize>();
+    4 * (sample as u64 * batch as u64 + network.parameters() as u64 * (threads as u64 + 4))
+}
+
+fn check(what: &str, needed: u64, available: Option<u64>) -> Result<(), Failure> {
+    match available {
+        Some(available) if needed > available => {
+            let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
+            Err(Failure::new(format!(
+                "{what} takes {:.1} GiB of this machine's memory, {:.1} GiB are free",
+                gib(needed),
+                gib(available)
+            ))
+            .exit(Exit::Absent))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a network whose 64-bit reference does not fit.
+///
+/// # Errors
+/// With what it takes and what there is.
+pub(crate) fn check_reference(name: &str, network: &Network) -> Result<(), Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    check(&format!("checking {name} against 64 bits"), of_reference(network, threads), available())
+        .map_err(|failure| failure.hint("narrower or fewer layers"))
+}
+
+/// Refuses a batch that does not fit, on cores.
+///
+/// # Errors
+/// As [`check_reference`].
+pub(crate) fn check_passes(name: &str, network: &Network, batch: usize) -> Result<(), Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let needed = of_reference(network, threads) + of_passes(network, batch, threads);
+    check(&format!("{name} on {batch} samples"), needed, available())
+        .map_err(|failure| failure.hint("a smaller --batch-size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_says_how_much_is_missing() {
+        assert_eq!(parse("MemTotal: 16 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(parse("MemTotal: 16 kB\n"), None);
+        let network = Network::new(&[64, 64, 16]).unwrap();
+        let needed = of_passes(&network, 1 << 30, 2);
+        assert!(needed > 4 * (2 * (64 + 16) + 64) << 30);
+        let failure = check("small", needed, Some(1 << 30)).unwrap_err().to_string();
+        assert!(failure.contains("GiB of this machine's memory, 1.0 GiB are free"), "{failure}");
+        assert!(check("small", needed, None).is_ok());
+    }
+}
