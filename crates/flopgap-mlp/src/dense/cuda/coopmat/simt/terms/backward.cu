@@ -17,34 +17,42 @@ __device__ __forceinline__ int own_thread() {
 }
 
 // Deltas of a layer of COUNT numbers, to global memory and to `values`: its gradients, which lie at `gradients` as rows or else in `values` already, times the
-// slopes of its activation, from what was kept of it. Of a warp, 16 threads have samples and pairs of them neighbouring numbers: they touch whole sectors,
-// and different banks.
+// slopes of its activation, from what was kept of it. ACROSS neighbouring threads have fours of one sample.
 template <int ACTIVATION, int COUNT, bool FROM_VALUES>
 __device__ __forceinline__ void make_deltas(const Pass &pass, u64 first, const Storage *gradients, const Storage *kept, Storage *deltas, float *values) {
+    constexpr int ACROSS = COUNT % 32 == 0 ? 8 : 2, DOWN = THREADS / ACROSS;
     constexpr int PIECES = SAMPLES * COUNT / 4, ROUNDS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = ROUNDS < 4 ? ROUNDS : 4;
-    const auto sample = [](int piece) { return piece / 2 % SAMPLES; };
-    const auto number = [](int piece) { return (piece / 2 / SAMPLES * 2 + piece % 2) * 4; };
-#pragma unroll 1
-    for (int round = 0; round < ROUNDS; round += AT_ONCE) {
-        const int thread = own_thread();
-        float4 of[AT_ONCE], by[FROM_VALUES ? 1 : AT_ONCE];
-        const auto each = [&](auto &&work) {
+    static_assert(DOWN % SAMPLES == 0 || SAMPLES % DOWN == 0, "powers of two");
+    // Every piece is a constant away from the thread's first.
+    constexpr auto row = [](int r) { return r * DOWN % SAMPLES; };
+    constexpr auto number = [](int r) { return r * DOWN / SAMPLES * ACROSS * 4; };
+    const int thread = own_thread(), m = thread / ACROSS % SAMPLES, n = (thread / ACROSS / SAMPLES * ACROSS + thread % ACROSS) * 4;
+    const u64 at = (first + m) * COUNT + n;
+    gradients += at, kept += at, deltas += at, values += n * PITCH + m;
+    const int left = first + SAMPLES <= pass.batch ? SAMPLES : (int)(pass.batch - first) - m;
 #pragma unroll
-            for (int r = 0; r < AT_ONCE; ++r) {
-                const int piece = thread + (round + r) * THREADS, m = sample(piece), n = number(piece);
-                if ((PIECES % (THREADS * AT_ONCE) == 0 || piece < PIECES) && first + m < pass.batch) work(r, (first + m) * COUNT + n, values + n * PITCH + m);
+    for (int round = 0; round < ROUNDS; round += AT_ONCE) {
+        float4 of[AT_ONCE], by[FROM_VALUES ? 1 : AT_ONCE];
+        const auto there = [&](int r) { return (PIECES % THREADS == 0 || n + number(r) < COUNT) && row(r) < left; };
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const int r = round + i, away = row(r) * COUNT + number(r);
+            if (r < ROUNDS && there(r)) {
+                load4(kept + away, of[i]);
+                if (!FROM_VALUES) load4(gradients + away, by[FROM_VALUES ? 0 : i]);
             }
-        };
-        each([&](int r, u64 at, float *) {
-            load4(kept + at, of[r]);
-            if (!FROM_VALUES) load4(gradients + at, by[FROM_VALUES ? 0 : r]);
-        });
-        each([&](int r, u64 at, float *to) {
-            const float4 gradient = FROM_VALUES ? make_float4(to[0], to[PITCH], to[2 * PITCH], to[3 * PITCH]) : by[FROM_VALUES ? 0 : r];
-            const float4 delta = times(gradient, slopes_of<ACTIVATION>(of[r]));
-            store4(deltas + at, delta);
-            to[0] = delta.x, to[PITCH] = delta.y, to[2 * PITCH] = delta.z, to[3 * PITCH] = delta.w;
-        });
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const int r = round + i, away = row(r) * COUNT + number(r);
+            if (r < ROUNDS && there(r)) {
+                float *const to = values + number(r) * PITCH + row(r);
+                const float4 gradient = FROM_VALUES ? make_float4(to[0], to[PITCH], to[2 * PITCH], to[3 * PITCH]) : by[FROM_VALUES ? 0 : i];
+                const float4 delta = times(gradient, slopes_of<ACTIVATION>(of[i]));
+                store4(deltas + away, delta);
+                to[0] = delta.x, to[PITCH] = delta.y, to[2 * PITCH] = delta.z, to[3 * PITCH] = delta.w;
+            }
+        }
     }
 }
 

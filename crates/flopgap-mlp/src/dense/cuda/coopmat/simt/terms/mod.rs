@@ -48,12 +48,12 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
         widths.reverse();
     }
     let widest = widths.iter().copied().max().unwrap_or_default();
-    // Beside 128 sums there are no registers for the longer activations: they would spill.
+    // Beside 128 sums there are no registers for the longer activations, or for their slopes: they would spill.
     let long = (0..network.layers()).any(|layer| {
         matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
     });
     let good = |plan: &Plan| {
-        !(long && plan.block.samples == 128 && plan.block.most == 128)
+        !(long && plan.block.most == 128 && (plan.block.samples == 128 || chain.backward()))
             && plan.blocks * plan.block.threads >= 32 * LEAST_WARPS
             && plan.efficiency() >= LEAST_EFFICIENCY
     };

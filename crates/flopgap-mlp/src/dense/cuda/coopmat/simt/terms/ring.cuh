@@ -117,18 +117,16 @@ __device__ __forceinline__ const float *next_stage(Pass &pass, Ring &ring) {
 }
 
 __device__ __forceinline__ void begin_ring(Pass &pass, Ring &ring) {
-    if (RESIDENT) {
-        copy_all<arranged_before<LAYERS>()>(pass.shared + RESIDENT_AT, arranged);
-        if (BACKWARD) {
-            end_of_group();
-            wait_for_groups<0>();
-            return;
-        }
-    }
+    if (RESIDENT) copy_all<arranged_before<LAYERS>()>(pass.shared + RESIDENT_AT, arranged);
+    if constexpr (RESIDENT && BACKWARD) {
+        end_of_group();
+        wait_for_groups<0>();
+    } else {
 #pragma unroll 1
-    for (int stage = 0; stage + 1 < STAGES; ++stage) {
-        put_held(pass, ring);
-        fill(pass, ring);
+        for (int stage = 0; stage + 1 < STAGES; ++stage) {
+            put_held(pass, ring);
+            fill(pass, ring);
+        }
     }
 }
 
