@@ -11,8 +11,6 @@ use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::source::{Program, Source, table};
 
-const THREADS: usize = 128;
-const WARPS: usize = THREADS / 32;
 const NAME: &str = "scalar_mlp_gradients";
 const SUM: &str = "scalar_mlp_gradients_sum";
 /// Parameters of a block of [`SUM`], and its threads, as in `gradients.cu`.
@@ -20,13 +18,14 @@ const SUM_WIDTH: usize = 32;
 const SUM_THREADS: usize = 256;
 /// A range has this many samples or more, so that its sums are worth the memory that they take.
 const LEAST: usize = 32;
-/// Where ranges have so many samples, there are more of them than the GPU takes at a time, so that the last ones even out; up to so many times more.
+/// Where ranges have so many samples, there are more blocks than the GPU takes at a time, so that the last ones even out: so many times as many.
 const LONG: usize = 2048;
-const MOST_WAVES: usize = 6;
+const WAVES: [usize; 4] = [6, 4, 2, 1];
 
 /// What a block is like.
 #[derive(Debug, Clone, Copy)]
 struct Block {
+    threads: usize,
     /// Samples that are in shared memory at a time, and how often.
     slab: usize,
     stages: usize,
@@ -37,23 +36,29 @@ struct Block {
 }
 
 impl Block {
-    /// The first that fits. With 128 sums of a thread only what arrives in the background does so in time: two blocks wait for memory less well than
-    /// three.
+    /// The first that fits. With 128 sums of a thread only what arrives in the background does so in time: 8 warps wait for memory less well than
+    /// 12.
     fn choose(widths: &[usize], precision: Precision, target: Target) -> (Self, Vec<Tile>) {
         let background = precision == Precision::F32 && target.capability.major >= 8;
-        let large = [(32, 3), (16, 3)].map(|(slab, stages)| Block { slab, stages, most: 128, count: 2 });
-        let small = [3, 2, 1].map(|count| Block { slab: 16, stages: 3, most: 64, count });
+        let large = [(128, 32, 2), (256, 32, 1), (128, 16, 2)].map(|(threads, slab, count)| Block {
+            threads,
+            slab,
+            stages: 3,
+            most: 128,
+            count,
+        });
+        let small = [3, 2, 1].map(|count| Block { threads: 128, slab: 16, stages: 3, most: 64, count });
         let [.., last] = small;
-        let tiles = |most| -> Vec<Tile> {
-            widths.windows(2).map(|pair| Tile::choose(pair[1], pair[0], most)).collect()
+        let tiles = |block: &Block| -> Vec<Tile> {
+            widths.windows(2).map(|pair| Tile::choose(pair[1], pair[0], block)).collect()
         };
         // A block takes a KiB of its own.
         let fits = |block: &Block, tiles: &[Tile]| {
             block.count * (block.shared(tiles) + 1024) <= target.shared_bytes + 1024
         };
         let all = large.into_iter().filter(|_| background).chain(small);
-        let mut all = all.map(|block| (block, tiles(block.most)));
-        all.find(|(block, tiles)| fits(block, tiles)).unwrap_or_else(|| (last, tiles(last.most)))
+        let mut all = all.map(|block| (block, tiles(&block)));
+        all.find(|(block, tiles)| fits(block, tiles)).unwrap_or_else(|| (last, tiles(&last)))
     }
 
     /// Bytes of shared memory.
@@ -87,18 +92,19 @@ impl Tile {
     }
 
     /// The tile with the least work. Warps that are left over share the samples.
-    fn choose(outputs: usize, inputs: usize, most: usize) -> Self {
+    fn choose(outputs: usize, inputs: usize, block: &Block) -> Self {
         let mut best = (f64::INFINITY, Tile { rows: 4, columns: 4, down: 1, across: 1 });
-        for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)] {
+        let warps = block.threads / 32;
+        for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (2, 4), (4, 2)] {
             // With what a multiply-add takes beside reads, more or less (`coopmat/simt/plan.rs`).
             for (rows, columns, each) in
                 [(16, 8, 1.14), (8, 16, 1.14), (8, 8, 1.2), (8, 4, 1.4), (4, 8, 1.4), (4, 4, 1.7)]
             {
                 let tile = Tile { rows, columns, down, across };
-                if rows * columns > most || tile.height() > THREADS {
+                if rows * columns > block.most || down * across > warps || tile.height() > block.threads {
                     continue;
                 }
-                let work = (rows * columns * down * across) as f64 * each / WARPS as f64;
+                let work = (rows * columns * down * across) as f64 * each / warps as f64;
                 // What a block loads for a sample, in multiply-adds of a warp.
                 let loads = (tile.height() + tile.width()) as f64 / 16.0;
                 let cost = (work + loads) * tile.count(outputs, inputs) as f64;
@@ -158,7 +164,7 @@ impl Gradients {
         ]
         .concat();
         let constants = [
-            ("THREADS", THREADS),
+            ("THREADS", self.block.threads),
             ("BLOCKS", self.block.count),
             ("SLAB", self.block.slab),
             ("STAGES", self.block.stages),
@@ -184,7 +190,8 @@ impl Gradients {
 impl<K> Gradients<K> {
     /// Ranges of samples, at most: no fewer for more samples.
     fn most_ranges(&self, batch: usize) -> usize {
-        let waves = (batch * self.count / (self.slots * LONG)).clamp(1, MOST_WAVES);
+        let most = batch * self.count / (self.slots * LONG);
+        let waves = WAVES.into_iter().find(|&waves| waves <= most).unwrap_or(1);
         (self.slots * waves / self.count).clamp(1, batch.div_ceil(LEAST))
     }
 
@@ -226,8 +233,10 @@ impl Gradients<Kernel> {
             .u32(call.batch)
             .u32(number(ranges)?)
             .u32(number(each)?);
-        let launch =
-            Launch { shared: self.shared, ..Launch::new(number(ranges * self.count)?, number(THREADS)?) };
+        let launch = Launch {
+            shared: self.shared,
+            ..Launch::new(number(ranges * self.count)?, number(self.block.threads)?)
+        };
         // SAFETY: these are the kernel's arguments; `workspace` has room for the deltas and the sums of so many ranges.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
         if direct {

@@ -29,13 +29,15 @@ const LEAST_EFFICIENCY: f64 = 0.65;
 const LEAST_WARPS: usize = 8;
 
 /// Blocks, the best first; none where nothing was found that beats rows as they lie.
-fn blocks(widest: usize) -> Vec<Block> {
+fn blocks(widest: usize, chain: Chain) -> Vec<Block> {
     let block =
         |threads, samples, most| Block { threads, samples, slab: 16, stages: 2, most, resident: false };
     let resident = |block: Block| Block { resident: true, ..block };
     // Larger tiles of samples are no faster for many samples, and leave more multiprocessors without work for fewer.
     match widest {
         ..=64 => vec![resident(block(128, 128, 64)), block(128, 64, 64)],
+        // On the way back there is more to wait for beside the products: twelve warps do so better than eight.
+        65..=128 if chain.backward() => vec![block(128, 64, 64)],
         65..=128 => vec![block(128, 128, 128), block(128, 64, 64)],
         129..=256 => vec![block(128, 64, 128)],
         _ => vec![block(256, 64, 128)],
@@ -58,7 +60,7 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
             && plan.efficiency() >= LEAST_EFFICIENCY
     };
     let fits = |block| Plan::new(&widths, block, chain, target).filter(good);
-    blocks(widest).into_iter().find_map(fits)
+    blocks(widest, chain).into_iter().find_map(fits)
 }
 
 /// A chain that has been chosen: what is compiled for it.
@@ -195,5 +197,13 @@ mod tests {
         assert_eq!(plan(&[72, 136, 24]), None, "tiles divide these badly");
         assert_eq!(plan(&[64, 4096, 64]), None, "no room in shared memory");
         assert!(plan(&[8, 64, 64, 64, 8]).is_some());
+        let back = |size: Size| {
+            let plan = choose(&size.network(), Chain::BackwardByTerms, target)?;
+            Some((plan.block.threads, plan.block.samples, plan.blocks, plan.shared))
+        };
+        assert_eq!(back(Size::Small), Some((128, 128, 3, 54_272)));
+        assert_eq!(back(Size::Medium), Some((128, 64, 3, 51_200)));
+        assert_eq!(back(Size::Large), Some((128, 64, 2, 102_400)));
+        assert_eq!(back(Size::XLarge), Some((256, 64, 1, 204_800)));
     }
 }
