@@ -39,6 +39,7 @@ fn blocks(widest: usize, chain: Chain) -> Vec<Block> {
         // On the way back there is more to wait for beside the products: twelve warps do so better than eight.
         65..=128 if chain.backward() => vec![block(128, 64, 64)],
         65..=128 => vec![block(128, 128, 128), block(128, 64, 64)],
+        129..=256 if chain.backward() => vec![block(128, 64, 128), block(128, 64, 64)],
         129..=256 => vec![block(128, 64, 128)],
         _ => vec![block(256, 64, 128)],
     }
@@ -47,6 +48,10 @@ fn blocks(widest: usize, chain: Chain) -> Vec<Block> {
 fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
     let mut widths = network.widths().to_vec();
     if chain.backward() {
+        // For sm_100 and newer the compiler spills registers of the way back.
+        if target.capability.major >= 10 {
+            return None;
+        }
         widths.reverse();
     }
     let widest = widths.iter().copied().max().unwrap_or_default();
@@ -55,7 +60,8 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
         matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
     });
     let good = |plan: &Plan| {
-        !(long && plan.block.most == 128 && (plan.block.samples == 128 || chain.backward()))
+        let wide = plan.block.most == 128;
+        !(wide && long && (plan.block.samples == 128 || chain.backward()))
             && plan.blocks * plan.block.threads >= 32 * LEAST_WARPS
             && plan.efficiency() >= LEAST_EFFICIENCY
     };
