@@ -4,21 +4,70 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
+use crate::dense::Precision;
 
-use super::implementation::{Reduction, Request};
+use super::implementation::{Reduction, Request, Target};
 use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::source::{Program, Source, table};
 
-const THREADS: usize = 128;
-const WARPS: usize = THREADS / 32;
-/// Samples that are in shared memory at a time, and how often.
-const SLAB: usize = 16;
-const STAGES: usize = 3;
 const NAME: &str = "scalar_mlp_gradients";
 const SUM: &str = "scalar_mlp_gradients_sum";
+/// Parameters of a block of [`SUM`], and its threads, as in `gradients.cu`.
+const SUM_WIDTH: usize = 32;
+const SUM_THREADS: usize = 256;
 /// A range has this many samples or more, so that its sums are worth the memory that they take.
 const LEAST: usize = 32;
+/// Where ranges have so many samples, there are more blocks than the GPU takes at a time, so that the last ones even out: so many times as many.
+const LONG: usize = 2048;
+const WAVES: [usize; 4] = [6, 4, 2, 1];
+
+/// What a block is like.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    threads: usize,
+    /// Samples that are in shared memory at a time, and how often.
+    slab: usize,
+    stages: usize,
+    /// Sums of a thread, at most.
+    most: usize,
+    /// Blocks that a multiprocessor has at a time.
+    count: usize,
+}
+
+impl Block {
+    /// The first that fits. With 128 sums of a thread only what arrives in the background does so in time: 8 warps wait for memory less well than
+    /// 12.
+    fn choose(widths: &[usize], precision: Precision, target: Target) -> (Self, Vec<Tile>) {
+        let background = precision == Precision::F32 && target.capability.major >= 8;
+        let large = [(128, 32, 2), (256, 32, 1), (128, 16, 2)].map(|(threads, slab, count)| Block {
+            threads,
+            slab,
+            stages: 3,
+            most: 128,
+            count,
+        });
+        let small = [3, 2, 1].map(|count| Block { threads: 128, slab: 16, stages: 3, most: 64, count });
+        let [.., last] = small;
+        let tiles = |block: &Block| -> Vec<Tile> {
+            widths.windows(2).map(|pair| Tile::choose(pair[1], pair[0], block)).collect()
+        };
+        // A block takes a KiB of its own.
+        let fits = |block: &Block, tiles: &[Tile]| {
+            block.count * (block.shared(tiles) + 1024) <= target.shared_bytes + 1024
+        };
+        let all = large.into_iter().filter(|_| background).chain(small);
+        let mut all = all.map(|block| (block, tiles(&block)));
+        all.find(|(block, tiles)| fits(block, tiles)).unwrap_or_else(|| (last, tiles(&last)))
+    }
+
+    /// Bytes of shared memory.
+    fn shared(&self, tiles: &[Tile]) -> usize {
+        let stage = tiles.iter().map(|tile| self.slab * (tile.height() + tile.width())).max();
+        let exchange = tiles.iter().map(|tile| tile.rows * tile.columns * 32 * tile.down * tile.across).max();
+        4 * (self.stages * stage.unwrap_or_default()).max(exchange.unwrap_or_default())
+    }
+}
 
 /// How a layer's gradients are laid over a block.
 #[derive(Debug, Clone, Copy)]
@@ -43,16 +92,22 @@ impl Tile {
     }
 
     /// The tile with the least work. Warps that are left over share the samples.
-    fn choose(outputs: usize, inputs: usize) -> Self {
+    fn choose(outputs: usize, inputs: usize, block: &Block) -> Self {
         let mut best = (f64::INFINITY, Tile { rows: 4, columns: 4, down: 1, across: 1 });
-        for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)] {
-            for (rows, columns) in [(8, 8), (8, 4), (4, 8), (4, 4)] {
+        let warps = block.threads / 32;
+        for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (2, 4), (4, 2)] {
+            // With what a multiply-add takes beside reads, more or less (`coopmat/simt/plan.rs`).
+            for (rows, columns, each) in
+                [(16, 8, 1.14), (8, 16, 1.14), (8, 8, 1.2), (8, 4, 1.4), (4, 8, 1.4), (4, 4, 1.7)]
+            {
                 let tile = Tile { rows, columns, down, across };
-                let terms = (rows * columns) as f64 + 0.75 * (rows + columns) as f64;
+                if rows * columns > block.most || down * across > warps || tile.height() > block.threads {
+                    continue;
+                }
+                let work = (rows * columns * down * across) as f64 * each / warps as f64;
                 // What a block loads for a sample, in multiply-adds of a warp.
                 let loads = (tile.height() + tile.width()) as f64 / 16.0;
-                let work = terms * (down * across) as f64 / WARPS as f64 + loads;
-                let cost = work * tile.count(outputs, inputs) as f64;
+                let cost = (work + loads) * tile.count(outputs, inputs) as f64;
                 if cost < best.0 {
                     best = (cost, tile);
                 }
@@ -65,6 +120,7 @@ impl Tile {
 /// The two kernels: before they are loaded, `K` is `()`.
 #[derive(Debug, Clone)]
 pub(super) struct Gradients<K = ()> {
+    block: Block,
     tiles: Vec<Tile>,
     /// Of all layers.
     count: usize,
@@ -73,27 +129,25 @@ pub(super) struct Gradients<K = ()> {
     delta_bytes: usize,
     parameters: usize,
     atomic: bool,
-    /// Blocks that are wanted.
-    blocks: usize,
+    /// Blocks that the GPU takes at a time.
+    slots: usize,
     kernels: Option<(K, K)>,
 }
 
 impl Gradients {
     pub(super) fn new(request: &Request<'_>) -> Self {
         let widths = request.network.widths();
-        let tiles: Vec<Tile> = widths.windows(2).map(|pair| Tile::choose(pair[1], pair[0])).collect();
+        let (block, tiles) = Block::choose(widths, request.precision, request.target);
         let count =
             tiles.iter().zip(widths.windows(2)).map(|(tile, pair)| tile.count(pair[1], pair[0])).sum();
-        let stage = tiles.iter().map(|tile| SLAB * (tile.height() + tile.width())).max().unwrap_or_default();
-        let exchange = tiles.iter().map(|tile| tile.rows * tile.columns * 32 * tile.down * tile.across).max();
         Gradients {
             count,
-            shared: 4 * (STAGES * stage).max(exchange.unwrap_or_default()),
+            shared: block.shared(&tiles),
             delta_bytes: widths[1..].iter().sum::<usize>() * request.precision.bytes(),
             parameters: request.network.parameters(),
             atomic: request.options.reduction == Reduction::Atomic,
-            // Three blocks at a time on a multiprocessor, several after one another, so that the last ones even out.
-            blocks: request.target.multiprocessors as usize * 12,
+            slots: request.target.multiprocessors as usize * block.count,
+            block,
             tiles,
             kernels: None,
         }
@@ -110,10 +164,10 @@ impl Gradients {
         ]
         .concat();
         let constants = [
-            ("THREADS", THREADS),
-            ("SLAB", SLAB),
-            ("STAGES", STAGES),
-            ("TILES", self.count),
+            ("THREADS", self.block.threads),
+            ("BLOCKS", self.block.count),
+            ("SLAB", self.block.slab),
+            ("STAGES", self.block.stages),
             ("EXCHANGE", self.shared / 4),
         ];
         let body = format!(
@@ -126,18 +180,25 @@ impl Gradients {
     }
 
     pub(super) fn load(&self, program: &Program) -> Result<Gradients<Kernel>, MlpError> {
-        let Gradients { tiles, count, shared, delta_bytes, parameters, atomic, blocks, .. } = self.clone();
+        let Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, slots, .. } =
+            self.clone();
         let kernels = Some((program.kernel(NAME, shared)?, program.kernel(SUM, 0)?));
-        Ok(Gradients { tiles, count, shared, delta_bytes, parameters, atomic, blocks, kernels })
+        Ok(Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, slots, kernels })
     }
 }
 
 impl<K> Gradients<K> {
+    /// Ranges of samples, at most: no fewer for more samples.
+    fn most_ranges(&self, batch: usize) -> usize {
+        let most = batch * self.count / (self.slots * LONG);
+        let waves = WAVES.into_iter().find(|&waves| waves <= most).unwrap_or(1);
+        (self.slots * waves / self.count).clamp(1, batch.div_ceil(LEAST))
+    }
+
     /// Ranges of samples, and the samples of each.
     fn ranges(&self, batch: u32) -> (usize, usize) {
         let batch = batch as usize;
-        let most = (self.blocks / self.count).clamp(1, batch.div_ceil(LEAST));
-        let each = batch.div_ceil(most).next_multiple_of(SLAB);
+        let each = batch.div_ceil(self.most_ranges(batch)).next_multiple_of(self.block.slab);
         (batch.div_ceil(each), each)
     }
 
@@ -148,8 +209,7 @@ impl<K> Gradients<K> {
 
     pub(super) fn workspace(&self, batch: u32) -> usize {
         // Fewer samples can come to as many ranges.
-        let most = (self.blocks / self.count).clamp(1, (batch as usize).div_ceil(LEAST));
-        self.deltas(batch) + most * self.parameters * 4
+        self.deltas(batch) + self.most_ranges(batch as usize) * self.parameters * 4
     }
 }
 
@@ -171,18 +231,21 @@ impl Gradients<Kernel> {
         let arguments = Arguments::default()
             .addresses([call.x, call.tape, call.workspace, sums])
             .u32(call.batch)
+            .u32(number(ranges)?)
             .u32(number(each)?);
-        let launch =
-            Launch { shared: self.shared, ..Launch::new(number(ranges * self.count)?, number(THREADS)?) };
+        let launch = Launch {
+            shared: self.shared,
+            ..Launch::new(number(ranges * self.count)?, number(self.block.threads)?)
+        };
         // SAFETY: these are the kernel's arguments; `workspace` has room for the deltas and the sums of so many ranges.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
         if direct {
             return Ok(());
         }
         let arguments = Arguments::default().addresses([partial, call.gradients]).u32(number(ranges)?);
-        let blocks = number(self.parameters.div_ceil(4 * 32))?;
+        let blocks = number(self.parameters.div_ceil(SUM_WIDTH))?;
         // SAFETY: these are the kernel's arguments, of the lengths that it expects.
-        unsafe { Launch::new(blocks, 256).queue(call.stream, sum, arguments) }
+        unsafe { Launch::new(blocks, number(SUM_THREADS)?).queue(call.stream, sum, arguments) }
     }
 
     pub(super) fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {

@@ -11,7 +11,7 @@ use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::Program;
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, SHAPE, TILES, choose};
+use super::{FEW_SAMPLES, SHAPE, TILES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_backward";
 
@@ -19,8 +19,19 @@ const NAME: &str = "coopmat_simt_mlp_backward";
 pub(in super::super) fn backward(
     request: &Request<'_>,
 ) -> Result<ByBatch<coopmat::Plan<dyn Backward>>, MlpError> {
-    let widths: Vec<usize> = request.network.widths().iter().rev().copied().collect();
     let plan = |most: u32| -> Result<_, MlpError> {
+        let gradients = Gradients::new(request);
+        if most > FEW_SAMPLES
+            && let Some(chosen) = terms::chain(request, Chain::BackwardByTerms)
+        {
+            let sources = vec![chosen.source.clone(), gradients.source(request)];
+            let load = move |programs: &[Program]| -> Result<Box<dyn Backward>, MlpError> {
+                let deltas = Deltas::ByTerms(chosen.load(&programs[0])?);
+                Ok(Box::new(SimtBackward { deltas, gradients: gradients.load(&programs[1])? }))
+            };
+            return Ok((most, coopmat::Plan { sources, load: Box::new(load) }));
+        }
+        let widths: Vec<usize> = request.network.widths().iter().rev().copied().collect();
         let plan = choose(&widths, Chain::Backward, request.target, most == FEW_SAMPLES);
         let plan = plan.ok_or_else(|| {
             request
@@ -28,25 +39,34 @@ pub(in super::super) fn backward(
         })?;
         let body = format!("{}\n{TILES}\n{SHAPE}\n{}", plan.tables(), include_str!("backward.cu"));
         let source = request.source("coopmat_simt_backward.cu", &body, &plan.constants());
-        let gradients = Gradients::new(request);
         let sources = vec![source, gradients.source(request)];
         let multiprocessors = request.target.multiprocessors;
         let load = move |programs: &[Program]| -> Result<Box<dyn Backward>, MlpError> {
-            let kernel = programs[0].kernel(NAME, plan.shared)?;
-            let gradients = gradients.load(&programs[1])?;
-            Ok(Box::new(SimtBackward { kernel, plan, gradients, multiprocessors }))
+            let deltas =
+                Deltas::AsTheyLie { kernel: programs[0].kernel(NAME, plan.shared)?, plan, multiprocessors };
+            Ok(Box::new(SimtBackward { deltas, gradients: gradients.load(&programs[1])? }))
         };
         Ok((most, coopmat::Plan { sources, load: Box::new(load) }))
     };
     Ok(vec![plan(FEW_SAMPLES)?, plan(u32::MAX)?])
 }
 
+/// What computes the deltas.
+#[derive(Debug)]
+enum Deltas {
+    /// From weights as they lie.
+    AsTheyLie {
+        kernel: Kernel,
+        plan: Plan,
+        multiprocessors: u32,
+    },
+    ByTerms(terms::ByTerms),
+}
+
 #[derive(Debug)]
 struct SimtBackward {
-    kernel: Kernel,
-    plan: Plan,
+    deltas: Deltas,
     gradients: Gradients<Kernel>,
-    multiprocessors: u32,
 }
 
 impl Backward for SimtBackward {
@@ -59,20 +79,32 @@ impl Backward for SimtBackward {
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
-        let arguments = Arguments::default()
-            .addresses([call.parameters, call.y, call.dy, call.tape, call.dx.unwrap_or(0), call.workspace])
-            .u32(call.batch);
-        let threads = u32::try_from(self.plan.block.threads).unwrap_or_default();
-        let grid = self.plan.grid(call.batch, self.multiprocessors);
-        let launch = Launch { shared: self.plan.shared, ..Launch::new(grid, threads) };
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the workspace
-        // begins with room for all deltas. It leaves out `dx` at address 0.
-        unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
+        let arrays = [call.y, call.dy, call.tape, call.dx.unwrap_or(0), call.workspace];
+        match &self.deltas {
+            Deltas::ByTerms(chain) => {
+                let arguments = Arguments::default().addresses(arrays).u32(call.batch);
+                // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the
+                // workspace begins with room for all deltas. It leaves out `dx` at address 0.
+                unsafe { chain.queue(call.stream, call.parameters, arguments, call.batch) }?;
+            }
+            Deltas::AsTheyLie { kernel, plan, multiprocessors } => {
+                let arguments =
+                    Arguments::default().addresses([call.parameters]).addresses(arrays).u32(call.batch);
+                let threads = u32::try_from(plan.block.threads).unwrap_or_default();
+                let grid = plan.grid(call.batch, *multiprocessors);
+                let launch = Launch { shared: plan.shared, ..Launch::new(grid, threads) };
+                // SAFETY: as above.
+                unsafe { launch.queue(call.stream, kernel, arguments) }?;
+            }
+        }
         self.gradients.queue(call)
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let mut facts = vec![KernelFacts::of(NAME, &self.kernel, self.plan.shared)?];
+        let mut facts = match &self.deltas {
+            Deltas::ByTerms(chain) => chain.facts()?,
+            Deltas::AsTheyLie { kernel, plan, .. } => vec![KernelFacts::of(NAME, kernel, plan.shared)?],
+        };
         facts.extend(self.gradients.facts()?);
         Ok(facts)
     }

@@ -36,6 +36,19 @@ pub(super) enum Chain {
     ForwardByTerms,
     /// From the outputs to the inputs; what it begins with lies with the values.
     Backward,
+    /// The same, with both factors by the inner sum.
+    BackwardByTerms,
+}
+
+impl Chain {
+    fn by_terms(self) -> bool {
+        matches!(self, Chain::ForwardByTerms | Chain::BackwardByTerms)
+    }
+
+    /// Whether it goes from the outputs to the inputs.
+    pub(super) fn backward(self) -> bool {
+        matches!(self, Chain::Backward | Chain::BackwardByTerms)
+    }
 }
 
 /// The plan of a kernel.
@@ -75,7 +88,7 @@ impl Step {
     fn choose(inner: usize, outer: usize, block: &Block, chain: Chain) -> Option<Self> {
         let columns: &[usize] = match chain {
             Chain::Forward => &[8, 4, 2, 1],
-            Chain::ForwardByTerms => &[16, 8, 4, 2, 1],
+            Chain::ForwardByTerms | Chain::BackwardByTerms => &[16, 8, 4, 2, 1],
             Chain::Backward => &[8, 4],
         };
         let warps = block.threads / 32;
@@ -111,7 +124,7 @@ impl Step {
 /// beside the sums. What a smaller tile costs more was measured on an H200.
 fn cost(rows: usize, columns: usize, chain: Chain) -> Option<f64> {
     let sums = (rows * columns) as f64;
-    if chain != Chain::ForwardByTerms {
+    if !chain.by_terms() {
         // Every term takes rows * columns multiply-adds, and as many reads as both have fours.
         return (rows <= 16).then_some(sums + 1.5 * (rows as f64 + columns as f64) / 4.0 + 1.0);
     }
@@ -166,20 +179,21 @@ impl Plan {
                     + widths[1..].iter().sum::<usize>()
             }
             Chain::Backward => stages * slab * widest,
+            Chain::BackwardByTerms if resident => steps.iter().map(|step| step.arranged(slab)).sum(),
+            Chain::BackwardByTerms => stages * slab * widest,
         };
         // What a step reads and what it writes may lie in the same place if it needs one pass. Steps that are odd, and what the chain begins
         // with, come first.
         let last = steps.len() - 1;
         let widest_of =
             |first: usize| steps[..last].iter().skip(first).step_by(2).map(|step| step.outer).max();
-        let begins = if chain == Chain::Backward { widths[0] } else { 0 };
-        let values_of = |width: usize| match chain {
-            Chain::ForwardByTerms => width * terms_pitch(samples),
-            Chain::Forward | Chain::Backward => samples * pitch(width),
+        let begins = if chain.backward() { widths[0] } else { 0 };
+        let values_of = |width: usize| {
+            if chain.by_terms() { width * terms_pitch(samples) } else { samples * pitch(width) }
         };
         let (even, odd) =
             (values_of(widest_of(0).unwrap_or(0)), values_of(widest_of(1).unwrap_or(0).max(begins)));
-        let reading = usize::from(chain != Chain::Backward);
+        let reading = usize::from(!chain.backward());
         let apart = steps[..last].iter().skip(reading).any(|step| step.passes() > 1);
         let values = if apart { even + odd } else { even.max(odd) };
         let shared = 4 * (values_at + values);

@@ -23,15 +23,21 @@ __device__ __forceinline__ void store4(Storage *to, float4 v) {
 // As it is stored.
 __device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
 
-// The slopes of four numbers of a layer, where its outputs (or the sums before its activation) lie at `from`.
+// The slopes of four numbers of a layer from its outputs, or from the sums before its activation.
 template <int ACTIVATION>
-__device__ __forceinline__ float4 slopes(const Storage *from) {
-    float4 v;
-    load4(from, v);
+__device__ __forceinline__ float4 slopes_of(float4 v) {
     if constexpr (slope_from_output<ACTIVATION>())
         return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
                            slope_at_output<ACTIVATION>(v.w));
     else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
+}
+
+// The same, where those lie at `from`.
+template <int ACTIVATION>
+__device__ __forceinline__ float4 slopes(const Storage *from) {
+    float4 v;
+    load4(from, v);
+    return slopes_of<ACTIVATION>(v);
 }
 
 __device__ __forceinline__ float4 times(float4 a, float4 b) {
@@ -136,4 +142,17 @@ __device__ __forceinline__ void multiply_columns(const float *a, const float *b,
                 for (int j = 0; j < COLUMNS; ++j) acc[i][j] = fmaf(rows[t][i], columns[j], acc[i][j]);
         }
     }
+}
+
+// sums += the product of a row and a column. Back and forth, so that of two multiply-adds in a row one factor is the same: the register file reads two
+// numbers a cycle, from different banks, and the third comes from the cache of operands.
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void multiply(const float (&a)[ROWS], const float (&b)[COLUMNS], float (&sums)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            const int j = i % 2 == 0 ? c : COLUMNS - 1 - c;
+            sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
+        }
 }

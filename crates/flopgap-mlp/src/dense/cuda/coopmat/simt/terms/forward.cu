@@ -3,23 +3,12 @@
 constexpr int BIASES_AT = AFTER_RING;
 static_assert(BIASES_AT + widths_before<LAYERS>() == VALUES_AT, "the host's sum");
 
-// A thread's numbers of a layer to rows in global memory.
-template <int LAYER>
-__device__ __forceinline__ void put(Storage *to, u64 first, u32 batch, int output, const float (&numbers)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
-    using S = Shape<LAYER>;
-    const u64 sample = first + S::first_row();
-    to += sample * S::N + output;
-#pragma unroll
-    for (int i = 0; i < S::ROWS; ++i)
-        if (sample + S::row(i) < batch) {
-#pragma unroll
-            for (int j = 0; j < S::COLUMNS; ++j)
-                if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) to[S::row(i) * S::N + j * LANES_ACROSS] = narrow(numbers[i][j]);
-        }
-}
+struct Call {
+    Storage *y, *tape;
+};
 
 template <int LAYER>
-__device__ __forceinline__ void layer(Pass &pass, Ring &ring, u64 first) {
+__device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, u64 first) {
     using S = Shape<LAYER>;
     constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
     constexpr int ACTIVATION = activation_of<LAYER>();
@@ -43,14 +32,14 @@ __device__ __forceinline__ void layer(Pass &pass, Ring &ring, u64 first) {
 #pragma unroll
             for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
         }
-        Storage *const tape = pass.tape + (u64)widths_before<LAYER>() * pass.batch;
-        if (FROM_SUMS && pass.tape) put<LAYER>(tape, first, pass.batch, output, sums);
+        Storage *const tape = call.tape + (u64)widths_before<LAYER>() * pass.batch;
+        if (FROM_SUMS && call.tape) put<LAYER>(tape, first, pass.batch, output, sums);
 #pragma unroll
         for (int j = 0; j < S::COLUMNS; ++j)
 #pragma unroll
             for (int i = 0; i < S::ROWS; ++i) sums[i][j] = stored(activate<ACTIVATION>(sums[i][j]));
-        if (!LAST && !FROM_SUMS && pass.tape) put<LAYER>(tape, first, pass.batch, output, sums);
-        if (LAST) put<LAYER>(pass.y, first, pass.batch, output, sums);
+        if (!LAST && !FROM_SUMS && call.tape) put<LAYER>(tape, first, pass.batch, output, sums);
+        if (LAST) put<LAYER>(call.y, first, pass.batch, output, sums);
         else
 #pragma unroll
             for (int j = 0; j < S::COLUMNS; ++j)
@@ -59,7 +48,7 @@ __device__ __forceinline__ void layer(Pass &pass, Ring &ring, u64 first) {
                     write_column<S>(column, sums, j);
                 }
     }
-    if constexpr (!LAST) layer<LAYER + 1>(pass, ring, first);
+    if constexpr (!LAST) layer<LAYER + 1>(pass, ring, call, first);
 }
 
 template <int LAYER>
@@ -74,9 +63,10 @@ __device__ __forceinline__ void copy_biases(const Storage *parameters, float *sh
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_simt_mlp_forward_terms(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ __align__(16) float shared[];
-    Pass pass{x, y, tape, shared, batch, {}};
+    const Call call{y, tape};
+    Pass pass{x, shared, batch, streamed<LAYERS>(), {}};
     copy_biases<0>(parameters, shared);
     Ring ring{0, 0, 0, blockIdx.x, false, 0, 0};
     begin_ring(pass, ring);
-    for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(pass, ring, (u64)tile * SAMPLES);
+    for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(pass, ring, call, (u64)tile * SAMPLES);
 }

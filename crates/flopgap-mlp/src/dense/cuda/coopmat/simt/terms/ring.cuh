@@ -1,13 +1,17 @@
-// The ring of slabs, and the products of a layer from it.
+// The ring of slabs, and the products of a layer from it. Inputs go through it on the way forward alone: on the way back, what the chain begins with lies
+// where values do.
 
-constexpr int STAGE_INPUTS = SLAB * PITCH, STAGE = STAGE_INPUTS + (RESIDENT ? 0 : SLAB * widest_pass<0>());
+constexpr int STAGE_INPUTS = BACKWARD ? 0 : SLAB * PITCH, STAGE = STAGE_INPUTS + (RESIDENT ? 0 : SLAB * widest_pass<0>());
 constexpr int RESIDENT_AT = STAGES * STAGE, AFTER_RING = RESIDENT_AT + (RESIDENT ? arranged_before<LAYERS>() : 0);
 
 // Where the values that layer `i` gives begin, in shared memory.
 __device__ constexpr int values_at(int i) { return VALUES_AT + (i % 2 == 0 ? VALUES_OF_EVEN : 0); }
 
-// Slabs that go through the ring.
-constexpr int STREAMED = RESIDENT ? slabs_before<1>() : slabs_before<LAYERS>();
+// Slabs of the first layers that go through the ring.
+template <int COUNT>
+__device__ constexpr int streamed() {
+    return !RESIDENT ? slabs_before<COUNT>() : BACKWARD ? 0 : slabs_before<1>();
+}
 
 // Pieces of four terms of a slab that a thread brings of the inputs.
 constexpr int FOURS = SLAB / 4, PIECES = (SAMPLES * FOURS + THREADS - 1) / THREADS;
@@ -15,11 +19,12 @@ constexpr int FOURS = SLAB / 4, PIECES = (SAMPLES * FOURS + THREADS - 1) / THREA
 // What a block works on.
 struct Pass {
     const Storage *x;
-    Storage *y, *tape;
     float *shared;
     u32 batch;
+    // Slabs of a tile of samples that go through the ring.
+    int slabs;
     // Inputs on their way.
-    float4 held[PIECES];
+    float4 held[BACKWARD ? 1 : PIECES];
 };
 
 // Where the ring stands. Filling goes ahead of using, over all tiles of the block.
@@ -62,10 +67,10 @@ __device__ __forceinline__ void copy_weights(float *to, int slab) {
 // Begins to fill the next stage: weights in the background, inputs into registers.
 __device__ __forceinline__ void fill(Pass &pass, Ring &ring) {
     const bool inside = (u64)ring.tile * SAMPLES < pass.batch;
-    ring.held = inside && ring.slab < slabs_before<1>();
+    ring.held = !BACKWARD && inside && ring.slab < slabs_before<1>();
     if (inside) {
         if (!RESIDENT) copy_weights<0>(pass.shared + ring.filled * STAGE + STAGE_INPUTS, ring.slab);
-        if (ring.held) {
+        if (!BACKWARD && ring.held) {
             ring.held_slab = ring.slab, ring.held_tile = ring.tile;
             const int term = ring.slab % Shape<0>::SLABS * SLAB;
 #pragma unroll
@@ -79,12 +84,12 @@ __device__ __forceinline__ void fill(Pass &pass, Ring &ring) {
     }
     end_of_group();
     ring.filled = following(ring.filled);
-    if (++ring.slab == STREAMED) ring.slab = 0, ring.tile += gridDim.x;
+    if (++ring.slab == pass.slabs) ring.slab = 0, ring.tile += gridDim.x;
 }
 
 // What is held goes to the stage that was filled last.
 __device__ __forceinline__ void put_held(Pass &pass, Ring &ring) {
-    if (!ring.held) return;
+    if (BACKWARD || !ring.held) return;
     float *const stage = pass.shared + preceding(ring.filled) * STAGE;
     const int term = ring.held_slab % Shape<0>::SLABS * SLAB;
 #pragma unroll
@@ -113,10 +118,15 @@ __device__ __forceinline__ const float *next_stage(Pass &pass, Ring &ring) {
 
 __device__ __forceinline__ void begin_ring(Pass &pass, Ring &ring) {
     if (RESIDENT) copy_all<arranged_before<LAYERS>()>(pass.shared + RESIDENT_AT, arranged);
+    if constexpr (RESIDENT && BACKWARD) {
+        end_of_group();
+        wait_for_groups<0>();
+    } else {
 #pragma unroll 1
-    for (int stage = 0; stage + 1 < STAGES; ++stage) {
-        put_held(pass, ring);
-        fill(pass, ring);
+        for (int stage = 0; stage + 1 < STAGES; ++stage) {
+            put_held(pass, ring);
+            fill(pass, ring);
+        }
     }
 }
 
@@ -148,16 +158,18 @@ __device__ __forceinline__ void write_column(float *to, const float (&sums)[S::R
     }
 }
 
-// sums += the product of a row and a column. Back and forth, so that of two multiply-adds in a row one factor is the same: the register file reads two
-// numbers a cycle, from different banks, and the third comes from the cache of operands.
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void multiply(const float (&a)[ROWS], const float (&b)[COLUMNS], float (&sums)[ROWS][COLUMNS]) {
+// A thread's numbers of a layer to rows in global memory.
+template <int LAYER>
+__device__ __forceinline__ void put(Storage *to, u64 first, u32 batch, int output, const float (&numbers)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
+    using S = Shape<LAYER>;
+    const u64 sample = first + S::first_row();
+    to += sample * S::N + output;
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
+    for (int i = 0; i < S::ROWS; ++i)
+        if (sample + S::row(i) < batch) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            const int j = i % 2 == 0 ? c : COLUMNS - 1 - c;
-            sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
+            for (int j = 0; j < S::COLUMNS; ++j)
+                if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) to[S::row(i) * S::N + j * LANES_ACROSS] = narrow(numbers[i][j]);
         }
 }
 
@@ -166,14 +178,14 @@ template <int LAYER>
 __device__ __forceinline__ void product(Pass &pass, Ring &ring, int number, float (&sums)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
     using S = Shape<LAYER>;
     constexpr int GROUPS = S::K / GROUP, GROUPS_OF_SLAB = SLAB / GROUP;
-    constexpr bool FROM_RING = LAYER == 0 || !RESIDENT;
+    constexpr bool INPUTS_FROM_RING = LAYER == 0 && !BACKWARD, FROM_RING = INPUTS_FROM_RING || !RESIDENT;
     const int row = S::first_row(), weight = S::first_weight();
     float a[2][S::ROWS], b[2][S::COLUMNS];
     const float *left = pass.shared + values_at(LAYER - 1) + row;
     const float *right = pass.shared + RESIDENT_AT + arranged_before<LAYER>() + number * S::SLABS * SLAB * S::WIDTH + weight;
     const auto begin_slab = [&] {
         const float *const stage = next_stage(pass, ring);
-        if (LAYER == 0) left = stage + row;
+        if (INPUTS_FROM_RING) left = stage + row;
         if (!RESIDENT) right = stage + STAGE_INPUTS + weight;
     };
     const auto read_both = [&](int term, int buffer) {

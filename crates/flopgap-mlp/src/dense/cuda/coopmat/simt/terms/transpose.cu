@@ -10,7 +10,8 @@ __device__ __forceinline__ float arranged_weight(const Storage *parameters, int 
     const int own = index - arranged_before<LAYER>(), slab = own / (SLAB * S::WIDTH), within = own % (SLAB * S::WIDTH);
     const int k = slab % S::SLABS * SLAB + within / S::WIDTH, n = slab / S::SLABS * S::WIDTH + S::output_at(within % S::WIDTH);
     if (k >= S::K || n >= S::N) return 0.0f;
-    return widen(parameters[weights_at(LAYER) + n * S::K + k]);
+    // On the way back, the terms are the rows.
+    return widen(BACKWARD ? parameters[weights_at(LAYERS - 1 - LAYER) + k * S::N + n] : parameters[weights_at(LAYER) + n * S::K + k]);
 }
 
 extern "C" __global__ void __launch_bounds__(256) coopmat_simt_mlp_transpose(const Storage *parameters) {
