@@ -129,11 +129,7 @@ impl Cpu {
 
     /// Memory for the training passes on batches of up to `batch` samples.
     pub fn tape(&self, batch: usize) -> Tape {
-        Tape {
-            kept: vec![0.0; batch * self.network().kept_of_sample()],
-            samples: 0,
-            network: None,
-        }
+        Tape { kept: vec![0.0; batch * self.network().kept_of_sample()], samples: 0, network: None }
     }
 
     /// Computes the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
