@@ -12,21 +12,24 @@ constexpr int HALF = CHUNK / CLUSTER;         // rows of weights that a block br
 constexpr int SLAB_BYTES = GROUPS * BOX_BYTES;
 static_assert(WIDEST_PART <= 2 * CHUNK && HIDDEN_PART <= WIDEST_PART, "a part of the weights fits a slab");
 
-// Shared memory: the ring, two boxes of results for each warpgroup, barriers.
+// Shared memory: the ring, two boxes of results for each warp, of 16 samples, barriers.
+constexpr int RESULT_BYTES = 16 * ROW_BYTES;
 constexpr int RESULTS_IN_SHARED = SLABS * SLAB_BYTES;
-constexpr int BARRIERS_IN_SHARED = RESULTS_IN_SHARED + 2 * GROUPS * BOX_BYTES;
+constexpr int BARRIERS_IN_SHARED = RESULTS_IN_SHARED + 2 * 4 * GROUPS * RESULT_BYTES;
 static_assert(BARRIERS_IN_SHARED + 16 * SLABS == SHARED_BYTES, "as the host counts");
 
-// Whether the tape has the sums of hidden layers, so that their outputs are written for the gradients of the parameters.
-constexpr bool SUMS_KEPT = !slope_from_output<HIDDEN_ACTIVATION>();
+static_assert(slope_from_output<HIDDEN_ACTIVATION>(), "the tape has the hidden layers' outputs");
 
 // What the slope at the outputs follows from is `outputs`; `below` is the tape of the layers below the last.
 struct Maps {
-    TensorMap weights[LAYERS], dx, dy, outputs, deltas[LAYERS], below[LAYERS - 1], activations[SUMS_KEPT ? LAYERS - 1 : 1];
+    TensorMap weights[LAYERS], dx, dy, outputs, deltas[LAYERS], below[LAYERS - 1];
 };
 
-// Columns below a layer that are computed at once.
-__device__ constexpr int part_of(int layer) { return layer == 0 ? WIDEST_PART : HIDDEN_PART; }
+// Columns below a layer that are computed at once, from `column` on.
+__device__ constexpr int columns_in_part(int layer, int column) {
+    const int rest = width(layer) - column, most = layer == 0 ? WIDEST_PART : HIDDEN_PART;
+    return rest < most ? rest : most;
+}
 
 __device__ __forceinline__ u32 full(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * stage; }
 __device__ __forceinline__ u32 empty(u32 shared, int stage) { return full(shared, SLABS + stage); }
@@ -51,24 +54,23 @@ struct Copies {
         ++slab;
     }
     template <int LAYER, int COLUMNS>
-    __device__ __forceinline__ void part(int column) {
+    __device__ __forceinline__ void weights(int column) {
         for (int row = rank * HALF; row < CHUNK * chunks_of(width(LAYER + 1)); row += CHUNK, ++slab) {
             const u32 at = next(chunks_of(COLUMNS) * BOX_BYTES) + rank * HALF * ROW_BYTES;
 #pragma unroll
             for (int box = 0; box < chunks_of(COLUMNS); ++box)
                 copy_box_to_all(at + box * BOX_BYTES, maps.weights[LAYER], column + box * CHUNK, row, full(shared, slab % SLABS), (1 << CLUSTER) - 1);
         }
-        if constexpr (LAYER > 0) {
-            for (int box = 0; box < chunks_of(COLUMNS); ++box) samples(maps.below[LAYER - 1], column + box * CHUNK);
-        }
     }
-    template <int LAYER>
+    template <int LAYER, int COLUMN = 0>
     __device__ __forceinline__ void layers(bool inputs) {
-        constexpr int PART = part_of(LAYER), REST = width(LAYER) % PART;
+        constexpr int COLUMNS = columns_in_part(LAYER, COLUMN);
         if (LAYER == 0 && !inputs) return;
-        for (int column = 0; column < width(LAYER) - REST; column += PART) part<LAYER, PART>(column);
-        if constexpr (REST > 0) part<LAYER, REST>(width(LAYER) - REST);
-        if constexpr (LAYER > 0) layers<LAYER - 1>(inputs);
+        weights<LAYER, COLUMNS>(COLUMN);
+        if constexpr (LAYER > 0)
+            for (int box = 0; box < chunks_of(COLUMNS); ++box) samples(maps.below[LAYER - 1], COLUMN + box * CHUNK);
+        if constexpr (COLUMN + COLUMNS < width(LAYER)) layers<LAYER, COLUMN + COLUMNS>(inputs);
+        else if constexpr (LAYER > 0) layers<LAYER - 1>(inputs);
     }
     __device__ __forceinline__ void all(bool inputs) {
         for (int column = 0; column < OUTPUTS; column += CHUNK) {
@@ -81,20 +83,19 @@ struct Copies {
 
 // ---- Products
 
-__device__ __forceinline__ void group_sync(u32 group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
-__device__ __forceinline__ u32 load_shared(u32 address) {
-    u32 word;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
-    return word;
-}
-__device__ __forceinline__ void store_shared(u32 address, u32 word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory"); }
+// The warpgroups compute the gradients by the inputs by turns, so that one has the tensor cores while the other stores what it found: each waits for
+// its turn, and gives the other one when its products are queued.
+__device__ __forceinline__ void wait_turn(u32 group) { asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory"); }
+__device__ __forceinline__ void give_turn(u32 group) { asm volatile("bar.arrive %0, 256;" ::"r"((group ^ 1) + 1) : "memory"); }
+static_assert(GROUPS == 2 && chunks_of(width(1)) <= SLABS, "a warpgroup can be ahead by a part");
 
 struct Group {
     const Maps &maps;
     u32 shared, group;
-    u32 place;  // of this thread's first word in a box of 64 samples
+    u32 place;    // what the lane loads or stores of 16 columns, in a box of 16 samples
+    u32 results;  // the warp's
     u32 slab, stored, row;
-    bool leads, copies;
+    bool leads;
 
     __device__ __forceinline__ void release(u32 slab) const {
         const u32 barrier = empty(shared, slab % SLABS);
@@ -102,36 +103,42 @@ struct Group {
 #pragma unroll
             for (int block = 0; block < CLUSTER; ++block) barrier_arrive_at(barrier, block);
     }
+    // Where the lane reads of the slab's samples.
+    __device__ __forceinline__ u32 samples() const { return slab_at(shared, slab) + threadIdx.x / 32 * RESULT_BYTES + place; }
     // Words of the slab's samples, which come next.
     template <int COLUMNS>
     __device__ __forceinline__ void load(u32 (&words)[16]) {
         wait_full(shared, slab);
-        const u32 at = slab_at(shared, slab) + group * BOX_BYTES + place;
+        const u32 at = samples();
 #pragma unroll
-        for (int unit = 0; unit < COLUMNS / 8; ++unit) {
-            words[2 * unit] = load_shared(at ^ unit << 4);
-            words[2 * unit + 1] = load_shared((at ^ unit << 4) + 8 * ROW_BYTES);
-        }
+        for (int step = 0; step < steps_of(COLUMNS); ++step) load_words(*reinterpret_cast<u32(*)[4]>(words + 4 * step), at ^ step << 5);
         __syncwarp();
         release(slab++);
     }
-    // Up to 64 columns of results, from `column` of the map on: into one box while the other is still being copied.
-    template <int COLUMNS>
-    __device__ __forceinline__ void store(const u32 *words, const TensorMap &map, int column) {
-        const u32 box = shared + RESULTS_IN_SHARED + (2 * group + stored++ % 2) * BOX_BYTES, at = box + place;
-        if (copies) copies_read<1>();
-        group_sync(group);
-#pragma unroll
-        for (int unit = 0; unit < COLUMNS / 8; ++unit) {
-            store_shared(at ^ unit << 4, words[2 * unit]);
-            store_shared((at ^ unit << 4) + 8 * ROW_BYTES, words[2 * unit + 1]);
-        }
+    // A box for results, while the other may still be being copied.
+    __device__ __forceinline__ u32 next_box() {
+        if (leads) copies_read<1>();
+        __syncwarp();
+        return results + stored++ % 2 * RESULT_BYTES;
+    }
+    __device__ __forceinline__ void store_step(const u32 *words, u32 box, int step) const {
+        store_words((box + place) ^ step << 5, *reinterpret_cast<const u32(*)[4]>(words + 4 * step));
+    }
+    // The box to `column` of the map.
+    __device__ __forceinline__ void send(const TensorMap &map, int column, u32 box) const {
         written_for_async();
-        group_sync(group);
-        if (copies) {
+        __syncwarp();
+        if (leads) {
             copy_box_back(map, column, row, box);
             copies_commit();
         }
+    }
+    template <int COLUMNS>
+    __device__ __forceinline__ void store(const u32 *words, const TensorMap &map, int column) {
+        const u32 box = next_box();
+#pragma unroll
+        for (int step = 0; step < steps_of(COLUMNS); ++step) store_step(words, box, step);
+        send(map, column, box);
     }
 };
 
@@ -145,17 +152,20 @@ __device__ __forceinline__ void finish_box(const float *d, u32 *words, Group &gr
         for (int i = 0; i < COLUMNS / 4; ++i) words[i] = narrow2(d[2 * i], d[2 * i + 1]);
         group.store<COLUMNS>(words, group.maps.dx, column);
     } else {
-        u32 kept[16];
-        group.load<COLUMNS>(kept);
+        const u32 box = group.next_box();
+        wait_full(group.shared, group.slab);
+        const u32 kept_at = group.samples();
 #pragma unroll
-        for (int i = 0; i < COLUMNS / 4; ++i) words[i] = times_slope<HIDDEN_ACTIVATION>(d[2 * i], d[2 * i + 1], kept[i]);
-        group.store<COLUMNS>(words, group.maps.deltas[LAYER - 1], column);
-        if constexpr (SUMS_KEPT) {
+        for (int step = 0; step < steps_of(COLUMNS); ++step) {
+            u32 kept[4];
+            load_words(kept, kept_at ^ step << 5);
 #pragma unroll
-            for (int i = 0; i < COLUMNS / 4; ++i)
-                kept[i] = narrow2(activate<HIDDEN_ACTIVATION>(widen_low(kept[i])), activate<HIDDEN_ACTIVATION>(widen_high(kept[i])));
-            group.store<COLUMNS>(kept, group.maps.activations[LAYER - 1], column);
+            for (int i = 4 * step; i < 4 * step + 4 && i < COLUMNS / 4; ++i)
+                words[i] = times_slope<HIDDEN_ACTIVATION>(d[2 * i], d[2 * i + 1], kept[i % 4]);
+            group.store_step(words, box, step);
         }
+        group.send(group.maps.deltas[LAYER - 1], column, box);
+        group.release(group.slab++);
     }
 }
 
@@ -170,6 +180,7 @@ template <int LAYER, int COLUMNS>
 __device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &group, int column) {
     constexpr int K = width(LAYER + 1);
     float d[COLUMNS / 2];
+    if constexpr (LAYER == 0) wait_turn(group.group);
 #pragma unroll
     for (int chunk = 0; chunk < chunks_of(K); ++chunk, ++group.slab) {
         wait_full(group.shared, group.slab);
@@ -184,6 +195,7 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &grou
             group.release(group.slab - 1);
         }
     }
+    if constexpr (LAYER == 0) give_turn(group.group);
     wgmma_wait<0>();
     group.release(group.slab - 1);
     sums_are_there(d);
@@ -192,7 +204,7 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &grou
 
 template <int LAYER, int COLUMN = 0>
 __device__ __forceinline__ void hidden_below(const u32 *deltas, u32 *words, Group &group) {
-    constexpr int COLUMNS = width(LAYER) - COLUMN < part_of(LAYER) ? width(LAYER) - COLUMN : part_of(LAYER);
+    constexpr int COLUMNS = columns_in_part(LAYER, COLUMN);
     below<LAYER, COLUMNS>(deltas, words + COLUMN / 4, group, COLUMN);
     if constexpr (COLUMN + COLUMNS < width(LAYER)) hidden_below<LAYER, COLUMN + COLUMNS>(deltas, words, group);
 }
@@ -257,15 +269,18 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         }
     } else {
         take_registers<REGISTERS_TO_COMPUTE>();
-        const u32 row = warp % 4 * 16 + lane / 4;
-        Group group{maps, base, warp / 4u, row * ROW_BYTES + (row % 8 << 4) + lane % 4 * 4, 0, 0, 0, lane == 0, threadIdx.x % 128 == 0};
+        const u32 place = lane % 16 * ROW_BYTES + ((lane / 16 ^ lane % 8) << 4);
+        Group group{maps, base, warp / 4u, place, base + RESULTS_IN_SHARED + 2 * warp * RESULT_BYTES, 0, 0, 0, lane == 0};
+        if (group.group == 1) give_turn(1);
         for (u32 tile = blockIdx.x; tile / CLUSTER < rounds; tile += gridDim.x) {
-            group.row = tile * TILE + group.group * 64;
+            group.row = tile * TILE + warp * 16;
             u32 words[4 * steps_of(OUTPUTS)] = {};
             output_deltas(words, group);
             layers_below<LAYERS - 1>(words, group, inputs);
         }
-        if (group.copies) copies_read<0>();
+        if (group.leads) copies_read<0>();
+        // The last turn, which nobody takes.
+        if (group.group == 0) wait_turn(0);
     }
     // Nobody leaves while the other block may still write into its shared memory.
     cluster_sync();

@@ -27,6 +27,8 @@ const CHUNK: usize = 64;
 const ROW_BYTES: usize = 128;
 /// Samples of a warpgroup's tile.
 const TILE: usize = 64;
+/// Samples of a warp's results, which the copy engine stores.
+const RESULT_ROWS: usize = 16;
 /// Columns of an accumulator at most; wider layers are computed in parts.
 const PART: usize = 256;
 

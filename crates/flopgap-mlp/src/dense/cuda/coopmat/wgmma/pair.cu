@@ -13,8 +13,8 @@ constexpr int HALF = 128;  // columns of a block
 constexpr int BOX_BYTES = TILE * ROW_BYTES, HALF_BYTES = 2 * BOX_BYTES;
 static_assert(LAYERS == 2 && INPUTS <= 2 * HALF && HIDDEN <= 2 * HALF && OUTPUTS <= CHUNK, "what a pair of blocks has room for");
 
-// Shared memory: weights of the first layer (the block's columns) and of the second (the block's half of the hidden layer), two stages, ones, what the warps
-// of the last warpgroup found, barriers.
+// Shared memory: weights of the first layer (the block's columns) and of the second (the block's half of the hidden layer), two stages, ones,
+// barriers.
 constexpr int FIRST_BYTES = 2 * HALF * ROW_BYTES;  // of a chunk
 constexpr int SECOND_BYTES = CHUNK * ROW_BYTES;
 constexpr int SECOND_IN_SHARED = 2 * FIRST_BYTES;
@@ -23,12 +23,12 @@ constexpr int STAGES_IN_SHARED = SECOND_IN_SHARED + 2 * SECOND_BYTES;
 constexpr int X_AT = 0, HIDDEN_AT = HALF_BYTES, OUTPUTS_AT = 2 * HALF_BYTES, DELTAS_AT = OUTPUTS_AT + BOX_BYTES;
 constexpr int STAGE_BYTES = DELTAS_AT + 2 * HALF_BYTES;
 constexpr int ONES_IN_SHARED = STAGES_IN_SHARED + 2 * STAGE_BYTES;
-constexpr int FOUND_IN_SHARED = ONES_IN_SHARED + 1024;
-constexpr int BARRIERS_IN_SHARED = FOUND_IN_SHARED + 4 * CHUNK * 4;
-static_assert(BARRIERS_IN_SHARED + 12 * 8 == SHARED_BYTES, "as the host counts");
+constexpr int BARRIERS_IN_SHARED = ONES_IN_SHARED + 1024;
+static_assert(BARRIERS_IN_SHARED + 14 * 8 == SHARED_BYTES, "as the host counts");
 
 // Each for both stages. Full: the hidden layer and the outputs' gradients; the inputs; the hidden layer's gradients, of both blocks.
-enum { LAYER_FULL, LAYER_EMPTY, X_FULL, X_EMPTY, DELTAS_FULL, DELTAS_EMPTY };
+// Sent: the block's own half of these has come to the other block.
+enum { LAYER_FULL, LAYER_EMPTY, X_FULL, X_EMPTY, DELTAS_FULL, DELTAS_EMPTY, SENT };
 __device__ __forceinline__ u32 barrier_of(u32 shared, int kind, u32 tile) { return shared + BARRIERS_IN_SHARED + 16 * kind + tile % 2 * 8; }
 __device__ __forceinline__ u32 stage_of(u32 shared, u32 tile) { return shared + STAGES_IN_SHARED + tile % 2 * STAGE_BYTES; }
 // Until a stage has been filled for this tile, or left by the tile before the last.
@@ -38,7 +38,7 @@ __device__ __forceinline__ void wait_empty(u32 shared, int kind, u32 tile) {
 }
 
 struct Maps {
-    TensorMap x, hidden;
+    TensorMap x, hidden, dx;
 };
 
 struct Task {
@@ -55,17 +55,6 @@ __device__ __forceinline__ u32 there(u32 address, u32 block) {
 __device__ __forceinline__ void send(u32 to, u32 from, u32 bytes, u32 barrier) {
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "r"(from), "r"(bytes),
                  "r"(barrier)
-                 : "memory");
-}
-
-// 16 rows and 16 columns, as a warp's accumulator has them.
-__device__ __forceinline__ void load_words(u32 (&words)[4], u32 address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
-}
-__device__ __forceinline__ void store_words(u32 address, const u32 (&words)[4]) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-                 "r"(words[3])
                  : "memory");
 }
 
@@ -91,11 +80,12 @@ __device__ __forceinline__ void bring_inputs(const Maps &maps, const Task &task,
 
 // ---- Down the layers
 
-// The gradients before the activation of a tile's outputs, and their sums.
+__device__ __forceinline__ void descend_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+
+// The gradients before the activation of a tile's outputs.
 struct OutputGradients {
     static constexpr bool KEPT = OUTPUT_ACTIVATION != IDENTITY;
     uint4 gradients[4], kept[KEPT ? 4 : 1];
-    float sums[8];
 
     // The thread has 8 columns of a row, of the 16th after it and so on.
     __device__ __forceinline__ void load(const Storage *dy, const Storage *y, u32 first, u32 batch) {
@@ -109,9 +99,8 @@ struct OutputGradients {
             if constexpr (KEPT) kept[i] = is_there ? __ldg(reinterpret_cast<const uint4 *>(y + at)) : make_uint4(0, 0, 0, 0);
         }
     }
-    __device__ __forceinline__ u32 one(u32 gradient, u32 output, int column) {
+    __device__ __forceinline__ static u32 one(u32 gradient, u32 output) {
         if constexpr (KEPT) gradient = times_slope<OUTPUT_ACTIVATION>(widen_low(gradient), widen_high(gradient), output);
-        sums[column] += widen_low(gradient), sums[column + 1] += widen_high(gradient);
         return gradient;
     }
     __device__ __forceinline__ void store(const Task &task, u32 n) {
@@ -120,32 +109,18 @@ struct OutputGradients {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const uint4 g = gradients[i], k = kept[KEPT ? i : 0];
-            const u32 a = one(g.x, k.x, 0), b = one(g.y, k.y, 2), c = one(g.z, k.z, 4), d = one(g.w, k.w, 6);
+            const u32 a = one(g.x, k.x), b = one(g.y, k.y), c = one(g.z, k.z), d = one(g.w, k.w);
             asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + 16 * i * ROW_BYTES), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
         }
         written_for_async();
         __syncwarp();
         if (thread % 32 == 0) barrier_arrive(barrier_of(task.shared, LAYER_FULL, n));
     }
-    // Of a warp, and of the four.
-    __device__ __forceinline__ void biases(float *to, float *found, u32 rank) {
-        const int thread = threadIdx.x % 128, lane = thread % 32;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            sums[i] += __shfl_xor_sync(~0u, sums[i], 8);
-            sums[i] += __shfl_xor_sync(~0u, sums[i], 16);
-            if (lane < 8) found[thread / 32 * CHUNK + 8 * lane + i] = sums[i];
-        }
-        asm volatile("bar.sync 1, 128;" ::: "memory");
-        if (rank == 0 && thread < OUTPUTS)
-            to[biases_at(1) + thread] = found[thread] + found[CHUNK + thread] + found[2 * CHUNK + thread] + found[3 * CHUNK + thread];
-    }
 };
 
-// The gradients before the activation of the block's half of the hidden layer.
-// Meanwhile `load` is called.
+// The gradients before the activation of the block's half of the hidden layer; those of the outputs' biases are added up. Meanwhile `load` is called.
 template <typename Load>
-__device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp, int lane, Load load) {
+__device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &task, u32 n, int warp, int lane, Load load) {
     const u32 shared = task.shared, stage = stage_of(shared, n), other = task.rank ^ 1;
     float d[HALF / 2];
     wait_full(shared, LAYER_FULL, n);
@@ -153,11 +128,18 @@ __device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp,
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < steps_of(OUTPUTS); ++step) wgmma<0, 1>(d, outputs + 2 * step, weights + 128 * step, step > 0);
+    const u64 across = operand_across(stage + OUTPUTS_AT, BOX_BYTES), ones = operand(shared + ONES_IN_SHARED);
+#pragma unroll
+    for (int step = 0; step < TILE / 16; ++step) wgmma<1, 0>(biases, across + 128 * step, ones, 1);
     wgmma_commit();
     load();
     wait_empty(shared, DELTAS_EMPTY, n);
+    // The gradients by the inputs of the tile before the last are still in this warp's rows of the block's half.
+    if (lane == 0) copies_read<0>();
+    __syncwarp();
     wgmma_wait<0>();
     sums_are_there(d);
+    sums_are_there(biases);
     const int row = warp * 16 + lane % 16;
     const u32 at = row * ROW_BYTES + ((lane / 16 ^ row % 8) << 4);
     const u32 from = stage + HIDDEN_AT + at, to = stage + DELTAS_AT + task.rank * HALF_BYTES + at;
@@ -182,11 +164,12 @@ __device__ __forceinline__ void hidden_deltas(const Task &task, u32 n, int warp,
     }
 }
 
-// The block's columns of the gradients by the inputs. Meanwhile `work` is called.
+// The block's columns of the gradients by the inputs, which the copy engine stores. Meanwhile `work` is called.
 template <typename Work>
-__device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u32 n, int warp, int lane, Work work) {
-    const u32 shared = task.shared, stage = stage_of(shared, n), tile = task.first + n * task.step;
+__device__ __forceinline__ void input_gradients(const Maps &maps, const Task &task, u32 n, int warp, int lane, Work work) {
+    const u32 shared = task.shared, stage = stage_of(shared, n), other = task.rank ^ 1;
     wait_full(shared, DELTAS_FULL, n);
+    if (lane == 0) barrier_arrive_at(barrier_of(shared, SENT, n), other);
     float d[HALF / 2];
     const u64 deltas = operand(stage + DELTAS_AT), weights = operand_across(shared, FIRST_BYTES);
     wgmma_begin();
@@ -197,26 +180,36 @@ __device__ __forceinline__ void input_gradients(Storage *dx, const Task &task, u
     work();
     wgmma_wait<0>();
     sums_are_there(d);
-    if (lane == 0) barrier_arrive_at(barrier_of(shared, DELTAS_EMPTY, n), task.rank ^ 1);
-    const int quarter = lane % 4;
-    const u32 row = tile * TILE + warp * 16 + lane / 4;
+    if (lane == 0) barrier_arrive_at(barrier_of(shared, DELTAS_EMPTY, n), other);
+    // They take the place of the block's own half of the hidden layer's gradients, when that has been multiplied by everybody here and has come to
+    // the other block: every warp the rows that it had written there.
+    barrier_wait(barrier_of(shared, SENT, n), n / 2 & 1);
+    barrier_wait(barrier_of(shared, X_EMPTY, n), n / 2 & 1);
+    descend_sync();
+    const int row = warp * 16 + lane % 16;
+    const u32 of_warp = stage + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES;
+    const u32 to = of_warp + lane % 16 * ROW_BYTES + ((lane / 16 ^ row % 8) << 4);
 #pragma unroll
-    for (int first = 0; first < HALF; first += 32) {
-        u32 words[8];
+    for (int step = 0; step < HALF / 16; ++step) {
+        u32 words[4];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) words[i] = narrow2(d[first / 2 + 2 * i], d[first / 2 + 2 * i + 1]);
-        const int column = task.rank * HALF + first + 8 * quarter;
-        const uint4 low = transpose(words[0], words[2], words[4], words[6], quarter), high = transpose(words[1], words[3], words[5], words[7], quarter);
-        if (column < INPUTS) {
-            store_unit(dx, INPUTS, column, row, task.batch, low);
-            store_unit(dx, INPUTS, column, row + 8, task.batch, high);
-        }
+        for (int i = 0; i < 4; ++i) words[i] = narrow2(d[8 * step + 2 * i], d[8 * step + 2 * i + 1]);
+        store_words((to ^ step % 4 << 5) + step / 4 * BOX_BYTES, words);
+    }
+    written_for_async();
+    __syncwarp();
+    if (lane == 0) {
+        const int sample = (task.first + n * task.step) * TILE + warp * 16, column = task.rank * HALF;
+        copy_box_back(maps.dx, column, sample, of_warp);
+        copy_box_back(maps.dx, column + CHUNK, sample, of_warp + BOX_BYTES);
+        copies_commit();
     }
 }
 
-__device__ __forceinline__ void down(const Storage *y, const Storage *dy, Storage *dx, float *sums, float *found, const Task &task) {
+__device__ __forceinline__ void down(const Maps &maps, const Storage *y, const Storage *dy, bool inputs, float *sums, const Task &task) {
     const int warp = uniform(threadIdx.x / 32) % 4, lane = threadIdx.x % 32;
     OutputGradients outputs{};
+    float biases[4] = {};
     if (task.count > 0) {
         outputs.load(dy, y, task.first * TILE, task.batch);
         outputs.store(task, 0);
@@ -225,7 +218,7 @@ __device__ __forceinline__ void down(const Storage *y, const Storage *dy, Storag
     for (u32 n = 0; n <= task.count; ++n) {
         const bool more = n + 1 < task.count;
         if (n < task.count)
-            hidden_deltas(task, n, warp, lane, [&] {
+            hidden_deltas(biases, task, n, warp, lane, [&] {
                 if (more) outputs.load(dy, y, (task.first + (n + 1) * task.step) * TILE, task.batch);
             });
         const auto next = [&] {
@@ -234,14 +227,19 @@ __device__ __forceinline__ void down(const Storage *y, const Storage *dy, Storag
             outputs.store(task, n + 1);
         };
         // A tile later, so that what the other block sends has time to come.
-        if (n > 0 && dx) {
-            input_gradients(dx, task, n - 1, warp, lane, next);
+        if (n > 0 && inputs) {
+            input_gradients(maps, task, n - 1, warp, lane, next);
         } else {
             next();
             if (n > 0 && lane == 0) barrier_arrive_at(barrier_of(task.shared, DELTAS_EMPTY, n - 1), task.rank ^ 1);
         }
     }
-    outputs.biases(sums, found, task.rank);
+    if (lane == 0) copies_read<0>();
+    const int output = warp * 16 + lane / 4;
+    if (task.rank == 0 && lane % 4 == 0) {
+        if (output < OUTPUTS) sums[biases_at(1) + output] = biases[0];
+        if (output + 8 < OUTPUTS) sums[biases_at(1) + output + 8] = biases[2];
+    }
 }
 
 // ---- The gradients of the parameters
@@ -302,6 +300,7 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
         __syncwarp();
     }
     wgmma_wait<0>();
+    if (task.count > 0) leave(task, task.count - 1, lane);
     sums_are_there(first);
     sums_are_there(second);
     sums_are_there(bias);
@@ -346,10 +345,11 @@ __device__ __forceinline__ void place(const Storage *parameters, char *shared, i
     }
 }
 
-// `y`: the outputs, or the sums before their activation where its slope needs these. `dx` may be null. `sums`: what every cluster found.
+// `y`: the outputs, or the sums before their activation where its slope needs these. `inputs`: whether there are
+// gradients by them. `sums`: what every cluster found.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1)
-    coopmat_mlp_backward_wgmma_pair(const __grid_constant__ Maps maps, const Storage *parameters, const Storage *y, const Storage *dy, Storage *dx,
-                                    float *sums, u32 batch) {
+    coopmat_mlp_backward_wgmma_pair(const __grid_constant__ Maps maps, const Storage *parameters, const Storage *y, const Storage *dy, float *sums,
+                                    u32 batch, u32 inputs) {
     extern __shared__ __align__(1024) char shared[];
     const u32 base = shared_address(shared), rank = blockIdx.x % 2, cluster = blockIdx.x / 2, clusters = gridDim.x / 2;
     if (threadIdx.x == 0) {
@@ -360,6 +360,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
             barrier_init(barrier_of(base, X_EMPTY, stage), 8);
             barrier_init(barrier_of(base, DELTAS_FULL, stage), 4);
             barrier_init(barrier_of(base, DELTAS_EMPTY, stage), 8 + 8 + 4);
+            barrier_init(barrier_of(base, SENT, stage), 4);
         }
         barriers_are_there();
     }
@@ -372,14 +373,13 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
 
     const u32 tiles = (batch + TILE - 1) / TILE;
     const Task task{base, rank, cluster, clusters, cluster < tiles ? (tiles - cluster + clusters - 1) / clusters : 0, batch};
-    float *found = sums + (u64)cluster * PARAMETERS;
     const int group = uniform(threadIdx.x / 128);
     if (group < 2) {
         take_registers<REGISTERS_TO_ADD>();
-        add_up(maps, found, task);
+        add_up(maps, sums + (u64)cluster * PARAMETERS, task);
     } else {
         give_registers<REGISTERS_TO_DESCEND>();
-        down(y, dy, dx, found, reinterpret_cast<float *>(shared + FOUND_IN_SHARED), task);
+        down(maps, y, dy, inputs, sums + (u64)cluster * PARAMETERS, task);
     }
     // Nobody leaves while the other block may still write into its shared memory.
     cluster_sync();

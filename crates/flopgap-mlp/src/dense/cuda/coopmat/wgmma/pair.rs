@@ -12,7 +12,7 @@ use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::Plan;
 use super::map::map;
-use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, tiles};
+use super::{CHUNK, COMMON, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
 const SUM: SumKernel =
@@ -30,8 +30,8 @@ const BOX: usize = TILE * ROW_BYTES;
 const STAGE: usize = (2 + 2 + 4 + 1) * BOX;
 /// The block's columns of the weights.
 const WEIGHTS: usize = 2 * (2 * HALF + CHUNK) * ROW_BYTES;
-/// Ones, the outputs' biases from four warps, and six barriers for each stage.
-const REST: usize = 1024 + 4 * CHUNK * 4 + 12 * 8;
+/// Ones, and seven barriers for each stage.
+const REST: usize = 1024 + 14 * 8;
 const SHARED: usize = WEIGHTS + 2 * STAGE + REST;
 
 /// Whether two blocks have room for the network, and both have something to do.
@@ -103,16 +103,23 @@ impl Backward for Pair {
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
-        let of = |address, columns| map(self.precision, address, call.batch as usize, columns, TILE);
-        let maps = vec![of(call.x, self.network.inputs())?, of(call.tape, self.network.widths()[1])?];
+        let inputs = self.network.inputs();
+        let of = |address, columns, rows| map(self.precision, address, call.batch as usize, columns, rows);
+        let maps = vec![
+            of(call.x, inputs, TILE)?,
+            of(call.tape, self.network.widths()[1], TILE)?,
+            // A map must have some address, also when nothing is written there.
+            of(call.dx.unwrap_or(call.x), inputs, RESULT_ROWS)?,
+        ];
         let pairs = self.pairs(call.batch);
         let launch = Launch { shared: SHARED, ..Launch::new(2 * pairs, THREADS) };
         let arguments = Arguments::default()
             .maps(maps)
-            .addresses([call.parameters, call.y, call.dy, call.dx.unwrap_or(0), call.workspace])
-            .u32(call.batch);
+            .addresses([call.parameters, call.y, call.dy, call.workspace])
+            .u32(call.batch)
+            .u32(u32::from(call.dx.is_some()));
         // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
-        // for what every pair finds. The kernel leaves out inputs' gradients at address 0.
+        // for what every pair finds. Without `dx`, the kernel leaves out the inputs' gradients.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
         // SAFETY: these are the kernel's arguments; what every pair found was written.
         unsafe { self.reducer.finish(call, Some(pairs)) }
@@ -139,6 +146,6 @@ mod tests {
             assert!(!fits(&of(widths)), "{widths:?}");
         }
         assert!(!fits(&of(&[256, 256, 64]).with_activation(Activation::Gelu)));
-        assert_eq!(SHARED, 231_520);
+        assert_eq!(SHARED, 230_512);
     }
 }

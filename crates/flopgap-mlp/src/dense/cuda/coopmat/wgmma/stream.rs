@@ -12,7 +12,7 @@ use crate::dense::{Network, Precision, slope_from_output};
 
 use super::backward::CHAIN_COMMON;
 use super::map::map;
-use super::{CHUNK, COMMON, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
+use super::{CHUNK, COMMON, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 
@@ -29,8 +29,8 @@ const BOX: usize = CHUNK * ROW_BYTES;
 /// Bytes of a place in the ring: 64 rows of the widest part or 64 columns of all samples, and its two barriers.
 const SLAB: usize = GROUPS * BOX + 16;
 const MOST_SLABS: usize = 12;
-/// Bytes of two boxes of results for each warpgroup.
-const RESULTS: usize = 2 * GROUPS * BOX;
+/// Bytes of two boxes of results for each warp.
+const RESULTS: usize = 2 * 4 * GROUPS * RESULT_ROWS * ROW_BYTES;
 /// Registers for numbers, of 232, with which nothing spills.
 const MOST_REGISTERS: usize = 192;
 /// More maps do not fit a kernel's 4 KiB of arguments: three for each layer, and three.
@@ -133,7 +133,7 @@ fn maps(
     // Where the samples of a layer's outputs begin in what lies layer after layer.
     let at = |layer: usize| bytes(widths[1..=layer].iter().sum::<usize>() * batch);
     let loaded = |address: u64, width: usize| map(precision, address, batch, width, BLOCK_TILE);
-    let stored = |address: u64, width: usize| map(precision, address, batch, width, TILE);
+    let stored = |address: u64, width: usize| map(precision, address, batch, width, RESULT_ROWS);
     let outputs = network.outputs();
     // With sums of the outputs on the tape, they come after the hidden layers.
     let kept =
@@ -153,8 +153,6 @@ fn maps(
     for layer in 0..layers - 1 {
         maps.push(loaded(call.tape + at(layer), widths[layer + 1])?);
     }
-    // Outputs of hidden layers are on the tape: nothing is written there either.
-    maps.push(stored(call.y, outputs)?);
     Ok(maps)
 }
 

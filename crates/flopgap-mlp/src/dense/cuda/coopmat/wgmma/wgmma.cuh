@@ -125,6 +125,17 @@ __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.
 template <int TAKEN>
 __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(TAKEN)); }
 
+// 16 rows and 16 columns, as a warp's accumulator has them: the lane's address is of 8 columns of row `lane % 16`, the second 8 from lane 16 on.
+__device__ __forceinline__ void load_words(u32 (&words)[4], u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+__device__ __forceinline__ void store_words(u32 address, const u32 (&words)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                 "r"(words[3])
+                 : "memory");
+}
+
 // ---- Rows
 
 // A thread of a warpgroup has, of every 8 columns of the 64 rows of its accumulator, two columns of the row `first` and of the row `first + 8`.
