@@ -46,9 +46,9 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
     match request.precision {
         Precision::F32 => Ok(few::forward(request).into_iter().chain(simt::forward(request)?).collect()),
         Precision::F16 | Precision::Bf16 => {
-            let few = mma::latency(request).into_iter();
+            let few = mma::latency(request);
             let many = wgmma::forward(request).or_else(|_| mma::forward(request))?;
-            Ok(few.chain([(u32::MAX, many)]).collect())
+            Ok(few.into_iter().chain([(u32::MAX, many)]).collect())
         }
     }
 }
