@@ -57,11 +57,13 @@ __device__ __forceinline__ void send(Words *to, Words v, u64 *arrivals) {
     *to = v;
 }
 
-// All of the hidden layer after LAYER has come. Its own sums the block may then overwrite: they have been sent to itself, too.
+// All of the hidden layer after LAYER has come, and all threads of the block are done with its sums. They stand at the barrier while the others' words are
+// still on their way.
 template <int LAYER>
 __device__ __forceinline__ void wait_sent(u64 *arrivals) {
 #if __CUDA_ARCH__ >= 900
     if constexpr (CLUSTER > 1) {
+        __syncthreads();
         asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra AGAIN;\n}" ::"r"(
                          shared_address(arrivals + LAYER))
                      : "memory");

@@ -166,7 +166,7 @@ mod tests {
         for outputs in (8..=512).step_by(8) {
             for cluster in [4, 8] {
                 let columns = slice(outputs, cluster);
-                assert!(columns % 8 == 0 && columns * cluster >= outputs, "{outputs} {cluster}");
+                assert!(columns.is_multiple_of(8) && columns * cluster >= outputs, "{outputs} {cluster}");
             }
         }
     }
