@@ -35,17 +35,20 @@ impl<Pass: ?Sized> fmt::Debug for Plan<Pass> {
     }
 }
 
+/// How the blocks of a cluster hand on hidden layers.
+const CLUSTER_CUH: &str = include_str!("cluster.cuh");
+
 /// The passes for batches of up to so many samples, each from where the one before ends. The last is for `u32::MAX`.
 type ByBatch<Pass> = Vec<(u32, Pass)>;
 
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
-        Precision::F32 => simt::forward(request),
+        Precision::F32 => Ok(few::forward(request).into_iter().chain(simt::forward(request)?).collect()),
         Precision::F16 | Precision::Bf16 => {
-            let few = mma::latency(request).into_iter();
+            let few = mma::latency(request);
             let many = wgmma::forward(request).or_else(|_| mma::forward(request))?;
-            Ok(few.chain([(u32::MAX, many)]).collect())
+            Ok(few.into_iter().chain([(u32::MAX, many)]).collect())
         }
     }
 }

@@ -2,8 +2,10 @@
 //! multiprocessors have one.
 
 mod backward;
+mod forward;
 
 pub(super) use backward::backward;
+pub(super) use forward::forward;
 
 use super::super::implementation::Request;
 use crate::dense::Precision;

@@ -1,5 +1,6 @@
-// Few samples: 16 of them to a cluster of blocks, each block a slice of the columns of every layer, each warp a part of the slice and of the inner
-// dimension. Weights come straight from global memory into fragments, those of the next layer while one is computed.
+// Few samples: SAMPLES of them to a cluster of blocks, each block a slice of the columns of every layer, each warp a part of the slice and of the inner
+// dimension. Weights come straight from global memory into fragments, those of the next layer while one is computed. `tiles.cuh` and `cluster.cuh` come
+// before it.
 
 __device__ constexpr int chunks32(int n) { return (n + 31) / 32; }
 __device__ constexpr int at_most_power(int n, int most) {
@@ -16,6 +17,8 @@ struct Part {
     static constexpr int ALONG_K = at_most_power(chunks32(K), WARPS), ALONG_N = WARPS / ALONG_K;
     static constexpr int NT = (SLICE / 8 + ALONG_N - 1) / ALONG_N, KT = (chunks32(K) + ALONG_K - 1) / ALONG_K;
     static constexpr int PARTIAL_PITCH = round_up(SLICE, 32) + 8;
+    // Every thread has as many weights.
+    static constexpr bool EVEN = N == CLUSTER * SLICE && SLICE == 8 * NT * ALONG_N && K == 32 * KT * ALONG_K;
     uint4 weights[NT][KT];
     // Of the column of the slice that this thread is for.
     float bias;
@@ -34,7 +37,7 @@ struct Part {
 #pragma unroll
             for (int c = 0; c < KT; ++c) {
                 const int local = column() + 8 * j + g, row = slice + local, k = inner() + 32 * c + 8 * t;
-                weights[j][c] = local < SLICE && row < N && k < K ? *(const uint4 *)(parameters + weights_at(LAYER) + row * K + k)
+                weights[j][c] = EVEN || (local < SLICE && row < N && k < K) ? *(const uint4 *)(parameters + weights_at(LAYER) + row * K + k)
                                                                   : make_uint4(0, 0, 0, 0);
             }
     }
@@ -54,23 +57,13 @@ __device__ constexpr int widest_hidden() {
     for (int layer = 1; layer < LAYERS; ++layer) widest = width(layer) > widest ? width(layer) : widest;
     return widest;
 }
-constexpr int HIDDEN_BYTES = 16 * hidden_pitch(widest_hidden()) * 2;
-
-__device__ __forceinline__ void cluster_arrive() {
-#if CLUSTERS
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void cluster_wait() {
-#if CLUSTERS
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
+constexpr int HIDDEN_BYTES = SAMPLES * hidden_pitch(widest_hidden()) * 2;
 
 struct Rows {
     const Storage *parameters, *x;
     Storage *y, *tape;
     unsigned char *shared;
+    u64 *arrivals;
     u32 batch, first, rank;
 
     template <int LAYER>
@@ -98,6 +91,19 @@ struct Rows {
         Part<LAST ? LAYER : LAYER + 1> next;
         if constexpr (!LAST) next.load(parameters, rank * Part<LAYER + 1>::SLICE);
 
+#if __CUDA_ARCH__ >= 900
+        // The compiler would begin with products before all loads are under way. That this is zero it does not know.
+        if constexpr (LAYER == 0) {
+            u32 nothing = __float_as_uint(part.bias);
+#pragma unroll
+            for (int j = 0; j < P::NT; ++j)
+#pragma unroll
+                for (int c = 0; c < P::KT; ++c) nothing |= part.weights[j][c].x;
+            nothing &= blockDim.x - THREADS;
+#pragma unroll
+            for (int c = 0; c < P::KT; ++c) rows[0][c].x |= nothing, rows[0][c].z |= nothing;
+        }
+#endif
         Sums sums[P::NT];
 #pragma unroll
         for (int j = 0; j < P::NT; ++j) sums[j].set(0, 0, 0), sums[j].set(1, 0, 0);
@@ -125,10 +131,11 @@ struct Rows {
         }
         __syncthreads();
         // Another block's shared memory is there once it has begun, and its buffer free once it has computed the layer before.
-        if constexpr (LAYER == 0 && !LAST) cluster_wait();
+        if constexpr (LAYER == 0 && !LAST) wait_for_cluster();
         constexpr int ACTIVATION = LAST ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
         for (int i = threadIdx.x; i < 16 * P::SLICE / 4; i += THREADS) {
             const int row = i / (P::SLICE / 4), local = i % (P::SLICE / 4) * 4, column = slice + local;
+            if (column >= P::N) continue;
             float4 z = *(const float4 *)(biases + local);
 #pragma unroll
             for (int k = 0; k < P::ALONG_K; ++k) {
@@ -137,7 +144,7 @@ struct Rows {
             }
             const uint2 a = make_uint2(narrow2(activate<ACTIVATION>(z.x), activate<ACTIVATION>(z.y)),
                                        narrow2(activate<ACTIVATION>(z.z), activate<ACTIVATION>(z.w)));
-            if (column >= P::N) continue;
+            if constexpr (!LAST) send<LAYER>((uint2 *)(shared + ((LAYER + 1) & 1) * HIDDEN_BYTES + (row * hidden_pitch(P::N) + column) * 2), a, arrivals);
             const u64 at = (u64)(first + row) * P::N + column;
             const bool valid = first + row < batch;
             if (tape && valid) {
@@ -147,47 +154,27 @@ struct Rows {
             }
             if constexpr (LAST) {
                 if (valid) *(uint2 *)(y + at) = a;
-            } else {
-                send(shared_address(shared + ((LAYER + 1) & 1) * HIDDEN_BYTES) + (row * hidden_pitch(P::N) + column) * 2, a);
             }
         }
         if constexpr (!LAST) {
-#if CLUSTERS
-            cluster_arrive();
-            cluster_wait();
-#else
-            __syncthreads();
-#endif
+            wait_sent<LAYER>(arrivals);
             layer<LAYER + 1>(next);
         }
-    }
-
-    // Into every block of the cluster.
-    __device__ __forceinline__ void send(u32 address, uint2 value) const {
-#if CLUSTERS
-#pragma unroll
-        for (int block = 0; block < CLUSTER; ++block) {
-            u32 remote;
-            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(block));
-            asm volatile("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(remote), "r"(value.x), "r"(value.y) : "memory");
-        }
-#else
-        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(value.x), "r"(value.y) : "memory");
-#endif
     }
 };
 
 // Launched as clusters of CLUSTER blocks, on sm_90 and later with programmatic overlap. `tape` may be null.
 extern "C" __global__ void __launch_bounds__(THREADS)
     coopmat_mlp_forward_mma_latency(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
-    const u32 rank = blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER * 16;
-    cluster_arrive();
+    const u32 rank = blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER * SAMPLES;
+    u64 *const arrivals = (u64 *)shared;
+    begin_cluster(arrivals);
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
     Part<0> part;
     part.load(parameters, rank * Part<0>::SLICE);
-    Rows rows{parameters, x, y, tape, shared, batch, first, rank};
+    Rows rows{parameters, x, y, tape, shared + 16 * ARRIVALS, arrivals, batch, first, rank};
     rows.layer<0>(part);
 }

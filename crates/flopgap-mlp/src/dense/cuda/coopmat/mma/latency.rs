@@ -5,7 +5,7 @@ use flopgap_gpu::{GpuError, Kernel};
 use super::super::super::implementation::Request;
 use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
-use super::super::Plan;
+use super::super::{CLUSTER_CUH, Plan};
 use super::{check, source};
 
 const KERNEL: &str = "coopmat_mlp_forward_mma_latency";
@@ -14,11 +14,17 @@ const KERNEL: &str = "coopmat_mlp_forward_mma_latency";
 const ROWS: u32 = 16;
 /// More layers are unrolled into too much code.
 const MOST_LAYERS: usize = 8;
-/// Registers for the weights of a layer.
-const MOST_WEIGHTS: usize = 64;
+/// Clusters, from the one that costs least; the registers for the weights of a layer up to which each is taken, and the batch up to which it was the
+/// fastest on an H200. 256 samples in clusters of 6 have all multiprocessors to themselves, in clusters of 8 they have not: a cluster lies in one group of
+/// multiprocessors, and those have up to 18.
+const CLUSTERS: [(usize, usize, u32); 5] =
+    [(1, 8, 2048), (2, 16, 2048), (4, 32, 2048), (6, 96, 256), (8, 96, 1024)];
 
-/// Registers for the weights of a layer that are few: two loads.
-const FEW_WEIGHTS: usize = 8;
+/// The same without clusters.
+const ALONE: [(usize, usize, u32); 1] = [(1, 64, 2048)];
+
+/// Registers for the weights of two layers, one of which is loaded while the other is computed.
+const MOST_WEIGHTS: usize = 176;
 
 /// Blocks of a cluster, warps of a block.
 #[derive(Debug, Clone, Copy)]
@@ -40,57 +46,62 @@ fn part(k: usize, n: usize, split: (usize, usize)) -> (usize, usize) {
 }
 
 impl Split {
-    /// The smallest cluster in which the weights of a layer take few registers, or the largest one.
-    fn choose(request: &Request<'_>) -> Option<Self> {
+    /// For a cluster of so many blocks, if the weights take at most so many registers.
+    fn of(request: &Request<'_>, cluster: usize, most: usize) -> Option<Self> {
         let widths = request.network.widths();
         let layers = request.network.layers();
-        if layers > MOST_LAYERS {
-            return None;
+        let warps = 8;
+        let parts: Vec<_> = widths.windows(2).map(|pair| part(pair[0], pair[1], (cluster, warps))).collect();
+        let registers = parts.iter().map(|&(registers, _)| registers).max()?;
+        let together = parts.windows(2).map(|two| two[0].0 + two[1].0).max()?;
+        let partial = parts.iter().map(|&(_, bytes)| bytes).max()?;
+        let pitch = widths[1..layers].iter().map(|&k| k.next_multiple_of(64) + 32).max()?;
+        let slice = widths[1..].iter().map(|n| n.div_ceil(cluster).next_multiple_of(8)).max()?;
+        let arrivals = 8 * (layers - 1).next_multiple_of(2);
+        let shared = arrivals + 2 * 2 * ROWS as usize * pitch + 4 * 32 * warps + partial;
+        let fits = registers <= most
+            && together <= MOST_WEIGHTS
+            && slice <= 32 * warps
+            && shared <= request.target.shared_bytes;
+        fits.then_some(Split { cluster, warps, shared })
+    }
+
+    /// The first that fits, and further ones for larger batches.
+    fn choose(request: &Request<'_>) -> Vec<(u32, Self)> {
+        if request.network.layers() > MOST_LAYERS {
+            return Vec::new();
         }
-        let clusters: &[usize] = if request.target.capability.major >= 9 { &[1, 2, 4, 8] } else { &[1] };
-        let possible = clusters.iter().filter_map(|&cluster| {
-            let warps = 8;
-            let parts = || widths.windows(2).map(|pair| part(pair[0], pair[1], (cluster, warps)));
-            let registers = parts().map(|(registers, _)| registers).max()?;
-            let partial = parts().map(|(_, bytes)| bytes).max()?;
-            let hidden = widths[1..layers].iter().map(|&k| 2 * 16 * (k.next_multiple_of(64) + 32)).max()?;
-            let slice = widths[1..].iter().map(|n| n.div_ceil(cluster).next_multiple_of(8)).max()?;
-            let shared = 2 * hidden + 4 * 32 * warps + partial;
-            let fits =
-                registers <= MOST_WEIGHTS && slice <= 32 * warps && shared <= request.target.shared_bytes;
-            fits.then_some((registers, Split { cluster, warps, shared }))
-        });
-        // Weights that come in few loads come early; a cluster costs less than more of them.
-        let mut last = None;
-        for (registers, split) in possible {
-            last = Some(split);
-            if registers <= FEW_WEIGHTS {
-                break;
+        let clusters = if request.target.capability.major >= 9 { &CLUSTERS[..] } else { &ALONE };
+        let mut chosen: Vec<(u32, Self)> = Vec::new();
+        for &(cluster, registers, batch) in clusters {
+            let larger = chosen.last().is_none_or(|&(most, _)| batch > most);
+            if let Some(split) = Split::of(request, cluster, registers).filter(|_| larger) {
+                chosen.push((batch, split));
             }
         }
-        last
+        chosen
     }
 }
 
-/// Where there is one: the largest batch that it is for, and the kernel.
-pub(in super::super) fn latency(request: &Request<'_>) -> Option<(u32, Plan<dyn Forward>)> {
-    check(request).ok()?;
-    let split = Split::choose(request)?;
-    let constants = [("CLUSTER", split.cluster), ("WARPS", split.warps)];
-    let clusters = format!("#define CLUSTERS {}\n", u8::from(split.cluster > 1));
-    let files = ["clusters", &clusters, "latency.cu", include_str!("latency.cu")];
+/// Where there are some: the largest batches that they are for, and the kernels.
+pub(in super::super) fn latency(request: &Request<'_>) -> Vec<(u32, Plan<dyn Forward>)> {
+    if check(request).is_err() {
+        return Vec::new();
+    }
+    Split::choose(request).into_iter().map(|(batch, split)| (batch, plan(request, split))).collect()
+}
+
+fn plan(request: &Request<'_>, split: Split) -> Plan<dyn Forward> {
+    let constants = [("CLUSTER", split.cluster), ("WARPS", split.warps), ("SAMPLES", ROWS as usize)];
+    let files = ["cluster.cuh", CLUSTER_CUH, "latency.cu", include_str!("latency.cu")];
     let overlap = request.target.capability.major >= 9;
-    let plan: Plan<dyn Forward> = Plan {
+    Plan {
         sources: vec![source(request, "latency.cu", &files, &constants)],
         load: Box::new(move |programs| {
             Ok(Box::new(Latency { kernel: programs[0].kernel(KERNEL, split.shared)?, split, overlap }))
         }),
-    };
-    Some((MOST_BATCH, plan))
+    }
 }
-
-/// Beyond, tiles of more samples read the weights less often.
-const MOST_BATCH: u32 = 2048;
 
 #[derive(Debug)]
 struct Latency {
