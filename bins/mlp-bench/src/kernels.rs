@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ],
     )
     .map_err(failed)?;
-    let mut compiled = false;
+    let mut any = false;
     for name in &arguments.arch {
         let architecture: Architecture =
             name.parse().map_err(|error: flopgap_gpu::compile::CompileError| {
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                         }
                         Err(error) => return Err(failure(&error)),
                     };
-                    compiled = true;
+                    any = true;
                     for kernel in logs.iter().flat_map(|(_, log)| kernels(log)) {
                         table
                             .push([
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     }
-    if !compiled {
+    if !any {
         return Err(Failure::new("there are no such kernels").exit(Exit::Absent));
     }
     flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)

@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(parse("MemTotal: 16 kB\n"), None);
         let network = Network::new(&[64, 64, 16]).unwrap();
         let needed = of_passes(&network, 1 << 30, 2);
-        assert!(needed > 4 * (2 * (64 + 16) + 64) << 30);
+        assert!(needed > (4 * (2 * (64 + 16) + 64)) << 30);
         let failure = check("small", needed, Some(1 << 30)).unwrap_err().to_string();
         assert!(failure.contains("GiB of this machine's memory, 1.0 GiB are free"), "{failure}");
         assert!(check("small", needed, None).is_ok());
