@@ -223,6 +223,7 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopvec_mlp_backward_add", KernelClass::Reduction),
         ("coopmat_simt_mlp_forward", KernelClass::Matmul),
         ("coopmat_simt_mlp_forward_terms", KernelClass::Matmul),
+        ("coopmat_simt_mlp_backward_terms", KernelClass::Matmul),
         ("coopmat_simt_mlp_transpose", KernelClass::Copy),
         ("coopmat_mlp_forward_mma_latency", KernelClass::Matmul),
         ("coopmat_mlp_forward_few", KernelClass::Matmul),

@@ -163,7 +163,14 @@ impl Plan {
 
 fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
     let limit = request.target.shared_bytes;
-    let others = if shape.bytes == 4 { OTHERS + 56 } else { OTHERS };
+    // Sums on the tape, which outputs are computed from beside the slopes, take more.
+    let of_sums =
+        matches!(request.network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
+    let others = match (shape.bytes, of_sums) {
+        (4, _) => OTHERS + 56,
+        (_, true) => OTHERS + 16,
+        _ => OTHERS,
+    };
     let fits =
         |rows: usize, reload: bool| rows * (shape.backward_registers(reload) + PIECE) + others <= REGISTERS;
     // As in the forward pass.

@@ -257,3 +257,46 @@ impl Gradients<Kernel> {
         Ok(facts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::Size;
+    use crate::dense::cuda::{Implementation, Options};
+    use flopgap_gpu::ComputeCapability;
+
+    fn gradients(size: Size, precision: Precision, major: u32) -> Gradients {
+        let network = size.network();
+        let options = Options::new(Implementation::Coopmat);
+        let target = Target::nominal(ComputeCapability { major, minor: 0 });
+        Gradients::new(&Request { network: &network, precision, options, target })
+    }
+
+    #[test]
+    fn blocks_are_those_that_were_measured() {
+        let of = |size, precision, major| {
+            let of = gradients(size, precision, major);
+            (of.block.threads, of.block.slab, of.block.most, of.block.count, of.count)
+        };
+        assert_eq!(of(Size::Small, Precision::F32, 9), (128, 32, 128, 2, 2));
+        assert_eq!(of(Size::Medium, Precision::F32, 9), (128, 32, 128, 2, 2));
+        assert_eq!(of(Size::Large, Precision::F32, 9), (256, 32, 128, 1, 3));
+        assert_eq!(of(Size::XLarge, Precision::F32, 9), (128, 32, 128, 2, 20));
+        assert_eq!(of(Size::XLarge, Precision::F16, 9), (128, 16, 64, 3, 40), "copies that wait");
+    }
+
+    #[test]
+    fn ranges_cover_the_batch_and_fit_the_workspace_of_a_larger_one() {
+        for size in Size::ALL {
+            let gradients = gradients(size, Precision::F32, 9);
+            let mut most = 0;
+            for batch in [1, 31, 32, 33, 257, 4097, 65_536, 100_001, 1 << 20, (1 << 31) - 1] {
+                let (ranges, each) = gradients.ranges(batch);
+                assert!(ranges * each >= batch as usize && (ranges - 1) * each < batch as usize, "{batch}");
+                assert!(ranges <= gradients.most_ranges(batch as usize), "{batch}");
+                assert!(gradients.most_ranges(batch as usize) >= most, "{batch}");
+                most = gradients.most_ranges(batch as usize);
+            }
+        }
+    }
+}

@@ -178,9 +178,8 @@ impl Plan {
                     + if resident { all } else { 0 }
                     + widths[1..].iter().sum::<usize>()
             }
-            Chain::Backward => stages * slab * widest,
             Chain::BackwardByTerms if resident => steps.iter().map(|step| step.arranged(slab)).sum(),
-            Chain::BackwardByTerms => stages * slab * widest,
+            Chain::Backward | Chain::BackwardByTerms => stages * slab * widest,
         };
         // What a step reads and what it writes may lie in the same place if it needs one pass. Steps that are odd, and what the chain begins
         // with, come first.
