@@ -22,7 +22,7 @@ pub(in super::super) fn forward(
         let plan = choose(widths, Chain::Forward, request.target, most == FEW_SAMPLES);
         let plan = plan.ok_or_else(|| {
             request.unsupported(
-                "the hidden layers of 4 samples do not fit the shared memory; naive has no such limit",
+                "the hidden layers of 4 samples do not fit the shared memory; the CPU has no such limit",
             )
         })?;
         let body = format!("{}\n{TILES}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
