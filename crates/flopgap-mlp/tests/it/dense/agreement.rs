@@ -94,8 +94,13 @@ fn every_batch<T: Element>(context: &Context, implementation: Implementation, ne
         Err(error @ MlpError::Unsupported { .. }) => return eprintln!("{network}: {error}"),
         Err(error) => panic!("{network}: {error}"),
     };
-    // Blocks that go through several tiles, where the 64-bit reference does not take long.
-    let many = (T::PRECISION != Precision::F32 && network.parameters() < 50_000).then_some(9_000);
+    // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit reference does not take long.
+    let many = match network.parameters() {
+        _ if T::PRECISION == Precision::F32 => None,
+        ..10_000 => Some(40_000),
+        ..50_000 => Some(9_000),
+        _ => None,
+    };
     for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
         let case = Case::<T>::new(network, batch, 100 + index as u64);
         model.upload(&stream, &case.parameters).unwrap();

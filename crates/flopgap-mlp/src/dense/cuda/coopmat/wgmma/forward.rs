@@ -18,9 +18,11 @@ use super::{
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
 const STREAM: &str = "coopmat_mlp_forward_wgmma_stream";
 
-/// More chunks than this in the ring bring nothing: 128 KiB are on their way then.
+/// More chunks than this in the ring bring nothing, unless the tiles of all warpgroups have more: 128 KiB are on their way then.
 const MOST_STAGES: usize = 16;
 const MOST_SLABS: usize = 8;
+/// Warpgroups that compute: one alone would wait for every product.
+const LEAST_GROUPS: usize = 2;
 /// Registers for numbers, of 232, with which a stream of weights spills nothing.
 const MOST_STREAMING: usize = 192;
 /// Samples of a block that has weights streamed: two warpgroups' tiles.
@@ -52,9 +54,10 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let weights = weights_bytes(widths);
     let biases = 2 * widths[1..].iter().sum::<usize>();
     let stage = TILE * ROW_BYTES + BARRIERS;
-    let stages = (request.target.shared_bytes.saturating_sub(weights + biases) / stage).min(MOST_STAGES);
-    // A layer in several parts reads a whole tile again.
-    if stages < chunks.max(2) {
+    let fit = request.target.shared_bytes.saturating_sub(weights + biases) / stage;
+    let stages = fit.min(MOST_STAGES.max(groups * chunks));
+    let groups = groups_of_ring(groups, chunks, stages);
+    if groups < LEAST_GROUPS {
         return Err(request.unsupported(format!(
             "{weights} bytes of weights leave no room for samples in {} of shared memory; mma.sync is there instead",
             request.target.shared_bytes
@@ -81,6 +84,12 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
             Ok(Box::new(Resident { kernel, precision, inputs, shared, blocks, threads: threads(groups) }))
         }),
     })
+}
+
+/// Of so many warpgroups that take tiles by turns, those whose tiles the ring holds at once. A warpgroup waits for a place in the ring by the parity
+/// of its use, which tells one use from the next: nobody may wait for what the copies are a whole ring behind.
+fn groups_of_ring(groups: usize, chunks: usize, stages: usize) -> usize {
+    groups.min(stages / chunks)
 }
 
 fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
@@ -216,6 +225,15 @@ impl Forward for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ring_holds_the_tiles_of_all_that_take_turns() {
+        assert_eq!(groups_of_ring(4, 1, 16), 4);
+        assert_eq!(groups_of_ring(4, 8, 26), 3);
+        // The large network: all that fits beside its weights.
+        assert_eq!(groups_of_ring(2, 4, 8), 2);
+        assert_eq!(groups_of_ring(2, 4, 7), 1);
+    }
 
     #[test]
     fn boxes_divide_the_halves_of_all_parts() {

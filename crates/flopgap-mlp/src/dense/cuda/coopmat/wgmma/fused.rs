@@ -61,7 +61,8 @@ impl Shape {
         let rest = weights + 3 * GROUPS * BOX + BIASES;
         let stages = (shared_bytes.saturating_sub(rest) / (stage + BARRIERS)).min(MOST_STAGES);
         let shared = rest + stages * (stage + BARRIERS);
-        (stages >= 2).then_some(Shape { team, stages, shared })
+        // A team leaves a stage only when it has begun with its next tile, which must not wait for that.
+        (stages >= 2 && stages > GROUPS / team).then_some(Shape { team, stages, shared })
     }
 }
 
