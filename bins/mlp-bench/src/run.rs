@@ -135,10 +135,6 @@ fn on_cpu(
             format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
         );
     }
-    if bench.accumulate_fp16 || bench.atomic {
-        let what = "--accumulate-fp16 and --atomic are about GPUs: cores sum in 32 bits and in a fixed order";
-        flopgap_cli::warn(PROGRAM, what);
-    }
     let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
     if fp32 {
         tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&CorePeaks::measure())));
