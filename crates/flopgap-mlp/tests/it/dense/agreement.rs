@@ -97,8 +97,8 @@ fn every_batch<T: Element>(context: &Context, implementation: Implementation, ne
     // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit reference does not take long.
     let many = match network.parameters() {
         _ if T::PRECISION == Precision::F32 => None,
-        ..10_000 => Some(40_000),
-        ..50_000 => Some(9_000),
+        0..10_000 => Some(40_000),
+        10_000..50_000 => Some(9_000),
         _ => None,
     };
     for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
