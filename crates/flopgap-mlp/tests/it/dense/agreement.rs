@@ -8,7 +8,7 @@ use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
 use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
-use flopgap_mlp::dense::{Element, Network, Parameters, Precision};
+use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
 use flopgap_mlp::square::init::uniform;
 use half::{bf16, f16};
 
@@ -98,7 +98,8 @@ fn every_batch<T: Element>(context: &Context, implementation: Implementation, ne
     let many = match network.parameters() {
         _ if T::PRECISION == Precision::F32 => None,
         0..10_000 => Some(40_000),
-        10_000..50_000 => Some(9_000),
+        10_000..20_000 => Some(20_000),
+        20_000..50_000 => Some(9_000),
         _ => None,
     };
     for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
@@ -132,6 +133,15 @@ fn every_precision(implementation: Implementation) {
             });
         }
     });
+}
+
+/// Many inputs of a narrow hidden layer, whose weights are streamed on Hopper: the next tile's inputs are brought with the very last weights of
+/// this one.
+#[test]
+fn coopmat_has_the_next_inputs_come_with_the_last_weights() {
+    let Some((context, _guard)) = gpu() else { return };
+    let network = Network::new(&[784, 16, 16]).unwrap().with_activation(Activation::Tanh);
+    every_batch::<f16>(&context, Implementation::Coopmat, &network);
 }
 
 #[test]

@@ -11,6 +11,8 @@ constexpr int WEIGHTS_IN_SHARED = STAGES * STAGE_BYTES;
 constexpr int BARRIERS_IN_SHARED = WEIGHTS_IN_SHARED + weights_before(LAYERS);
 constexpr int BIASES_IN_SHARED = BARRIERS_IN_SHARED + 16 * STAGES;
 static_assert(BIASES_IN_SHARED + 2 * ALL_BIASES == SHARED_BYTES, "as the host counts");
+// A warpgroup waits for a use of a place by its parity: it must have waited for the use before, which another warpgroup would know of alone.
+static_assert(STAGES % (GROUPS * chunks_of(INPUTS)) == 0, "a place has chunks for one warpgroup");
 
 __device__ __forceinline__ u32 full(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * stage; }
 __device__ __forceinline__ u32 empty(u32 shared, int stage) { return shared + BARRIERS_IN_SHARED + 8 * (STAGES + stage); }

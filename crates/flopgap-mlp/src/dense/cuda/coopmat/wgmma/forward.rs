@@ -18,7 +18,7 @@ use super::{
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
 const STREAM: &str = "coopmat_mlp_forward_wgmma_stream";
 
-/// More chunks than this in the ring bring nothing, unless the tiles of all warpgroups have more: 128 KiB are on their way then.
+/// About so many chunks in the ring: more bring nothing, as 128 KiB are on their way then.
 const MOST_STAGES: usize = 16;
 const MOST_SLABS: usize = 8;
 /// Warpgroups that compute: one alone would wait for every product.
@@ -55,8 +55,7 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let biases = 2 * widths[1..].iter().sum::<usize>();
     let stage = TILE * ROW_BYTES + BARRIERS;
     let fit = request.target.shared_bytes.saturating_sub(weights + biases) / stage;
-    let stages = fit.min(MOST_STAGES.max(groups * chunks));
-    let groups = groups_of_ring(groups, chunks, stages);
+    let (groups, stages) = ring(groups, chunks, fit);
     if groups < LEAST_GROUPS {
         return Err(request.unsupported(format!(
             "{weights} bytes of weights leave no room for samples in {} of shared memory; mma.sync is there instead",
@@ -86,10 +85,13 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     })
 }
 
-/// Of so many warpgroups that take tiles by turns, those whose tiles the ring holds at once. A warpgroup waits for a place in the ring by the parity
-/// of its use, which tells one use from the next: nobody may wait for what the copies are a whole ring behind.
-fn groups_of_ring(groups: usize, chunks: usize, stages: usize) -> usize {
-    groups.min(stages / chunks)
+/// Of so many warpgroups that take tiles of so many chunks by turns, those whose tiles a ring of up to `fit` chunks holds at once, and the chunks of the
+/// ring: whole turns of all of them, so that a place in it always has chunks for the same warpgroup. A warpgroup waits for a place by the parity of its
+/// use, which tells one use from the next only: it must have waited for the use before itself.
+fn ring(groups: usize, chunks: usize, fit: usize) -> (usize, usize) {
+    let groups = groups.min(fit / chunks);
+    let turn = (groups * chunks).max(1);
+    (groups, ((MOST_STAGES + turn / 2) / turn).max(1).min(fit / turn) * turn)
 }
 
 fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
@@ -227,12 +229,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_holds_the_tiles_of_all_that_take_turns() {
-        assert_eq!(groups_of_ring(4, 1, 16), 4);
-        assert_eq!(groups_of_ring(4, 8, 26), 3);
+    fn the_ring_holds_whole_turns() {
+        assert_eq!(ring(4, 1, 26), (4, 16));
+        assert_eq!(ring(4, 8, 26), (3, 24));
+        assert_eq!(ring(3, 3, 26), (3, 18));
         // The large network: all that fits beside its weights.
-        assert_eq!(groups_of_ring(2, 4, 8), 2);
-        assert_eq!(groups_of_ring(2, 4, 7), 1);
+        assert_eq!(ring(2, 4, 8), (2, 8));
+        assert_eq!(ring(2, 4, 15), (2, 8));
+        assert_eq!(ring(2, 4, 7).0, 1);
+        for (groups, chunks, fit) in (2..=4).flat_map(|groups| {
+            (1..=16).flat_map(move |chunks| (1..=28).map(move |fit| (groups, chunks, fit)))
+        }) {
+            let (taking, stages) = ring(groups, chunks, fit);
+            assert!(taking <= groups && stages <= fit, "{groups} {chunks} {fit}");
+            if taking >= LEAST_GROUPS {
+                assert!(stages > 0 && stages % (taking * chunks) == 0, "{groups} {chunks} {fit}: {stages}");
+            }
+        }
     }
 
     #[test]

@@ -45,20 +45,17 @@ __device__ __forceinline__ void bring_inputs(const Maps &maps, u32 shared, int c
 __device__ constexpr int slabs_of_tile(int layer = 0) {
     return layer == LAYERS ? 0 : parts_of(width(layer + 1)) * chunks_of(width(layer)) + slabs_of_tile(layer + 1);
 }
-// From this slab of a tile on, a chunk of the next tile's inputs is brought with each: when the warpgroups have left the chunk's place.
-constexpr int LEFT = (parts_of(width(1)) - 1) * (CHUNKS + 4) + SLABS;
+// From this slab of a tile on, a chunk of the next tile's inputs is brought after each: when the warpgroups have left the chunk's place, which they
+// do when they have the slab after the chunk's own in the last part of the first layer.
+constexpr int LAST_PART = (parts_of(width(1)) - 1) * (CHUNKS + 4), LEFT = LAST_PART + SLABS;
 constexpr int INPUTS_FROM = LEFT + CHUNKS <= slabs_of_tile() ? LEFT : slabs_of_tile() - CHUNKS;
+static_assert(INPUTS_FROM > LAST_PART, "what the warpgroups wait for is under way before they are waited for");
 
 // Slabs of a part of a layer: these chunks of its weights. `slab` counts slabs over all tiles, `tiles` the tiles of this block so far.
 template <int LAYER, int PART, int FROM, int TO, int FIRST>
 __device__ __forceinline__ void bring_chunks(const Maps &maps, u32 shared, u32 rank, u32 &slab, u32 tiles, u32 next) {
     constexpr int COLUMNS = columns_of(width(LAYER + 1), PART), HALF = COLUMNS / CLUSTER, BOX = box_of(width(LAYER + 1));
     for (int chunk = FROM; chunk < TO; ++chunk, ++slab) {
-        const int early = FIRST + chunk - FROM - INPUTS_FROM;
-        if (next != ~0u && early >= 0 && early < CHUNKS) {
-            barrier_wait(x_empty(shared, early), tiles & 1);
-            bring_inputs(maps, shared, early, next);
-        }
         const u32 stage = slab % SLABS;
         if (slab >= SLABS) barrier_wait(empty(shared, stage), (slab / SLABS & 1) ^ 1);
         barrier_expect(full(shared, stage), COLUMNS * ROW_BYTES);
@@ -67,6 +64,11 @@ __device__ __forceinline__ void bring_chunks(const Maps &maps, u32 shared, u32 r
             const int from = rank * HALF + row;
             copy_box_to_all(slab_at(shared, stage) + from * ROW_BYTES, maps.weights[LAYER], chunk * CHUNK, 256 * PART + from,
                             full(shared, stage), (1 << CLUSTER) - 1);
+        }
+        const int early = FIRST + chunk - FROM - INPUTS_FROM;
+        if (next != ~0u && early >= 0 && early < CHUNKS) {
+            barrier_wait(x_empty(shared, early), tiles & 1);
+            bring_inputs(maps, shared, early, next);
         }
     }
 }

@@ -29,6 +29,9 @@ constexpr int DX = DELTAS + TEAMS * 2 * TEAM * BOX_BYTES;
 constexpr int BARRIERS = DX + GROUPS * BOX_BYTES;
 constexpr int BIASES = BARRIERS + 24 * STAGES;
 static_assert(BIASES + PREPARE * 32 == SHARED_BYTES, "as the host counts");
+// What lets a team wait by parity for a stage that the other one had before: it has waited for its tile before this, which the threads that prepare
+// come to only after that use of the stage.
+static_assert(STAGES > TEAMS, "a team leaves a stage when it has its next tile");
 
 __device__ __forceinline__ u32 full(u32 shared, u32 stage) { return shared + BARRIERS + 8 * stage; }
 __device__ __forceinline__ u32 ready(u32 shared, u32 stage) { return full(shared, STAGES + stage); }

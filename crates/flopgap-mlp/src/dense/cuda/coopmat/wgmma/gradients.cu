@@ -74,6 +74,8 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
     constexpr int RANGES = ranges_of(LAYER), K = width(LAYER), ROWS = width(LAYER + 1);
     constexpr bool TURNS = by_turns(LAYER);
     static_assert((ROW_BOXES + CHUNKS) * BOX_BYTES <= STAGE_BYTES, "as the host counts");
+    // A warpgroup leaves a stage when it has the next one. It waits for a use of a stage by its parity: it must have waited for the use before, too.
+    static_assert(STAGES > (TURNS ? 2 : 1) && (!TURNS || STAGES % 2 == 0), "a stage is for one warpgroup where they take turns");
     const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
     const u32 count = range < slabs ? (slabs - range + RANGES - 1) / RANGES : 0;
     if (threadIdx.x == 0) {

@@ -62,7 +62,8 @@ impl Plan {
         let ranges: Vec<usize> =
             layers.iter().map(|layer| layer.ranges(blocks * layer.clocks(cluster) / all, cluster)).collect();
         let stage = layers.iter().map(|layer| layer.boxes() * BOX).max().unwrap_or_default();
-        let stages = (request.target.shared_bytes.saturating_sub(ONES) / (stage + BARRIERS)).min(MOST_STAGES);
+        let fit = request.target.shared_bytes.saturating_sub(ONES) / (stage + BARRIERS);
+        let stages = stages(&layers, fit.min(MOST_STAGES));
         let sums = layers
             .iter()
             .zip(&ranges)
@@ -172,6 +173,12 @@ impl Layer {
     }
 }
 
+/// Of so many stages, those that are used. Warpgroups that take turns wait for a stage by the parity of its use, which tells one use from the next only:
+/// the use before must have been the same warpgroup's.
+fn stages(layers: &[Layer], fit: usize) -> usize {
+    if layers.iter().any(|layer| layer.by_turns()) { fit / 2 * 2 } else { fit }
+}
+
 /// Blocks of a cluster: several where nearly all tiles share an operand with another. The others gain nothing from it, and all wait for whole clusters.
 fn cluster(layers: &[Layer]) -> usize {
     let tiles: usize = layers.iter().map(|layer| layer.tiles()).sum();
@@ -239,6 +246,12 @@ mod tests {
         assert_eq!(cluster(&layers(&[512, 256, 256, 256, 64])), 2);
         assert_eq!(cluster(&layers(&[256, 256, 64])), 1);
         assert_eq!(cluster(&layers(&[64, 64, 16])), 1);
+    }
+
+    #[test]
+    fn a_stage_is_for_one_of_two_that_take_turns() {
+        assert_eq!([8, 7, 5, 4].map(|fit| stages(&layers(&[256, 64, 16]), fit)), [8, 6, 4, 4]);
+        assert_eq!([7, 5].map(|fit| stages(&layers(&[192, 192, 72]), fit)), [7, 5]);
     }
 
     #[test]
