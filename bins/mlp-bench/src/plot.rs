@@ -20,10 +20,8 @@ type Chart<'a> = (&'a str, &'a str, &'a str);
 /// When a file cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
     let mut charts: BTreeMap<Chart<'_>, Vec<&Measurement>> = BTreeMap::new();
-    for measurement in results
-        .measurements
-        .iter()
-        .filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.p10_us.is_none())
+    for measurement in
+        results.measurements.iter().filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.is_peer())
     {
         charts
             .entry((&measurement.size, &measurement.precision, &measurement.pass))
