@@ -169,7 +169,8 @@ fn cores_are_checked_and_timed() {
         "0.2,0.2,0.02",
     ];
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().to_str().unwrap();
+    let plots = folder.path().join("made");
+    let plots = plots.to_str().unwrap();
     let peers = folder.path().join("peers.jsonl");
     let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
     std::fs::write(&peers, peer).unwrap();
@@ -200,7 +201,7 @@ fn cores_are_checked_and_timed() {
         "medium_fp32_train",
     ];
     for file in files {
-        let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join(format!("made/{file}.svg"))).unwrap();
         assert!(svg.starts_with("<svg ") && svg.contains("cpu (host"), "{file}");
     }
 
