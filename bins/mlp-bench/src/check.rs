@@ -1,5 +1,6 @@
 //! Inputs, and whether what came out is right.
 
+use flopgap_gpu::GpuError;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::Accumulate;
 use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
@@ -107,5 +108,26 @@ impl Expected {
             largest = largest.max(error);
         }
         Ok(largest)
+    }
+}
+
+/// Why there is no time.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    /// It did not run.
+    Error(MlpError),
+    /// It ran, and what came out is wrong.
+    Result(String),
+}
+
+impl From<MlpError> for Wrong {
+    fn from(error: MlpError) -> Self {
+        Wrong::Error(error)
+    }
+}
+
+impl From<GpuError> for Wrong {
+    fn from(error: GpuError) -> Self {
+        Wrong::Error(error.into())
     }
 }

@@ -5,8 +5,7 @@ use std::time::Instant;
 use flopgap_gpu::timing::Samples;
 use flopgap_mlp::dense::{Cpu, Network};
 
-use crate::check::{Expected, Found, Numbers, PERIOD};
-use crate::gpu::Wrong;
+use crate::check::{Expected, Found, Numbers, PERIOD, Wrong};
 use crate::options::{Clocks, Pass};
 
 /// A network with its parameters, and the arrays of a batch.
@@ -47,7 +46,8 @@ impl<'n> Arena<'n> {
         self.cpu.threads()
     }
 
-    /// Computes a pass and checks what came out; as on a GPU, all gradients by outputs but those of the checked samples are zero for once.
+    /// Computes a pass and checks what came out. The gradients by the parameters are those of the checked samples: all other gradients by outputs
+    /// are zero for once, as on a GPU.
     pub(crate) fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
         let (inputs, outputs) = (self.network.inputs(), self.network.outputs());
         let rows = |numbers: &[f32], width: usize| -> Vec<f32> {
@@ -86,7 +86,7 @@ impl<'n> Arena<'n> {
         }
         let times: Result<Vec<f64>, Wrong> = (0..repetitions.measured).map(|_| self.once(pass)).collect();
         let times = times?;
-        if before != (self.y.clone(), self.dx.clone(), self.gradients.clone()) {
+        if (&before.0, &before.1, &before.2) != (&self.y, &self.dx, &self.gradients) {
             return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
         }
         Ok(Samples::new(times))

@@ -62,12 +62,10 @@ struct Measured {
 }
 
 impl Measured {
-    fn is_same(&self, other: &Self) -> bool {
-        let key = |m: &Self| {
-            let names = [&m.size, &m.precision, &m.pass, &m.implementation, &m.timing];
-            (names.map(String::clone), m.batch)
-        };
-        key(self) == key(other)
+    /// What two results are matched by.
+    fn key(&self) -> ([&str; 5], usize) {
+        let names = [&self.size, &self.precision, &self.pass, &self.implementation, &self.timing];
+        (names.map(String::as_str), self.batch)
     }
 
     fn name(&self) -> String {
@@ -148,7 +146,7 @@ fn read(path: &Path) -> Result<Document, Failure> {
 
 /// Everything in the order of the first, then what only the second has.
 fn pairs<'a>(before: &'a [Measured], after: &'a [Measured]) -> Vec<Pair<'a>> {
-    let same = |all: &'a [Measured], of: &Measured| all.iter().find(|m| m.is_same(of));
+    let same = |all: &'a [Measured], of: &Measured| all.iter().find(|m| m.key() == of.key());
     let mut pairs: Vec<Pair<'_>> =
         before.iter().map(|m| Pair { before: Some(m), after: same(after, m) }).collect();
     let new = after.iter().filter(|m| same(before, m).is_none());

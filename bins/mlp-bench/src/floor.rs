@@ -54,9 +54,7 @@ impl Peaks {
             origin: "from the device's clocks and widths".to_owned(),
         }
     }
-}
 
-impl Peaks {
     /// Those of this machine's cores, which compute in 32 bits alone.
     pub(crate) fn of_cores(measured: &CorePeaks) -> Self {
         Peaks {

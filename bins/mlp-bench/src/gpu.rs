@@ -6,7 +6,7 @@ use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Model, Tape};
 use flopgap_mlp::dense::{Element, Network};
 
-use crate::check::{Expected, Found, Numbers, PERIOD};
+use crate::check::{Expected, Found, Numbers, PERIOD, Wrong};
 use crate::options::{Clocks, Pass};
 use crate::results::Clock;
 
@@ -187,8 +187,14 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         if clocks.of_host() {
             times.push((Clock::Host, host_calls(&stream, repetitions, || self.compute(pass))?));
         }
-        if before != self.checked_rows(pass)? {
+        let after = self.checked_rows(pass)?;
+        if before.0 != after.0 {
             return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
+        }
+        if !after.1 {
+            return Err(Wrong::Result(
+                "the timed passes left gradients by the parameters that are no numbers".to_owned(),
+            ));
         }
         Ok(times)
     }
@@ -245,25 +251,4 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
 /// A pass was asked of arrays that were not made for it.
 fn no_arrays() -> Wrong {
     Wrong::Result("there are no arrays for backward passes".to_owned())
-}
-
-/// Why there is no time.
-#[derive(Debug)]
-pub(crate) enum Wrong {
-    /// It did not run.
-    Error(MlpError),
-    /// It ran, and what came out is wrong.
-    Result(String),
-}
-
-impl From<MlpError> for Wrong {
-    fn from(error: MlpError) -> Self {
-        Wrong::Error(error)
-    }
-}
-
-impl From<GpuError> for Wrong {
-    fn from(error: GpuError) -> Self {
-        Wrong::Error(error.into())
-    }
 }

@@ -8,7 +8,7 @@ use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
-use crate::{PROGRAM, failed, failure};
+use crate::{PROGRAM, failed, failure, unique};
 
 /// What `kernels` takes.
 #[derive(Args, Debug)]
@@ -42,7 +42,10 @@ impl Arguments {
     /// The networks and their names.
     fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
         if self.widths.is_empty() {
-            return Ok(self.size.iter().map(|size| (size.to_string(), size.network())).collect());
+            return Ok(unique(&self.size)
+                .into_iter()
+                .map(|size| (size.to_string(), size.network()))
+                .collect());
         }
         let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
         let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
@@ -54,8 +57,19 @@ impl Arguments {
 }
 
 /// Compiles and prints a table.
+///
+/// # Errors
+/// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was asked.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let networks = arguments.networks()?;
+    let architecture = |name: &String| -> Result<(String, Architecture), Failure> {
+        match name.parse::<Architecture>() {
+            Ok(architecture) => Ok((name.clone(), architecture)),
+            Err(error) => Err(Failure::from_error(&error).exit(Exit::Usage)),
+        }
+    };
+    let architectures: Vec<_> =
+        unique(&arguments.arch).into_iter().map(architecture).collect::<Result<_, _>>()?;
     let compiler = Compiler::new()
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
     let mut table = Table::new(
@@ -74,14 +88,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )
     .map_err(failed)?;
     let mut any = false;
-    for name in &arguments.arch {
-        let architecture: Architecture =
-            name.parse().map_err(|error: flopgap_gpu::compile::CompileError| {
-                Failure::from_error(&error).exit(Exit::Usage)
-            })?;
+    for (name, architecture) in &architectures {
         let target = Target::nominal(architecture.capability);
-        for &implementation in &arguments.implementation {
-            for &precision in &arguments.precision {
+        for &implementation in unique(&arguments.implementation) {
+            for &precision in unique(&arguments.precision) {
                 for (size, network) in &networks {
                     let logs = match compile_all(
                         &compiler,

@@ -43,3 +43,14 @@ fn failure(error: &MlpError) -> Failure {
     let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
+
+/// Each once, in the order in which they come.
+fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for entry in all {
+        if !once.contains(&entry) {
+            once.push(entry);
+        }
+    }
+    once
+}

@@ -25,8 +25,9 @@ fn of_reference(network: &Network, threads: usize) -> u64 {
 
 /// Bytes of the passes on cores with so many samples.
 fn of_passes(network: &Network, batch: usize, threads: usize) -> u64 {
-    // Inputs and outputs and the gradients by them, those but for the checked samples zero for once, and copies that are compared; the tape.
-    let sample = 3 * network.inputs() + 5 * network.outputs() + network.widths()[1..].iter().sum::<usize>();
+    // Inputs, gradients by them and a copy of these; outputs, gradients by them, and a copy of the outputs or, earlier, the gradients that are
+    // zero for the samples that are not checked; the tape.
+    let sample = 3 * network.inputs() + 3 * network.outputs() + network.widths()[1..].iter().sum::<usize>();
     4 * (sample as u64 * batch as u64 + network.parameters() as u64 * (threads as u64 + 4))
 }
 
@@ -76,7 +77,8 @@ mod tests {
         assert_eq!(parse("MemTotal: 16 kB\n"), None);
         let network = Network::new(&[64, 64, 16]).unwrap();
         let needed = of_passes(&network, 1 << 30, 2);
-        assert!(needed > (4 * (2 * (64 + 16) + 64)) << 30);
+        // And a hidden layer of 64 and the outputs on the tape.
+        assert!(needed > (4 * (3 * (64 + 16) + 64 + 16)) << 30);
         let failure = check("small", needed, Some(1 << 30)).unwrap_err().to_string();
         assert!(failure.contains("GiB of this machine's memory, 1.0 GiB are free"), "{failure}");
         assert!(check("small", needed, None).is_ok());

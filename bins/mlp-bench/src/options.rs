@@ -8,7 +8,7 @@ use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
-use crate::failure;
+use crate::{failure, unique};
 
 /// One small MLP in several implementations, forward and backward: checked against 64 bits, then timed, beside its floor.
 ///
@@ -45,13 +45,13 @@ pub(crate) struct Bench {
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
     /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, silu, none.
-    #[arg(long, value_parser = activation, default_value = "leaky_relu")]
+    #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) activation: Activation,
     /// The activation of the output.
-    #[arg(long, value_parser = activation, default_value = "leaky_relu")]
+    #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) output_activation: Activation,
     /// Implementations: forloop, coopvec, coopmat, naive. [default: the first three]
-    #[arg(long = "impl", value_name = "IMPL", value_delimiter = ',')]
+    #[arg(long = "impl", value_name = "IMPL", value_delimiter = ',', conflicts_with = "only")]
     pub(crate) implementation: Vec<Implementation>,
     #[command(flatten)]
     pub(crate) only: Only,
@@ -261,7 +261,10 @@ impl Bench {
             return Ok(vec![(name.join("-"), dressed(network))]);
         }
         let sizes = if self.sweep { &Size::ALL[..] } else { &self.size };
-        Ok(unique(sizes).into_iter().map(|size| (size.name().to_owned(), dressed(size.network()))).collect())
+        Ok(unique(sizes.iter().copied())
+            .into_iter()
+            .map(|size| (size.name().to_owned(), dressed(size.network())))
+            .collect())
     }
 
     /// The implementations, as the options about them together say.
@@ -275,13 +278,13 @@ impl Bench {
         } else if self.implementation.is_empty() {
             vec![Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat]
         } else {
-            unique(&self.implementation)
+            unique(self.implementation.iter().copied())
         };
         let variant = |implementation| match (implementation, self.variant) {
             (Implementation::Forloop, Variant::Naive) => Implementation::Naive,
             _ => implementation,
         };
-        unique(&asked.into_iter().map(variant).collect::<Vec<_>>())
+        unique(asked.into_iter().map(variant))
     }
 
     /// How an implementation computes.
@@ -297,7 +300,7 @@ impl Bench {
             ([], None, Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
             ([], None, Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
             ([], batch, _) => vec![batch.map_or(SWEPT[0], |batch| batch as usize)],
-            (asked, _, _) => unique(asked).into_iter().map(|batch| batch as usize).collect(),
+            (asked, _, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
         }
     }
 
@@ -306,7 +309,7 @@ impl Bench {
         match &self.pass[..] {
             [] if self.sweep => vec![Pass::Forward, Pass::Backward, Pass::Train],
             [] => vec![Pass::Forward],
-            asked => unique(asked),
+            asked => unique(asked.iter().copied()),
         }
     }
 
@@ -316,28 +319,38 @@ impl Bench {
             ([], Place::Cpu) => vec![Precision::F32],
             ([], Place::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
             ([], Place::Cuda(_)) => vec![Precision::F16],
-            (asked, _) => unique(asked),
+            (asked, _) => unique(asked.iter().copied()),
         }
     }
 
-    /// Options that were given and mean nothing at this place.
-    pub(crate) fn without_meaning(&self, place: Place) -> Vec<&'static str> {
-        let on_cores = place == Place::Cpu;
-        let host_alone = on_cores || !self.clocks.of_gpu();
-        let only = self.only.forloop || self.only.coopvec || self.only.coopmat;
-        [
-            ("--graph", host_alone && self.clocks.graph),
-            ("--cold", host_alone && self.clocks.cold),
-            ("--timing", on_cores && matches!(self.clocks.timing, Some(Timing::Gpu | Timing::Both))),
-            ("--impl", on_cores && !self.implementation.is_empty()),
-            ("--forloop-only, --coopvec-only, --coopmat-only", on_cores && only),
-            ("--variant", on_cores && self.variant != Variant::Fast),
-            ("--atomic", on_cores && self.atomic),
-            ("--accumulate-fp16", on_cores && self.accumulate_fp16),
-        ]
-        .into_iter()
-        .filter_map(|(name, given)| given.then_some(name))
-        .collect()
+    /// Options that were given and mean nothing, and where they do not.
+    pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
+        let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
+        let naive = ("--variant", self.variant == Variant::Naive);
+        let given = |options: &[(&'static str, bool)], place: &'static str| -> Vec<_> {
+            options.iter().filter(|(_, given)| *given).map(|&(name, _)| (name, place)).collect()
+        };
+        if place == Place::Cpu {
+            let of_kernels = [
+                ("--timing", matches!(self.clocks.timing, Some(Timing::Gpu | Timing::Both))),
+                ("--impl", !self.implementation.is_empty()),
+                ("--forloop-only", self.only.forloop),
+                ("--coopvec-only", self.only.coopvec),
+                ("--coopmat-only", self.only.coopmat),
+                naive,
+                ("--atomic", self.atomic),
+                ("--accumulate-fp16", self.accumulate_fp16),
+            ];
+            return given(&[&of_gpu[..], &of_kernels].concat(), "on cores");
+        }
+        let mut all = Vec::new();
+        if !self.clocks.of_gpu() {
+            all.extend(given(&of_gpu, "by the host's clock alone"));
+        }
+        if !self.implementations().contains(&Implementation::Naive) {
+            all.extend(given(&[naive], "without the for-loop"));
+        }
+        all
     }
 
     /// Where it runs.
@@ -362,13 +375,24 @@ impl Bench {
     }
 }
 
-/// Each once, in the order given.
-fn unique<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
-    let mut once = Vec::new();
-    for &entry in list {
-        if !once.contains(&entry) {
-            once.push(entry);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_mean_nothing_are_named() {
+        let without = |place, options: &[&str]| {
+            let arguments = Arguments::parse_from([&["mlp-bench"], options].concat());
+            arguments.bench.without_meaning(place)
+        };
+        let gpu = Place::Cuda(0);
+        assert_eq!(without(gpu, &["--graph", "--cold", "--atomic", "--timing", "both"]), []);
+        assert_eq!(without(gpu, &["--cold", "--timing", "cpu"]), [("--cold", "by the host's clock alone")]);
+        assert_eq!(without(gpu, &["--variant", "naive", "--impl", "forloop,coopmat"]), []);
+        let coopmat = ["--variant", "naive", "--coopmat-only"];
+        assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
+        let on_cores = [("--coopmat-only", "on cores"), ("--variant", "on cores")];
+        assert_eq!(without(Place::Cpu, &coopmat), on_cores);
+        assert_eq!(without(Place::Cpu, &["--timing", "cpu"]), []);
     }
-    once
 }

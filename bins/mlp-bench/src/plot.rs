@@ -14,16 +14,15 @@ use crate::results::{Measurement, Results};
 /// A network, a precision and a pass.
 type Chart<'a> = (&'a str, &'a str, &'a str);
 
-/// Writes a chart for each network, precision and pass, and returns their files.
+/// Writes a chart for each network, precision and pass into a folder, which is made if it is not there, and returns their files.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// When the folder cannot be made, or a file cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
+    flopgap_fs::create_folder(folder).map_err(failed)?;
     let mut charts: BTreeMap<Chart<'_>, Vec<&Measurement>> = BTreeMap::new();
-    for measurement in results
-        .measurements
-        .iter()
-        .filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.p10_us.is_none())
+    for measurement in
+        results.measurements.iter().filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.is_peer())
     {
         charts
             .entry((&measurement.size, &measurement.precision, &measurement.pass))

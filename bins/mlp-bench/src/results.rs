@@ -58,8 +58,9 @@ pub(crate) struct Measurement {
 }
 
 /// What is timed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Subject {
+    #[serde(rename = "impl")]
     pub(crate) implementation: String,
     pub(crate) size: String,
     pub(crate) precision: String,
@@ -112,6 +113,11 @@ impl Measurement {
         }
     }
 
+    /// Whether another program measured it: those say no error.
+    pub(crate) fn is_peer(&self) -> bool {
+        self.max_rel_error.is_none()
+    }
+
     /// Whether two measured the same thing.
     pub(crate) fn same_work(&self, other: &Measurement) -> bool {
         (&self.size, &self.precision, &self.pass, self.batch)
@@ -133,12 +139,8 @@ pub(crate) struct Results {
 /// A line of what another program measured.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct PeerLine {
-    #[serde(rename = "impl")]
-    pub(crate) implementation: String,
-    pub(crate) size: String,
-    pub(crate) precision: String,
-    pub(crate) pass: String,
-    pub(crate) batch: usize,
+    #[serde(flatten)]
+    pub(crate) subject: Subject,
     pub(crate) median_us: f64,
     /// By which clock; that of ours where it does not say.
     pub(crate) timing: Option<String>,
@@ -161,14 +163,14 @@ impl Results {
 
     /// How many times as fast as the fastest other program.
     pub(crate) fn against_peers(&self, of: &Measurement) -> Option<f64> {
-        let peers = self.measurements.iter().filter(|m| m.max_rel_error.is_none() && m.same_work(of));
+        let peers = self.measurements.iter().filter(|m| m.is_peer() && m.same_work(of));
         let best = peers.map(|m| m.median_us).reduce(f64::min)?;
-        of.max_rel_error.is_some().then(|| best / of.median_us)
+        (!of.is_peer()).then(|| best / of.median_us)
     }
 
     /// Whether other programs are among them.
     pub(crate) fn with_peers(&self) -> bool {
-        self.measurements.iter().any(|m| m.max_rel_error.is_none())
+        self.measurements.iter().any(Measurement::is_peer)
     }
 }
 

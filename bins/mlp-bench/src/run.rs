@@ -11,44 +11,45 @@ use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
 use flopgap_report::table::Format;
 use half::{bf16, f16};
 
-use crate::check::{Expected, Numbers};
+use crate::check::{Expected, Numbers, Wrong};
 use crate::floor::{Peaks, Work};
-use crate::gpu::{Arena, Run, Wrong};
+use crate::gpu::{Arena, Run};
 use crate::models::Models;
 use crate::options::{Bench, Pass, Place};
-use crate::results::{Clock, Measurement, Results, Subject};
+use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
 
 /// Times everything, and shows it.
 ///
 /// # Errors
-/// Without a device; when a result was wrong (what could be measured is shown before).
+/// Without a device; when a result was wrong or something did not run (what was measured is shown before).
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let networks = bench.networks()?;
-    let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
-    let mut wrong = Vec::new();
     let place = bench.place()?;
-    for option in bench.without_meaning(place) {
-        let what = if place == Place::Cpu { "on cores" } else { "by the host's clock alone" };
-        flopgap_cli::warn(PROGRAM, format!("{option}: has no meaning {what}"));
+    let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
+    for (option, place) in bench.without_meaning(place) {
+        flopgap_cli::warn(PROGRAM, format!("{option}: has no meaning {place}"));
     }
-    let mut results = match place {
-        Place::Cuda(index) => on_gpu(bench, index, &networks, &mut wrong)?,
-        Place::Cpu => on_cpu(bench, &networks, &mut wrong)?,
+    let mut tally = Tally::default();
+    let ended = match place {
+        Place::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
+        Place::Cpu => on_cpu(bench, &networks, &mut tally),
     };
-    if results.measurements.is_empty() {
-        return Err(Failure::new("nothing was measured").exit(if wrong.is_empty() {
-            Exit::Absent
-        } else {
-            Exit::Failed
-        }));
+    let Tally { device, peaks, measurements, wrong } = tally;
+    if measurements.is_empty() {
+        ended?;
+        let exit = if wrong.is_empty() { Exit::Absent } else { Exit::Failed };
+        return Err(Failure::new("nothing was measured").exit(exit));
     }
+    let mut results = Results { device, peaks, measurements };
     add_peers(&mut results, &networks, peers);
-    show(bench, &results)?;
-    match wrong.len() {
-        0 => Ok(()),
-        1 => Err(Failure::new(wrong.remove(0))),
-        more => Err(Failure::new(format!("{more} results were wrong; the first: {}", wrong[0]))),
+    // An hour of measurements is not lost because the last one did not run.
+    let shown = show(bench, &results);
+    ended?;
+    match &wrong[..] {
+        [] => shown,
+        [only] => Err(Failure::new(only)),
+        [first, ..] => Err(Failure::new(format!("{} results were wrong; the first: {first}", wrong.len()))),
     }
 }
 
@@ -83,18 +84,12 @@ fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
 }
 
 /// Adds what other programs measured of the same work.
-fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<crate::results::PeerLine>) {
-    for peer in peers {
+fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<PeerLine>) {
+    let (given, own) = (peers.len(), results.measurements.len());
+    for PeerLine { subject, median_us, timing } in peers {
         let pass =
-            [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == peer.pass);
-        let network = networks.iter().find(|(name, _)| *name == peer.size).map(|(_, network)| network);
-        let subject = Subject {
-            implementation: peer.implementation,
-            size: peer.size,
-            precision: peer.precision,
-            pass: peer.pass,
-            batch: peer.batch,
-        };
+            [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == subject.pass);
+        let network = networks.iter().find(|(name, _)| *name == subject.size).map(|(_, network)| network);
         let (Some(pass), Some(network), Ok(precision)) =
             (pass, network, subject.precision.parse::<Precision>())
         else {
@@ -109,9 +104,15 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<c
         };
         let work = Work::of(network, precision, pass, subject.batch);
         let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
-        let clock = peer.timing.unwrap_or(clock);
-        let measurement = Measurement::of_median(&subject, &clock, peer.median_us, &work, floor);
+        let clock = timing.unwrap_or(clock);
+        let measurement = Measurement::of_median(&subject, &clock, median_us, &work, floor);
         results.measurements.push(measurement);
+    }
+    if given > 0 && results.measurements.len() == own {
+        flopgap_cli::warn(
+            PROGRAM,
+            "--peers: none of them is of a network, type, pass and batch that was measured",
+        );
     }
 }
 
@@ -121,13 +122,7 @@ fn given_peaks(bench: &Bench) -> Option<Peaks> {
     Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given".to_owned() })
 }
 
-fn on_cpu(
-    bench: &Bench,
-    networks: &[(String, Network)],
-    wrong: &mut Vec<String>,
-) -> Result<Results, Failure> {
-    let mut tally = Tally { peaks: None, measurements: Vec::new(), wrong };
-    let mut threads = 0;
+fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> Result<(), Failure> {
     for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
     {
         flopgap_cli::warn(
@@ -149,7 +144,7 @@ fn on_cpu(
             }
             let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
-            threads = arena.threads();
+            tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
                 let subject = Subject {
                     implementation: "cpu".to_owned(),
@@ -165,22 +160,24 @@ fn on_cpu(
             }
         }
     }
-    Ok(tally.results(format!("CPU, {threads} threads")))
+    Ok(())
 }
 
 /// What came of the measurements so far.
-struct Tally<'a> {
-    /// Of the device, where they are known.
+#[derive(Default)]
+struct Tally {
+    device: String,
+    /// Of the device, once they are known.
     peaks: Option<Peaks>,
     measurements: Vec<Measurement>,
     /// What was wrong, and of what.
-    wrong: &'a mut Vec<String>,
+    wrong: Vec<String>,
 }
 
 /// The largest error of a pass, and its times; or why there are none.
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
-impl Tally<'_> {
+impl Tally {
     /// Keeps what was measured. What did not fit the memory, and what was wrong, is said, and the others go on.
     fn settle(
         &mut self,
@@ -213,10 +210,6 @@ impl Tally<'_> {
         }
         Ok(())
     }
-
-    fn results(self, device: String) -> Results {
-        Results { device, peaks: self.peaks, measurements: self.measurements }
-    }
 }
 
 /// What all runs on one GPU share.
@@ -225,15 +218,15 @@ struct Gpu<'a> {
     context: Context,
     models: Models,
     evictor: Option<Evictor>,
-    tally: Tally<'a>,
+    tally: &'a mut Tally,
 }
 
 fn on_gpu(
     bench: &Bench,
     index: usize,
     networks: &[(String, Network)],
-    wrong: &mut Vec<String>,
-) -> Result<Results, Failure> {
+    tally: &mut Tally,
+) -> Result<(), Failure> {
     let gpu_failure = |error: GpuError| {
         let absent = error.is_absence();
         let failed = failure(&error.into());
@@ -244,14 +237,14 @@ fn on_gpu(
         }
     };
     let context = Context::new(index).map_err(gpu_failure)?;
-    let peaks = given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device()));
+    tally.device.clone_from(&context.device().name);
+    tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device())));
     let evictor = if bench.clocks.cold {
         let stream = context.stream().map_err(gpu_failure)?;
         Some(Evictor::new(&context, &stream).map_err(failed)?)
     } else {
         None
     };
-    let tally = Tally { peaks: Some(peaks), measurements: Vec::new(), wrong };
     let precisions = bench.precisions(Place::Cuda(index));
     let begin = Instant::now();
     let models = Models::build(&context, networks, &precisions, bench);
@@ -266,8 +259,7 @@ fn on_gpu(
             }
         }
     }
-    let device = gpu.context.device().name.clone();
-    Ok(gpu.tally.results(device))
+    Ok(())
 }
 
 impl Gpu<'_> {
@@ -328,8 +320,8 @@ impl Gpu<'_> {
         };
         let mut arena = Arena::new(&self.context, network, numbers, expected, batch, backward);
         for (implementation, model) in models {
-            let run = arena.as_mut().map_err(|error| error.clone()).and_then(|arena| Run::new(arena, model));
-            let mut run = run;
+            let mut run =
+                arena.as_mut().map_err(|error| error.clone()).and_then(|arena| Run::new(arena, model));
             for &pass in &passes {
                 let measured = match &mut run {
                     Ok(run) => run.measure(pass, expected, &self.bench.clocks, self.evictor.as_mut()),

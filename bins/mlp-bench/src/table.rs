@@ -7,6 +7,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
 use crate::results::{Clock, Measurement, Results};
+use crate::unique;
 
 /// The results in a format.
 ///
@@ -221,17 +222,6 @@ fn lines(results: &Results) -> Result<Table, ReportError> {
         table.push(row)?;
     }
     Ok(table)
-}
-
-/// Each once, in the order in which they come.
-fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut once = Vec::new();
-    for entry in all {
-        if !once.contains(&entry) {
-            once.push(entry);
-        }
-    }
-    once
 }
 
 /// With three digits, at least.

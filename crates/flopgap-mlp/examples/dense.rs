@@ -82,6 +82,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         None => vec![256, 65_536, 1 << 20],
     };
     if let Some(threads) = implementation.strip_prefix("cpu") {
+        if once || *precision != "fp32" || arguments.iter().any(|argument| argument.starts_with("--")) {
+            return Err("a CPU computes in fp32, and has no options".into());
+        }
         let threads = threads.strip_prefix(':').map(str::parse).transpose()?;
         return on_cpu(threads, &sizes, &batches);
     }

@@ -51,8 +51,11 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--device", "cuda:x"], "cuda:1 for the second GPU"),
         (&["--sweep", "--size", "small"], "cannot be used with"),
         (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
+        (&["--impl", "coopvec", "--forloop-only"], "cannot be used with"),
+        (&["--device", "vulkan", "--peers", "none"], "the kernels are CUDA's"),
         (&["--peaks", "60,790"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
+        (&["kernels", "--arch", "foo"], "foo"),
         (&["diff", "one.json"], "<AFTER>"),
         (&["diff", "a", "b", "--fail-if-slower=-1"], "0 or more"),
     ] {
@@ -101,8 +104,21 @@ fn peers_that_cannot_be_read_are_named_with_their_line() {
     assert!(output.stderr.contains("peers.jsonl: cannot be read"), "{}", output.stderr);
     std::fs::write(file, "a note\n{\"impl\": \"pytorch-graph\", \"size\": \"small\"}\n").unwrap();
     let output = run(&["--peers", file]);
-    assert!(output.stderr.contains("peers.jsonl, line 2: missing field `precision`"), "{}", output.stderr);
+    assert!(output.stderr.contains("peers.jsonl, line 2: missing field `median_us`"), "{}", output.stderr);
     assert!(output.stderr.contains("median_us"), "{}", output.stderr);
+    let peer = |size: &str, median: f64| {
+        serde_json::json!({"impl": "other", "size": size, "precision": "fp32", "pass": "forward", "batch": 8, "median_us": median})
+            .to_string()
+    };
+    std::fs::write(file, peer("small", 0.0)).unwrap();
+    let output = run(&["--peers", file]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("peers.jsonl, line 1: the median is 0 us"), "{}", output.stderr);
+    std::fs::write(file, peer("large", 1.0)).unwrap();
+    let cpu = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--peaks", "1,1,1", "--csv"];
+    let output = run(&[&cpu[..], &["--peers", file]].concat());
+    assert_eq!((output.code, output.stdout.lines().count()), (0, 2), "{}", output.stderr);
+    assert!(output.stderr.contains("--peers: none of them"), "{}", output.stderr);
 }
 
 #[test]
@@ -153,7 +169,8 @@ fn cores_are_checked_and_timed() {
         "0.2,0.2,0.02",
     ];
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().to_str().unwrap();
+    let plots = folder.path().join("made");
+    let plots = plots.to_str().unwrap();
     let peers = folder.path().join("peers.jsonl");
     let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
     std::fs::write(&peers, peer).unwrap();
@@ -184,7 +201,7 @@ fn cores_are_checked_and_timed() {
         "medium_fp32_train",
     ];
     for file in files {
-        let svg = std::fs::read_to_string(folder.path().join(format!("{file}.svg"))).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join(format!("made/{file}.svg"))).unwrap();
         assert!(svg.starts_with("<svg ") && svg.contains("cpu (host"), "{file}");
     }
 
