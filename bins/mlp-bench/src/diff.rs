@@ -24,20 +24,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     changed: bool,
     /// Changes of less than this percentage are scatter in any case: a program that is started anew is a little faster or slower as a whole.
-    #[arg(long, value_name = "PCT", value_parser = percentage, default_value = "2")]
+    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage, default_value = "2")]
     noise: f64,
     /// End with exit code 1 when something is slower by more than this percentage, and by more than the measurements scatter.
-    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-}
-
-fn percentage(text: &str) -> Result<f64, String> {
-    let value: f64 =
-        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
-    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
 }
 
 /// What --json prints, as far as it is compared.

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// One after the change.
     after: PathBuf,
     /// End with exit code 1 when the total GPU time, a kernel or a range is slower by more than this percentage.
-    #[arg(long, value_name = "PCT", value_parser = percentage)]
+    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// Judge and show only kernels and ranges whose total is at least this many microseconds in one of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
@@ -43,12 +43,6 @@ pub(crate) struct Arguments {
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-}
-
-fn percentage(text: &str) -> Result<f64, String> {
-    let value: f64 =
-        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
-    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
 }
 
 #[derive(Serialize)]

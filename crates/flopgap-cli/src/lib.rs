@@ -3,7 +3,9 @@
 mod exit;
 mod failure;
 mod output;
+mod value;
 
 pub use exit::Exit;
 pub use failure::{Failure, run};
 pub use output::{FormatArg, note, print, warn, warn_all};
+pub use value::percentage;

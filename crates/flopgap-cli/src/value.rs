@@ -1,0 +1,16 @@
+//! Values of options.
+
+/// Reads a percentage, as a `value_parser` of clap: a number of at least 0, with or without `%` after it.
+///
+/// # Errors
+/// With what is wrong; clap says of which option.
+///
+/// ```
+/// assert_eq!(flopgap_cli::percentage("2.5%"), Ok(2.5));
+/// assert!(flopgap_cli::percentage("-1").is_err());
+/// ```
+pub fn percentage(text: &str) -> Result<f64, String> {
+    let value: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
+}
