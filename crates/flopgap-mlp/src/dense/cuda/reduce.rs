@@ -36,6 +36,11 @@ impl Reducer {
         Ok(Reducer { parameters, sum })
     }
 
+    /// Bytes of the workspace for the gradients of all parameters from so many blocks.
+    pub(super) fn workspace(&self, blocks: u32) -> usize {
+        if self.sum.is_some() { 4 * blocks as usize * self.parameters } else { 0 }
+    }
+
     /// Where blocks leave what they find: from the workspace's begin on, or, atomically, in the gradients, which are queued to be zero.
     pub(super) fn prepare(&self, call: &BackwardCall<'_>) -> Result<u64, GpuError> {
         if self.sum.is_some() {

@@ -99,22 +99,15 @@ __device__ __forceinline__ Matrix deltas_of(const Call &call) {
     if (LAST) return Matrix{call.dy, slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * call.batch, width_, rows, width_};
     return Matrix{call.deltas + BEFORE * call.batch, nullptr, width_, rows, width_};
 }
-template <bool LAST>
-struct DeltasFrom {
+
+// How a factor comes to shared memory: copied as it lies, or made on its way.
+template <bool MADE, class Making>
+struct Factor {
+    using From = Making;
+};
+template <class Making>
+struct Factor<false, Making> {
     using From = Copied;
-};
-template <>
-struct DeltasFrom<true> {
-    using From = Deltas<OUTPUT_ACTIVATION>;
-};
-// What the layer took.
-template <bool SUMS>
-struct InputsFrom {
-    using From = Copied;
-};
-template <>
-struct InputsFrom<true> {
-    using From = Activated<HIDDEN_ACTIVATION>;
 };
 
 // A tile of the gradients by what the layer took.
@@ -122,7 +115,7 @@ template <int LAYER>
 __device__ __forceinline__ void below(const Call &call, int tile) {
     using S = Step<LAYER>;
     using P = typename S::Below;
-    using From = typename DeltasFrom<S::LAST>::From;
+    using From = typename Factor<S::LAST, Deltas<OUTPUT_ACTIVATION>>::From;
     constexpr int STAGES = stages<P>(S::OUT), PER_ROW = P::N / CHUNK, ITEMS = (P::M * PER_ROW + THREADS - 1) / THREADS;
     const int first = tile / S::BELOW_ACROSS * P::M, column0 = tile % S::BELOW_ACROSS * P::N;
     const Matrix deltas = deltas_of<LAYER>(call), weights{call.parameters + weights_at(LAYER), nullptr, S::IN, S::OUT, S::IN};
@@ -174,8 +167,8 @@ template <int LAYER>
 __device__ __forceinline__ void gradient(const Call &call, int tile) {
     using S = Step<LAYER>;
     using P = typename S::Gradient;
-    using From = typename DeltasFrom<S::LAST>::From;
-    using Inputs = typename InputsFrom<(LAYER > 0 && !slope_from_output<HIDDEN_ACTIVATION>())>::From;
+    using From = typename Factor<S::LAST, Deltas<OUTPUT_ACTIVATION>>::From;
+    using Inputs = typename Factor<(LAYER > 0 && !slope_from_output<HIDDEN_ACTIVATION>()), Activated<HIDDEN_ACTIVATION>>::From;
     constexpr int STAGES = stages<P>(NOMINAL_BATCH);
     const int out0 = tile / S::GRADIENTS_ACROSS * P::M, in0 = tile % S::GRADIENTS_ACROSS * P::N;
     const Storage *taken = LAYER == 0 ? call.x : call.tape + (u64)widths_before<LAYER == 0 ? 0 : LAYER - 1>() * call.batch;

@@ -4,7 +4,7 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::{Network, slope_from_output};
+use crate::dense::slope_from_output;
 
 use super::super::super::implementation::{Reduction, Request};
 use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
@@ -70,11 +70,12 @@ impl Tiling {
 pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
     check(request).ok()?;
     let tiling = Tiling::choose(request)?;
-    let network = request.network.clone();
+    let network = request.network;
     if !(0..network.layers()).all(|layer| slope_from_output(network.activation(layer))) {
         return None;
     }
     let atomic = request.options.reduction == Reduction::Atomic;
+    let parameters = network.parameters();
     let most_blocks = request.target.multiprocessors as usize * tiling.blocks;
     let constants = [
         ("WARPS", tiling.warps),
@@ -97,11 +98,9 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
         load: Box::new(move |programs| {
             Ok::<_, MlpError>(Box::new(Fused {
                 kernel: programs[0].kernel(KERNEL, tiling.shared)?,
-                reducer: Reducer::load(&programs[0], SUM, network.parameters(), atomic)?,
+                reducer: Reducer::load(&programs[0], SUM, parameters, atomic)?,
                 tiling,
-                network,
                 most_blocks,
-                atomic,
             }))
         }),
     })
@@ -112,9 +111,7 @@ struct Fused {
     kernel: Kernel,
     reducer: Reducer,
     tiling: Tiling,
-    network: Network,
     most_blocks: usize,
-    atomic: bool,
 }
 
 impl Fused {
@@ -130,7 +127,7 @@ impl Backward for Fused {
     }
 
     fn workspace(&self, batch: u32) -> usize {
-        if self.atomic { 0 } else { self.blocks(batch) as usize * self.network.parameters() * 4 }
+        self.reducer.workspace(self.blocks(batch))
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {

@@ -101,7 +101,6 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
                 network,
                 precision,
                 blocks,
-                atomic,
             }))
         }),
     })
@@ -117,7 +116,6 @@ struct Fused {
     precision: Precision,
     /// At most.
     blocks: u32,
-    atomic: bool,
 }
 
 impl Fused {
@@ -132,7 +130,7 @@ impl Backward for Fused {
     }
 
     fn workspace(&self, batch: u32) -> usize {
-        if self.atomic { 0 } else { self.blocks(batch) as usize * self.network.parameters() * 4 }
+        self.reducer.workspace(self.blocks(batch))
     }
 
     fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
