@@ -11,7 +11,7 @@ use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::Program;
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, SHAPE, TILES, choose, terms};
+use super::{FEW_SAMPLES, LAYOUT, SHAPE, TILES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_backward";
 
@@ -38,7 +38,7 @@ pub(in super::super) fn backward(
                 "the deltas of 4 samples do not fit the shared memory; the CPU has no such limit",
             )
         })?;
-        let body = format!("{}\n{TILES}\n{SHAPE}\n{}", plan.tables(), include_str!("backward.cu"));
+        let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("backward.cu"));
         let source = request.source("coopmat_simt_backward.cu", &body, &plan.constants());
         let sources = vec![source, gradients.source(request)];
         let multiprocessors = request.target.multiprocessors;

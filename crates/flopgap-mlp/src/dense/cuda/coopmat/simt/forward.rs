@@ -9,7 +9,7 @@ use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, SHAPE, TILES, choose, terms};
+use super::{FEW_SAMPLES, LAYOUT, SHAPE, TILES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_forward";
 
@@ -25,7 +25,7 @@ pub(in super::super) fn forward(
                 "the hidden layers of 4 samples do not fit the shared memory; the CPU has no such limit",
             )
         })?;
-        let body = format!("{}\n{TILES}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
+        let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
         let source = request.source("coopmat_simt_forward.cu", &body, &plan.constants());
         let multiprocessors = request.target.multiprocessors;
         let load = move |programs: &[_]| -> Result<Box<dyn Forward>, MlpError> {

@@ -18,6 +18,7 @@ const FEW_SAMPLES: u32 = 4096;
 
 /// The sources of both chains.
 const TILES: &str = include_str!("tiles.cuh");
+const LAYOUT: &str = include_str!("layout.cuh");
 const SHAPE: &str = include_str!("shape.cuh");
 
 /// Blocks for many samples, the best first.

@@ -3,7 +3,7 @@
 use crate::dense::cuda::implementation::Target;
 use crate::dense::cuda::source::table;
 
-/// Threads of a warp over samples and over outputs; as in `shape.cuh` and `terms/chain.cuh`.
+/// Threads of a warp over samples and over outputs; as in `layout.cuh`.
 const LANES_DOWN: usize = 4;
 const LANES_ACROSS: usize = 8;
 
@@ -223,7 +223,7 @@ impl Plan {
         needed as f64 / self.steps.iter().map(spent).sum::<f64>()
     }
 
-    /// The constants that `shape.cuh` and `terms/chain.cuh` take, and their tables.
+    /// The constants that `layout.cuh`, `shape.cuh` and `terms/chain.cuh` take, and their tables.
     pub(super) fn constants(&self) -> [(&'static str, usize); 8] {
         [
             ("THREADS", self.block.threads),

@@ -4,12 +4,8 @@
 // multiply-adds wait for it.
 //
 // Weights are arranged so beforehand (`transpose.cu`) and arrive a slab of SLAB terms at a time through a ring of STAGES stages, or are all there (RESIDENT);
-// so do the inputs, which are turned on their way, through registers. The host gives the plan: THREADS, BLOCKS, SAMPLES, SLAB, STAGES, RESIDENT,
-// where the VALUES lie, and for each layer inner(i) terms, outer(i) outputs, tile_rows(i) x tile_columns(i) sums a thread, warps_across(i) warps over the
-// outputs.
+// so do the inputs, which are turned on their way, through registers. The host gives what `layout.cuh` needs and where the VALUES lie.
 
-constexpr int WARPS = THREADS / 32;
-constexpr int LANES_DOWN = 4, LANES_ACROSS = 8;
 // Floats between the rows of two terms: the fours that 8 threads store of 8 terms lie in different banks.
 constexpr int PITCH = SAMPLES + 4;
 // Terms of an unrolled loop.
@@ -17,16 +13,10 @@ constexpr int GROUP = 8;
 static_assert(SLAB % GROUP == 0 && SAMPLES % 4 == 0, "whole groups");
 
 template <int LAYER>
-struct Shape {
-    static constexpr int K = inner(LAYER), N = outer(LAYER);
-    static constexpr int ROWS = tile_rows(LAYER), COLUMNS = tile_columns(LAYER);
-    static constexpr int ACROSS = warps_across(LAYER), DOWN = WARPS / ACROSS;
-    // Outputs of a pass.
-    static constexpr int WIDTH = ACROSS * LANES_ACROSS * COLUMNS, PASSES = (N + WIDTH - 1) / WIDTH;
-    static constexpr int SLABS = (K + SLAB - 1) / SLAB;
+struct Shape : Layout<LAYER> {
+    using Layout<LAYER>::ROWS, Layout<LAYER>::COLUMNS, Layout<LAYER>::DOWN;
     // Neighbours that a thread reads at once.
     static constexpr int DOWN_AT_ONCE = ROWS < 4 ? ROWS : 4, ACROSS_AT_ONCE = COLUMNS < 4 ? COLUMNS : 4;
-    static_assert(DOWN * LANES_DOWN * ROWS == SAMPLES, "the warps cover the samples");
 
     static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
     static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
@@ -44,26 +34,9 @@ struct Shape {
     }
 };
 
-// Slabs of the layers before this one, by which they are counted within a tile of samples.
-template <int LAYER>
-__device__ constexpr int slabs_before() {
-    if constexpr (LAYER == 0) return 0;
-    else return slabs_before<LAYER - 1>() + Shape<LAYER - 1>::PASSES * Shape<LAYER - 1>::SLABS;
-}
-
 // Arranged weights of the layers before this one.
 template <int LAYER>
 __device__ constexpr int arranged_before() {
     if constexpr (LAYER == 0) return 0;
     else return arranged_before<LAYER - 1>() + Shape<LAYER - 1>::PASSES * Shape<LAYER - 1>::SLABS * SLAB * Shape<LAYER - 1>::WIDTH;
-}
-
-// The widest pass of this layer and those after it.
-template <int LAYER>
-__device__ constexpr int widest_pass() {
-    if constexpr (LAYER == LAYERS) return 0;
-    else {
-        constexpr int rest = widest_pass<LAYER + 1>(), own = Shape<LAYER>::WIDTH;
-        return own > rest ? own : rest;
-    }
 }

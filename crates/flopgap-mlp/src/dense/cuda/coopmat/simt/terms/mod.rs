@@ -11,8 +11,8 @@ use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Activation, Network};
 
-use super::TILES;
 use super::plan::{Block, Chain, Plan};
+use super::{LAYOUT, TILES};
 
 const FORWARD: &str = "coopmat_simt_mlp_forward_terms";
 const BACKWARD: &str = "coopmat_simt_mlp_backward_terms";
@@ -93,7 +93,7 @@ pub(super) fn chain(request: &Request<'_>, chain: Chain) -> Option<Chosen> {
         "#line 1 \"ring.cuh\"\n",
         include_str!("ring.cuh")
     );
-    let body = format!("{}\n{TILES}\n{files}#line 1 \"{file}\"\n{last}", plan.tables());
+    let body = format!("{}\n{TILES}\n{LAYOUT}\n{files}#line 1 \"{file}\"\n{last}", plan.tables());
     let mut constants = plan.constants().to_vec();
     constants.push(("BACKWARD", usize::from(chain.backward())));
     let source = request.source(file, &body, &constants);
