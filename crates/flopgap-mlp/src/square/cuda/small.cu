@@ -200,10 +200,11 @@ __device__ __forceinline__ void forward_pass(const float *__restrict__ weights, 
     for (int layer = 0; layer < layers; ++layer) {
         const bool last = layer + 1 == layers;
         if (!last && threadIdx.x == 0) mailboxes[1 - layer % 2].expect(bytes);
+        // The panel of layer 1 is the first to come through mailbox 1, that of layer 2 the first through mailbox 0. Only those wait without whom the next
+        // filling of the same mailbox does not become complete: others could come after it, and take its parity for that before. The warp that expects
+        // the fillings waits in any case: the others push into the block's memory, which is gone when all of its warps have ended.
+        if (layer > 0 && (works || p.warp == 0)) mailboxes[layer % 2].wait((layer - 1) / 2 % 2);
         if (works) {
-            // The panel of layer 1 is the first to come through mailbox 1, that of layer 2 the first through mailbox 0. Only those wait whom the next
-            // filling of the same mailbox waits for: others could come when it is complete, too, and take its parity for that before.
-            if (layer > 0) mailboxes[layer % 2].wait((layer - 1) / 2 % 2);
             const float(*panel)[PITCH] = panels[layer % 2];
             float sums[32] = {};
 #pragma unroll

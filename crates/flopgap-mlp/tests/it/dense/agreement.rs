@@ -7,12 +7,12 @@ use std::thread;
 use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
-use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
+use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, error_of, relative_error};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
 use flopgap_mlp::square::init::uniform;
 use half::{bf16, f16};
 
-use super::{BATCHES, networks};
+use super::{BATCHES, at_a_kink, networks};
 use crate::gpu;
 
 /// What a model is asked, and what is right.
@@ -86,9 +86,29 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
         ("input gradients", wide(&found.dx), &case.truth.input_gradients, case.allowed.input_gradients),
         ("gradients", found.gradients.clone(), &case.truth.gradients, case.allowed.gradients),
     ] {
-        let error = relative_error(&found, expected);
+        let mut error = relative_error(&found, expected);
+        if error > allowed && part == "input gradients" {
+            error = error_without_kinks(case, &found);
+        }
         assert!(error <= allowed, "{what}: {part}: relative error {error:.2e}, {allowed:.2e} allowed");
     }
+}
+
+/// The relative error of the gradients by the inputs without the sample that is farthest off, if that is at a kink: there one slope is as good as the
+/// other, and few numbers of one sample weigh more than all that rounding costs.
+fn error_without_kinks<T: Element>(case: &Case<T>, found: &[f32]) -> f64 {
+    let width = case.network.inputs();
+    let mut pairs: Vec<(f64, f64)> =
+        found.iter().map(|&n| f64::from(n)).zip(case.truth.input_gradients.iter().copied()).collect();
+    let distance =
+        |row: usize| pairs[row * width..][..width].iter().map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+    let farthest = (0..found.len() / width).max_by(|&a, &b| distance(a).total_cmp(&distance(b)));
+    let x = |row: usize| -> Vec<f32> { case.x[row * width..][..width].iter().map(|&x| x.widen()).collect() };
+    if let Some(row) = farthest.filter(|&row| at_a_kink(&case.parameters, &x(row))) {
+        pairs.drain(row * width..(row + 1) * width);
+    }
+    let (found, expected): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    error_of(&found, &expected)
 }
 
 /// Every batch of one network on one implementation. What it does not have is said.

@@ -17,11 +17,12 @@ use std::time::Instant;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Reduction, Tape};
-use flopgap_mlp::dense::reference::{self, Rounding, activate, error_of};
+use flopgap_mlp::dense::reference::{self, Rounding, error_of};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
 use flopgap_mlp::square::init::uniform;
 use half::{bf16, f16};
 
+use super::at_a_kink;
 use crate::gpu;
 
 /// Draws of a run that asks for no others: kernels of every network are compiled.
@@ -231,28 +232,6 @@ impl<T: Element> Samples<T> {
             count,
         }
     }
-}
-
-/// Whether a sum before an activation with a kink is so near 0 that 32 bits do not tell its sign for sure.
-fn at_a_kink(parameters: &Parameters, x: &[f32]) -> bool {
-    let network = parameters.network();
-    let mut below: Vec<f64> = x.iter().copied().map(f64::from).collect();
-    for layer in 0..network.layers() {
-        let activation = network.activation(layer);
-        let rows = parameters.weights(layer).chunks_exact(below.len());
-        let sums: Vec<f64> = rows
-            .zip(parameters.biases(layer))
-            .map(|(row, &bias)| {
-                f64::from(bias) + row.iter().zip(&below).map(|(&w, a)| f64::from(w) * a).sum::<f64>()
-            })
-            .collect();
-        let kinked = matches!(activation, Activation::Relu | Activation::LeakyRelu);
-        if kinked && sums.iter().any(|sum| sum.abs() < 2e-6) {
-            return true;
-        }
-        below = sums.into_iter().map(|sum| activate(activation, sum)).collect();
-    }
-    false
 }
 
 /// An array with margins on the device, all of it not a number.

@@ -24,6 +24,10 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
 #endif
 }
 
+// Whether the next kernel may get its places while this one runs. The backward pass, which follows where there is a tape, may not where this one has
+// most multiprocessors: all of its blocks would go to the few that are free.
+__device__ __forceinline__ bool lets_next_begin(const void *tape) { return !tape || 2 * gridDim.x <= MULTIPROCESSORS; }
+
 // Before the first `send`: another block's shared memory is there once it has begun.
 __device__ __forceinline__ void wait_for_cluster() {
 #if __CUDA_ARCH__ >= 900
@@ -64,7 +68,7 @@ __device__ __forceinline__ void wait_sent(u64 *arrivals) {
 #if __CUDA_ARCH__ >= 900
     if constexpr (CLUSTER > 1) {
         __syncthreads();
-        asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra AGAIN;\n}" ::"r"(
+        asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n@!done bra AGAIN;\n}" ::"r"(
                          shared_address(arrivals + LAYER))
                      : "memory");
         return;

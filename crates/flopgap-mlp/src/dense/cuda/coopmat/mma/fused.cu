@@ -77,6 +77,7 @@ __device__ constexpr int best_split(int inputs, int outputs, int most, bool of_o
         for (int in = 1; in * out <= WARPS; in *= 2) {
             const int m = round_up((outputs + out - 1) / out, 16), n = round_up((inputs + in - 1) / in, 16);
             const int cost = m * out * n * in / 64 * (m + n) * 64 / (m * n);
+            if (WARPS / out / in > TILE / 16) continue;
             if (registers_of(m, n) <= most && (best_out == 0 || cost < least)) best_out = out, best_in = in, least = cost;
         }
     return of_outputs ? best_out : best_in;
@@ -88,6 +89,7 @@ struct Split {
     static constexpr int ALONG_OUT = best_split(INPUTS, OUTPUTS, MOST, true), ALONG_IN = best_split(INPUTS, OUTPUTS, MOST, false);
     static_assert(ALONG_OUT > 0, "the gradients of a layer do not fit the registers");
     static constexpr int ALONG_SAMPLES = WARPS / ALONG_OUT / ALONG_IN;
+    static_assert(TILE / 16 % ALONG_SAMPLES == 0, "every warp has samples of the tile, and the same number");
     static constexpr int M = round_up((OUTPUTS + ALONG_OUT - 1) / ALONG_OUT, 16), N = round_up((INPUTS + ALONG_IN - 1) / ALONG_IN, 16);
     static constexpr int TILE_OUT = M * ALONG_OUT, TILE_IN = N * ALONG_IN;
 

@@ -28,16 +28,16 @@ struct Tiling {
 }
 
 /// How warps share the gradients of a layer, as `best_split` in `fused.cu`: bytes that their sums take at the end; none if they need more than
-/// `most` registers of a thread.
-fn epilogue(inputs: usize, outputs: usize, warps: usize, most: usize) -> Option<usize> {
+/// `most` registers of a thread. Those that share the samples of a tile have 16 each, at least.
+fn epilogue(inputs: usize, outputs: usize, warps: usize, tile: usize, most: usize) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for out in (0..=warps.ilog2()).map(|power| 1 << power) {
         for along in (0..=(warps / out).ilog2()).map(|power| 1 << power) {
             let (m, n) =
                 (outputs.div_ceil(out).next_multiple_of(16), inputs.div_ceil(along).next_multiple_of(16));
             let cost = m * out * n * along / 64 * (m + n) * 64 / (m * n);
-            if m * n / 32 <= most && best.is_none_or(|(least, _)| cost < least) {
-                let turns = warps / out / along;
+            let turns = warps / out / along;
+            if turns <= tile / 16 && m * n / 32 <= most && best.is_none_or(|(least, _)| cost < least) {
                 let weights = if turns > 1 { m * out * (n * along + 8) } else { 0 };
                 best = Some((cost, 4 * weights.max(turns * m * out)));
             }
@@ -57,8 +57,8 @@ impl Tiling {
             // Fragments of thin layers reach a little beyond.
             let needed = 2 * (weights + samples) + 512;
             let most_registers = if warps == 4 { (32, 16) } else { (64, 16) };
-            let first = epilogue(inputs, hidden, warps, most_registers.0)?;
-            let second = epilogue(hidden, outputs, warps, most_registers.1)?;
+            let first = epilogue(inputs, hidden, warps, tile, most_registers.0)?;
+            let second = epilogue(hidden, outputs, warps, tile, most_registers.1)?;
             let shared = needed.max(first).max(second);
             let fits = shared <= most && blocks * (shared + 1024) <= most + 1024;
             fits.then_some(Tiling { warps, tile, blocks, shared, most: most_registers })

@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     begin_cluster(arrivals);
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    if (lets_next_begin(tape)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
     Part<0> part;
     part.load(parameters, rank * Part<0>::SLICE);

@@ -296,6 +296,8 @@ __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, 
             for (int side = 0; side < 2; ++side) mine[SECOND_SUMS + (c + column + side) * SECOND_PITCH + here] = sums.second[c / 2 + 2 * half + side];
         if (lane % 4 == 0) mine[BIAS_SUMS + here] = sums.biases[half];
     }
+    // Twice for racecheck: behind one it reports reads of these sums where there are two teams, though all of these threads stand at it.
+    named_barrier<GROUPS * 128>(COMPUTING);
     named_barrier<GROUPS * 128>(COMPUTING);
     for (int i = threadIdx.x; i < HIDDEN * (IN / 4); i += GROUPS * 128) {
         const int r = i / (IN / 4), c = i % (IN / 4) * 4;
