@@ -205,7 +205,9 @@ impl<T: Element> Samples<T> {
             let chance = |numbers: usize| 1.0 + 4.0 / (numbers as f64).sqrt();
             allowed[0] *= chance(truth.outputs.len());
             allowed[1] *= chance(truth.input_gradients.len());
-            allowed[2] *= chance(truth.gradients.len());
+            // Those of a layer are products of few: what is stored for every sample.
+            let hidden: usize = network.widths()[1..network.layers()].iter().sum();
+            allowed[2] *= chance(truth.gradients.len().min(count * hidden));
             // At a kink, a gradient can be altogether another one.
             let worst = worst_row(&stored.input_gradients, &truth.input_gradients, network.inputs());
             allowed_of_row = (3.0 * worst.1).max(0.5);

@@ -24,9 +24,14 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
 #endif
 }
 
-// Whether the next kernel may get its places while this one runs. The backward pass, which follows where there is a tape, may not where this one has
-// most multiprocessors: all of its blocks would go to the few that are free.
-__device__ __forceinline__ bool lets_next_begin(const void *tape) { return !tape || 2 * gridDim.x <= MULTIPROCESSORS; }
+// The next kernel may get its places while this one runs: called when the first weights are under way (with large clusters, those of the second layer, too),
+// before which it would only be in their way. The backward pass, which follows where there is a tape, may not where clusters are large: they have most
+// multiprocessors, and all of its blocks would go to the few that are free.
+__device__ __forceinline__ void let_next_begin(const void *tape) {
+#if __CUDA_ARCH__ >= 900
+    if (CLUSTER <= 4 || !tape) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // Before the first `send`: another block's shared memory is there once it has begun.
 __device__ __forceinline__ void wait_for_cluster() {

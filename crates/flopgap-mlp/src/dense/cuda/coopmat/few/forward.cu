@@ -171,7 +171,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     u64 *const arrivals = (u64 *)shared;
     begin_cluster(arrivals);
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (lets_next_begin(tape)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     const Call call{parameters, x, y, tape, batch, (int)(blockIdx.x % CLUSTER), (int)(blockIdx.x / CLUSTER) * SAMPLES};
     // What the warp takes of the samples, with the first stage of weights.
     constexpr int IN = width(0), SHARE = share(IN), PER_ROW = SHARE / 4;
@@ -186,6 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     Ring ring{stages, 0, 0, 0, 0};
 #pragma unroll 1
     for (int stage = 0; stage < STAGES; ++stage) ring.fetch(call);
+    let_next_begin(tape);
     layer<0>(call, ring, taken, partial, biases, arrivals);
     wait_copies<0>();
 }

@@ -107,7 +107,6 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn 
         ("STAGES", shape.stages),
         ("SLICE", shape.slice),
         ("WIDEST_INNER", inner),
-        ("MULTIPROCESSORS", request.target.multiprocessors as usize),
     ];
     let source = request.source("coopmat_few_forward.cu", &text, &constants);
     let plan: Plan<dyn Forward> = Plan {

@@ -90,6 +90,7 @@ struct Rows {
             }
         Part<LAST ? LAYER : LAYER + 1> next;
         if constexpr (!LAST) next.load(parameters, rank * Part<LAYER + 1>::SLICE);
+        if constexpr (LAYER == 0 && CLUSTER > 2) let_next_begin(tape);
 
 #if __CUDA_ARCH__ >= 900
         // The compiler would begin with products before all loads are under way. That this is zero it does not know.
@@ -171,10 +172,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     begin_cluster(arrivals);
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (lets_next_begin(tape)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
     Part<0> part;
     part.load(parameters, rank * Part<0>::SLICE);
+    if constexpr (CLUSTER <= 2) let_next_begin(tape);
     Rows rows{parameters, x, y, tape, shared + 16 * ARRIVALS, arrivals, batch, first, rank};
     rows.layer<0>(part);
 }

@@ -92,12 +92,7 @@ pub(in super::super) fn latency(request: &Request<'_>) -> Vec<(u32, Plan<dyn For
 }
 
 fn plan(request: &Request<'_>, split: Split) -> Plan<dyn Forward> {
-    let constants = [
-        ("CLUSTER", split.cluster),
-        ("WARPS", split.warps),
-        ("SAMPLES", ROWS as usize),
-        ("MULTIPROCESSORS", request.target.multiprocessors as usize),
-    ];
+    let constants = [("CLUSTER", split.cluster), ("WARPS", split.warps), ("SAMPLES", ROWS as usize)];
     let files = ["cluster.cuh", CLUSTER_CUH, "latency.cu", include_str!("latency.cu")];
     let overlap = request.target.capability.major >= 9;
     Plan {
