@@ -129,6 +129,44 @@ fn launches_with_attributes_compute_the_same() {
     assert!(matches!(error, GpuError::Driver { .. }), "{error}");
 }
 
+/// Only kernels can be overlapped: what else may be in front of one in a capture is not.
+#[test]
+fn launches_that_overlap_are_captured_after_anything() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(fadd) = kernel(&context, "count_fadd") else { return };
+    if context.device().compute_capability.major < 9 {
+        return eprintln!("skipped: kernels overlap from compute capability 9.0 on");
+    }
+    let (stream, other) = (context.stream().unwrap(), context.stream().unwrap());
+    let overlapped = Launch { overlap: true, ..Launch::new(2, 32) };
+    let once = |x: &mut flopgap_gpu::Buffer<f32>| {
+        let arguments =
+            Arguments::default().addresses([x.device_ptr_mut(stream.cuda()).0]).f32(0.5).f32(0.25).i32(1_000);
+        // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
+        unsafe { overlapped.queue(&stream, &fadd, arguments) }
+    };
+    let mut x = stream.upload(&[7.0_f32; 64]).unwrap();
+    let numbers = [1.0_f32; 64];
+    let after_zeros = stream.capture(|| stream.fill(&mut x, 0).and_then(|()| once(&mut x))).unwrap();
+    let after_copy = stream.capture(|| stream.write(&numbers, &mut x).and_then(|()| once(&mut x))).unwrap();
+    let after_join = stream
+        .capture(|| {
+            stream.fill(&mut x, 0)?;
+            other.wait(&stream.event()?)?;
+            launch(&other, &fadd, &mut x, (2, 32, 1_000))?;
+            stream.wait(&other.event()?)?;
+            once(&mut x)
+        })
+        .unwrap();
+    let once_alone = stream.capture(|| once(&mut x)).unwrap();
+    for (graph, expected) in
+        [(after_zeros, 250.0), (after_copy, 251.0), (after_join, 500.0), (once_alone, 750.0)]
+    {
+        graph.launch().unwrap();
+        assert_eq!(stream.download(&x).unwrap(), [expected; 64]);
+    }
+}
+
 #[test]
 fn a_failed_capture_leaves_the_stream_usable() {
     let Some((context, _guard)) = gpu() else { return };

@@ -14,6 +14,8 @@ pub(super) struct SumKernel {
     pub(super) threads: u32,
     /// Parameters that a block adds up.
     pub(super) parameters_of_block: usize,
+    /// Whether it waits itself for what was queued before.
+    pub(super) overlap: bool,
 }
 
 /// What becomes of the gradients that blocks find: they are added up in a fixed order by a kernel, or added by the blocks themselves, atomically.
@@ -60,8 +62,9 @@ impl Reducer {
         let blocks = u32::try_from(self.parameters.div_ceil(sum.parameters_of_block)).unwrap_or(u32::MAX);
         let arguments = Arguments::default().addresses([call.workspace, call.gradients]);
         let arguments = count.into_iter().fold(arguments, Arguments::u32);
+        let launch = Launch { overlap: sum.overlap, ..Launch::new(blocks, sum.threads) };
         // SAFETY: the caller's promise; `gradients` has a number for each parameter: `Model` checked it.
-        unsafe { Launch::new(blocks, sum.threads).queue(call.stream, kernel, arguments) }
+        unsafe { launch.queue(call.stream, kernel, arguments) }
     }
 
     /// The kernel, if there is one.

@@ -16,8 +16,12 @@ use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, source};
 
 const CHAIN: &str = "coopmat_mlp_backward_mma_chain";
 const GRADIENTS: &str = "coopmat_mlp_backward_mma_gradients";
-pub(super) const SUM: SumKernel =
-    SumKernel { name: "coopmat_mlp_backward_mma_sum", threads: 1024, parameters_of_block: 128 };
+pub(super) const SUM: SumKernel = SumKernel {
+    name: "coopmat_mlp_backward_mma_sum",
+    threads: 1024,
+    parameters_of_block: 128,
+    overlap: false,
+};
 
 /// Samples of a stage that a warp takes when gradients of parameters are summed.
 const SLAB: usize = 32;

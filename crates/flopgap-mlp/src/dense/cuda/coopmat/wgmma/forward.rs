@@ -178,7 +178,7 @@ impl Forward for Resident {
             .addresses([call.parameters, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
         let blocks = self.blocks.min(tiles(call.batch, TILE));
-        let launch = Launch { shared: self.shared, ..Launch::new(blocks, self.threads) };
+        let launch = Launch { shared: self.shared, overlap: true, ..Launch::new(blocks, self.threads) };
         // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a tape
         // at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
@@ -214,7 +214,7 @@ impl Forward for Stream {
             .addresses([call.parameters, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
         let blocks = (self.blocks & !1).min(tiles(call.batch, STREAM_TILE).next_multiple_of(2)).max(2);
-        let launch = Launch { shared: self.shared, ..Launch::new(blocks, threads(2)) };
+        let launch = Launch { shared: self.shared, overlap: true, ..Launch::new(blocks, threads(2)) };
         // SAFETY: as above; the weights' maps are of the parameters.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }

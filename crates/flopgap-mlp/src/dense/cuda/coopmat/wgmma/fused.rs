@@ -17,8 +17,12 @@ use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_gr
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
 const KERNEL_DX: &str = "coopmat_mlp_backward_wgmma_fused_dx";
-const SUM: SumKernel =
-    SumKernel { name: "coopmat_mlp_backward_wgmma_sum", threads: 1024, parameters_of_block: 128 };
+const SUM: SumKernel = SumKernel {
+    name: "coopmat_mlp_backward_wgmma_sum",
+    threads: 1024,
+    parameters_of_block: 128,
+    overlap: true,
+};
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
@@ -142,7 +146,8 @@ impl Backward for Fused {
         // The kernel without gradients by the inputs does not use the last map.
         maps.push(of(call.dx.unwrap_or(call.x), inputs, WARP_ROWS)?);
         let blocks = self.blocks(call.batch);
-        let launch = Launch { shared: self.shape.shared, ..Launch::new(blocks, threads(GROUPS)) };
+        let launch =
+            Launch { shared: self.shape.shared, overlap: true, ..Launch::new(blocks, threads(GROUPS)) };
         let kernel = if call.dx.is_some() { &self.kernel_dx } else { &self.kernel };
         let arguments = Arguments::default().maps(maps).addresses([call.parameters, found]).u32(call.batch);
         // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room

@@ -14,8 +14,12 @@ use super::map::map;
 use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
 
 const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
-const SUM: SumKernel =
-    SumKernel { name: "coopmat_mlp_backward_wgmma_sum", threads: 256, parameters_of_block: 32 };
+const SUM: SumKernel = SumKernel {
+    name: "coopmat_mlp_backward_wgmma_sum",
+    threads: 256,
+    parameters_of_block: 32,
+    overlap: false,
+};
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;

@@ -15,8 +15,12 @@ use super::map::map;
 use super::{CHUNK, COMMON, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
-const SUM: SumKernel =
-    SumKernel { name: "coopmat_mlp_backward_wgmma_pair_sum", threads: 256, parameters_of_block: 128 };
+const SUM: SumKernel = SumKernel {
+    name: "coopmat_mlp_backward_wgmma_pair_sum",
+    threads: 256,
+    parameters_of_block: 128,
+    overlap: false,
+};
 
 /// Columns of the inputs and of the hidden layer that a block has.
 const HALF: usize = 128;
