@@ -108,11 +108,7 @@ __device__ __forceinline__ void layer(const Call &call, Ring &ring, u32 tile) {
     if (RESIDENT && LAYER > 0) __syncthreads();
 #pragma unroll 1
     for (int pass = 0; pass < S::PASSES; ++pass) {
-        float sums[S::ROWS][S::COLUMNS];
-#pragma unroll
-        for (int i = 0; i < S::ROWS; ++i)
-#pragma unroll
-            for (int j = 0; j < S::COLUMNS; ++j) sums[i][j] = 0.0f;
+        float sums[S::ROWS][S::COLUMNS] = {};
 #pragma unroll 1
         for (int slab = 0; slab < S::SLABS; ++slab) {
             const float *stage = nullptr;

@@ -80,11 +80,7 @@ __device__ __forceinline__ void step(Pass &pass, Ring &ring, const Call &call, u
     if (RESIDENT) __syncthreads();
 #pragma unroll 1
     for (int number = 0; number < S::PASSES; ++number) {
-        float sums[S::ROWS][S::COLUMNS];
-#pragma unroll
-        for (int i = 0; i < S::ROWS; ++i)
-#pragma unroll
-            for (int j = 0; j < S::COLUMNS; ++j) sums[i][j] = 0.0f;
+        float sums[S::ROWS][S::COLUMNS] = {};
         product<STEP>(pass, ring, number, sums);
         const int output = number * S::WIDTH + S::first_output();
         if constexpr (LAST) put<STEP>(call.dx, first, pass.batch, output, sums);

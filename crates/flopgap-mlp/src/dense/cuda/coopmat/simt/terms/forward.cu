@@ -17,11 +17,7 @@ __device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, 
     if (RESIDENT && LAYER > 0) __syncthreads();
 #pragma unroll 1
     for (int number = 0; number < S::PASSES; ++number) {
-        float sums[S::ROWS][S::COLUMNS];
-#pragma unroll
-        for (int i = 0; i < S::ROWS; ++i)
-#pragma unroll
-            for (int j = 0; j < S::COLUMNS; ++j) sums[i][j] = 0.0f;
+        float sums[S::ROWS][S::COLUMNS] = {};
         product<LAYER>(pass, ring, number, sums);
         // The results take the place of the values below, when all threads have read those.
         if (LAYER > 0 && !LAST && VALUES_OF_EVEN == 0) __syncthreads();
