@@ -13,6 +13,10 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
             for (int layer = 0; layer + 1 < LAYERS; ++layer)
                 asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrivals + layer)) : "memory");
             asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+        // Not needed by this thread alone, but racecheck warns without it; the kernel before is still running.
+        __syncthreads();
+        if (threadIdx.x == 0) {
 #pragma unroll
             for (int layer = 0; layer + 1 < LAYERS; ++layer) {
                 const u32 at = shared_address(arrivals + layer), bytes = SAMPLES * width(layer + 1) * (int)sizeof(Storage);
