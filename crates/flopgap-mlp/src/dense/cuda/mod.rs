@@ -5,19 +5,23 @@
 
 mod coopmat;
 mod coopvec;
+mod dispatch;
 mod forloop;
 mod gradients;
-mod implementation;
 mod kernels;
 mod model;
 mod naive;
+mod options;
 mod reduce;
+mod request;
 mod source;
 pub mod train;
 
 // For the implementations, beside `kernels` and `source`.
 use flopgap_gpu::launch;
 
-pub use implementation::{Accumulate, Implementation, Options, Reduction, Target, compile_all};
+pub use dispatch::compile_all;
 pub use kernels::KernelFacts;
 pub use model::{Model, Tape};
+pub use options::{Accumulate, Implementation, Options, Reduction};
+pub use request::Target;

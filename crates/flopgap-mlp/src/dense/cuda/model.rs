@@ -7,8 +7,10 @@ use flopgap_gpu::{Buffer, Context, Stream};
 use crate::MlpError;
 use crate::dense::{Element, Network, Parameters};
 
-use super::implementation::{Options, Request, Target};
+use super::dispatch;
 use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
+use super::options::Options;
+use super::request::{Request, Target};
 
 /// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or [`half::bf16`]).
 ///
@@ -83,7 +85,7 @@ impl<T: Element> Model<T> {
         let compiler = Compiler::new()?;
         let target = Target::of(context.device());
         let request = Request { network, precision: T::PRECISION, options, target };
-        let kernels = request.load(&compiler, context)?;
+        let kernels = dispatch::load(&request, &compiler, context)?;
         let stream = context.stream()?;
         let parameters = stream.zeros(network.parameters())?;
         stream.synchronize()?;

@@ -8,7 +8,7 @@ use flopgap_gpu::{Context, GpuError, Kernel, Module};
 use crate::MlpError;
 use crate::dense::{Activation, LEAKY_SLOPE, Network, Precision};
 
-use super::implementation::Accumulate;
+use super::options::Accumulate;
 
 /// What every source begins with, after the constants.
 const COMMON: &str = include_str!("common.cuh");

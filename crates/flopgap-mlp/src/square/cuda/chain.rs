@@ -5,7 +5,7 @@ use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
-use super::kernels::compile;
+use super::compile::compile;
 use super::small::Arrays;
 use crate::MlpError;
 use crate::square::Shape;

@@ -5,7 +5,7 @@ use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut, DevicePtr as _, DeviceP
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Context, GpuError, Kernel, Stream};
 
-use super::kernels::compile;
+use super::compile::compile;
 use crate::MlpError;
 
 /// The file name and the kernels.

@@ -4,7 +4,7 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut};
 use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
 
-use super::kernels::compile;
+use super::compile::compile;
 use crate::MlpError;
 
 /// The file name and the kernels.

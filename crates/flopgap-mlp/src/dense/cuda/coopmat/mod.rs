@@ -4,42 +4,28 @@
 //! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
 //! [`forward`] or [`backward`] below.
 
+mod by_batch;
 mod few;
 mod mma;
+mod plan;
 mod simt;
 mod wgmma;
 
-use std::fmt;
-
+use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{Context, GpuError};
 
 use crate::MlpError;
 use crate::dense::Precision;
 
-use super::implementation::Request;
-use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels};
-use super::source::{Program, Source};
+use super::kernels::{Backward, Forward, Kernels};
+use super::request::Request;
+use super::source::Source;
 
-/// A pass that has been chosen: what is compiled for it, and how it is made of the loaded programs, which come in the order of the sources.
-pub(super) struct Plan<Pass: ?Sized> {
-    pub(super) sources: Vec<Source>,
-    pub(super) load: Box<Load<Pass>>,
-}
-
-type Load<Pass> = dyn FnOnce(&[Program]) -> Result<Box<Pass>, MlpError>;
-
-impl<Pass: ?Sized> fmt::Debug for Plan<Pass> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").field("sources", &self.sources).finish_non_exhaustive()
-    }
-}
+use by_batch::{BackwardByBatch, ByBatch, ForwardByBatch, load_all};
+use plan::Plan;
 
 /// How the blocks of a cluster hand on hidden layers.
 const CLUSTER_CUH: &str = include_str!("cluster.cuh");
-
-/// The passes for batches of up to so many samples, each from where the one before ends. The last is for `u32::MAX`.
-type ByBatch<Pass> = Vec<(u32, Pass)>;
 
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
@@ -96,69 +82,4 @@ pub(super) fn load(
         forward: Box::new(ForwardByBatch(load_all(forward(request)?, compiler, context)?)),
         backward: Box::new(BackwardByBatch(load_all(backward(request)?, compiler, context)?)),
     })
-}
-
-fn load_all<Pass: ?Sized>(
-    plans: ByBatch<Plan<Pass>>,
-    compiler: &Compiler,
-    context: &Context,
-) -> Result<ByBatch<Box<Pass>>, MlpError> {
-    let load = |(most, plan): (u32, Plan<Pass>)| {
-        let programs = plan.sources.iter().map(|source| source.load(compiler, context));
-        let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        Ok((most, (plan.load)(&programs)?))
-    };
-    plans.into_iter().map(load).collect()
-}
-
-/// The pass that takes this batch.
-fn of_batch<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> &Pass {
-    let index = passes.iter().position(|&(most, _)| batch <= most).unwrap_or(passes.len() - 1);
-    &passes[index].1
-}
-
-/// The passes that a batch of up to this many samples can come to, each with the most samples that it then gets.
-fn up_to<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> impl Iterator<Item = (u32, &Pass)> {
-    let before = passes.iter().take_while(move |&&(most, _)| most < batch).count();
-    passes.iter().take(before + 1).map(move |(most, pass)| (batch.min(*most), &**pass))
-}
-
-#[derive(Debug)]
-struct ForwardByBatch(ByBatch<Box<dyn Forward>>);
-
-impl Forward for ForwardByBatch {
-    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
-        of_batch(&self.0, call.batch).queue(call)
-    }
-
-    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let facts = self.0.iter().map(|(_, pass)| pass.facts()).collect::<Result<Vec<_>, _>>()?;
-        Ok(facts.into_iter().flatten().collect())
-    }
-}
-
-#[derive(Debug)]
-struct BackwardByBatch(ByBatch<Box<dyn Backward>>);
-
-impl Backward for BackwardByBatch {
-    fn keeps(&self, batch: u32) -> bool {
-        of_batch(&self.0, batch).keeps(batch)
-    }
-
-    fn keeps_up_to(&self, batch: u32) -> bool {
-        up_to(&self.0, batch).any(|(most, pass)| pass.keeps(most))
-    }
-
-    fn workspace(&self, batch: u32) -> usize {
-        up_to(&self.0, batch).map(|(most, pass)| pass.workspace(most)).max().unwrap_or_default()
-    }
-
-    fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
-        of_batch(&self.0, call.batch).queue(call)
-    }
-
-    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let facts = self.0.iter().map(|(_, pass)| pass.facts()).collect::<Result<Vec<_>, _>>()?;
-        Ok(facts.into_iter().flatten().collect())
-    }
 }

@@ -5,9 +5,10 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::{Accumulate, Options, Reduction, Request};
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::options::{Accumulate, Options, Reduction};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::Source;
 use crate::dense::{Activation, Precision, slope_from_output};
 

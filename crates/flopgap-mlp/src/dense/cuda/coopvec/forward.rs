@@ -7,9 +7,10 @@ use flopgap_gpu::{Context, GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::Precision;
 
-use super::super::implementation::{Accumulate, Request};
 use super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::launch::{Arguments, Launch};
+use super::super::options::Accumulate;
+use super::super::request::Request;
 use super::super::source::Source;
 use super::shape::Shape;
 

@@ -15,8 +15,8 @@ use flopgap_gpu::{Context, GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::Precision;
 
-use super::implementation::Request;
 use super::kernels::Kernels;
+use super::request::Request;
 use super::source::Source;
 
 pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {

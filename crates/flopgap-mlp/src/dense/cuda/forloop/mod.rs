@@ -6,9 +6,9 @@ use flopgap_gpu::{Context, GpuError, Kernel};
 use crate::MlpError;
 
 use super::gradients::Gradients;
-use super::implementation::{Request, Target};
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels};
 use super::launch::{Arguments, Launch};
+use super::request::{Request, Target};
 use super::source::{Program, Source};
 
 const FORWARD: &str = "forloop_mlp_forward";

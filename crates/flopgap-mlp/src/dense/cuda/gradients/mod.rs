@@ -6,9 +6,10 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::Precision;
 
-use super::implementation::{Reduction, Request, Target};
 use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
+use super::options::Reduction;
+use super::request::{Request, Target};
 use super::source::{Program, Source, table};
 
 const NAME: &str = "scalar_mlp_gradients";

@@ -5,9 +5,9 @@ use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
 
-use super::implementation::Request;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels, zero};
 use super::launch::{Arguments, Launch};
+use super::request::Request;
 use super::source::Source;
 
 /// Threads of a block, as in the benchmark that this stands for.

@@ -7,9 +7,9 @@ use flopgap_gpu::{Buffer, GpuError, Kernel, Stream};
 use crate::MlpError;
 use crate::dense::{AdamWSettings, Element, Parameters, Precision};
 
-use super::super::implementation::Target;
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{Model, check};
+use super::super::request::Target;
 use super::{THREADS, adamw_source, request};
 
 /// `AdamW` for a [`Model`] on a GPU: parameters and moments in 32 bits, whatever the model stores. See [`AdamWSettings`] for the formula.

@@ -9,9 +9,9 @@ use flopgap_gpu::{Buffer, Kernel, Stream};
 use crate::MlpError;
 use crate::dense::{Element, Network};
 
-use super::super::implementation::Target;
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{check, samples};
+use super::super::request::Target;
 use super::{THREADS, loss_source, request};
 
 /// The mean squared error on a GPU: the mean of `(y - target)^2` over samples and outputs, and its gradient by the outputs. The sum comes in the

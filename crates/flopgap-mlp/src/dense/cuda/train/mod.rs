@@ -8,7 +8,8 @@ use flopgap_gpu::compile::Compiler;
 use crate::MlpError;
 use crate::dense::{Network, Precision};
 
-use super::implementation::{Implementation, Options, Request, Target};
+use super::options::{Implementation, Options};
+use super::request::{Request, Target};
 use super::source::Source;
 
 pub use adamw::AdamW;

@@ -7,9 +7,10 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::cuda::coopmat::Plan;
 use crate::dense::cuda::coopmat::mma;
-use crate::dense::cuda::implementation::{Accumulate, Request};
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::options::Accumulate;
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::table;
 use crate::dense::{Network, Precision};
 

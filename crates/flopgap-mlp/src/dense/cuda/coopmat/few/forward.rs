@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::dense::Precision;
-use crate::dense::cuda::coopmat::{CLUSTER_CUH, Plan, mma};
-use crate::dense::cuda::implementation::Request;
+use crate::dense::cuda::coopmat::plan::Plan;
+use crate::dense::cuda::coopmat::{CLUSTER_CUH, mma};
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::table;
 
 use super::{NOMINAL_BATCH, THREADS, WARPS};

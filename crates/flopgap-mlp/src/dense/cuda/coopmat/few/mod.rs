@@ -7,7 +7,7 @@ mod forward;
 pub(super) use backward::backward;
 pub(super) use forward::forward;
 
-use super::super::implementation::Request;
+use super::super::request::Request;
 use crate::dense::Precision;
 
 /// Warps of a block.

@@ -6,12 +6,13 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::{Network, Precision, slope_from_output};
 
-use super::super::super::implementation::{Reduction, Request};
 use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
+use super::super::super::options::Reduction;
 use super::super::super::reduce::{Reducer, SumKernel};
+use super::super::super::request::Request;
 use super::super::super::source::{Source, table_of};
-use super::super::Plan;
+use super::super::plan::Plan;
 use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, source};
 
 const CHAIN: &str = "coopmat_mlp_backward_mma_chain";

@@ -4,10 +4,10 @@ use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
 
-use super::super::super::implementation::Request;
 use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
-use super::super::Plan;
+use super::super::super::request::Request;
+use super::super::plan::Plan;
 use super::{THREADS, Tiling, check};
 
 const KERNEL: &str = "coopmat_mlp_forward_mma";

@@ -6,11 +6,12 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::slope_from_output;
 
-use super::super::super::implementation::{Reduction, Request};
 use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
+use super::super::super::options::Reduction;
 use super::super::super::reduce::Reducer;
-use super::super::Plan;
+use super::super::super::request::Request;
+use super::super::plan::Plan;
 use super::backward::{SUM, ones};
 use super::{check, pitch, source};
 

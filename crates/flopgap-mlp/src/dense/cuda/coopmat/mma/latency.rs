@@ -2,10 +2,11 @@
 
 use flopgap_gpu::{GpuError, Kernel};
 
-use super::super::super::implementation::Request;
 use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
-use super::super::{CLUSTER_CUH, Plan};
+use super::super::super::request::Request;
+use super::super::CLUSTER_CUH;
+use super::super::plan::Plan;
 use super::{check, source};
 
 const KERNEL: &str = "coopmat_mlp_forward_mma_latency";

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::MlpError;
 use crate::dense::Precision;
 
-use super::super::implementation::Request;
+use super::super::request::Request;
 use super::super::source::Source;
 
 pub(super) use backward::{backward, ones};

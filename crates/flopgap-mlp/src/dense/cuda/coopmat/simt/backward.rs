@@ -5,9 +5,9 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::cuda::coopmat::{self, ByBatch};
 use crate::dense::cuda::gradients::Gradients;
-use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::Program;
 
 use super::plan::{Chain, Plan};

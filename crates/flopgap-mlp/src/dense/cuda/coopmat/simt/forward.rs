@@ -4,9 +4,9 @@ use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
 use crate::dense::cuda::coopmat::{self, ByBatch};
-use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 
 use super::plan::{Chain, Plan};
 use super::{FEW_SAMPLES, LAYOUT, SHAPE, TILES, choose, terms};

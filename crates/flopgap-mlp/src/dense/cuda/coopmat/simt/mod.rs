@@ -11,7 +11,7 @@ pub(super) use forward::forward;
 
 use plan::{Block, Chain, Plan};
 
-use crate::dense::cuda::implementation::Target;
+use crate::dense::cuda::request::Target;
 
 /// Up to this many samples the multiprocessors are not full, and small tiles end sooner.
 const FEW_SAMPLES: u32 = 4096;

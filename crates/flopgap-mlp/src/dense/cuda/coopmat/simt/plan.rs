@@ -1,6 +1,6 @@
 //! How a chain of products is laid over a block: tiles of sums by threads, and what lies where in shared memory.
 
-use crate::dense::cuda::implementation::Target;
+use crate::dense::cuda::request::Target;
 use crate::dense::cuda::source::table;
 
 /// Threads of a warp over samples and over outputs; as in `layout.cuh`.

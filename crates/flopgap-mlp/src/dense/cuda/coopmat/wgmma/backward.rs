@@ -4,19 +4,16 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Activation, Network, Precision, slope_from_output};
 
-use super::super::Plan;
+use super::super::plan::Plan;
 use super::gradients::{self, Gradients};
 use super::stream::ChainStream;
-use super::{COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
-
-/// What the chain kernels share.
-pub(super) const CHAIN_COMMON: &str = include_str!("chain.cuh");
+use super::{CHAIN_COMMON, COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 

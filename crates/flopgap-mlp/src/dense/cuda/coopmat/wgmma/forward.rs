@@ -3,12 +3,12 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 use crate::dense::{Network, Precision};
 
-use super::super::Plan;
+use super::super::plan::Plan;
 use super::map::map;
 use super::{
     CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups,

@@ -3,10 +3,11 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::{Reduction, Request};
 use crate::dense::cuda::kernels::{BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::options::Reduction;
 use crate::dense::cuda::reduce::{Reducer, SumKernel};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::{Program, Source, table};
 use crate::dense::{Network, Precision};
 

@@ -12,7 +12,8 @@ mod stream;
 
 use crate::MlpError;
 use crate::dense::Precision;
-use crate::dense::cuda::implementation::{Accumulate, Request};
+use crate::dense::cuda::options::Accumulate;
+use crate::dense::cuda::request::Request;
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
@@ -21,6 +22,8 @@ pub(super) use pair::pair;
 
 /// What every source begins with.
 const COMMON: &str = include_str!("wgmma.cuh");
+/// What the two chain kernels share beyond it.
+const CHAIN_COMMON: &str = include_str!("chain.cuh");
 
 /// Columns of a chunk in shared memory, and bytes of its rows, as in `wgmma.cuh`.
 const CHUNK: usize = 64;

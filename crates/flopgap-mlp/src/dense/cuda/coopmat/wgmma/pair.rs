@@ -4,13 +4,14 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::{Reduction, Request};
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::options::Reduction;
 use crate::dense::cuda::reduce::{Reducer, SumKernel};
+use crate::dense::cuda::request::Request;
 use crate::dense::{Activation, Network, Precision, slope_from_output};
 
-use super::super::Plan;
+use super::super::plan::Plan;
 use super::map::map;
 use super::{CHUNK, COMMON, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
 

@@ -4,15 +4,17 @@ use flopgap_gpu::cudarc::driver::sys;
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::cuda::implementation::Request;
 use crate::dense::cuda::kernels::{BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, Precision, slope_from_output};
 
-use super::backward::CHAIN_COMMON;
 use super::map::map;
-use super::{CHUNK, COMMON, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
+use super::{
+    CHAIN_COMMON, CHUNK, COMMON, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads,
+    tiles,
+};
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 

@@ -5,9 +5,9 @@ use flopgap_gpu::{GpuError, Kernel, Stream};
 
 use crate::MlpError;
 use crate::dense::cuda::coopmat;
-use crate::dense::cuda::implementation::{Request, Target};
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
+use crate::dense::cuda::request::{Request, Target};
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Activation, Network};
 

@@ -1,0 +1,95 @@
+//! What is computed how.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::MlpError;
+
+/// How a network is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Implementation {
+    /// A thread computes a sample with plain loops, as a first attempt would: arrays in local memory, weights read one by one. For teaching and
+    /// for comparison.
+    Naive,
+    /// Scalar multiply-adds, a sample a thread.
+    Forloop,
+    /// Cooperative vectors: every thread has a vector of its own, in registers from layer to layer; the 32 threads of a warp multiply their
+    /// vectors by the same matrix together.
+    Coopvec,
+    /// Cooperative matrices: tiles of the whole batch, all layers in one kernel, weights in shared memory.
+    Coopmat,
+}
+
+impl Implementation {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Implementation::Naive, Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat];
+
+    /// `naive`, `forloop`, `coopvec` or `coopmat`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Implementation::Naive => "naive",
+            Implementation::Forloop => "forloop",
+            Implementation::Coopvec => "coopvec",
+            Implementation::Coopmat => "coopmat",
+        }
+    }
+}
+
+impl fmt::Display for Implementation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Implementation {
+    type Err = MlpError;
+
+    fn from_str(text: &str) -> Result<Self, MlpError> {
+        Self::ALL.into_iter().find(|implementation| implementation.name() == text).ok_or_else(|| {
+            MlpError::Name {
+                what: "implementation",
+                found: text.to_owned(),
+                known: "naive, forloop, coopvec, coopmat",
+            }
+        })
+    }
+}
+
+/// The type of sums on tensor cores. Scalar code always sums in 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Accumulate {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// 16 bits: half precision for sums, too. Less accurate; for comparison with libraries that do so. Only with [`Precision::F16`](crate::dense::Precision::F16).
+    F16,
+}
+
+/// How the gradients of the parameters are summed over the blocks of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Reduction {
+    /// In a fixed order: the same bits in every run.
+    #[default]
+    Deterministic,
+    /// By atomic additions, in whatever order they come.
+    Atomic,
+}
+
+/// What is computed how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// The kernels.
+    pub implementation: Implementation,
+    /// The type of sums.
+    pub accumulate: Accumulate,
+    /// How gradients are summed. [`Implementation::Naive`] has atomic additions only.
+    pub reduction: Reduction,
+}
+
+impl Options {
+    /// This implementation, sums in 32 bits and in a fixed order.
+    pub fn new(implementation: Implementation) -> Self {
+        Options { implementation, accumulate: Accumulate::default(), reduction: Reduction::default() }
+    }
+}
