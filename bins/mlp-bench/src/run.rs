@@ -95,16 +95,10 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<P
         else {
             continue;
         };
-        let ours = |m: &Measurement| {
-            (&m.size, &m.precision, &m.pass, m.batch)
-                == (&subject.size, &subject.precision, &subject.pass, subject.batch)
-        };
-        let Some(clock) = results.measurements.iter().find(|m| ours(m)).map(|m| m.timing.clone()) else {
-            continue;
-        };
+        let ours = results.measurements[..own].iter().find(|m| m.subject.same_work(&subject));
+        let Some(clock) = ours.map(|m| timing.unwrap_or_else(|| m.timing.clone())) else { continue };
         let work = Work::of(network, precision, pass, subject.batch);
         let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
-        let clock = timing.unwrap_or(clock);
         let measurement = Measurement::of_median(&subject, &clock, median_us, &work, floor);
         results.measurements.push(measurement);
     }
@@ -192,18 +186,18 @@ impl Tally {
                 let work = Work::of(network, precision, pass, subject.batch);
                 let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
                 for (clock, samples) in times {
-                    let (what, microseconds) = (describe(subject), samples.median() / 1e3);
-                    flopgap_cli::note(PROGRAM, format!("{what}: {microseconds:.2} us ({})", clock.name()));
-                    let measurement = Measurement::new(subject, clock.name(), &samples, &work, floor, error);
+                    let (clock, microseconds) = (clock.name(), samples.median() / 1e3);
+                    flopgap_cli::note(PROGRAM, format!("{subject}: {microseconds:.2} us ({clock})"));
+                    let measurement = Measurement::new(subject, clock, &samples, &work, floor, error);
                     self.measurements.push(measurement);
                 }
             }
             Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
-                flopgap_cli::warn(PROGRAM, format!("{}: left out: {error}", describe(subject)));
+                flopgap_cli::warn(PROGRAM, format!("{subject}: left out: {error}"));
             }
             Err(Wrong::Error(error)) => return Err(failure(&error)),
             Err(Wrong::Result(what)) => {
-                let what = format!("{}: {what}", describe(subject));
+                let what = format!("{subject}: {what}");
                 flopgap_cli::warn(PROGRAM, &what);
                 self.wrong.push(what);
             }
@@ -293,7 +287,7 @@ impl Gpu<'_> {
             self.batch(name, network, &numbers, &expected, &models, batch)?;
             // One implementation after the other was measured; what is shown side by side are those of a pass.
             let passes = self.bench.passes();
-            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.pass);
+            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.subject.pass);
             self.tally.measurements[first..].sort_by_key(place);
         }
         Ok(())
@@ -332,9 +326,4 @@ impl Gpu<'_> {
         }
         Ok(())
     }
-}
-
-fn describe(subject: &Subject) -> String {
-    let Subject { implementation, size, precision, pass, batch } = subject;
-    format!("{implementation} {size} {precision} {pass}, batch {batch}")
 }
