@@ -5,9 +5,10 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
-use flopgap_mlp::dense::{Activation, Network, Precision, Size};
+use flopgap_mlp::dense::{Activation, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
+use crate::options::networks;
 use crate::{PROGRAM, failed, failure, unique};
 
 /// What `kernels` takes.
@@ -38,30 +39,14 @@ pub(crate) struct Arguments {
     pub(crate) format: FormatArg,
 }
 
-impl Arguments {
-    /// The networks and their names.
-    fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
-        if self.widths.is_empty() {
-            return Ok(unique(&self.size)
-                .into_iter()
-                .map(|size| (size.to_string(), size.network()))
-                .collect());
-        }
-        let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
-        let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
-        // As the benchmark has it.
-        let network =
-            network.with_activation(Activation::LeakyRelu).with_output_activation(Activation::LeakyRelu);
-        Ok(vec![(name.join("-"), network)])
-    }
-}
-
 /// Compiles and prints a table.
 ///
 /// # Errors
 /// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was asked.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let networks = arguments.networks()?;
+    // The activations that the benchmark has where nobody names others.
+    let leaky = Activation::LeakyRelu;
+    let networks = networks(&arguments.size, &arguments.widths, leaky, leaky)?;
     let architecture = |name: &String| -> Result<(String, Architecture), Failure> {
         match name.parse::<Architecture>() {
             Ok(architecture) => Ok((name.clone(), architecture)),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_gpu::timing::{Evictor, Samples};
+use flopgap_gpu::timing::{Evictor, EvictorError, Samples};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model};
@@ -18,6 +18,9 @@ use crate::models::Models;
 use crate::options::{Bench, Pass, Place};
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
+
+/// What the implementation on this machine's cores is called in results.
+pub(crate) const CORES: &str = "cpu";
 
 /// Times everything, and shows it.
 ///
@@ -87,8 +90,7 @@ fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
 fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<PeerLine>) {
     let (given, own) = (peers.len(), results.measurements.len());
     for PeerLine { subject, median_us, timing } in peers {
-        let pass =
-            [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == subject.pass);
+        let pass = Pass::ALL.into_iter().find(|pass| pass.name() == subject.pass);
         let network = networks.iter().find(|(name, _)| *name == subject.size).map(|(_, network)| network);
         let (Some(pass), Some(network), Ok(precision)) =
             (pass, network, subject.precision.parse::<Precision>())
@@ -141,7 +143,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
                 let subject = Subject {
-                    implementation: "cpu".to_owned(),
+                    implementation: CORES.to_owned(),
                     size: name.clone(),
                     precision: Precision::F32.to_string(),
                     pass: pass.name().to_owned(),
@@ -172,7 +174,7 @@ struct Tally {
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
-    /// Keeps what was measured. What did not fit the memory, and what was wrong, is said, and the others go on.
+    /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is said, and the others go on.
     fn settle(
         &mut self,
         network: &Network,
@@ -192,7 +194,9 @@ impl Tally {
                     self.measurements.push(measurement);
                 }
             }
-            Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
+            Err(Wrong::Error(
+                error @ (MlpError::Batch { .. } | MlpError::Gpu(GpuError::OutOfMemory { .. })),
+            )) => {
                 flopgap_cli::warn(PROGRAM, format!("{subject}: left out: {error}"));
             }
             Err(Wrong::Error(error)) => return Err(failure(&error)),
@@ -232,10 +236,10 @@ fn on_gpu(
     };
     let context = Context::new(index).map_err(gpu_failure)?;
     tally.device.clone_from(&context.device().name);
-    tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device())));
+    tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
     let evictor = if bench.clocks.cold {
         let stream = context.stream().map_err(gpu_failure)?;
-        Some(Evictor::new(&context, &stream).map_err(failed)?)
+        Some(Evictor::new(&context, &stream).map_err(evictor_failure)?)
     } else {
         None
     };
@@ -254,6 +258,15 @@ fn on_gpu(
         }
     }
     Ok(())
+}
+
+/// Why there is no evictor: its kernel needs NVRTC as the others do.
+fn evictor_failure(error: EvictorError) -> Failure {
+    match error {
+        EvictorError::Compile(error) => failure(&error.into()),
+        EvictorError::Gpu(error) => failure(&error.into()),
+        other => failed(other),
+    }
 }
 
 impl Gpu<'_> {
