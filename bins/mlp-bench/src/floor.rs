@@ -55,7 +55,7 @@ impl Peaks {
     /// From FLOP in a cycle, the cycles of all multiprocessors in a second, and bytes/s of the memory. A driver that does not know a clock says 0.
     fn from_clocks((scalar, tensor): (f64, f64), cycles: f64, memory: f64) -> Option<Self> {
         let origin = "from the device's clocks and widths".to_owned();
-        (cycles > 0.0 && memory > 0.0).then(|| Peaks {
+        (cycles > 0.0 && memory > 0.0).then_some(Peaks {
             fp32: cycles * scalar,
             half: cycles * tensor,
             memory,

@@ -53,10 +53,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(error) => Err(Failure::from_error(&error).exit(Exit::Usage)),
         }
     };
-    let architectures: Vec<_> =
+    let mut architectures: Vec<_> =
         unique(&arguments.arch).into_iter().map(architecture).collect::<Result<_, _>>()?;
     let compiler = Compiler::new()
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
+    // An older NVRTC does not know the newest: the kernels of the others are told all the same.
+    let known = |(_, architecture): &(String, Architecture)| {
+        compiler.architectures().contains(&architecture.capability.into())
+    };
+    if architectures.iter().any(known) {
+        let (major, minor) = compiler.version();
+        for (name, _) in architectures.extract_if(.., |architecture| !known(architecture)) {
+            flopgap_cli::note(PROGRAM, format!("{name} is left out: NVRTC {major}.{minor} does not know it"));
+        }
+    }
     let mut table = Table::new(
         "Registers of a thread, bytes of spills, bytes of shared memory of a block that are known when it is compiled",
         [

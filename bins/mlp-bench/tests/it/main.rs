@@ -153,6 +153,13 @@ fn registers_are_told_without_a_gpu() {
         assert!(row["kernel"].starts_with("naive_mlp_"), "{row:?}");
     }
     assert_eq!(run(&["kernels", "--arch", "gfx90a"]).code, 2);
+    let naive = ["kernels", "--size", "small", "--impl", "naive", "--precision", "fp32", "--format", "csv"];
+    let output = run(&[&naive[..], &["--arch", "sm_9990,sm_80"]].concat());
+    assert_eq!((output.code, output.stdout.lines().count()), (0, 3), "{}", output.stderr);
+    assert!(output.stderr.contains("sm_9990 is left out: NVRTC"), "{}", output.stderr);
+    let output = run(&[&naive[..], &["--arch", "sm_9990"]].concat());
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("does not compile for sm_9990: it knows"), "{}", output.stderr);
     let output = run(&["kernels", "--widths", "8,12,8"]);
     assert_eq!(output.code, 2, "{}", output.stderr);
     let turing = ["kernels", "--arch", "sm_75", "--impl", "coopvec", "--precision", "bf16"];
