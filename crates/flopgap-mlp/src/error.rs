@@ -83,6 +83,16 @@ pub enum MlpError {
         /// Those that it was given to.
         model: String,
     },
+    /// A setting that no optimiser can work with.
+    #[error("the optimiser's {what} is {value}: {allowed} is needed")]
+    Setting {
+        /// Which, as it is called in [`AdamWSettings`](crate::dense::AdamWSettings).
+        what: &'static str,
+        /// What it is.
+        value: String,
+        /// What it can be.
+        allowed: &'static str,
+    },
     /// A parameter is NaN or infinite.
     #[error("layer {layer}: {what} {index} is {value}")]
     NotFinite {
