@@ -201,7 +201,7 @@ fn summary(before: &str, after: &str, pairs: &[Pair<'_>], noise: f64) -> String 
     let (slower, faster) = (beyond(true), beyond(false));
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let mut text = format!(
-        "{} compared: {faster} faster, {slower} slower, {} within scatter (less than {noise}%, or the ranges from p10 to p90 touch). The geometric mean of the times is {:+.1}%.\n",
+        "{} compared: {faster} faster, {slower} slower, {} within scatter (less than {noise}%, or the ranges from p10 to p90 touch). On the geometric mean, times changed by {:+.1}%.\n",
         ratios.len(),
         ratios.len() - slower - faster,
         (mean - 1.0) * 100.0
