@@ -35,6 +35,14 @@ pub enum MlpError {
         /// Numbers given.
         found: usize,
     },
+    /// Parameters of a network of other widths, which happens to have as many.
+    #[error("parameters of {found}, where those of {expected} are needed")]
+    OtherNetwork {
+        /// The network that they are of.
+        found: String,
+        /// The network that they were given to.
+        expected: String,
+    },
     /// A pass or a result was asked for before what it needs.
     #[error("{asked} needs {missing} first")]
     Order {

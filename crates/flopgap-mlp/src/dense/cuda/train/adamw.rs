@@ -77,7 +77,7 @@ impl<T: Element> AdamW<T> {
     /// The same with parameters of which the model has the rounded numbers.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when they are of another network; otherwise as [`AdamW::new`].
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network; otherwise as [`AdamW::new`].
     pub fn with_master(
         stream: &Stream,
         model: &Model<T>,
@@ -86,7 +86,7 @@ impl<T: Element> AdamW<T> {
     ) -> Result<Self, MlpError> {
         settings.check()?;
         let length = model.network().parameters();
-        check("parameters", length, parameters.values().len())?;
+        parameters.check_widths(model.network())?;
         let context = stream.context();
         let request = request(model.network(), T::PRECISION, Target::of(context.device()));
         let program = adamw_source(&request).load(&Compiler::new()?, context)?;
