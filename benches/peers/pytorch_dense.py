@@ -1,8 +1,10 @@
 """Times the fully connected networks in PyTorch: the four sizes, leaky ReLU after both layers, biases.
 
-    python3 pytorch_dense.py [--device cuda|cpu] [--impl eager,graph,compile] [--sizes small,...] [--precisions fp32,fp16]
-                             [--passes forward,backward,train] [--batches 256,65536,1048576] [--threads N]
-                             [--mode MODE] [--jobs N]
+    python3 pytorch_dense.py [--device cuda|cpu] [--impl eager,graph,compile] [--sizes small,...]
+                             [--precisions fp32,fp16,bf16] [--passes forward,backward,train]
+                             [--batches 256,65536,1048576] [--threads N] [--mode MODE] [--jobs N]
+
+Without options: everything, but neither bf16 nor the backward pass alone.
 
 One JSON line for each: {"impl", "size", "precision", "pass", "batch", "timing", "median_us"}. `train` is a forward pass and the gradients by inputs,
 weights and biases for a given gradient by the outputs; `backward` is those gradients alone, of a forward pass made before. `eager` is what
@@ -29,6 +31,8 @@ from cuda_graphs import between_events, captured, median
 
 SIZES = {"small": (64, 64, 16), "medium": (128, 128, 32), "large": (256, 256, 64), "xlarge": (512, 512, 128)}
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+IMPLEMENTATIONS = ("eager", "graph", "compile")
+PASSES = ("forward", "backward", "train")
 SLOPE_BELOW_US = 50
 
 
@@ -86,7 +90,7 @@ def measure(implementation, precision, size, batch, runs, options):
     """Prints a line for each pass."""
     cuda = options.device == "cuda"
     clock = ("gpu-launch" if implementation == "eager" else "gpu-graph") if cuda else "cpu"
-    for name in options.passes.split(","):
+    for name in options.passes:
         line = {"impl": f"pytorch-{implementation}", "size": size, "precision": precision, "pass": name, "batch": batch}
         line["timing"] = clock
         try:
@@ -118,17 +122,17 @@ def compile_then_measure(options, precision, size, compiled, turn, next_turn):
     """In a process of its own: compiles for every batch, waits for the others, and measures in its turn."""
     ready = []
     try:
-        try:
-            prepare(options)
-            for batch in map(int, options.batches.split(",")):
+        prepare(options)
+        for batch in options.batches:
+            try:
                 runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, options.mode)
-                if "forward" in options.passes.split(","):
+                if "forward" in options.passes:
                     runs["forward"]()
-                if options.passes != "forward":
+                if options.passes != ["forward"]:
                     runs["train"]()
                 ready.append((batch, runs))
-        except Exception as error:
-            left_out(f"{size} {precision}", error)
+            except Exception as error:
+                left_out(f"pytorch-compile {size} {precision}, batch {batch}", error)
         if options.device == "cuda":
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
@@ -161,33 +165,58 @@ def in_parallel(options, networks):
             process.join()
 
 
+def some_of(known):
+    """What an option takes: one or more of these names."""
+
+    def parse(text):
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r}: there are {', '.join(known)}")
+        return text.split(",")
+
+    return parse
+
+
+def counts(text):
+    if not all(number.isdecimal() and int(number) > 0 for number in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers from 1 on, with commas between them")
+    return [int(number) for number in text.split(",")]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--impl", default="eager,graph,compile")
-    parser.add_argument("--sizes", default=",".join(SIZES))
-    parser.add_argument("--precisions", default="fp32,fp16")
-    parser.add_argument("--passes", default="forward,train")
-    parser.add_argument("--batches", default="256,65536,1048576")
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--impl", type=some_of(IMPLEMENTATIONS), default="eager,graph,compile", help="ways to run it")
+    parser.add_argument("--sizes", type=some_of(SIZES), default=",".join(SIZES), help="networks")
+    parser.add_argument("--precisions", type=some_of(PRECISIONS), default="fp32,fp16", help="types, also bf16")
+    parser.add_argument("--passes", type=some_of(PASSES), default="forward,train", help="also backward")
+    parser.add_argument("--batches", type=counts, default="256,65536,1048576", help="numbers of samples")
+    parser.add_argument("--threads", type=int, help="of a CPU")
     parser.add_argument("--mode", default="default", help="of torch.compile, such as max-autotune-no-cudagraphs")
     parser.add_argument("--jobs", type=int, default=1, help="networks that torch.compile works on at once")
     options = parser.parse_args()
     prepare(options)
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
     print(f"PyTorch {torch.__version__}, {where}", file=sys.stderr)
-    networks = [(precision, size) for precision in options.precisions.split(",") for size in options.sizes.split(",")]
-    for implementation in options.impl.split(","):
+    networks = [(precision, size) for precision in options.precisions for size in options.sizes]
+    for implementation in options.impl:
         if implementation == "graph" and options.device != "cuda":
+            left_out("graph", "CUDA graphs are of a GPU")
             continue
         if implementation == "compile" and options.jobs > 1:
             in_parallel(options, networks)
             continue
         mode = options.mode if implementation == "compile" else None
         for precision, size in networks:
-            for batch in map(int, options.batches.split(",")):
+            for batch in options.batches:
                 torch._dynamo.reset()
-                runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, mode)
+                try:
+                    runs = passes(SIZES[size], PRECISIONS[precision], batch, options.device, mode)
+                except Exception as error:  # memory
+                    left_out(f"pytorch-{implementation} {size} {precision}, batch {batch}", error)
+                    continue
                 measure(implementation, precision, size, batch, runs, options)
 
 

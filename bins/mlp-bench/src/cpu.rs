@@ -11,7 +11,6 @@ use crate::options::{Clocks, Pass};
 /// A network with its parameters, and the arrays of a batch.
 pub(crate) struct Arena<'n> {
     cpu: Cpu,
-    numbers: &'n Numbers<f32>,
     network: &'n Network,
     x: Vec<f32>,
     y: Vec<f32>,
@@ -23,7 +22,7 @@ pub(crate) struct Arena<'n> {
 
 impl<'n> Arena<'n> {
     /// The arrays of a batch.
-    pub(crate) fn new(network: &'n Network, numbers: &'n Numbers<f32>, batch: usize) -> Self {
+    pub(crate) fn new(network: &'n Network, numbers: &Numbers<f32>, batch: usize) -> Self {
         let cpu = Cpu::new(&numbers.parameters);
         let repeated =
             |length: usize| (0..length).map(|index| numbers.base[index % PERIOD]).collect::<Vec<f32>>();
@@ -36,7 +35,6 @@ impl<'n> Arena<'n> {
             gradients: vec![f32::NAN; network.parameters()],
             tape: cpu.tape(batch),
             cpu,
-            numbers,
             network,
         }
     }
@@ -60,8 +58,8 @@ impl<'n> Arena<'n> {
             return expected.check(&found).map_err(Wrong::Result);
         }
         let mut sparse = vec![0.0; self.dy.len()];
-        for &row in &expected.rows {
-            sparse[row * outputs..(row + 1) * outputs].copy_from_slice(&self.numbers.row(row, outputs));
+        for (&row, dy) in expected.rows.iter().zip(expected.dy.chunks_exact(outputs)) {
+            sparse[row * outputs..(row + 1) * outputs].copy_from_slice(dy);
         }
         let dy = std::mem::replace(&mut self.dy, sparse);
         let computed = self.compute(Pass::Train);

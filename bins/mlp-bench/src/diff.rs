@@ -11,6 +11,7 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use serde::Deserialize;
 
 use crate::failed;
+use crate::results::Subject;
 use crate::table::float;
 
 /// What `diff` takes.
@@ -43,12 +44,8 @@ struct Document {
 
 #[derive(Debug, Clone, Deserialize)]
 struct Measured {
-    #[serde(rename = "impl")]
-    implementation: String,
-    size: String,
-    precision: String,
-    pass: String,
-    batch: usize,
+    #[serde(flatten)]
+    subject: Subject,
     timing: String,
     median_us: f64,
     p10_us: Option<f64>,
@@ -56,15 +53,13 @@ struct Measured {
 }
 
 impl Measured {
-    /// What two results are matched by.
-    fn key(&self) -> ([&str; 5], usize) {
-        let names = [&self.size, &self.precision, &self.pass, &self.implementation, &self.timing];
-        (names.map(String::as_str), self.batch)
+    /// Whether two are of the same thing, by the same clock.
+    fn matches(&self, other: &Measured) -> bool {
+        self.subject == other.subject && self.timing == other.timing
     }
 
     fn name(&self) -> String {
-        let Measured { implementation, size, precision, pass, batch, timing, .. } = self;
-        format!("{implementation} {size} {precision} {pass}, batch {batch} ({timing})")
+        format!("{} ({})", self.subject, self.timing)
     }
 }
 
@@ -140,7 +135,7 @@ fn read(path: &Path) -> Result<Document, Failure> {
 
 /// Everything in the order of the first, then what only the second has.
 fn pairs<'a>(before: &'a [Measured], after: &'a [Measured]) -> Vec<Pair<'a>> {
-    let same = |all: &'a [Measured], of: &Measured| all.iter().find(|m| m.key() == of.key());
+    let same = |all: &'a [Measured], of: &Measured| all.iter().find(|m| m.matches(of));
     let mut pairs: Vec<Pair<'_>> =
         before.iter().map(|m| Pair { before: Some(m), after: same(after, m) }).collect();
     let new = after.iter().filter(|m| same(before, m).is_none());
@@ -178,11 +173,11 @@ fn table(pairs: &[Pair<'_>], noise: f64, changed: bool) -> Result<Table, ReportE
         let difference =
             pair.before.zip(pair.after).map(|(before, after)| after.median_us - before.median_us);
         table.push([
-            Cell::text(&m.size),
-            Cell::text(&m.precision),
-            Cell::text(&m.pass),
-            Cell::from(m.batch as u64),
-            Cell::text(&m.implementation),
+            Cell::text(&m.subject.size),
+            Cell::text(&m.subject.precision),
+            Cell::text(&m.subject.pass),
+            Cell::from(m.subject.batch as u64),
+            Cell::text(&m.subject.implementation),
             Cell::text(&m.timing),
             Cell::optional(pair.before, |m| float(m.median_us)),
             Cell::optional(pair.after, |m| float(m.median_us)),
@@ -206,7 +201,7 @@ fn summary(before: &str, after: &str, pairs: &[Pair<'_>], noise: f64) -> String 
     let (slower, faster) = (beyond(true), beyond(false));
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let mut text = format!(
-        "{} compared: {faster} faster, {slower} slower, {} within scatter (less than {noise}%, or the ranges from p10 to p90 touch). The geometric mean of the times is {:+.1}%.\n",
+        "{} compared: {faster} faster, {slower} slower, {} within scatter (less than {noise}%, or the ranges from p10 to p90 touch). On the geometric mean, times changed by {:+.1}%.\n",
         ratios.len(),
         ratios.len() - slower - faster,
         (mean - 1.0) * 100.0
@@ -247,11 +242,13 @@ mod tests {
     fn measured(batch: usize, times: [f64; 3]) -> Measured {
         let [low, median, high] = times;
         Measured {
-            implementation: "coopmat".to_owned(),
-            size: "small".to_owned(),
-            precision: "fp16".to_owned(),
-            pass: "forward".to_owned(),
-            batch,
+            subject: Subject {
+                implementation: "coopmat".to_owned(),
+                size: "small".to_owned(),
+                precision: "fp16".to_owned(),
+                pass: "forward".to_owned(),
+                batch,
+            },
             timing: "gpu-graph".to_owned(),
             median_us: median,
             p10_us: Some(low),

@@ -1,6 +1,6 @@
 //! The least time that a pass can take on a device.
 
-use flopgap_gpu::Device;
+use flopgap_gpu::{ComputeCapability, Device};
 use flopgap_mlp::dense::{CorePeaks, Network, Precision};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
@@ -21,12 +21,15 @@ pub(crate) struct Peaks {
 }
 
 /// FLOP in a cycle of a multiprocessor: scalar in 32 bits, and dense 16-bit products with 32-bit sums on its tensor cores; from NVIDIA's
-/// tables of throughput by compute capability. `GeForce` cards of 8.6, 8.9 and 12.0 sum in 32 bits at half of the rate of the others.
-fn per_cycle(major: u32, minor: u32) -> (f64, f64) {
-    match (major, minor) {
-        (7, _) => (128.0, 512.0),
+/// tables of throughput by compute capability and its data sheets. `GeForce` cards sum in 32 bits at half of the rate of the other cards of
+/// their compute capability.
+fn per_cycle(capability: ComputeCapability, geforce: bool) -> (f64, f64) {
+    let of_card = if geforce { 512.0 } else { 1024.0 };
+    match (capability.major, capability.minor) {
+        (7, _) => (128.0, of_card),
         (8, 0) => (128.0, 2048.0),
-        (8 | 12, _) => (256.0, 512.0),
+        (8, 7) => (256.0, 2048.0),
+        (8 | 12, _) => (256.0, of_card),
         (9, _) => (256.0, 4096.0),
         _ => (256.0, 8192.0),
     }
@@ -34,25 +37,30 @@ fn per_cycle(major: u32, minor: u32) -> (f64, f64) {
 
 impl Peaks {
     /// An H200 has those that were measured on one: 60 TFLOP/s of 32-bit multiply-adds, 790 TFLOP/s on tensor cores, 4.3 TB/s. Others have what
-    /// clock, width of the memory interface and compute capability say, which no program reaches.
-    pub(crate) fn of(device: &Device) -> Self {
+    /// clock, width of the memory interface and compute capability say, which no program reaches; `None` where the driver does not say them.
+    pub(crate) fn of(device: &Device) -> Option<Self> {
         if device.name.contains("H200") {
-            return Peaks {
+            return Some(Peaks {
                 fp32: 60e12,
                 half: 790e12,
                 memory: 4.3e12,
                 origin: "measured on an H200".to_owned(),
-            };
+            });
         }
-        let (scalar, tensor) = per_cycle(device.compute_capability.major, device.compute_capability.minor);
+        let per_cycle = per_cycle(device.compute_capability, device.name.contains("GeForce"));
         let cycles = f64::from(device.multiprocessors) * f64::from(device.clock_khz) * 1e3;
-        Peaks {
+        Self::from_clocks(per_cycle, cycles, device.peak_memory_bandwidth() as f64)
+    }
+
+    /// From FLOP in a cycle, the cycles of all multiprocessors in a second, and bytes/s of the memory. A driver that does not know a clock says 0.
+    fn from_clocks((scalar, tensor): (f64, f64), cycles: f64, memory: f64) -> Option<Self> {
+        let origin = "from the device's clocks and widths".to_owned();
+        (cycles > 0.0 && memory > 0.0).then_some(Peaks {
             fp32: cycles * scalar,
             half: cycles * tensor,
-            // Two transfers a cycle.
-            memory: f64::from(device.memory_clock_khz) * 1e3 * 2.0 * f64::from(device.memory_bus_bits) / 8.0,
-            origin: "from the device's clocks and widths".to_owned(),
-        }
+            memory,
+            origin,
+        })
     }
 
     /// Those of this machine's cores, which compute in 32 bits alone.
@@ -134,5 +142,23 @@ mod tests {
         // x and dy read, dx written: 288 bytes a sample.
         assert!((floor(Size::Small, Precision::F16, Pass::Backward) - 70.24).abs() < 0.01);
         assert!((floor(Size::XLarge, Precision::F16, Pass::Train) - 3.0 * 869.87).abs() < 0.1);
+    }
+
+    #[test]
+    fn peaks_are_those_of_data_sheets_where_the_driver_says_the_clocks() {
+        let peaks = |[major, minor]: [u32; 2], geforce, multiprocessors: f64, ghz: f64| {
+            let per_cycle = per_cycle(ComputeCapability { major, minor }, geforce);
+            let peaks = Peaks::from_clocks(per_cycle, multiprocessors * ghz * 1e9, 1.0)?;
+            Some([peaks.fp32, peaks.half].map(|peak| (peak / 1e11).round() / 10.0))
+        };
+        // TFLOP/s of a T4, an A100, an RTX 3090, an L4, an H100 and a B200.
+        assert_eq!(peaks([7, 5], false, 40.0, 1.59), Some([8.1, 65.1]));
+        assert_eq!(peaks([8, 0], false, 108.0, 1.41), Some([19.5, 311.9]));
+        assert_eq!(peaks([8, 6], true, 82.0, 1.695), Some([35.6, 71.2]));
+        assert_eq!(peaks([8, 9], false, 58.0, 2.04), Some([30.3, 121.2]));
+        assert_eq!(peaks([9, 0], false, 132.0, 1.83), Some([61.8, 989.4]));
+        assert_eq!(peaks([10, 0], false, 148.0, 1.85), Some([70.1, 2243.0]));
+        assert_eq!(peaks([10, 0], false, 148.0, 0.0), None);
+        assert_eq!(Peaks::from_clocks((256.0, 8192.0), 1e12, 0.0), None);
     }
 }

@@ -59,8 +59,8 @@ impl<'n, T: Element> Arena<'n, T> {
         let back = if backward {
             let mut checked_dy = stream.zeros(outputs)?;
             let width = network.outputs();
-            for &row in &expected.rows {
-                let row_of_dy: Vec<T> = numbers.row(row, width).into_iter().map(T::narrow).collect();
+            for (&row, dy) in expected.rows.iter().zip(expected.dy.chunks_exact(width)) {
+                let row_of_dy: Vec<T> = dy.iter().copied().map(T::narrow).collect();
                 stream.write(&row_of_dy, &mut checked_dy.slice_mut(row * width..(row + 1) * width))?;
             }
             Some(Back {

@@ -5,9 +5,10 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
-use flopgap_mlp::dense::{Activation, Network, Precision, Size};
+use flopgap_mlp::dense::{Activation, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
+use crate::options::networks;
 use crate::{PROGRAM, failed, failure, unique};
 
 /// What `kernels` takes.
@@ -38,40 +39,34 @@ pub(crate) struct Arguments {
     pub(crate) format: FormatArg,
 }
 
-impl Arguments {
-    /// The networks and their names.
-    fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
-        if self.widths.is_empty() {
-            return Ok(unique(&self.size)
-                .into_iter()
-                .map(|size| (size.to_string(), size.network()))
-                .collect());
-        }
-        let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
-        let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
-        // As the benchmark has it.
-        let network =
-            network.with_activation(Activation::LeakyRelu).with_output_activation(Activation::LeakyRelu);
-        Ok(vec![(name.join("-"), network)])
-    }
-}
-
 /// Compiles and prints a table.
 ///
 /// # Errors
 /// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was asked.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let networks = arguments.networks()?;
+    // The activations that the benchmark has where nobody names others.
+    let leaky = Activation::LeakyRelu;
+    let networks = networks(&arguments.size, &arguments.widths, leaky, leaky)?;
     let architecture = |name: &String| -> Result<(String, Architecture), Failure> {
         match name.parse::<Architecture>() {
             Ok(architecture) => Ok((name.clone(), architecture)),
             Err(error) => Err(Failure::from_error(&error).exit(Exit::Usage)),
         }
     };
-    let architectures: Vec<_> =
+    let mut architectures: Vec<_> =
         unique(&arguments.arch).into_iter().map(architecture).collect::<Result<_, _>>()?;
     let compiler = Compiler::new()
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
+    // An older NVRTC does not know the newest: the kernels of the others are told all the same.
+    let known = |(_, architecture): &(String, Architecture)| {
+        compiler.architectures().contains(&architecture.capability.into())
+    };
+    if architectures.iter().any(known) {
+        let (major, minor) = compiler.version();
+        for (name, _) in architectures.extract_if(.., |architecture| !known(architecture)) {
+            flopgap_cli::note(PROGRAM, format!("{name} is left out: NVRTC {major}.{minor} does not know it"));
+        }
+    }
     let mut table = Table::new(
         "Registers of a thread, bytes of spills, bytes of shared memory of a block that are known when it is compiled",
         [

@@ -5,9 +5,23 @@ use std::fs;
 use flopgap_cli::{Exit, Failure};
 use flopgap_mlp::dense::Network;
 
-/// Bytes that the system can still give; `None` where it does not say.
+/// Bytes that the system can still give, or the container where it has a limit; `None` where neither says.
 fn available() -> Option<u64> {
-    parse(&fs::read_to_string("/proc/meminfo").ok()?)
+    let of_system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
+    of_system.into_iter().chain(of_container()).min()
+}
+
+/// Bytes that this container's control group (version 2) can still give.
+fn of_container() -> Option<u64> {
+    let read = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok();
+    within(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)
+}
+
+/// What is left of a limit. Files that nobody has read for long count as used, but make room. A limit of `max` is none.
+fn within(limit: &str, used: &str, statistics: &str) -> Option<u64> {
+    let (limit, used): (u64, u64) = (limit.trim().parse().ok()?, used.trim().parse().ok()?);
+    let files = statistics.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
+    Some(limit.saturating_sub(used.saturating_sub(files.unwrap_or(0))))
 }
 
 /// The line `MemAvailable:  7654321 kB`.
@@ -75,6 +89,10 @@ mod tests {
     fn what_does_not_fit_says_how_much_is_missing() {
         assert_eq!(parse("MemTotal: 16 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
         assert_eq!(parse("MemTotal: 16 kB\n"), None);
+        let statistics = "anon 700\nactive_file 50\ninactive_file 200\n";
+        assert_eq!(within("1000\n", "950\n", statistics), Some(250));
+        assert_eq!((within("1000\n", "950\n", ""), within("10\n", "950\n", "")), (Some(50), Some(0)));
+        assert_eq!(within("max\n", "950\n", statistics), None);
         let network = Network::new(&[64, 64, 16]).unwrap();
         let needed = of_passes(&network, 1 << 30, 2);
         // And a hidden layer of 64 and the outputs on the tape.

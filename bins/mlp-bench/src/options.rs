@@ -44,10 +44,10 @@ pub(crate) struct Bench {
     /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
-    /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, silu, none.
+    /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu, none.
     #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) activation: Activation,
-    /// The activation of the output.
+    /// The activation of the output, by the same names.
     #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) output_activation: Activation,
     /// Implementations: forloop, coopvec, coopmat, naive. [default: the first three]
@@ -159,6 +159,9 @@ pub(crate) enum Pass {
 }
 
 impl Pass {
+    /// All of them.
+    pub(crate) const ALL: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Train];
+
     /// Its name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -217,11 +220,32 @@ const FEWEST: usize = 5;
 
 /// Three positive numbers.
 fn peaks(text: &str) -> Result<[f64; 3], String> {
-    let numbers: Vec<f64> = text.split(',').filter_map(|number| number.trim().parse().ok()).collect();
-    match <[f64; 3]>::try_from(numbers) {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
+    match <[f64; 3]>::try_from(numbers.unwrap_or_default()) {
         Ok(peaks) if peaks.iter().all(|peak| peak.is_finite() && *peak > 0.0) => Ok(peaks),
         _ => Err("expected three positive numbers, such as 60,790,4.3".to_owned()),
     }
+}
+
+/// Networks and their names: those of the sizes, or, where there are widths, the one that has them.
+///
+/// # Errors
+/// Widths that no network has.
+pub(crate) fn networks(
+    sizes: &[Size],
+    widths: &[usize],
+    hidden: Activation,
+    output: Activation,
+) -> Result<Vec<(String, Network)>, Failure> {
+    let mut networks: Vec<(String, Network)> =
+        unique(sizes).into_iter().map(|size| (size.to_string(), size.network())).collect();
+    if !widths.is_empty() {
+        let name: Vec<String> = widths.iter().map(usize::to_string).collect();
+        let network = Network::new(widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
+        networks = vec![(name.join("-"), network)];
+    }
+    let dressed = |network: Network| network.with_activation(hidden).with_output_activation(output);
+    Ok(networks.into_iter().map(|(name, network)| (name, dressed(network))).collect())
 }
 
 impl Clocks {
@@ -252,19 +276,8 @@ impl Bench {
     /// # Errors
     /// Widths that no network has.
     pub(crate) fn networks(&self) -> Result<Vec<(String, Network)>, Failure> {
-        let dressed = |network: Network| {
-            network.with_activation(self.activation).with_output_activation(self.output_activation)
-        };
-        if !self.widths.is_empty() {
-            let network = Network::new(&self.widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
-            let name: Vec<String> = self.widths.iter().map(usize::to_string).collect();
-            return Ok(vec![(name.join("-"), dressed(network))]);
-        }
         let sizes = if self.sweep { &Size::ALL[..] } else { &self.size };
-        Ok(unique(sizes.iter().copied())
-            .into_iter()
-            .map(|size| (size.name().to_owned(), dressed(size.network())))
-            .collect())
+        networks(sizes, &self.widths, self.activation, self.output_activation)
     }
 
     /// The implementations, as the options about them together say.
@@ -307,7 +320,7 @@ impl Bench {
     /// The passes.
     pub(crate) fn passes(&self) -> Vec<Pass> {
         match &self.pass[..] {
-            [] if self.sweep => vec![Pass::Forward, Pass::Backward, Pass::Train],
+            [] if self.sweep => Pass::ALL.to_vec(),
             [] => vec![Pass::Forward],
             asked => unique(asked.iter().copied()),
         }
@@ -327,6 +340,7 @@ impl Bench {
     pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);
+        let (atomic, accumulate) = (("--atomic", self.atomic), ("--accumulate-fp16", self.accumulate_fp16));
         let given = |options: &[(&'static str, bool)], place: &'static str| -> Vec<_> {
             options.iter().filter(|(_, given)| *given).map(|&(name, _)| (name, place)).collect()
         };
@@ -338,8 +352,8 @@ impl Bench {
                 ("--coopvec-only", self.only.coopvec),
                 ("--coopmat-only", self.only.coopmat),
                 naive,
-                ("--atomic", self.atomic),
-                ("--accumulate-fp16", self.accumulate_fp16),
+                atomic,
+                accumulate,
             ];
             return given(&[&of_gpu[..], &of_kernels].concat(), "on cores");
         }
@@ -349,6 +363,13 @@ impl Bench {
         }
         if !self.implementations().contains(&Implementation::Naive) {
             all.extend(given(&[naive], "without the for-loop"));
+        }
+        let cooperative = [Implementation::Coopvec, Implementation::Coopmat];
+        if !self.implementations().iter().any(|asked| cooperative.contains(asked)) {
+            all.extend(given(&[accumulate], "without coopvec or coopmat"));
+        }
+        if self.passes() == [Pass::Forward] {
+            all.extend(given(&[atomic], "without a backward pass"));
         }
         all
     }
@@ -386,7 +407,11 @@ mod tests {
             arguments.bench.without_meaning(place)
         };
         let gpu = Place::Cuda(0);
-        assert_eq!(without(gpu, &["--graph", "--cold", "--atomic", "--timing", "both"]), []);
+        assert_eq!(without(gpu, &["--graph", "--cold", "--timing", "both"]), []);
+        assert_eq!(without(gpu, &["--atomic"]), [("--atomic", "without a backward pass")]);
+        assert_eq!(without(gpu, &["--atomic", "--accumulate-fp16", "--pass", "forward,train"]), []);
+        let scalar = ["--accumulate-fp16", "--impl", "forloop,naive"];
+        assert_eq!(without(gpu, &scalar), [("--accumulate-fp16", "without coopvec or coopmat")]);
         assert_eq!(without(gpu, &["--cold", "--timing", "cpu"]), [("--cold", "by the host's clock alone")]);
         assert_eq!(without(gpu, &["--variant", "naive", "--impl", "forloop,coopmat"]), []);
         let coopmat = ["--variant", "naive", "--coopmat-only"];

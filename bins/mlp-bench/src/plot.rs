@@ -25,7 +25,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
         results.measurements.iter().filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.is_peer())
     {
         charts
-            .entry((&measurement.size, &measurement.precision, &measurement.pass))
+            .entry((&measurement.subject.size, &measurement.subject.precision, &measurement.subject.pass))
             .or_default()
             .push(measurement);
     }
@@ -34,12 +34,12 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
         let mut lines: Vec<Line> = Vec::new();
         for m in measurements {
             let label = match m.timing.as_str() {
-                "cpu" => format!("{} (host's clock)", m.implementation),
-                "gpu-launch" => format!("{} (between events)", m.implementation),
-                _ => m.implementation.clone(),
+                "cpu" => format!("{} (host's clock)", m.subject.implementation),
+                "gpu-launch" => format!("{} (between events)", m.subject.implementation),
+                _ => m.subject.implementation.clone(),
             };
             let Some(part) = m.floor_fraction else { continue };
-            let point = (m.batch as f64, part);
+            let point = (m.subject.batch as f64, part);
             match lines.iter_mut().find(|line| line.label == label) {
                 Some(line) => line.points.push(point),
                 None => lines.push(Line { label, colour: Colour::nth(lines.len()), points: vec![point] }),

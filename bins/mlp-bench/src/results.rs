@@ -1,4 +1,6 @@
-//! What was measured, and how it is shown.
+//! What was measured.
+
+use std::fmt;
 
 use flopgap_gpu::timing::Samples;
 use serde::{Deserialize, Serialize};
@@ -33,9 +35,9 @@ impl Clock {
     }
 }
 
-/// One line of the results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Measurement {
+/// What is timed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Subject {
     /// The implementation, or the program it is compared with.
     #[serde(rename = "impl")]
     pub(crate) implementation: String,
@@ -43,6 +45,30 @@ pub(crate) struct Measurement {
     pub(crate) precision: String,
     pub(crate) pass: String,
     pub(crate) batch: usize,
+}
+
+impl Subject {
+    /// Whether two do the same work, by whatever implementation.
+    pub(crate) fn same_work(&self, other: &Subject) -> bool {
+        (&self.size, &self.precision, &self.pass, self.batch)
+            == (&other.size, &other.precision, &other.pass, other.batch)
+    }
+}
+
+/// `coopmat small fp16 forward, batch 256`.
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Subject { implementation, size, precision, pass, batch } = self;
+        write!(f, "{implementation} {size} {precision} {pass}, batch {batch}")
+    }
+}
+
+/// One line of the results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Measurement {
+    #[serde(flatten)]
+    pub(crate) subject: Subject,
+    /// By which clock.
     pub(crate) timing: String,
     pub(crate) median_us: f64,
     pub(crate) p10_us: Option<f64>,
@@ -55,17 +81,6 @@ pub(crate) struct Measurement {
     pub(crate) floor_fraction: Option<f64>,
     /// The largest relative error against 64 bits; absent for other programs.
     pub(crate) max_rel_error: Option<f64>,
-}
-
-/// What is timed.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Subject {
-    #[serde(rename = "impl")]
-    pub(crate) implementation: String,
-    pub(crate) size: String,
-    pub(crate) precision: String,
-    pub(crate) pass: String,
-    pub(crate) batch: usize,
 }
 
 impl Measurement {
@@ -95,13 +110,8 @@ impl Measurement {
         work: &Work,
         floor_us: Option<f64>,
     ) -> Self {
-        let Subject { implementation, size, precision, pass, batch } = subject.clone();
         Measurement {
-            implementation,
-            size,
-            precision,
-            pass,
-            batch,
+            subject: subject.clone(),
             timing: clock.to_owned(),
             median_us,
             p10_us: None,
@@ -116,12 +126,6 @@ impl Measurement {
     /// Whether another program measured it: those say no error.
     pub(crate) fn is_peer(&self) -> bool {
         self.max_rel_error.is_none()
-    }
-
-    /// Whether two measured the same thing.
-    pub(crate) fn same_work(&self, other: &Measurement) -> bool {
-        (&self.size, &self.precision, &self.pass, self.batch)
-            == (&other.size, &other.precision, &other.pass, other.batch)
     }
 }
 
@@ -149,21 +153,22 @@ pub(crate) struct PeerLine {
 impl Results {
     /// What the others are compared with: the for-loop, or its first attempt.
     pub(crate) fn baseline(&self) -> Option<&'static str> {
-        let measured = |name: &&str| self.measurements.iter().any(|m| m.implementation == *name);
+        let measured = |name: &&str| self.measurements.iter().any(|m| m.subject.implementation == *name);
         ["forloop", "naive"].into_iter().find(measured)
     }
 
     /// How many times as fast as the baseline, by the same clock.
     pub(crate) fn speed_up(&self, of: &Measurement) -> Option<f64> {
         let baseline = self.baseline()?;
-        let same =
-            |m: &&Measurement| m.implementation == baseline && m.timing == of.timing && m.same_work(of);
+        let same = |m: &&Measurement| {
+            m.subject.implementation == baseline && m.timing == of.timing && m.subject.same_work(&of.subject)
+        };
         Some(self.measurements.iter().find(same)?.median_us / of.median_us)
     }
 
     /// How many times as fast as the fastest other program.
     pub(crate) fn against_peers(&self, of: &Measurement) -> Option<f64> {
-        let peers = self.measurements.iter().filter(|m| m.is_peer() && m.same_work(of));
+        let peers = self.measurements.iter().filter(|m| m.is_peer() && m.subject.same_work(&of.subject));
         let best = peers.map(|m| m.median_us).reduce(f64::min)?;
         (!of.is_peer()).then(|| best / of.median_us)
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_gpu::timing::{Evictor, Samples};
+use flopgap_gpu::timing::{Evictor, EvictorError, Samples};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model};
@@ -18,6 +18,9 @@ use crate::models::Models;
 use crate::options::{Bench, Pass, Place};
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
+
+/// What the implementation on this machine's cores is called in results.
+pub(crate) const CORES: &str = "cpu";
 
 /// Times everything, and shows it.
 ///
@@ -87,24 +90,17 @@ fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
 fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<PeerLine>) {
     let (given, own) = (peers.len(), results.measurements.len());
     for PeerLine { subject, median_us, timing } in peers {
-        let pass =
-            [Pass::Forward, Pass::Backward, Pass::Train].into_iter().find(|pass| pass.name() == subject.pass);
+        let pass = Pass::ALL.into_iter().find(|pass| pass.name() == subject.pass);
         let network = networks.iter().find(|(name, _)| *name == subject.size).map(|(_, network)| network);
         let (Some(pass), Some(network), Ok(precision)) =
             (pass, network, subject.precision.parse::<Precision>())
         else {
             continue;
         };
-        let ours = |m: &Measurement| {
-            (&m.size, &m.precision, &m.pass, m.batch)
-                == (&subject.size, &subject.precision, &subject.pass, subject.batch)
-        };
-        let Some(clock) = results.measurements.iter().find(|m| ours(m)).map(|m| m.timing.clone()) else {
-            continue;
-        };
+        let ours = results.measurements[..own].iter().find(|m| m.subject.same_work(&subject));
+        let Some(clock) = ours.map(|m| timing.unwrap_or_else(|| m.timing.clone())) else { continue };
         let work = Work::of(network, precision, pass, subject.batch);
         let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
-        let clock = timing.unwrap_or(clock);
         let measurement = Measurement::of_median(&subject, &clock, median_us, &work, floor);
         results.measurements.push(measurement);
     }
@@ -147,7 +143,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
                 let subject = Subject {
-                    implementation: "cpu".to_owned(),
+                    implementation: CORES.to_owned(),
                     size: name.clone(),
                     precision: Precision::F32.to_string(),
                     pass: pass.name().to_owned(),
@@ -178,7 +174,7 @@ struct Tally {
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
-    /// Keeps what was measured. What did not fit the memory, and what was wrong, is said, and the others go on.
+    /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is said, and the others go on.
     fn settle(
         &mut self,
         network: &Network,
@@ -192,18 +188,20 @@ impl Tally {
                 let work = Work::of(network, precision, pass, subject.batch);
                 let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
                 for (clock, samples) in times {
-                    let (what, microseconds) = (describe(subject), samples.median() / 1e3);
-                    flopgap_cli::note(PROGRAM, format!("{what}: {microseconds:.2} us ({})", clock.name()));
-                    let measurement = Measurement::new(subject, clock.name(), &samples, &work, floor, error);
+                    let (clock, microseconds) = (clock.name(), samples.median() / 1e3);
+                    flopgap_cli::note(PROGRAM, format!("{subject}: {microseconds:.2} us ({clock})"));
+                    let measurement = Measurement::new(subject, clock, &samples, &work, floor, error);
                     self.measurements.push(measurement);
                 }
             }
-            Err(Wrong::Error(MlpError::Gpu(error @ GpuError::OutOfMemory { .. }))) => {
-                flopgap_cli::warn(PROGRAM, format!("{}: left out: {error}", describe(subject)));
+            Err(Wrong::Error(
+                error @ (MlpError::Batch { .. } | MlpError::Gpu(GpuError::OutOfMemory { .. })),
+            )) => {
+                flopgap_cli::warn(PROGRAM, format!("{subject}: left out: {error}"));
             }
             Err(Wrong::Error(error)) => return Err(failure(&error)),
             Err(Wrong::Result(what)) => {
-                let what = format!("{}: {what}", describe(subject));
+                let what = format!("{subject}: {what}");
                 flopgap_cli::warn(PROGRAM, &what);
                 self.wrong.push(what);
             }
@@ -238,10 +236,10 @@ fn on_gpu(
     };
     let context = Context::new(index).map_err(gpu_failure)?;
     tally.device.clone_from(&context.device().name);
-    tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of(context.device())));
+    tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
     let evictor = if bench.clocks.cold {
         let stream = context.stream().map_err(gpu_failure)?;
-        Some(Evictor::new(&context, &stream).map_err(failed)?)
+        Some(Evictor::new(&context, &stream).map_err(evictor_failure)?)
     } else {
         None
     };
@@ -260,6 +258,15 @@ fn on_gpu(
         }
     }
     Ok(())
+}
+
+/// Why there is no evictor: its kernel needs NVRTC as the others do.
+fn evictor_failure(error: EvictorError) -> Failure {
+    match error {
+        EvictorError::Compile(error) => failure(&error.into()),
+        EvictorError::Gpu(error) => failure(&error.into()),
+        other => failed(other),
+    }
 }
 
 impl Gpu<'_> {
@@ -293,7 +300,7 @@ impl Gpu<'_> {
             self.batch(name, network, &numbers, &expected, &models, batch)?;
             // One implementation after the other was measured; what is shown side by side are those of a pass.
             let passes = self.bench.passes();
-            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.pass);
+            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.subject.pass);
             self.tally.measurements[first..].sort_by_key(place);
         }
         Ok(())
@@ -332,9 +339,4 @@ impl Gpu<'_> {
         }
         Ok(())
     }
-}
-
-fn describe(subject: &Subject) -> String {
-    let Subject { implementation, size, precision, pass, batch } = subject;
-    format!("{implementation} {size} {precision} {pass}, batch {batch}")
 }

@@ -31,7 +31,7 @@ fn heading(results: &Results) -> String {
     let mut text = results.device.clone();
     if let Some(peaks) = &results.peaks {
         text.push_str(". Floor: ");
-        for precision in unique(results.measurements.iter().map(|m| m.precision.as_str())) {
+        for precision in unique(results.measurements.iter().map(|m| m.subject.precision.as_str())) {
             if let Ok(parsed) = precision.parse::<Precision>() {
                 let _ = write!(text, "{} TFLOP/s {precision}, ", short(peaks.rate(parsed) / 1e12));
             }
@@ -90,7 +90,8 @@ fn clocks(results: &Results) -> Vec<Clock> {
 
 /// A table for each network and precision.
 fn tables(results: &Results) -> Result<Vec<Table>, ReportError> {
-    let groups = unique(results.measurements.iter().map(|m| (m.size.as_str(), m.precision.as_str())));
+    let groups =
+        unique(results.measurements.iter().map(|m| (m.subject.size.as_str(), m.subject.precision.as_str())));
     groups.into_iter().map(|(size, precision)| table(results, size, precision)).collect()
 }
 
@@ -126,16 +127,20 @@ fn table(results: &Results, size: &str, precision: &str) -> Result<Table, Report
     };
     let mut table = Table::new(title, columns)?;
 
-    let group: Vec<&Measurement> =
-        results.measurements.iter().filter(|m| m.size == size && m.precision == precision).collect();
+    let group: Vec<&Measurement> = results
+        .measurements
+        .iter()
+        .filter(|m| m.subject.size == size && m.subject.precision == precision)
+        .collect();
     let mut before = None;
-    for pass in unique(group.iter().map(|m| m.pass.as_str())) {
-        let of_pass = || group.iter().filter(move |m| m.pass == pass);
-        for batch in unique(of_pass().map(|m| m.batch)) {
-            let of_batch = || of_pass().filter(move |m| m.batch == batch);
-            for implementation in unique(of_batch().map(|m| m.implementation.as_str())) {
+    for pass in unique(group.iter().map(|m| m.subject.pass.as_str())) {
+        let of_pass = || group.iter().filter(move |m| m.subject.pass == pass);
+        for batch in unique(of_pass().map(|m| m.subject.batch)) {
+            let of_batch = || of_pass().filter(move |m| m.subject.batch == batch);
+            for implementation in unique(of_batch().map(|m| m.subject.implementation.as_str())) {
                 let of = |clock: Clock| {
-                    of_batch().find(|m| m.implementation == implementation && m.timing == clock.name())
+                    of_batch()
+                        .find(|m| m.subject.implementation == implementation && m.timing == clock.name())
                 };
                 let Some(first) = clocks.iter().find_map(|&clock| of(clock)) else { continue };
                 let new_pass = before.is_none_or(|(shown, _)| shown != pass);
@@ -204,11 +209,11 @@ fn lines(results: &Results) -> Result<Table, ReportError> {
     let mut table = Table::new(results.device.clone(), columns)?;
     for m in &results.measurements {
         let mut row = vec![
-            Cell::text(&m.implementation),
-            Cell::text(&m.size),
-            Cell::text(&m.precision),
-            Cell::text(&m.pass),
-            Cell::from(m.batch as u64),
+            Cell::text(&m.subject.implementation),
+            Cell::text(&m.subject.size),
+            Cell::text(&m.subject.precision),
+            Cell::text(&m.subject.pass),
+            Cell::from(m.subject.batch as u64),
             Cell::text(&m.timing),
             float(m.median_us),
             Cell::optional(m.p10_us, float),

@@ -11,8 +11,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
 use std::error::Error;
+use std::fmt::Display;
 use std::num::NonZero;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Instant;
 
 use flopgap_gpu::timing::{Repetitions, replays};
@@ -34,13 +36,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// A number of something; says of what, if it is none.
+fn number<T: FromStr<Err: Display>>(what: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|error| format!("{what} {text:?}: {error}").into())
+}
+
 /// A network by its name or its widths.
 fn network(text: &str) -> Result<Network, Failure> {
     match text.parse::<Size>() {
         Ok(size) => Ok(size.network()),
         Err(unknown) if !text.contains('-') => Err(unknown.into()),
         Err(_) => {
-            let widths = text.split('-').map(str::parse).collect::<Result<Vec<usize>, _>>()?;
+            let widths =
+                text.split('-').map(|width| number("width", width)).collect::<Result<Vec<usize>, _>>()?;
             Ok(Network::new(&widths)?)
         }
     }
@@ -68,8 +76,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         ["once", rest @ ..] => (true, rest),
         all => (false, all),
     };
-    let [implementation, precision, rest @ ..] = rest else {
-        return Err("give [once] IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]".into());
+    let (implementation, precision, rest) = match rest {
+        [implementation, precision, rest @ ..] if rest.len() <= 2 => (implementation, precision, rest),
+        _ => return Err("give [once] IMPLEMENTATION|cpu[:THREADS] PRECISION [SIZE,...] [BATCH,...]".into()),
     };
     let sizes: Vec<(&str, Network)> = match rest.first() {
         Some(list) => {
@@ -78,14 +87,14 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         None => Size::ALL.into_iter().map(|size| (size.name(), size.network())).collect(),
     };
     let batches: Vec<usize> = match rest.get(1) {
-        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        Some(list) => list.split(',').map(|batch| number("batch", batch)).collect::<Result<_, _>>()?,
         None => vec![256, 65_536, 1 << 20],
     };
     if let Some(threads) = implementation.strip_prefix("cpu") {
         if once || *precision != "fp32" || arguments.iter().any(|argument| argument.starts_with("--")) {
             return Err("a CPU computes in fp32, and has no options".into());
         }
-        let threads = threads.strip_prefix(':').map(str::parse).transpose()?;
+        let threads = threads.strip_prefix(':').map(|threads| number("threads", threads)).transpose()?;
         return on_cpu(threads, &sizes, &batches);
     }
     let accumulate = if flag("--accumulate-fp16") { Accumulate::F16 } else { Accumulate::F32 };

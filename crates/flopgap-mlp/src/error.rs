@@ -35,6 +35,14 @@ pub enum MlpError {
         /// Numbers given.
         found: usize,
     },
+    /// Parameters of a network of other widths, which happens to have as many.
+    #[error("parameters of {found}, where those of {expected} are needed")]
+    OtherNetwork {
+        /// The network that they are of.
+        found: String,
+        /// The network that they were given to.
+        expected: String,
+    },
     /// A pass or a result was asked for before what it needs.
     #[error("{asked} needs {missing} first")]
     Order {
@@ -82,6 +90,16 @@ pub enum MlpError {
         made_for: String,
         /// Those that it was given to.
         model: String,
+    },
+    /// A setting that no optimiser can work with.
+    #[error("the optimiser's {what} is {value}: {allowed} is needed")]
+    Setting {
+        /// Which, as it is called in [`AdamWSettings`](crate::dense::AdamWSettings).
+        what: &'static str,
+        /// What it is.
+        value: String,
+        /// What it can be.
+        allowed: &'static str,
     },
     /// A parameter is NaN or infinite.
     #[error("layer {layer}: {what} {index} is {value}")]

@@ -54,6 +54,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--impl", "coopvec", "--forloop-only"], "cannot be used with"),
         (&["--device", "vulkan", "--peers", "none"], "the kernels are CUDA's"),
         (&["--peaks", "60,790"], "three positive numbers"),
+        (&["--peaks", "60,x,790,4.3"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
         (&["kernels", "--arch", "foo"], "foo"),
         (&["diff", "one.json"], "<AFTER>"),
@@ -114,6 +115,18 @@ fn peers_that_cannot_be_read_are_named_with_their_line() {
     let output = run(&["--peers", file]);
     assert_eq!(output.code, 1);
     assert!(output.stderr.contains("peers.jsonl, line 1: the median is 0 us"), "{}", output.stderr);
+    let timed_by = |clock: &str| peer("small", 1.0).replace('{', &format!("  {{\"timing\": \"{clock}\", "));
+    std::fs::write(file, timed_by("wall")).unwrap();
+    let output = run(&["--peers", file]);
+    assert!(output.stderr.contains("line 1: the timing is \"wall\""), "{}", output.stderr);
+    std::fs::write(file, timed_by("cpu").replace("other", "coopmat")).unwrap();
+    let output = run(&["--peers", file]);
+    assert!(output.stderr.contains("line 1: \"coopmat\" is the name of one of our own"), "{}", output.stderr);
+    std::fs::write(file, format!("{}\n{}", timed_by("cpu"), timed_by("cpu").replace("1.0", "\"1\"")))
+        .unwrap();
+    let output = run(&["--peers", file]);
+    let message = "line 2: invalid type: string \"1\", expected f64 (column ";
+    assert!(output.stderr.contains(message), "{}", output.stderr);
     std::fs::write(file, peer("large", 1.0)).unwrap();
     let cpu = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--peaks", "1,1,1", "--csv"];
     let output = run(&[&cpu[..], &["--peers", file]].concat());
@@ -140,6 +153,13 @@ fn registers_are_told_without_a_gpu() {
         assert!(row["kernel"].starts_with("naive_mlp_"), "{row:?}");
     }
     assert_eq!(run(&["kernels", "--arch", "gfx90a"]).code, 2);
+    let naive = ["kernels", "--size", "small", "--impl", "naive", "--precision", "fp32", "--format", "csv"];
+    let output = run(&[&naive[..], &["--arch", "sm_9990,sm_80"]].concat());
+    assert_eq!((output.code, output.stdout.lines().count()), (0, 3), "{}", output.stderr);
+    assert!(output.stderr.contains("sm_9990 is left out: NVRTC"), "{}", output.stderr);
+    let output = run(&[&naive[..], &["--arch", "sm_9990"]].concat());
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("does not compile for sm_9990: it knows"), "{}", output.stderr);
     let output = run(&["kernels", "--widths", "8,12,8"]);
     assert_eq!(output.code, 2, "{}", output.stderr);
     let turing = ["kernels", "--arch", "sm_75", "--impl", "coopvec", "--precision", "bf16"];

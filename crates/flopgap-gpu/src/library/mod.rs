@@ -61,10 +61,10 @@ impl Library {
     pub fn title(self) -> &'static str {
         match self {
             Library::Driver => "the NVIDIA driver",
-            Library::Nvrtc => "NVRTC, the run-time compiler of CUDA",
+            Library::Nvrtc => "NVRTC (the run-time compiler of CUDA)",
             Library::Cublas => "cuBLAS",
             Library::CublasLt => "cuBLASLt",
-            Library::Cupti => "CUPTI, the counters of CUDA",
+            Library::Cupti => "CUPTI (the counters of CUDA)",
             Library::NvperfHost | Library::NvperfTarget => "the performance library of CUPTI",
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn train(
     epochs: usize,
     wanted: Option<Implementation>,
 ) -> Result<Trained, Failure> {
-    let context = Context::new(0)?;
+    let context = Context::new(0).map_err(|error| format!("{error}; --cpu does without"))?;
     let (stream, network) = (context.stream()?, parameters.network().clone());
     let mut model = model(&context, &network, wanted)?;
     model.upload(&stream, parameters)?;

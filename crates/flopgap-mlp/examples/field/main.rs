@@ -101,7 +101,9 @@ fn options() -> Result<Options, Failure> {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--cpu" => options.cpu = true,
-            "--epochs" => options.epochs = value()?.parse()?,
+            "--epochs" => {
+                options.epochs = value()?.parse().map_err(|error| format!("--epochs: {error}"))?;
+            }
             "--implementation" => options.implementation = Some(value()?.parse()?),
             "--output" => options.output = value()?.into(),
             _ => {

@@ -1,5 +1,7 @@
 //! What `AdamW` is set to.
 
+use crate::MlpError;
+
 /// The settings of `AdamW` (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019), with the names and the defaults of PyTorch:
 ///
 /// ```text
@@ -56,7 +58,34 @@ pub(crate) struct Rounded {
     pub(crate) scale: f32,
 }
 
+/// A finite number that is not negative.
+const NOT_NEGATIVE: &str = "a number from 0 on";
+
 impl AdamWSettings {
+    /// Refuses what would make parameters NaN, or move them the wrong way: what PyTorch refuses, and loss scales that cannot be divided by.
+    pub(crate) fn check(&self) -> Result<(), MlpError> {
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        let (beta1, beta2) = self.betas;
+        for (what, value, is_good, allowed) in [
+            ("learning_rate", self.learning_rate, not_negative(self.learning_rate), NOT_NEGATIVE),
+            ("betas.0", beta1, (0.0..1.0).contains(&beta1), "a number from 0 to less than 1"),
+            ("betas.1", beta2, (0.0..1.0).contains(&beta2), "a number from 0 to less than 1"),
+            ("epsilon", self.epsilon, not_negative(self.epsilon), NOT_NEGATIVE),
+            ("weight_decay", self.weight_decay, not_negative(self.weight_decay), NOT_NEGATIVE),
+            (
+                "loss_scale",
+                self.loss_scale,
+                not_negative(self.loss_scale) && self.loss_scale > 0.0,
+                "a number greater than 0",
+            ),
+        ] {
+            if !is_good {
+                return Err(MlpError::Setting { what, value: value.to_string(), allowed });
+            }
+        }
+        Ok(())
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what it is for")]
     pub(crate) fn rounded(&self) -> Rounded {
         let (beta1, beta2) = self.betas;
@@ -67,6 +96,32 @@ impl AdamWSettings {
             rest2: (1.0 - beta2) as f32,
             epsilon: self.epsilon as f32,
             scale: (1.0 / self.loss_scale) as f32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_are_named() {
+        let good = AdamWSettings::default();
+        assert_eq!(good.check(), Ok(()));
+        let still =
+            AdamWSettings { learning_rate: 0.0, betas: (0.0, 0.0), epsilon: 0.0, weight_decay: 0.0, ..good };
+        assert_eq!(still.check(), Ok(()));
+        for (settings, message) in [
+            (AdamWSettings { learning_rate: -1e-3, ..good }, "learning_rate is -0.001: a number from 0 on"),
+            (AdamWSettings { learning_rate: f64::INFINITY, ..good }, "learning_rate is inf"),
+            (AdamWSettings { betas: (1.0, 0.999), ..good }, "betas.0 is 1: a number from 0 to less than 1"),
+            (AdamWSettings { betas: (0.9, f64::NAN), ..good }, "betas.1 is NaN"),
+            (AdamWSettings { epsilon: -1.0, ..good }, "epsilon is -1"),
+            (AdamWSettings { weight_decay: f64::NAN, ..good }, "weight_decay is NaN"),
+            (AdamWSettings { loss_scale: 0.0, ..good }, "loss_scale is 0: a number greater than 0"),
+        ] {
+            let error = settings.check().unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
         }
     }
 }

@@ -54,6 +54,24 @@ impl Parameters {
         Ok(parameters)
     }
 
+    /// Refuses those of a network of other widths. Its activations may be others: they are not among the parameters.
+    pub(crate) fn check_widths(&self, network: &Network) -> Result<(), MlpError> {
+        if self.values.len() != network.parameters() {
+            return Err(MlpError::Length {
+                what: "parameters",
+                expected: network.parameters(),
+                found: self.values.len(),
+            });
+        }
+        if self.network.widths() != network.widths() {
+            return Err(MlpError::OtherNetwork {
+                found: self.network.to_string(),
+                expected: network.to_string(),
+            });
+        }
+        Ok(())
+    }
+
     fn check_finite(&self) -> Result<(), MlpError> {
         for layer in 0..self.network.layers() {
             for (what, range) in
@@ -108,6 +126,20 @@ impl Parameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dense::Activation;
+
+    #[test]
+    fn parameters_of_other_widths_are_refused_also_where_there_are_as_many() {
+        let network = |widths: &[usize]| Network::new(widths).unwrap();
+        let parameters = Parameters::he(&network(&[8, 16, 16]), 1);
+        assert_eq!(parameters.check_widths(&network(&[8, 16, 16]).with_activation(Activation::Tanh)), Ok(()));
+        let error = parameters.check_widths(&network(&[8, 24, 8])).unwrap_err();
+        let message =
+            "parameters of 8-16-16 leaky_relu/identity, where those of 8-24-8 leaky_relu/identity are needed";
+        assert_eq!(error.to_string(), message);
+        let error = parameters.check_widths(&network(&[8, 16, 8])).unwrap_err();
+        assert!(matches!(error, MlpError::Length { .. }), "{error}");
+    }
 
     #[test]
     fn the_first_number_that_is_not_finite_is_named() {

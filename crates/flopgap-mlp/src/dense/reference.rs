@@ -19,7 +19,13 @@ pub struct Reference {
     pub input_gradients: Vec<f64>,
     /// The gradient by every parameter, summed over the batch.
     pub gradients: Vec<f64>,
+    /// The samples, numbered from 0, that have a sum before an activation with a kink within 2e-6 of it: 32 bits may see it on the other side.
+    /// Then the slope, and so the gradients of that sample, are altogether others, and just as right.
+    pub near_kinks: Vec<usize>,
 }
+
+/// A sum this near 0 may have the other sign in 32 bits.
+const NEAR_KINK: f64 = 2e-6;
 
 /// What is rounded on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +86,11 @@ pub fn run(
         outputs: Vec::with_capacity(batch * network.outputs()),
         input_gradients: Vec::with_capacity(inputs.len()),
         gradients: vec![0.0; network.parameters()],
+        near_kinks: Vec::new(),
     };
     for part in parts {
+        let before = whole.outputs.len() / network.outputs();
+        whole.near_kinks.extend(part.near_kinks.into_iter().map(|sample| before + sample));
         whole.outputs.extend(part.outputs);
         whole.input_gradients.extend(part.input_gradients);
         whole.gradients.iter_mut().zip(part.gradients).for_each(|(sum, gradient)| *sum += gradient);
@@ -97,9 +106,15 @@ fn samples(
     output_gradients: &[f32],
     rounding: Rounding,
 ) -> Reference {
-    let mut result =
-        Reference { outputs: Vec::new(), input_gradients: Vec::new(), gradients: vec![0.0; values.len()] };
-    for (x, dy) in inputs.chunks(network.inputs()).zip(output_gradients.chunks(network.outputs())) {
+    let mut result = Reference {
+        outputs: Vec::new(),
+        input_gradients: Vec::new(),
+        gradients: vec![0.0; values.len()],
+        near_kinks: Vec::new(),
+    };
+    let each = inputs.chunks(network.inputs()).zip(output_gradients.chunks(network.outputs()));
+    for (sample, (x, dy)) in each.enumerate() {
+        let mut near_kink = false;
         // Before and after the activation of every layer.
         let mut after: Vec<Vec<f64>> = vec![x.iter().copied().map(f64::from).collect()];
         let mut before = Vec::new();
@@ -108,12 +123,14 @@ fn samples(
             let below = &after[layer];
             let rows = weights.chunks_exact(below.len()).zip(biases);
             let sums: Vec<f64> = rows.map(|(row, bias)| bias + dot(row, below)).collect();
+            near_kink |= has_kink(network.activation(layer)) && sums.iter().any(|z| z.abs() < NEAR_KINK);
             let mut above: Vec<f64> = sums.iter().map(|&z| activate(network.activation(layer), z)).collect();
             rounding.apply(&mut above);
             before.push(sums);
             after.push(above);
         }
         result.outputs.extend(&after[network.layers()]);
+        result.near_kinks.extend(near_kink.then_some(sample));
 
         let mut delta: Vec<f64> = dy.iter().copied().map(f64::from).collect();
         for layer in (0..network.layers()).rev() {
@@ -140,6 +157,11 @@ fn samples(
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Whether the slope jumps where the sum is 0.
+fn has_kink(activation: Activation) -> bool {
+    matches!(activation, Activation::Relu | Activation::LeakyRelu)
 }
 
 /// The activation of `z`. [`Activation::Identity`] stands for any that this crate does not know.
@@ -319,6 +341,27 @@ mod tests {
                 assert!(error < most && error > least, "{precision}: {allowed:?}");
             }
         }
+    }
+
+    #[test]
+    fn samples_near_a_kink_are_named() {
+        let network = Network::new(&[8, 8, 8]).unwrap().with_activation(Activation::Relu);
+        let mut values = vec![0.0; network.parameters()];
+        // Each hidden sum is a bias of 1 and an input.
+        values[network.biases(0)].fill(1.0);
+        (0..8).for_each(|index| values[index * 9] = 1.0);
+        // Of the samples 3 and 90, an input is at the kink of its sum, or beside it.
+        let mut inputs = vec![0.5; 100 * 8];
+        (inputs[3 * 8 + 7], inputs[90 * 8]) = (-1.0, -1.000_001);
+        let near = |network: &Network| {
+            let parameters = Parameters::from_values(network, values.clone()).unwrap();
+            run(&parameters, &inputs, &vec![1.0; 100 * 8], Rounding::None).unwrap().near_kinks
+        };
+        assert_eq!(near(&network), [3, 90]);
+        // The sums of the output are 0, and its activation has no kink; that of a smooth network has none at all.
+        assert!(near(&network.clone().with_activation(Activation::Tanh)).is_empty());
+        let everywhere: Vec<usize> = (0..100).collect();
+        assert_eq!(near(&network.with_output_activation(Activation::LeakyRelu)), everywhere);
     }
 
     #[test]

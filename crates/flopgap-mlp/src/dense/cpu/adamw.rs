@@ -38,11 +38,13 @@ impl AdamW {
     /// Changes the parameters by one step; false when it was left out because a gradient is not finite.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when network or gradients are others.
+    /// [`MlpError::Length`] when network or gradients are others; [`MlpError::Setting`] for a setting that cannot work;
+    /// [`MlpError::NotFinite`] when a parameter grew beyond 32 bits. The parameters are then as before.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the parameters")]
     pub fn step(&mut self, cpu: &mut Cpu, gradients: &[f32]) -> Result<bool, MlpError> {
         check("parameters", self.first.len(), cpu.network().parameters())?;
         check("gradients by the parameters", self.first.len(), gradients.len())?;
+        self.settings.check()?;
         if self.settings.skip_not_finite && gradients.iter().any(|gradient| !gradient.is_finite()) {
             self.skipped += 1;
             return Ok(false);
@@ -66,7 +68,7 @@ impl AdamW {
         Ok(true)
     }
 
-    /// From the next step on.
+    /// Sets the learning rate from the next step on.
     pub fn set_learning_rate(&mut self, learning_rate: f64) {
         self.settings.learning_rate = learning_rate;
     }

@@ -117,13 +117,17 @@ impl Cpu {
         self.threads.count()
     }
 
-    /// Takes other parameters of the same network.
+    /// Takes other parameters of the same network. Its activations stay, whatever those of the parameters' network are.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when they are of another network.
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network.
     pub fn set_parameters(&mut self, parameters: &Parameters) -> Result<(), MlpError> {
-        check("parameters", self.network().parameters(), parameters.values().len())?;
-        self.layers = Layers::new(parameters);
+        parameters.check_widths(self.network())?;
+        self.layers = if parameters.network() == self.network() {
+            Layers::new(parameters)
+        } else {
+            Layers::new(&Parameters::from_values(self.network(), parameters.values().to_vec())?)
+        };
         Ok(())
     }
 

@@ -117,12 +117,12 @@ impl<T: Element> Model<T> {
         &mut self.parameters
     }
 
-    /// Takes parameters, rounded to `T`.
+    /// Takes parameters, rounded to `T`. The model's activations stay, whatever those of the parameters' network are.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when they are of another network; [`MlpError::NotFinite`] when one is beyond the range of `T`.
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network; [`MlpError::NotFinite`] when one is beyond the range of `T`.
     pub fn upload(&mut self, stream: &Stream, parameters: &Parameters) -> Result<(), MlpError> {
-        check("parameters", self.network.parameters(), parameters.values().len())?;
+        parameters.check_widths(&self.network)?;
         // A weight of 1e5 is infinite in half precision.
         Parameters::from_values(&self.network, parameters.rounded::<T>().values().to_vec())?;
         stream.write(&parameters.narrow::<T>(), &mut self.parameters)?;

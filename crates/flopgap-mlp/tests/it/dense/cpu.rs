@@ -118,6 +118,13 @@ fn other_parameters_can_be_set() {
     assert_eq!(bits(&found[0]), bits(&found[1]));
     let other = Network::new(&[8, 24, 8]).unwrap();
     assert!(matches!(cpu.set_parameters(&Parameters::he(&other, 2)), Err(MlpError::Length { .. })));
+    // Other widths with as many parameters.
+    let mut cpu = Cpu::new(&Parameters::he(&other, 1));
+    let as_many = Parameters::he(&Network::new(&[8, 16, 16]).unwrap(), 2);
+    assert!(matches!(cpu.set_parameters(&as_many), Err(MlpError::OtherNetwork { .. })));
+    // Activations are not among the parameters.
+    cpu.set_parameters(&Parameters::he(&other.clone().with_activation(Activation::Tanh), 2)).unwrap();
+    assert_eq!(cpu.parameters(), &Parameters::he(&other, 2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use flopgap_gpu::GpuError;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
-use flopgap_mlp::dense::{Activation, Cpu, Network, Parameters, Precision, Size};
+use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, Size, cpu};
 use half::f16;
 
 use crate::{gpu, skip};
@@ -18,6 +18,22 @@ fn a_tape_of_another_network_is_refused_on_cores() {
     let (x, y, mut gradients) = (vec![0.5; 10 * 128], vec![0.0; 10 * 32], vec![0.0; 20_640]);
     let error = medium.backward(&x, &y, &y, &tape, None, &mut gradients).unwrap_err();
     assert!(error.to_string().contains("a forward pass of the same network and batch"), "{error}");
+}
+
+#[test]
+fn an_optimiser_that_cannot_work_is_refused_on_cores() {
+    let network = Network::new(&[8, 16, 8]).unwrap();
+    let parameters = Parameters::he(&network, 1);
+    let mut cpu = Cpu::new(&parameters);
+    let gradients = vec![1.0; network.parameters()];
+    let settings = AdamWSettings { loss_scale: 0.0, ..AdamWSettings::default() };
+    let error = cpu::AdamW::new(&network, settings).step(&mut cpu, &gradients).unwrap_err();
+    assert!(matches!(error, MlpError::Setting { what: "loss_scale", .. }), "{error}");
+    let mut optimiser = cpu::AdamW::new(&network, AdamWSettings::default());
+    optimiser.set_learning_rate(f64::NAN);
+    let error = optimiser.step(&mut cpu, &gradients).unwrap_err();
+    assert_eq!(error.to_string(), "the optimiser's learning_rate is NaN: a number from 0 on is needed");
+    assert_eq!((cpu.parameters(), optimiser.steps()), (&parameters, (0, 0)));
 }
 
 /// The widest and the deepest networks, and what there are no kernels for at all: an answer, without a GPU.

@@ -68,7 +68,7 @@ impl<T: Element> AdamW<T> {
     /// For the parameters that the model has now.
     ///
     /// # Errors
-    /// When NVRTC is missing; when there is not enough memory.
+    /// [`MlpError::Setting`] for a setting that cannot work; when NVRTC is missing; when there is not enough memory.
     pub fn new(stream: &Stream, model: &Model<T>, settings: AdamWSettings) -> Result<Self, MlpError> {
         let parameters = model.download(stream)?;
         Self::with_master(stream, model, &parameters, settings)
@@ -77,15 +77,16 @@ impl<T: Element> AdamW<T> {
     /// The same with parameters of which the model has the rounded numbers.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when they are of another network; otherwise as [`AdamW::new`].
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network; otherwise as [`AdamW::new`].
     pub fn with_master(
         stream: &Stream,
         model: &Model<T>,
         parameters: &Parameters,
         settings: AdamWSettings,
     ) -> Result<Self, MlpError> {
+        settings.check()?;
         let length = model.network().parameters();
-        check("parameters", length, parameters.values().len())?;
+        parameters.check_widths(model.network())?;
         let context = stream.context();
         let request = request(model.network(), T::PRECISION, Target::of(context.device()));
         let program = adamw_source(&request).load(&Compiler::new()?, context)?;
@@ -158,8 +159,9 @@ impl<T: Element> AdamW<T> {
     /// Sets the learning rate of the steps that are queued (or launched as a graph) from here on.
     ///
     /// # Errors
-    /// The driver's.
+    /// [`MlpError::Setting`]; the driver's.
     pub fn set_learning_rate(&mut self, stream: &Stream, learning_rate: f64) -> Result<(), MlpError> {
+        AdamWSettings { learning_rate, ..self.settings }.check()?;
         let mut place = self.state.slice_mut(LEARNING_RATE..=LEARNING_RATE);
         Ok(stream.write(&[learning_rate.to_bits()], &mut place)?)
     }
