@@ -9,8 +9,7 @@ mod large;
 mod refusals;
 mod training;
 
-use flopgap_mlp::dense::reference::activate;
-use flopgap_mlp::dense::{Activation, Network, Parameters, Size};
+use flopgap_mlp::dense::{Activation, Network, Size};
 
 /// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that are no power of two, every activation.
 fn networks() -> Vec<Network> {
@@ -42,26 +41,3 @@ fn networks() -> Vec<Network> {
 
 /// Batches around the edges of warps and tiles.
 const BATCHES: [usize; 4] = [1, 31, 256, 4097];
-
-/// Whether a sum before an activation with a kink is so near 0 that 32 bits do not tell its sign for sure.
-fn at_a_kink(parameters: &Parameters, x: &[f32]) -> bool {
-    let network = parameters.network();
-    let kinked =
-        |&layer: &usize| matches!(network.activation(layer), Activation::Relu | Activation::LeakyRelu);
-    let Some(last) = (0..network.layers()).rfind(kinked) else { return false };
-    let mut below: Vec<f64> = x.iter().copied().map(f64::from).collect();
-    for layer in 0..=last {
-        let rows = parameters.weights(layer).chunks_exact(below.len());
-        let sums: Vec<f64> = rows
-            .zip(parameters.biases(layer))
-            .map(|(row, &bias)| {
-                f64::from(bias) + row.iter().zip(&below).map(|(&w, a)| f64::from(w) * a).sum::<f64>()
-            })
-            .collect();
-        if kinked(&layer) && sums.iter().any(|sum| sum.abs() < 2e-6) {
-            return true;
-        }
-        below = sums.into_iter().map(|sum| activate(network.activation(layer), sum)).collect();
-    }
-    false
-}
