@@ -70,8 +70,14 @@ struct Found {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.folder.is_dir() {
-        return Err(Failure::new(format!("{}: not a folder", arguments.folder.display())));
+    let folder = arguments.folder.display();
+    match fs::metadata(&arguments.folder) {
+        Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
+        Ok(found) if !found.is_dir() => {
+            let hint = "give the folder that the traces lie in; `nsys-analyze summary` takes a trace";
+            return Err(Failure::new(format!("{folder}: not a folder")).hint(hint));
+        }
+        Ok(_) => {}
     }
     let mut found = Found::default();
     search(&arguments.folder, &mut found);

@@ -308,7 +308,12 @@ impl Trace {
         });
         candidates.sort_unstable_by_key(|(start, row, ..)| (*start, *row));
         let Some((start, _, end, thread, ..)) = candidates.get(index) else {
-            return Err(Error::NoRange { path: self.path().to_owned(), range: range.to_owned() });
+            let (path, instances) = (self.path().to_owned(), candidates.len());
+            return Err(if instances == 0 {
+                Error::NoRange { path, range: wanted.to_owned() }
+            } else {
+                Error::NoInstance { path, range: wanted.to_owned(), index, instances }
+            });
         };
         let owner = if thread.pid() == thread.tid() {
             Owner::Process(thread.process())
