@@ -13,7 +13,7 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::answer::{ms, report};
-use crate::output::csv;
+use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, join, of_trace};
 use crate::{PROGRAM, failure, open};
 
@@ -187,7 +187,7 @@ fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, 
         match opened.report(*wanted, &mut table) {
             Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),
             Ok(()) => {
-                let name = format!("{}_{}.csv", answers.name, wanted.to_string().replace(':', "_"));
+                let name = format!("{}_{}.csv", answers.name, in_a_file_name(&wanted.to_string()));
                 write(&base.with_file_name(name), &csv(&table, Units::default())?)?;
             }
             Err(error) if error.is_absence() => answers.skip_report(*wanted, error),

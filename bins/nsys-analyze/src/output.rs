@@ -186,11 +186,7 @@ impl<'a> Output<'a> {
                 FormatArg::Markdown => ("md", table.to_markdown()),
                 FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),
             };
-            let path = folder.join(format!(
-                "{}_{}.{extension}",
-                stem(trace),
-                name.replace([':', '=', '@', '/'], "_")
-            ));
+            let path = folder.join(format!("{}_{}.{extension}", stem(trace), in_a_file_name(name)));
             if self.written.contains(&path) {
                 let message =
                     format!("{}: two traces of one name would be written to one file", path.display());
@@ -303,6 +299,11 @@ pub(crate) fn csv(report: &ReportTable, units: Units) -> Result<String, Failure>
         csv.row(row)?;
     }
     String::from_utf8(csv.into_inner()).map_err(|error| Failure::from_error(&error))
+}
+
+/// The name of a report or rule with its arguments, as a part of a file's name.
+pub(crate) fn in_a_file_name(name: &str) -> String {
+    name.replace([':', '=', '@', '/'], "_")
 }
 
 fn stem(trace: &Trace) -> String {

@@ -142,7 +142,8 @@ fn write(
         pages.push(of_trace(path, &view.look, measured, &classifier)?);
     }
     if pages.iter().all(OfTrace::is_empty) {
-        let message = "none of what a summary answers is in the trace";
+        let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+        let message = format!("{}: none of what a summary answers is in the trace", paths.join(", "));
         return Err(Failure::new(message)
             .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")
             .exit(Exit::Absent));
