@@ -188,9 +188,10 @@ impl<'a> Output<'a> {
             };
             let path = folder.join(format!("{}_{}.{extension}", stem(trace), in_a_file_name(name)));
             if self.written.contains(&path) {
-                let message =
-                    format!("{}: two traces of one name would be written to one file", path.display());
-                return Err(Failure::new(message).hint("analyse them one by one, with an --output each"));
+                let message = format!("{}: two reports would be written to one file", path.display());
+                let hint =
+                    "ask for each report once; analyse traces of one name one by one, with an --output each";
+                return Err(Failure::new(message).hint(hint));
             }
             flopgap_fs::write_atomic(&path, text.as_bytes())
                 .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
