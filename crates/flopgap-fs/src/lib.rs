@@ -139,7 +139,7 @@ fn write_beside<T, E: From<WriteError>>(
     let error = |source| write_error(path, source);
     let folder = folder_of(path);
     let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder);
-    let temporary = temporary.map_err(|source| error(without_path(source)))?;
+    let temporary = temporary.map_err(|source| error(of_folder(folder, source)))?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
@@ -157,12 +157,12 @@ fn write_beside<T, E: From<WriteError>>(
     Ok((temporary, result))
 }
 
-/// The system's own error, without the name of the file in the making that `tempfile` adds: nobody asked for that file.
-fn without_path(error: io::Error) -> io::Error {
-    let cause = error.get_ref().and_then(|outer| outer.source()).and_then(|cause| cause.downcast_ref());
-    match cause.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error,
+/// Why nothing can be created in `folder`. Where it is not there, that is said about it, and not about the file in the making, which
+/// `tempfile` names and nobody asked for.
+fn of_folder(folder: &Path, error: io::Error) -> io::Error {
+    match fs::metadata(folder) {
+        Err(missing) if missing.kind() == error.kind() => missing,
+        _ => error,
     }
 }
 
