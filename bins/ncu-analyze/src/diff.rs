@@ -33,6 +33,7 @@ pub(crate) struct Arguments {
 type Key = (KernelClass, String);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    Input::at_most_one_stdin([arguments.a.as_path(), arguments.b.as_path()])?;
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
         let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;

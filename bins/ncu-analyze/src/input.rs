@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure};
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{NumberFormat, Reader};
 use flopgap_phases::{PhaseError, Profile};
@@ -28,6 +29,16 @@ enum Decimal {
 }
 
 impl Input {
+    /// Refuses to read standard input twice: all but the first would find it empty.
+    pub(crate) fn at_most_one_stdin<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+        let given = paths.into_iter().filter(|path| is_stdin(path)).count();
+        if given <= 1 {
+            return Ok(());
+        }
+        let message = format!("standard input can be read once, but `-` is given {given} times");
+        Err(Failure::new(message).hint("write the other reports to files").exit(Exit::Usage))
+    }
+
     /// Opens a report; `-` is standard input.
     pub(crate) fn open(&self, path: &Path) -> Result<Reader, flopgap_ncu::Error> {
         let options = Reader::options().number_format(match self.decimal {
@@ -35,15 +46,15 @@ impl Input {
             Decimal::Point => NumberFormat::Point,
             Decimal::Comma => NumberFormat::Comma,
         });
-        if path.as_os_str() == "-" {
-            options.from_reader(io::stdin(), "standard input")
-        } else {
-            options.open(path)
-        }
+        if is_stdin(path) { options.from_reader(io::stdin(), "standard input") } else { options.open(path) }
     }
 
     /// Adds up a report by kernel.
     pub(crate) fn profile(&self, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         Profile::read(self.open(path)?, path, classifier)
     }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_ncu::Precision;
@@ -48,6 +48,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &profile.warnings);
+    if profile.kernels.is_empty() {
+        let message = format!("{}: no launch is in the report", arguments.file.display());
+        let hint = "check that no filter of ncu (-k, --nvtx-include) left all kernels out, and record again";
+        return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
+    }
     warn_of_gaps(&profile.totals);
     let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     flopgap_cli::print(&result)
@@ -65,6 +70,21 @@ fn warn_of_gaps(totals: &Totals) {
                 ),
             );
         }
+    }
+    let rounded: Vec<&str> = quantities(totals)
+        .into_iter()
+        .filter(|(_, sum)| sum.is_rounded())
+        .map(|(quantity, _)| quantity)
+        .collect();
+    if !rounded.is_empty() {
+        flopgap_cli::warn(
+            PROGRAM,
+            format!(
+                "{}: ncu printed values rounded (such as `10.53 Mbyte`), so their sums are, too; --print-units base prints \
+                 them whole",
+                rounded.join(", ")
+            ),
+        );
     }
     if totals.suspect_fp16 > 0 {
         let suspect = group_thousands(totals.suspect_fp16);

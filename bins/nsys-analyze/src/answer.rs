@@ -27,7 +27,8 @@ impl Answer {
         tables: Vec<Table>,
         sentences: Vec<String>,
     ) -> Result<Answer, Failure> {
-        let data = serde_json::to_value(data).map_err(|error| Failure::from_error(&error))?;
+        let data = serde_json::to_value(data)
+            .map_err(|error| Failure::new(format!("the answer does not fit into JSON: {error}")))?;
         Ok(Answer { data, tables, sentences })
     }
 

@@ -18,19 +18,19 @@ pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite`.
     trace: PathBuf,
     /// Sequences in a batch.
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
     /// Heads.
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..))]
     heads: u64,
     /// Heads of keys and values, where there are fewer.
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..))]
     kv_heads: Option<u64>,
     /// Positions of a sequence.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     seq: u64,
     /// Width of a head.
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..))]
     head_dim: u64,
     /// The range around the scores.
     #[arg(long, value_name = "NAME", default_value_t = Names::default().scores)]

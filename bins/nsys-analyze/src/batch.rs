@@ -13,7 +13,7 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::answer::{ms, report};
-use crate::output::csv;
+use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, join, of_trace};
 use crate::{PROGRAM, failure, open};
 
@@ -70,8 +70,14 @@ struct Found {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.folder.is_dir() {
-        return Err(Failure::new(format!("{}: not a folder", arguments.folder.display())));
+    let folder = arguments.folder.display();
+    match fs::metadata(&arguments.folder) {
+        Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
+        Ok(found) if !found.is_dir() => {
+            let hint = "give the folder that the traces lie in; `nsys-analyze summary` takes a trace";
+            return Err(Failure::new(format!("{folder}: not a folder")).hint(hint));
+        }
+        Ok(_) => {}
     }
     let mut found = Found::default();
     search(&arguments.folder, &mut found);
@@ -181,7 +187,7 @@ fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, 
         match opened.report(*wanted, &mut table) {
             Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),
             Ok(()) => {
-                let name = format!("{}_{}.csv", answers.name, wanted.to_string().replace(':', "_"));
+                let name = format!("{}_{}.csv", answers.name, in_a_file_name(&wanted.to_string()));
                 write(&base.with_file_name(name), &csv(&table, Units::default())?)?;
             }
             Err(error) if error.is_absence() => answers.skip_report(*wanted, error),

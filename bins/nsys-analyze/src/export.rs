@@ -66,21 +66,27 @@ fn either(path: &Path, error: Error) -> Either {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
+    match (arguments.to, arguments.table, &arguments.output) {
+        (To::Perfetto, Some(_), _) => {
+            return usage("--table is for --to csv: a timeline has everything in it");
+        }
+        (To::Csv, None, None) => return usage("csv needs --table or --output"),
+        _ => {}
+    }
     let trace = open(&arguments.trace)?;
     match (arguments.to, &arguments.output) {
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {
                 perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
             })?;
+            flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
         }
-        (To::Perfetto, None) => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         (To::Csv, Some(folder)) => all_tables(&trace, folder)?,
-        (To::Csv, None) => {
-            let table = arguments
-                .table
-                .ok_or_else(|| Failure::new("csv needs --table or --output").exit(Exit::Usage))?;
-            to_stdout(|out| csv(&trace, table, out).map(drop))?;
-        }
+        (_, None) => match arguments.table {
+            Some(table) => to_stdout(|out| csv(&trace, table, out).map(drop))?,
+            None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
+        },
     }
     warn_all(&trace);
     Ok(())

@@ -1,6 +1,6 @@
 //! `--filter-time` and `--filter-nvtx`: a part of a trace instead of all of it.
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_nsys::{Filter, Trace};
 
 use crate::failure;
@@ -23,10 +23,7 @@ impl FilterArguments {
     /// When it has no such range.
     pub(crate) fn apply(&self, trace: Trace) -> Result<Trace, Failure> {
         let filter = match (&self.filter_nvtx, self.filter_time) {
-            (Some(range), _) => trace.filter_of_range(range).map_err(|error| {
-                let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-                failure(&error).exit(exit)
-            })?,
+            (Some(range), _) => trace.filter_of_range(range).map_err(|error| failure(&error))?,
             (None, Some(filter)) => filter,
             (None, None) => return Ok(trace),
         };

@@ -1,5 +1,6 @@
 //! `nsys-analyze kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel; or of two traces side by side.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     exclude: Vec<KernelClass>,
     /// Show at most this many kernels.
     #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    top: Option<NonZeroUsize>,
     #[command(flatten)]
     scope: ScopeArguments,
     /// How to print the result.
@@ -64,7 +65,7 @@ impl Arguments {
     /// The first of the kernels that are not of an excluded class; shares stay those of everything.
     fn shown<T: Clone>(&self, kernels: &[T], class: impl Fn(&T) -> KernelClass) -> Result<Vec<T>, Failure> {
         let shown = kernels.iter().filter(|kernel| !self.exclude.contains(&class(kernel)));
-        let shown: Vec<T> = shown.take(self.top.unwrap_or(usize::MAX)).cloned().collect();
+        let shown: Vec<T> = shown.take(self.top.map_or(usize::MAX, NonZeroUsize::get)).cloned().collect();
         if shown.is_empty() {
             return Err(Failure::new(format!("{}: no kernel is left to show", self.traces[0].display()))
                 .hint("all are of an excluded class")

@@ -21,7 +21,7 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flopgap_cli::Failure;
+use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error, Trace};
 
 use opening::{ExportTo, exporting, open};
@@ -96,7 +96,8 @@ fn main() -> ExitCode {
 
 /// How an error of the library ends this program.
 fn failure(error: &Error) -> Failure {
-    Failure::from_error(error).maybe_hint(error.hint())
+    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
 /// Shows what was strange in a trace.

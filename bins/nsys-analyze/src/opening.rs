@@ -51,6 +51,9 @@ pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
             "add --export where nsys is installed, or export it first: \
              `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
         )),
+        (Err(error), _) if path.is_dir() => {
+            Err(Failure::from_error(&error).hint("`nsys-analyze batch` takes a folder of traces"))
+        }
         (Err(error), _) => Err(failure(&error)),
     }
 }

@@ -186,15 +186,12 @@ impl<'a> Output<'a> {
                 FormatArg::Markdown => ("md", table.to_markdown()),
                 FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),
             };
-            let path = folder.join(format!(
-                "{}_{}.{extension}",
-                stem(trace),
-                name.replace([':', '=', '@', '/'], "_")
-            ));
+            let path = folder.join(format!("{}_{}.{extension}", stem(trace), in_a_file_name(name)));
             if self.written.contains(&path) {
-                let message =
-                    format!("{}: two traces of one name would be written to one file", path.display());
-                return Err(Failure::new(message).hint("analyse them one by one, with an --output each"));
+                let message = format!("{}: two reports would be written to one file", path.display());
+                let hint =
+                    "ask for each report once; analyse traces of one name one by one, with an --output each";
+                return Err(Failure::new(message).hint(hint));
             }
             flopgap_fs::write_atomic(&path, text.as_bytes())
                 .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
@@ -303,6 +300,11 @@ pub(crate) fn csv(report: &ReportTable, units: Units) -> Result<String, Failure>
         csv.row(row)?;
     }
     String::from_utf8(csv.into_inner()).map_err(|error| Failure::from_error(&error))
+}
+
+/// The name of a report or rule with its arguments, as a part of a file's name.
+pub(crate) fn in_a_file_name(name: &str) -> String {
+    name.replace([':', '=', '@', '/'], "_")
 }
 
 fn stem(trace: &Trace) -> String {

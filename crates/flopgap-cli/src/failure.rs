@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::Exit;
+use crate::output::to_stderr;
 
 /// An error on its way to the user: what happened, its causes, what to do, and the exit code.
 #[derive(Debug)]
@@ -85,10 +86,7 @@ pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCod
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             if !failure.quiet {
-                #[expect(clippy::print_stderr, reason = "the one place where errors are shown")]
-                {
-                    eprintln!("{program}: error: {failure}");
-                }
+                to_stderr(format_args!("{program}: error: {failure}"));
             }
             failure.exit.into()
         }

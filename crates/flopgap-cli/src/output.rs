@@ -54,10 +54,7 @@ pub fn print(result: &str) -> Result<(), Failure> {
 
 /// Writes a warning to standard error.
 pub fn warn(program: &str, warning: impl fmt::Display) {
-    #[expect(clippy::print_stderr, reason = "the one place where warnings are shown")]
-    {
-        eprintln!("{program}: warning: {warning}");
-    }
+    to_stderr(format_args!("{program}: warning: {warning}"));
 }
 
 /// Writes the first ten of some warnings to standard error, and how many more there are.
@@ -75,8 +72,11 @@ pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item
 
 /// Says on standard error what was done, such as which files were written.
 pub fn note(program: &str, message: impl fmt::Display) {
-    #[expect(clippy::print_stderr, reason = "the one place where notes are shown")]
-    {
-        eprintln!("{program}: {message}");
-    }
+    to_stderr(format_args!("{program}: {message}"));
+}
+
+/// Writes a line to standard error. One that is closed or full is no failure: a note that nobody can read must not take the result
+/// with it, as `eprintln!` would by panicking.
+pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }

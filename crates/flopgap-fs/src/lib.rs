@@ -20,6 +20,12 @@ impl WriteError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.kind() {
+            io::ErrorKind::NotFound if self.action == "write" => {
+                Some("the folder that it would lie in is not there: create it first")
+            }
+            _ if self.action == "write" && self.path.is_dir() => {
+                Some("a folder of this name is there: name a file")
+            }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Some("choose a folder that you may write to with --output DIR")
             }
@@ -132,7 +138,8 @@ fn write_beside<T, E: From<WriteError>>(
 ) -> Result<(tempfile::NamedTempFile, T), E> {
     let error = |source| write_error(path, source);
     let folder = folder_of(path);
-    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder).map_err(error)?;
+    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder);
+    let temporary = temporary.map_err(|source| error(of_folder(folder, source)))?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
@@ -148,6 +155,15 @@ fn write_beside<T, E: From<WriteError>>(
         temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
     }
     Ok((temporary, result))
+}
+
+/// Why nothing can be created in `folder`. Where it is not there, that is said about it, and not about the file in the making, which
+/// `tempfile` names and nobody asked for.
+fn of_folder(folder: &Path, error: io::Error) -> io::Error {
+    match fs::metadata(folder) {
+        Err(missing) if missing.kind() == error.kind() => missing,
+        _ => error,
+    }
 }
 
 /// The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
@@ -224,6 +240,17 @@ mod tests {
         assert!(!dir.path().join(".flopgap-Ab12").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
         assert_eq!(remove_leftovers(&dir.path().join("missing")).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_said_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("missing/a.txt");
+        let error = write_atomic(&path, b"x").unwrap_err();
+        assert!(!error.to_string().contains(PREFIX), "{error}");
+        assert_eq!(error.hint(), Some("the folder that it would lie in is not there: create it first"));
+        let in_the_way = write_atomic(dir.path(), b"x").unwrap_err();
+        assert_eq!(in_the_way.hint(), Some("a folder of this name is there: name a file"));
     }
 
     #[test]

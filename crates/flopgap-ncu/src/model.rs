@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
@@ -244,6 +245,14 @@ pub struct Warning {
     pub position: u64,
     /// What was strange, and what the reader did about it.
     pub message: String,
+}
+
+impl Warning {
+    /// The warning behind the name of its file and, where it has one, its position: `report.csv:7: …`.
+    pub fn of_file(&self, file: &Path) -> String {
+        let between = if self.position == 0 { " " } else { "" };
+        format!("{}:{between}{self}", file.display())
+    }
 }
 
 impl fmt::Display for Warning {

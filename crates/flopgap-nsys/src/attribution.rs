@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{Kind, Work};
-use crate::nesting::{Nesting, Owners};
+use crate::nesting::Nesting;
+use crate::owners::Owners;
 use crate::ranges::RangeTable;
 use crate::report::Groups;
 use crate::tables::{KERNEL, RUNTIME};

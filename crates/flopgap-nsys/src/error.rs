@@ -37,6 +37,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A compressed file.
+    #[error("{}: compressed with {with}", path.display())]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+        /// The program that compresses and decompresses so.
+        with: &'static str,
+    },
     /// Not an `SQLite` database.
     #[error("{}: not an SQLite database ({what})", path.display())]
     NotADatabase {
@@ -46,11 +54,11 @@ pub enum Error {
         what: String,
     },
     /// The database is shorter than its own header says.
-    #[error("{}: truncated: the header promises {expected} bytes, the file has {found}", path.display())]
+    #[error("{}: truncated: it has {found} of at least {expected} bytes", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes according to the header.
+        /// Bytes according to its header, or of the header itself.
         expected: u64,
         /// Bytes that are there.
         found: u64,
@@ -103,6 +111,18 @@ pub enum Error {
         /// The name.
         range: String,
     },
+    /// A NVTX range has fewer instances than were asked for.
+    #[error("{}: there is no instance {index} of the NVTX range `{range}`: it has {instances}, counted from 0", path.display())]
+    NoInstance {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        range: String,
+        /// The instance that was asked for.
+        index: usize,
+        /// How many there are.
+        instances: usize,
+    },
     /// The time to look at leaves nothing.
     #[error("{}: {source}", path.display())]
     Filter {
@@ -143,6 +163,7 @@ impl Error {
             Error::NotADatabase { .. } | Error::NotAnExport { .. } => Some(
                 "give the .sqlite file that `nsys export --type sqlite` or `nsys profile --export sqlite` wrote",
             ),
+            Error::Compressed { .. } => Some("decompress it first: `zstd -d FILE` or `gunzip FILE`"),
             Error::Truncated { .. } => Some("export or copy the trace again; the file is incomplete"),
             Error::Journal { .. } => Some(
                 "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it again",
@@ -154,13 +175,13 @@ impl Error {
                 Some("profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`")
             }
             Error::NoRange { .. } => Some(
-                "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges; name them with their domain, or without `:`",
+                "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; name one so, or in the domain without a name just RANGE (for --filter-nvtx, RANGE@DOMAIN)",
             ),
             Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
             Error::Changed { .. } | Error::Locked { .. } => {
                 Some("wait for the program that writes it, then read it again")
             }
-            Error::Io { .. } | Error::Output { .. } | Error::Filter { .. } => None,
+            Error::Io { .. } | Error::Output { .. } | Error::NoInstance { .. } | Error::Filter { .. } => None,
         }
     }
 
@@ -171,6 +192,9 @@ impl Error {
 
     /// Whether the trace is sound but what was asked for is not in it.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Error::NoTable { .. } | Error::NoColumn { .. } | Error::NoRange { .. })
+        matches!(
+            self,
+            Error::NoTable { .. } | Error::NoColumn { .. } | Error::NoRange { .. } | Error::NoInstance { .. }
+        )
     }
 }

@@ -262,7 +262,8 @@ impl Trace {
     /// that was open when the recording ended lasts to its end.
     ///
     /// # Errors
-    /// [`Error::NoTable`] when nothing was annotated, [`Error::NoRange`] when there is no such range.
+    /// [`Error::NoTable`] when nothing was annotated, [`Error::NoRange`] when there is no such range, [`Error::NoInstance`] when
+    /// it has fewer instances.
     pub fn filter_of_range(&self, range: &str) -> Result<Filter, Error> {
         let (wanted, index) = selector(range);
         let all = self.unfiltered();
@@ -308,7 +309,12 @@ impl Trace {
         });
         candidates.sort_unstable_by_key(|(start, row, ..)| (*start, *row));
         let Some((start, _, end, thread, ..)) = candidates.get(index) else {
-            return Err(Error::NoRange { path: self.path().to_owned(), range: range.to_owned() });
+            let (path, instances) = (self.path().to_owned(), candidates.len());
+            return Err(if instances == 0 {
+                Error::NoRange { path, range: range.to_owned() }
+            } else {
+                Error::NoInstance { path, range: wanted.to_owned(), index, instances }
+            });
         };
         let owner = if thread.pid() == thread.tid() {
             Owner::Process(thread.process())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::GlobalId;
-use crate::nesting::{Owners, Stretch};
+use crate::owners::{Owners, Stretch};
 
 /// A stretch of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

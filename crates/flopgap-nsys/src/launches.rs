@@ -2,10 +2,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::tables::BACKTRACE;
 use crate::{ApiCall, Error, GlobalId, Trace};
-
-/// The class of rows that repeat a call to add its backtrace.
-const BACKTRACE: i64 = 67;
 
 /// The API calls of a trace by process and correlation id.
 #[derive(Debug, Default)]

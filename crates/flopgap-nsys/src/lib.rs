@@ -15,6 +15,7 @@ mod model;
 mod names;
 mod nesting;
 mod operations;
+mod owners;
 mod pages;
 mod ranges;
 mod report;

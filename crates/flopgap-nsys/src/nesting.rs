@@ -1,105 +1,14 @@
 //! Which ranges contain each call.
 
-use std::cmp::Reverse;
-
 use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
-use crate::tables::{RUNTIME, need, want};
-use crate::{AttributeBy, Error, GlobalId, NvtxRanges, Trace};
-
-/// The class of API rows that repeat a call to add its backtrace.
-const BACKTRACE: i64 = 67;
+use crate::owners::{Owners, Stretch};
+use crate::tables::{BACKTRACE, RUNTIME, need, want};
+use crate::{AttributeBy, Error, GlobalId, Trace};
 
 /// No range, no node.
 const NONE: u32 = u32::MAX;
-
-/// A stretch of time on a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-}
-
-/// The ranges that can own GPU work, by thread.
-#[derive(Debug)]
-pub(crate) struct Owners {
-    /// All ranges, also those that own nothing, so that a number means the same range everywhere.
-    stretches: Vec<Stretch>,
-    /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer before inner.
-    threads: FxHashMap<GlobalId, Vec<u32>>,
-}
-
-/// The ranges of each thread, while they are collected.
-#[derive(Debug, Default)]
-pub(crate) struct Threads(FxHashMap<GlobalId, Vec<u32>>);
-
-impl Threads {
-    /// Adds a range by its place.
-    ///
-    /// # Panics
-    /// With 2³² ranges, which no trace of less than 150 GB holds.
-    pub(crate) fn add(&mut self, thread: GlobalId, range: usize) {
-        let range = u32::try_from(range).expect("fewer than 2^32 ranges");
-        self.0.entry(thread).or_default().push(range);
-    }
-}
-
-impl Owners {
-    /// The owners among `nvtx.ranges`; a range is named by its place there.
-    pub(crate) fn of(nvtx: &NvtxRanges) -> Owners {
-        let mut threads = Threads::default();
-        for (at, range) in nvtx.ranges.iter().enumerate() {
-            if !range.crosses_threads {
-                threads.add(range.thread, at);
-            }
-        }
-        let stretch = |range: &crate::NvtxRange| Stretch {
-            start: range.start,
-            end: range.end.unwrap_or(nvtx.last_range),
-        };
-        Owners::new(nvtx.ranges.iter().map(stretch).collect(), threads)
-    }
-
-    /// Ranges, and which of them are of which thread.
-    pub(crate) fn new(stretches: Vec<Stretch>, Threads(mut threads): Threads) -> Owners {
-        for ranges in threads.values_mut() {
-            // Of two equal ranges the one recorded first is the outer one.
-            let key = |range: &u32| {
-                let stretch = stretches[*range as usize];
-                (stretch.start, Reverse(stretch.end), *range)
-            };
-            if !ranges.is_sorted_by_key(key) {
-                ranges.sort_unstable_by_key(key);
-            }
-        }
-        Owners { stretches, threads }
-    }
-
-    /// All ranges, also those that own nothing.
-    pub(crate) fn stretches(&self) -> &[Stretch] {
-        &self.stretches
-    }
-
-    /// The ranges of each thread, in the order of a sweep.
-    pub(crate) fn threads(&self) -> impl Iterator<Item = &[u32]> {
-        self.threads.values().map(Vec::as_slice)
-    }
-
-    /// The ranges of one thread.
-    fn on(&self, thread: GlobalId) -> &[u32] {
-        self.threads.get(&thread).map_or(&[], Vec::as_slice)
-    }
-
-    /// The thread whose ranges stand for those of its process: the one with the number of the process, or when that has none, the
-    /// one with the most.
-    fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
-        let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
-        let best = threads
-            .max_by_key(|(thread, ranges)| (thread.tid() == thread.pid(), ranges.len(), Reverse(**thread)));
-        best.map(|(thread, _)| *thread)
-    }
-}
 
 /// Where each call was made: the ranges around it.
 ///
@@ -301,7 +210,7 @@ struct Open {
 impl<'a> Sweep<'a> {
     fn new(owners: &'a Owners, thread: GlobalId, root: u32) -> Sweep<'a> {
         Sweep {
-            stretches: &owners.stretches,
+            stretches: owners.stretches(),
             ranges: owners.on(thread).iter().copied().peekable(),
             root,
             open: Vec::new(),
@@ -410,6 +319,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::owners::Threads;
 
     /// Threads 1 (with the number of its process), 2 and 3 of process 1, and thread 1 of process 2.
     const THREADS: [i64; 4] = [0x100_0001, 0x100_0002, 0x100_0003, 0x200_0001];

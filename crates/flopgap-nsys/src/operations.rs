@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::gpu_work::Kind;
-use crate::nesting::{Nesting, Owners};
+use crate::nesting::Nesting;
+use crate::owners::Owners;
 use crate::report::Groups;
 use crate::{Attribution, Error, KernelName, Name, NvtxRanges, Summary, Trace};
 

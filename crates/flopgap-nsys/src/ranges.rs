@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::nesting::{Owners, Stretch, Threads};
+use crate::owners::{Owners, Stretch, Threads};
 use crate::tables::{NVTX, need, want};
 use crate::trace::Tally;
 use crate::{Error, GlobalId, Name, Names, Trace, fold_name};

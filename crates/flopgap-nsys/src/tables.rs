@@ -61,3 +61,6 @@ tables! {
     ANALYSIS = "ANALYSIS_DETAILS": "the span of the recording";
     CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "CPU page faults of CUDA unified memory";
 }
+
+/// The class of rows of [`RUNTIME`] that repeat a call to add its backtrace.
+pub(crate) const BACKTRACE: i64 = 67;

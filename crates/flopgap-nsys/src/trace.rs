@@ -18,6 +18,9 @@ use crate::{Error, Schema};
 /// The first bytes of every `SQLite` database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
+/// How files begin that were compressed, and with what.
+const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b", "gzip")];
+
 /// An Nsight Systems export, open for reading.
 ///
 /// The file is opened read-only and as immutable: nothing is written to it or beside it, and no lock is taken. `SQLite` reads the
@@ -274,6 +277,10 @@ fn check_file(path: &Path) -> Result<(), Error> {
             not("the file is empty")
         } else if header.iter().all(|byte| *byte == 0) {
             not("its header is all zeros: the export was interrupted")
+        } else if let Some((_, with)) = COMPRESSED.iter().find(|(magic, _)| header.starts_with(magic)) {
+            Error::Compressed { path: path.to_owned(), with }
+        } else if header.starts_with(b"NVR\0") {
+            not("it is a report of Nsight Compute: ncu-analyze reads it")
         } else {
             not("it does not begin with SQLite's header")
         });

@@ -97,7 +97,13 @@ impl PhaseError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PhaseError::Report(error) => error.hint(),
-            PhaseError::NoFlopCounters { .. } | PhaseError::UncountedLaunch { .. } => Some(
+            PhaseError::UncountedLaunch { .. } => Some(
+                "collect these counters, too, or none of their precision; for a 32-bit network --metrics \
+                 smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
+                 smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
+                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum is enough",
+            ),
+            PhaseError::NoFlopCounters { .. } => Some(
                 "profile with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
                  smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
                  smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
@@ -112,9 +118,10 @@ impl PhaseError {
                  forward pass and after the backward pass; or profile once with NVTX ranges named setup, \
                  forward and backward (ncu --nvtx)",
             ),
-            PhaseError::EmptyPhase { .. } => {
-                Some("check that the files are given in the order setup, forward, forward+backward")
-            }
+            PhaseError::EmptyPhase { .. } => Some(
+                "a report alone needs NVTX ranges named setup, forward and backward (ncu --nvtx); of three, each is of \
+                 the same program stopped later: setup, forward, forward+backward",
+            ),
             PhaseError::Flops(_) => None,
         }
     }

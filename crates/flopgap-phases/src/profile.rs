@@ -147,8 +147,7 @@ impl Profile {
             let totals = &kernel.totals;
             (std::cmp::Reverse((totals.flops.value, totals.duration_ns.value)), kernel.name.clone())
         });
-        profile.warnings =
-            reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
+        profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(profile)
     }
 

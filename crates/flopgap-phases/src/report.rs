@@ -39,8 +39,7 @@ impl Recording {
         if let Some(at) = reader.lost_at() {
             return Err(PhaseError::Lossy { path: path.to_owned(), position: at });
         }
-        recording.warnings =
-            reader.warnings().iter().map(|warning| format!("{}:{warning}", path.display())).collect();
+        recording.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(recording)
     }
 

@@ -41,6 +41,14 @@ pub enum Error {
         /// The ranges.
         ranges: String,
     },
+    /// No kernel was recorded, or none launched by the ranges that were asked for.
+    #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within {range}")))]
+    NoKernels {
+        /// The trace.
+        path: PathBuf,
+        /// The ranges, unless all of the trace was asked for.
+        within: Option<String>,
+    },
     /// The closed form of the model does not fit its integer, or its sizes are zero.
     #[error(transparent)]
     Flops(#[from] FlopError),
@@ -57,7 +65,10 @@ impl Error {
             Error::OnlyWarmUp { .. } => {
                 Some("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up")
             }
-            Error::NoWork { .. } => Some(
+            Error::NoKernels { within: None, .. } => {
+                Some("record while the GPU works, with `nsys profile -t cuda,nvtx`")
+            }
+            Error::NoWork { .. } | Error::NoKernels { .. } => Some(
                 "the range may only wait for work that was launched before it; `nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work",
             ),
             Error::Flops(_) => None,
@@ -71,7 +82,8 @@ impl Error {
             Error::NoPasses { .. }
             | Error::NoSteps { .. }
             | Error::OnlyWarmUp { .. }
-            | Error::NoWork { .. } => true,
+            | Error::NoWork { .. }
+            | Error::NoKernels { .. } => true,
             Error::Flops(_) => false,
         }
     }

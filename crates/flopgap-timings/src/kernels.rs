@@ -46,11 +46,13 @@ pub struct KernelTimes {
 /// The kernels of `scope`, largest total first.
 ///
 /// # Errors
-/// [`Error::NoWork`] when its ranges launched no kernel; when there are no kernels, or no range of its name.
+/// [`Error::NoKernels`] when none were recorded or its ranges launched none, [`Error::NoWork`] when these launched nothing at all; when the
+/// trace has no table of kernels, or no range of its name.
 pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Kernels, Error> {
     let scoped = scope.times(trace)?;
     if scoped.kernels.is_empty() {
-        return Err(Error::NoWork { path: trace.path().to_owned(), ranges: format!("`{}`", scoped.scope) });
+        let within = scoped.instances.map(|_| format!("`{}`", scoped.scope));
+        return Err(Error::NoKernels { path: trace.path().to_owned(), within });
     }
     let total_ns: i128 = scoped.kernels.iter().map(|(_, times)| times.total).sum();
     let kernels = scoped.kernels.into_iter().map(|(name, times)| {

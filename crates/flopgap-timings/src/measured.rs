@@ -57,12 +57,12 @@ const LONGEST: f64 = 86_400e9;
 
 /// A number of a unit, as whole nanoseconds.
 fn nanoseconds(number: f64, unit: Unit) -> Result<i64, String> {
-    let value = number * unit.nanoseconds();
-    if !(0.0..=LONGEST).contains(&value) {
-        return Err(format!("{number} is no duration between 0 and a day"));
+    let value = (number * unit.nanoseconds()).round();
+    if !(1.0..=LONGEST).contains(&value) {
+        return Err(format!("{number} is no duration between a nanosecond and a day"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "a day of nanoseconds fits")]
-    Ok(value.round() as i64)
+    Ok(value as i64)
 }
 
 /// A number with or without a unit behind it: `14.02`, `14.02 ms`, `139usec`.
@@ -266,7 +266,8 @@ mod tests {
     fn errors_name_the_line() {
         let error = |text: &str| parse("t", text, None).unwrap_err().to_string();
         assert_eq!(error("14\nfourteen\n15\n"), "t:2: `fourteen` is not a time");
-        assert_eq!(error("14\n-3\n"), "t:2: -3 is no duration between 0 and a day");
+        assert_eq!(error("14\n-3\n"), "t:2: -3 is no duration between a nanosecond and a day");
+        assert_eq!(error("14\n0\n"), "t:2: 0 is no duration between a nanosecond and a day");
         assert_eq!(error(""), "t: holds no times");
         assert_eq!(error("time_ms\n"), "t: holds no times");
         assert_eq!(

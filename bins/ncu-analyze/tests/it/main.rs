@@ -147,6 +147,46 @@ fn exit_codes() {
     let nothing = run(&["kernels", report.to_str().unwrap()]);
     assert_eq!(nothing.code, 3, "{}", nothing.stderr);
     assert!(nothing.stderr.contains("empty.csv:1: ncu profiled no kernel\n  hint: "), "{}", nothing.stderr);
+    let twice = run(&["diff", "-", "-"]);
+    assert_eq!(twice.code, 2);
+    assert!(twice.stderr.contains("standard input can be read once"), "{}", twice.stderr);
+}
+
+/// What ncu never writes and editors of tables do: no number comes out of it, and the error says what is wrong.
+#[test]
+fn tables_that_were_edited_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("edited.csv");
+    let path = report.to_str().unwrap();
+    let kernels = |table: &str| {
+        std::fs::write(&report, table).unwrap();
+        run(&["kernels", path, "--by", "kernel", "--format", "csv"])
+    };
+    let header = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+    let row = |value: &str| {
+        format!(
+            "\"0\",\"saxpy\",\"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum\",\"inst\",\"{value}\"\n"
+        )
+    };
+    for (table, what) in [
+        (header.replace(',', ";"), "its fields are not separated by commas"),
+        (header.replace("\"ID\",", "\"Process ID\","), "no column `ID`, which tells launches apart"),
+        (header.replace("\"Kernel Name\",", ""), "no column `Kernel Name`"),
+        (header.replace("\"Metric Name\",", ""), "no column `Metric Name`"),
+        (header.replace(",\"Metric Value\"", ""), "no column `Metric Value`"),
+    ] {
+        let refused = kernels(&table);
+        assert_eq!((refused.code, refused.stdout.as_str()), (3, ""), "{table}");
+        assert!(refused.stderr.contains(what), "{what}: {}", refused.stderr);
+    }
+    let empty = kernels(header);
+    assert_eq!((empty.code, empty.stdout.as_str()), (3, ""));
+    assert!(empty.stderr.contains("edited.csv: the table has no rows\n"), "{}", empty.stderr);
+    // More digits than 64 bits hold, twice: the second is read on the fast path.
+    let huge = "9".repeat(24);
+    let huge = kernels(&format!("{header}{}{}", row(&huge), row(&huge)));
+    assert_eq!(huge.code, 0, "{}", huge.stderr);
+    assert!(huge.stderr.contains("a count beyond 64 bits"), "{}", huge.stderr);
 }
 
 #[test]

@@ -88,16 +88,16 @@ pub(crate) struct Look {
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     /// Sequences in a batch: with the other sizes, attention is measured against its FLOPs.
-    #[arg(long, value_name = "B", requires_all = ["heads", "seq", "head_dim"])]
+    #[arg(long, value_name = "B", requires_all = ["heads", "seq", "head_dim"], value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
     /// Attention heads.
-    #[arg(long, value_name = "H", requires = "batch")]
+    #[arg(long, value_name = "H", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
     heads: Option<u64>,
     /// Positions of a sequence.
-    #[arg(long, value_name = "S", requires = "batch")]
+    #[arg(long, value_name = "S", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
     seq: Option<u64>,
     /// Width of a head.
-    #[arg(long, value_name = "D", requires = "batch")]
+    #[arg(long, value_name = "D", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
     head_dim: Option<u64>,
     #[command(flatten)]
     scope: ScopeArguments,
@@ -142,7 +142,8 @@ fn write(
         pages.push(of_trace(path, &view.look, measured, &classifier)?);
     }
     if pages.iter().all(OfTrace::is_empty) {
-        let message = "none of what a summary answers is in the trace";
+        let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+        let message = format!("{}: none of what a summary answers is in the trace", paths.join(", "));
         return Err(Failure::new(message)
             .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")
             .exit(Exit::Absent));
@@ -190,10 +191,13 @@ pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<B
         document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
         document.blocks.push(Block::List(comparison));
     }
-    for (letter, page) in ('A'..='Z').zip(&pages) {
-        if several {
-            let letter = if pages.len() == 2 { format!("{letter}: ") } else { String::new() };
-            document.blocks.push(Block::Text(format!("{letter}{}", page.name)));
+    for (at, page) in pages.iter().enumerate() {
+        // Two are compared, and called A and B there.
+        match (pages.len(), at) {
+            (1, _) => {}
+            (2, 0) => document.blocks.push(Block::Text(format!("A: {}", page.name))),
+            (2, _) => document.blocks.push(Block::Text(format!("B: {}", page.name))),
+            _ => document.blocks.push(Block::Text(page.name.clone())),
         }
         document.blocks.push(Block::List(page.answers.clone()));
     }

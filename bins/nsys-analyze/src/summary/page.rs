@@ -121,11 +121,16 @@ impl OfTrace {
     pub(super) fn into_blocks(self, several: bool) -> Vec<Block> {
         let mut blocks = Vec::new();
         let name = |text: String| if several { format!("{}: {text}", self.name) } else { text };
-        if !self.skipped.is_empty() {
-            blocks.push(Block::Problems(name("Not in the trace".to_owned()), self.skipped));
-        }
-        if !self.warnings.is_empty() {
-            blocks.push(Block::Problems(name("Strange rows".to_owned()), self.warnings));
+        // In JSON the problems of all traces are one list, without titles: there each names its trace.
+        let item = |problem: String| match problem.strip_prefix("SKIPPED: ") {
+            Some(rest) => format!("SKIPPED: {}", name(rest.to_owned())),
+            None => name(problem),
+        };
+        for (title, problems) in [("Not in the trace", self.skipped), ("Strange rows", self.warnings)] {
+            if !problems.is_empty() {
+                let title = name(title.to_owned());
+                blocks.push(Block::Problems(title, problems.into_iter().map(item).collect()));
+            }
         }
         blocks.extend(self.blocks.into_iter().map(|block| match block {
             Block::Heading(text) => Block::Heading(name(text)),

@@ -246,7 +246,8 @@ fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Fa
         let slice = |work: &Work| {
             let found = shares.shares.iter().find(|share| share.work == *work);
             let each = shares.each(found.map_or(0, |share| share.total_ns));
-            Slice { value: each, text: time(each) }
+            // Rows that end before they start make a time below nothing, which cannot be drawn but is written.
+            Slice { value: each.max(0.0), text: time(each) }
         };
         Bar {
             label: (*name).to_owned(),

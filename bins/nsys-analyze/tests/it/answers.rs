@@ -209,6 +209,14 @@ fn a_gate_for_ci() {
     );
     assert!(slower.stderr.contains("range `step_*`"), "{}", slower.stderr);
     assert!(slower.stdout.contains("Kernels before and after\n"), "the tables come first: {}", slower.stdout);
+    // Nor does a reader that went away let it pass.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gate = std::process::Command::new(assert_cmd::cargo::cargo_bin("nsys-analyze"))
+        .args(["diff", &before, &after, "--fail-if-slower", "3"])
+        .stdout(writer)
+        .output();
+    assert_eq!(gate.unwrap().status.code(), Some(1));
     assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "5%", "--min-total-us", "10000"]).code, 0);
     assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "much"]).code, 2);
 

@@ -86,6 +86,8 @@ fn a_folder_without_traces_is_exit_3() {
     let none = run(&["batch", folder.path().to_str().unwrap(), "--output", output.to_str().unwrap()]);
     assert_eq!(none.code, 3, "{}", none.stderr);
     assert!(!Path::new(&output).exists());
-    assert_eq!(run(&["batch", "/no/such/folder", "--output", "x"]).code, 1);
+    let missing = run(&["batch", "/no/such/folder", "--output", "x"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("/no/such/folder: No such file"), "{}", missing.stderr);
     assert_eq!(run(&["batch", "."]).code, 2);
 }

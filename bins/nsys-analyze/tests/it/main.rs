@@ -166,6 +166,46 @@ fn exit_codes_of_bad_input() {
         refused.stderr
     );
     assert_eq!(run(&["stats", "no-such.sqlite"]).code, 1);
+    let packed = fixtures().join("small_forward.sqlite.zst");
+    let packed = run(&["stats", packed.to_str().unwrap()]);
+    assert_eq!(packed.code, 1);
+    assert!(packed.stderr.contains("compressed with zstd\n  hint: decompress it first"), "{}", packed.stderr);
+    let report = fixtures().join("../ncu/h200_range.ncu-rep");
+    let report = run(&["stats", report.to_str().unwrap()]);
+    assert!(report.stderr.contains("a report of Nsight Compute: ncu-analyze reads it"), "{}", report.stderr);
+    let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
+    assert_eq!(a_folder.code, 1);
+    assert!(a_folder.stderr.contains("hint: `nsys-analyze batch` takes a folder"), "{}", a_folder.stderr);
+    for usage in [
+        &["kernels", "--top", "0"][..],
+        &["attention", "--batch", "0", "--heads", "1", "--seq", "1", "--head-dim", "1"],
+        &["export", "--to", "perfetto", "--table", "kernels"],
+    ] {
+        assert_eq!(run(&[usage, &[&path]].concat()).code, 2, "{usage:?}");
+    }
+}
+
+/// What nobody can read on standard error takes neither the result nor the exit code with it.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_error_that_is_full_does_no_harm() {
+    let (_folder, path) = trace("nvtx_only");
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let program = assert_cmd::cargo::cargo_bin("nsys-analyze");
+    let stats = |format: &str| {
+        let mut command = std::process::Command::new(&program);
+        command.args(["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--format", format]).stderr(full());
+        command.output().unwrap()
+    };
+    let done = stats("csv");
+    assert_eq!(done.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8(done.stdout).unwrap().trim_end(),
+        golden("nvtx_only/nvtx_sum.csv").trim_end()
+    );
+    let failed =
+        std::process::Command::new(&program).args(["stats", "no-such.sqlite"]).stderr(full()).output();
+    assert_eq!(failed.unwrap().status.code(), Some(1));
 }
 
 #[test]
@@ -282,6 +322,14 @@ fn parts_of_a_trace() {
     let absent = run(&["stats", &path, "--filter-nvtx", "registered_step"]);
     assert_eq!(absent.code, 3);
     assert!(absent.stderr.contains("no NVTX range is called `registered_step`"), "{}", absent.stderr);
+    let few = run(&["stats", &path, "--filter-nvtx", "registered_step@io/99"]);
+    assert_eq!(few.code, 3);
+    assert!(
+        few.stderr
+            .contains("no instance 99 of the NVTX range `registered_step@io`: it has 5, counted from 0"),
+        "{}",
+        few.stderr
+    );
     for usage in [
         &["--filter-time", "2s/1s"][..],
         &["--filter-time", "soon/"],

@@ -196,6 +196,15 @@ fn the_html_page_is_whole_and_loads_nothing() {
 }
 
 #[test]
+fn every_trace_has_its_answers_however_many_there_are() {
+    let (_folder, path) = trace("two_gpus");
+    let one = run(&["summary", &path]).stdout;
+    let answer = one.lines().find(|line| line.starts_with("- Over the whole recording")).unwrap();
+    let many = run(&[&["summary"][..], &[path.as_str(); 30]].concat()).stdout;
+    assert_eq!(many.lines().filter(|line| *line == answer).count(), 30);
+}
+
+#[test]
 fn bad_input_is_named() {
     assert_eq!(run(&["summary"]).code, 2);
     assert_eq!(run(&["summary", "no-such.sqlite"]).code, 1);

@@ -158,7 +158,8 @@ fn layout(columns: &Columns, others: &[(usize, String)]) -> Option<Layout> {
     match (long, summary) {
         (true, true) if columns.ranges.is_some() => Some(Layout::NvtxSummary),
         (true, true) => Some(Layout::Summary),
-        (true, false) => Some(Layout::Long),
+        // Without ids, launches of one kernel that follow each other cannot be told apart.
+        (true, false) if columns.id.is_some() => Some(Layout::Long),
         _ if columns.id.is_some() && others.iter().any(|(_, name)| name.contains("__")) => Some(Layout::Wide),
         _ => None,
     }

@@ -143,7 +143,23 @@ fn kind_of(text: &str) -> Option<&'static str> {
     } else if text.starts_with("{\"") || text.starts_with("[{\"") {
         Some("it is JSON")
     } else {
-        None
+        broken_header(text)
+    }
+}
+
+/// What keeps a line that looks like a header of ncu from being one.
+fn broken_header(text: &str) -> Option<&'static str> {
+    let (_, behind) = text.split_once("Kernel Name").or_else(|| text.split_once("Metric Name"))?;
+    if !matches!(behind.trim_start_matches('"').chars().next(), None | Some(',')) {
+        return Some("its fields are not separated by commas, as those of ncu's CSV are");
+    }
+    let has = |column: &str| text.split(',').any(|field| field.trim_matches('"') == column);
+    match [has("Kernel Name"), has("Metric Name"), has("Metric Value"), has("ID")] {
+        [false, true, true, _] => Some("its table has no column `Kernel Name`"),
+        [true, false, true, _] => Some("its table has no column `Metric Name`"),
+        [true, true, false, _] => Some("its table has no column `Metric Value`"),
+        [true, true, true, false] => Some("its table has no column `ID`, which tells launches apart"),
+        _ => None,
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     for (at, &byte) in bytes.iter().enumerate().take(25) {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {
-            value = value * 10 + u64::from(digit);
+            // What overflows has more than 18 digits: it is refused at its end.
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             since_group += 1;
         } else if byte == group {
             if since_group == 0 || since_group > 3 || (grouped && since_group != 3) || bytes[0] == b'0' {
@@ -128,6 +129,7 @@ mod tests {
             "1.5\"",
             "1",
             "9999999999999999999\"",
+            "99999999999999999999999\"",
             "-1\"",
         ] {
             assert_eq!(read_whole(text.as_bytes(), b','), None, "{text}");
@@ -138,7 +140,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn the_common_path_agrees_with_the_general_one(
-            text in "[0-9]{1,4}([.,][0-9]{3}){0,3}([.,][0-9]{0,7})?|[0-9.,]{0,24}",
+            text in "[0-9]{1,4}([.,][0-9]{3}){0,8}([.,][0-9]{0,7})?|[0-9.,]{0,24}|[0-9]{17,26}",
             whole: bool,
             comma: bool,
         ) {

@@ -2,10 +2,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::tables::BACKTRACE;
 use crate::{Error, GlobalId, Trace};
-
-/// The class of rows that repeat a call to add its backtrace.
-const BACKTRACE: i64 = 67;
 
 /// A set of correlation ids, which a process counts up: pages of 4096 bits.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::names::api;
 use super::table::{Column, Sink, Unit, Value};
 use crate::correlation::Correlations;
 use crate::stats::Values;
-use crate::tables::{KERNEL, RUNTIME, need, want};
+use crate::tables::{BACKTRACE, KERNEL, RUNTIME, need, want};
 use crate::{Error, GlobalId, Name, Names, Summary, Trace};
 
 static SUM: [Column; 27] = [
@@ -43,9 +43,6 @@ static SUM: [Column; 27] = [
     Column::new("API Name", Unit::Plain),
     Column::new("Kernel Name", Unit::Plain),
 ];
-/// The class of API rows that repeat a call to add its backtrace.
-const BACKTRACE: i64 = 67;
-
 /// Stands for the process of kernels of which none was recorded.
 const NO_PROCESS: GlobalId = GlobalId(i64::MIN);
 

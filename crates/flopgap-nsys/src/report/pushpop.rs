@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
-use crate::nesting::Stretch;
+use crate::owners::Stretch;
 use crate::tables::{NVTX, need, want};
 use crate::{Error, GlobalId, RangeStyle, Trace};
 

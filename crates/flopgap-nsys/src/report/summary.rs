@@ -8,7 +8,8 @@ use super::names::{api, shape};
 use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
 use super::{KernelName, Report};
-use crate::nesting::{Nesting, Owners};
+use crate::nesting::Nesting;
+use crate::owners::Owners;
 use crate::tables::{KERNEL, RUNTIME, need};
 use crate::{AttributeBy, Error, Name, Summary, Trace};
 

@@ -71,10 +71,15 @@ fn the_time_and_thread_of_a_range() {
     assert!(names.iter().any(|row| row[9] == "io:registered_step"), "ours keep their domain: {names:?}");
 
     // A range in a domain is not found without it, nor one that has fewer instances.
-    for absent in ["registered_step", "registered_step@model/10", "replay@model", "none"] {
+    for absent in ["registered_step", "replay@model", "none", "none/1"] {
         let error = trace.filter_of_range(absent).unwrap_err();
         assert!(matches!(&error, Error::NoRange { range, .. } if range == absent), "{error}");
     }
+    let few = trace.filter_of_range("registered_step@model/10").unwrap_err();
+    assert!(
+        matches!(&few, Error::NoInstance { range, index: 10, instances: 10, .. } if range == "registered_step@model"),
+        "{few}"
+    );
     // Two threads created the domain, but each range counts once: nsys finds every other index twice.
     assert!(trace.filter_of_range("registered_step@model/9").is_ok());
     assert_ne!(

@@ -1,0 +1,94 @@
+//! The ranges that can own GPU work, by thread.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use crate::{GlobalId, NvtxRanges};
+
+/// A stretch of time on a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+}
+
+/// The ranges that can own GPU work, by thread.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    /// All ranges, also those that own nothing, so that a number means the same range everywhere.
+    stretches: Vec<Stretch>,
+    /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer before inner.
+    threads: FxHashMap<GlobalId, Vec<u32>>,
+}
+
+/// The ranges of each thread, while they are collected.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(FxHashMap<GlobalId, Vec<u32>>);
+
+impl Threads {
+    /// Adds a range by its place.
+    ///
+    /// # Panics
+    /// With 2³² ranges, which no trace of less than 150 GB holds.
+    pub(crate) fn add(&mut self, thread: GlobalId, range: usize) {
+        let range = u32::try_from(range).expect("fewer than 2^32 ranges");
+        self.0.entry(thread).or_default().push(range);
+    }
+}
+
+impl Owners {
+    /// The owners among `nvtx.ranges`; a range is named by its place there.
+    pub(crate) fn of(nvtx: &NvtxRanges) -> Owners {
+        let mut threads = Threads::default();
+        for (at, range) in nvtx.ranges.iter().enumerate() {
+            if !range.crosses_threads {
+                threads.add(range.thread, at);
+            }
+        }
+        let stretch = |range: &crate::NvtxRange| Stretch {
+            start: range.start,
+            end: range.end.unwrap_or(nvtx.last_range),
+        };
+        Owners::new(nvtx.ranges.iter().map(stretch).collect(), threads)
+    }
+
+    /// Ranges, and which of them are of which thread.
+    pub(crate) fn new(stretches: Vec<Stretch>, Threads(mut threads): Threads) -> Owners {
+        for ranges in threads.values_mut() {
+            // Of two equal ranges the one recorded first is the outer one.
+            let key = |range: &u32| {
+                let stretch = stretches[*range as usize];
+                (stretch.start, Reverse(stretch.end), *range)
+            };
+            if !ranges.is_sorted_by_key(key) {
+                ranges.sort_unstable_by_key(key);
+            }
+        }
+        Owners { stretches, threads }
+    }
+
+    /// All ranges, also those that own nothing.
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// The ranges of each thread, in the order of a sweep.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &[u32]> {
+        self.threads.values().map(Vec::as_slice)
+    }
+
+    /// The ranges of one thread.
+    pub(crate) fn on(&self, thread: GlobalId) -> &[u32] {
+        self.threads.get(&thread).map_or(&[], Vec::as_slice)
+    }
+
+    /// The thread whose ranges stand for those of its process: the one with the number of the process, or when that has none, the
+    /// one with the most.
+    pub(crate) fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
+        let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
+        let best = threads
+            .max_by_key(|(thread, ranges)| (thread.tid() == thread.pid(), ranges.len(), Reverse(**thread)));
+        best.map(|(thread, _)| *thread)
+    }
+}
