@@ -60,11 +60,12 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     let mut since_group = 0_u32;
     let mut grouped = false;
-    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow.
+    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow. More digits wrap around here and are refused
+    // at the closing quote.
     for (at, &byte) in bytes.iter().enumerate().take(25) {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {
-            value = value * 10 + u64::from(digit);
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             since_group += 1;
         } else if byte == group {
             if since_group == 0 || since_group > 3 || (grouped && since_group != 3) || bytes[0] == b'0' {
@@ -128,6 +129,7 @@ mod tests {
             "1.5\"",
             "1",
             "9999999999999999999\"",
+            "99999999999999999999999\"",
             "-1\"",
         ] {
             assert_eq!(read_whole(text.as_bytes(), b','), None, "{text}");
