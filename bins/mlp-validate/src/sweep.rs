@@ -76,6 +76,9 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
             .maybe_hint(sizes.as_deref())
             .exit(Exit::Absent));
     }
+    for size in wanted.missing(&configs) {
+        flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));
+    }
     let mut rows = Vec::new();
     for config in configs {
         rows.extend(rows_of(config, counted.get(&config), traces.get(&config).map(PathBuf::as_path))?);
@@ -101,6 +104,18 @@ impl Wanted {
             Ok(Some(values.into_iter().collect()))
         };
         Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
+    }
+
+    /// The sizes that none of `configs` has: `n=3`.
+    fn missing(&self, configs: &BTreeSet<Config>) -> Vec<String> {
+        let axes: [(&str, fn(&Config) -> u64); 3] = [("n", |c| c.n), ("d", |c| c.d), ("m", |c| c.m)];
+        let mut missing = Vec::new();
+        for ((name, of), sizes) in axes.into_iter().zip(&self.0) {
+            let there: BTreeSet<u64> = configs.iter().map(of).collect();
+            let lacking = sizes.iter().flatten().filter(|&size| !there.contains(size));
+            missing.extend(lacking.map(|size| format!("{name}={size}")));
+        }
+        missing
     }
 
     fn takes(&self, config: Config) -> bool {

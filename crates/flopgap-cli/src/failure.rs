@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::Exit;
+use crate::output::printable;
 
 /// An error on its way to the user: what happened, its causes, what to do, and the exit code.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCod
             if !failure.quiet {
                 #[expect(clippy::print_stderr, reason = "the one place where errors are shown")]
                 {
-                    eprintln!("{program}: error: {failure}");
+                    eprintln!("{program}: error: {}", printable(&failure));
                 }
             }
             failure.exit.into()

@@ -56,7 +56,7 @@ pub fn print(result: &str) -> Result<(), Failure> {
 pub fn warn(program: &str, warning: impl fmt::Display) {
     #[expect(clippy::print_stderr, reason = "the one place where warnings are shown")]
     {
-        eprintln!("{program}: warning: {warning}");
+        eprintln!("{program}: warning: {}", printable(&warning));
     }
 }
 
@@ -77,6 +77,22 @@ pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item
 pub fn note(program: &str, message: impl fmt::Display) {
     #[expect(clippy::print_stderr, reason = "the one place where notes are shown")]
     {
-        eprintln!("{program}: {message}");
+        eprintln!("{program}: {}", printable(&message));
+    }
+}
+
+/// A message for the terminal. Control characters would move its cursor or change its colours; names from a file must not.
+pub(crate) fn printable(message: &impl fmt::Display) -> String {
+    let text = message.to_string();
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn control_characters_reach_no_terminal() {
+        assert_eq!(printable(&"a\u{1b}[2J\r.csv\n  hint: é\tx"), "a\u{FFFD}[2J\u{FFFD}.csv\n  hint: é\tx");
     }
 }

@@ -64,9 +64,11 @@ fn sizes_choose_and_a_trace_replaces_the_formula() {
     fs::write(folder.join("notes.txt"), "").unwrap();
     let directory = run_directory();
     let arguments =
-        ["sweep", &directory, "--kineto-dir", ".", "-n", "4,10", "-d", "512..1024:512", "-m", "64", "128"];
+        ["sweep", &directory, "--kineto-dir", ".", "-n", "3,4,10", "-d", "512..1024:512", "-m", "64", "128"];
     let output = run_in(&folder, &[&arguments[..], &["--no-plots", "--format", "csv"]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
+    let warned: Vec<&str> = output.stderr.lines().filter(|line| line.contains("warning")).collect();
+    assert_eq!(warned, ["mlp-validate: warning: no network with n=3 is recorded"]);
     let rows = rows(&output.stdout);
     let name = |row: &std::collections::BTreeMap<String, String>| {
         ["n", "d", "m", "pass", "framework_source"].map(|key| row[key].clone()).join(" ")
