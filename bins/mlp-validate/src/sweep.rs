@@ -108,10 +108,10 @@ impl Wanted {
 
     /// The sizes that none of `configs` has: `n=3`.
     fn missing(&self, configs: &BTreeSet<Config>) -> Vec<String> {
-        let axes: [(&str, fn(&Config) -> u64); 3] = [("n", |c| c.n), ("d", |c| c.d), ("m", |c| c.m)];
         let mut missing = Vec::new();
-        for ((name, of), sizes) in axes.into_iter().zip(&self.0) {
-            let there: BTreeSet<u64> = configs.iter().map(of).collect();
+        for (axis, (name, sizes)) in ["n", "d", "m"].into_iter().zip(&self.0).enumerate() {
+            let there: BTreeSet<u64> =
+                configs.iter().map(|config| [config.n, config.d, config.m][axis]).collect();
             let lacking = sizes.iter().flatten().filter(|&size| !there.contains(size));
             missing.extend(lacking.map(|size| format!("{name}={size}")));
         }
