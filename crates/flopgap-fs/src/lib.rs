@@ -132,8 +132,7 @@ fn write_beside<T, E: From<WriteError>>(
 ) -> Result<(tempfile::NamedTempFile, T), E> {
     let error = |source| write_error(path, source);
     let folder = folder_of(path);
-    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder);
-    let temporary = temporary.map_err(|source| error(without_path(source)))?;
+    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder).map_err(error)?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
@@ -149,12 +148,6 @@ fn write_beside<T, E: From<WriteError>>(
         temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
     }
     Ok((temporary, result))
-}
-
-/// What the system said, without the temporary file's path that `tempfile` adds: the user knows the target.
-fn without_path(error: io::Error) -> io::Error {
-    let cause = error.get_ref().and_then(|inner| inner.source()?.downcast_ref::<io::Error>()?.raw_os_error());
-    cause.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
