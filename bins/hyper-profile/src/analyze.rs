@@ -1,6 +1,5 @@
 //! `hyper-profile analyze RUN`.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -10,7 +9,7 @@ use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
-use crate::{PROGRAM, page, plots, tables};
+use crate::{PROGRAM, configurations, page, plots, tables};
 
 /// More rows than this are not listed in a terminal; the summary and the files have them all.
 const LISTED: usize = 200;
@@ -46,41 +45,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         progress.finish();
     }
     let analysis = analysis.map_err(|error| failure(&error))?;
-    for problem in summarised(&analysis.problems).into_iter().chain(analysis.warnings.iter().cloned()) {
+    for problem in Problem::summarised(&analysis.problems).iter().chain(&analysis.warnings) {
         flopgap_cli::warn(PROGRAM, problem);
     }
-    if analysis.configs.is_empty() {
-        let configs = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
-        return Err(failure(&RunError::NothingComplete { path: arguments.run.clone(), configs }));
-    }
+    analysis.require_complete(&arguments.run).map_err(|error| failure(&error))?;
 
     let rows: Vec<MetricsRow> =
         analysis.configs.iter().flat_map(|(config, one)| MetricsRow::of(*config, one)).collect();
     let target = arguments.output.as_deref().unwrap_or(&arguments.run);
     write_files(arguments, &analysis, &rows, target)?;
     print(&rows, arguments.format)
-}
-
-/// The problems with those in one that several configurations share word for word: of an interrupted run, there may be a thousand.
-fn summarised(problems: &[Problem]) -> Vec<Problem> {
-    let mut groups: Vec<Vec<&Problem>> = Vec::new();
-    let mut places = HashMap::new();
-    for problem in problems {
-        let place = *places.entry((problem.config.is_some(), &problem.message)).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(group) => group.push(problem),
-            None => groups.push(vec![problem]),
-        }
-    }
-    let one = |group: Vec<&Problem>| match group[..] {
-        [Problem { config: Some(first), message, hint }, .., Problem { config: Some(last), .. }] => {
-            let message = format!("{} configurations, {first} to {last}: {message}", group.len());
-            Problem { config: None, message, hint: *hint }
-        }
-        [problem, ..] => problem.clone(),
-        [] => unreachable!("a group begins with a problem"),
-    };
-    groups.into_iter().map(one).collect()
 }
 
 fn write_files(
@@ -94,7 +68,7 @@ fn write_files(
     create_folder(&processed).map_err(write_error)?;
     let metrics = processed.join("metrics.csv");
     write_metrics(&metrics, rows).map_err(|error| failure(&error))?;
-    note(format_args!("{} configurations in {}", analysis.configs.len(), metrics.display()));
+    note(format_args!("{} in {}", configurations(analysis.configs.len()), metrics.display()));
     if arguments.no_plots {
         return Ok(());
     }
@@ -129,7 +103,9 @@ fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
 
 fn failure(error: &RunError) -> Failure {
     let exit = match error {
-        RunError::NotARun { .. } | RunError::NothingComplete { .. } => Exit::Absent,
+        RunError::NotARun { .. } | RunError::NoConfigurations { .. } | RunError::NothingComplete { .. } => {
+            Exit::Absent
+        }
         _ => Exit::Failed,
     };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)

@@ -1,12 +1,15 @@
 //! `hyper-profile compare A B`: two runs launch by launch.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_kernels::base_name;
 use flopgap_report::numbers;
-use flopgap_sweep::{RawFiles, Record, RecordedLaunch, Stage};
+use flopgap_sweep::{RawFiles, Record, RecordedLaunch, RunError, Stage, is_record};
+
+use crate::{PROGRAM, configurations};
 
 /// Differences that are printed; all are counted.
 const PRINTED: usize = 20;
@@ -23,10 +26,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (a, b) = (list(&arguments.a)?, list(&arguments.b)?);
     let mut text = String::new();
-    let (mut configs, mut launches, mut different) = (0_u64, 0_u64, 0_u64);
+    let (mut configs, mut launches, mut different) = (0_usize, 0_u64, 0_u64);
     for (config, files) in &a.configs {
-        let other = b.configs.get(config).and_then(|files| files.get(&Stage::Whole));
-        let (Some(file), Some(other)) = (files.get(&Stage::Whole), other) else { continue };
+        let (Some(file), Some(other)) = (record(files), b.configs.get(config).and_then(record)) else {
+            continue;
+        };
         let (one, other) = (read(file)?, read(other)?);
         configs += 1;
         launches += one.launches().len() as u64;
@@ -44,22 +48,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .hint("records are made by `hyper-profile new`; reports of ncu are not compared")
             .exit(Exit::Absent));
     }
+    for (run, one, other) in [(&arguments.a, &a, &b), (&arguments.b, &b, &a)] {
+        let missing = |config| other.configs.get(config).and_then(record).is_none();
+        let alone =
+            one.configs.iter().filter(|(config, files)| record(files).is_some() && missing(config)).count();
+        if alone > 0 {
+            let alone = configurations(alone);
+            flopgap_cli::note(PROGRAM, format_args!("not compared: {alone} that only {} has", run.display()));
+        }
+    }
     let count = numbers::group_thousands;
-    let (compared, launches) = (count(configs), count(launches));
     if different == 0 {
-        return flopgap_cli::print(&format!("equal: {compared} configurations, {launches} launches\n"));
+        let (compared, launches) = (configurations(configs), count(launches));
+        return flopgap_cli::print(&format!("equal: {compared}, {launches} launches\n"));
     }
     flopgap_cli::print(&text)?;
-    Err(Failure::new(format!("{} of {compared} configurations differ", count(different))))
+    Err(Failure::new(format!("{} of {} differ", count(different), configurations(configs))))
 }
 
 fn list(run: &Path) -> Result<RawFiles, Failure> {
     let raw = run.join("raw");
-    RawFiles::list(&raw).map_err(|error| Failure::new(format!("{}: {error}", raw.display())))
+    let error = |source| RunError::Io { path: raw.clone(), source };
+    RawFiles::list(&raw).map_err(error).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+}
+
+/// The record of a configuration, if it has one rather than reports of Nsight Compute.
+fn record(files: &BTreeMap<Stage, PathBuf>) -> Option<&PathBuf> {
+    files.get(&Stage::Whole).filter(|path| is_record(path))
 }
 
 fn read(path: &Path) -> Result<Record, Failure> {
-    Record::read(path).map_err(|error| Failure::from_error(&error))
+    Record::read(path).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
 }
 
 /// The first difference of two records. Kernels are compared by their bare names, since profilers spell the rest differently.

@@ -16,7 +16,7 @@ use flopgap_sweep::{
 use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::processes::Processes;
-use crate::{PROGRAM, analyze};
+use crate::{PROGRAM, analyze, configurations};
 
 /// Said where there is nothing to count with.
 const RECORDED_RUN: &str =
@@ -290,11 +290,6 @@ fn directory_name(grid: &Grid) -> PathBuf {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
     Path::new(&format!("{}-{}_{}", digits(date), digits(clock), grid.span())).to_owned()
-}
-
-fn configurations(count: usize) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} configuration{plural}", numbers::group_thousands(count as u64))
 }
 
 fn usage(error: &PlanError) -> Failure {

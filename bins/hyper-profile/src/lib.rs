@@ -49,6 +49,12 @@ enum Command {
     RunOne(run_one::Arguments),
 }
 
+/// So many in words: `1 configuration`, `1,280 configurations`.
+fn configurations(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} configuration{plural}", flopgap_report::numbers::group_thousands(count as u64))
+}
+
 /// The whole program: reads the command line, runs on `hardware`, says how it ended.
 pub fn main(hardware: &dyn Hardware) -> ExitCode {
     let arguments = Arguments::parse();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_report::ReportError;
 use flopgap_report::html::{Explorer, Metric, Point, ReportPage};
-use flopgap_report::numbers::ValueFormat;
+use flopgap_report::numbers::{self, ValueFormat};
 use flopgap_report::surface::AxisLabel;
 use flopgap_sweep::{MetricsRow, RunAnalysis};
 
@@ -74,7 +74,9 @@ fn facts(analysis: &RunAnalysis) -> Vec<(String, String)> {
         fact("profiler", origin.profiler.as_deref());
     }
     let incomplete = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
-    fact("configurations", Some(&format!("{} complete, {incomplete} incomplete", analysis.configs.len())));
+    let [complete, incomplete] =
+        [analysis.configs.len(), incomplete].map(|count| numbers::group_thousands(count as u64));
+    fact("configurations", Some(&format!("{complete} complete, {incomplete} incomplete")));
     fact("command", analysis.manifest.as_ref().and_then(|manifest| manifest.origin.command.as_deref()));
     facts
 }

@@ -1,12 +1,15 @@
 //! The counters of the hardware: recorded in files or in a run directory, or live.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PhaseError, Phases, Recording};
-use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record, RunAnalysis, RunError};
+use flopgap_sweep::{
+    Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, RunError, is_record,
+};
 
 use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
@@ -74,36 +77,48 @@ fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<A
             .maybe_hint(problem.hint)
             .exit(Exit::Absent));
     }
-    let span = |of: fn(&Config) -> u64| {
-        let mut sizes: Vec<u64> = analysis.configs.keys().map(of).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
-    };
     Err(Failure::new(format!("{}: the run has no {config}", run.display()))
-        .hint(format!("its sizes are n {}, d {}, m {}", span(|c| c.n), span(|c| c.d), span(|c| c.m)))
+        .hint(sizes(&analysis))
         .exit(Exit::Absent))
 }
 
+/// Which networks of a run can be asked for.
+pub(crate) fn sizes(analysis: &RunAnalysis) -> String {
+    if analysis.configs.is_empty() {
+        return "no configuration of the run is complete and readable; `hyper-profile analyze` says why"
+            .to_owned();
+    }
+    let span = |of: fn(&Config) -> u64| {
+        let sizes: BTreeSet<u64> = analysis.configs.keys().map(of).collect();
+        sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+    };
+    format!("its sizes are n {}, d {}, m {}", span(|c| c.n), span(|c| c.d), span(|c| c.m))
+}
+
 fn of_file(path: &Path, config: Config) -> Result<Analysis, Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if !(name.ends_with(".counts.json") || name.ends_with(".counts.json.zst")) {
+    if !is_record(path) {
         let recording = load(path)?;
         return Phases::by_ranges(&recording)
             .and_then(|phases| analysis(config, &phases))
             .map_err(|error| failure(&error));
     }
-    let record = Record::read(path).map_err(|error| Failure::from_error(&error))?;
+    let record = Record::read(path).map_err(|error| record_failure(&error))?;
     if record.config() != config {
         return Err(Failure::new(format!("{}: it holds {}, not {config}", path.display(), record.config()))
             .exit(Exit::Absent));
     }
-    of_record(&record, path).map_err(|error| failure(&error))
+    of_record(&record, path)
 }
 
-fn of_record(record: &Record, path: &Path) -> Result<Analysis, PhaseError> {
-    let recording = record.recording(path, &Classifier::new())?;
-    analysis(record.config(), &Phases::by_ranges(&recording)?)
+fn of_record(record: &Record, path: &Path) -> Result<Analysis, Failure> {
+    let recording = record.recording(path, &Classifier::new()).map_err(|error| record_failure(&error))?;
+    Phases::by_ranges(&recording)
+        .and_then(|phases| analysis(record.config(), &phases))
+        .map_err(|error| failure(&error))
+}
+
+fn record_failure(error: &RecordError) -> Failure {
+    Failure::from_error(error).maybe_hint(error.hint())
 }
 
 fn of_stages(setup: &Path, forward: &Path, whole: &Path, config: Config) -> Result<Analysis, Failure> {
@@ -179,7 +194,7 @@ impl<'a> Live<'a> {
 
 /// The analysis of a record that was counted just now.
 pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
-    let analysis = of_record(record, Path::new("live counters")).map_err(|error| failure(&error))?;
+    let analysis = of_record(record, Path::new("live counters"))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     Ok(analysis)
 }

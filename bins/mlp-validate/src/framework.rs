@@ -92,7 +92,7 @@ fn products(network: SquareMlp, pass: Pass) -> Result<u64, Failure> {
     let mm = |left: [u64; 2], right: [u64; 2]| {
         let shapes = [Some(left.to_vec()), Some(right.to_vec())];
         let flops = formula::flops("aten::mm", Inputs { shapes: &shapes, concrete: &[] });
-        flops.map(Option::unwrap_or_default).map_err(|error| Failure::from_error(&error))
+        flops.map(Option::unwrap_or_default).map_err(|_| too_large(network))
     };
     let with_input = mm([d, d], [d, m])?; // W h, and backward Wᵀ dz
     let sum = match pass {
@@ -105,7 +105,12 @@ fn products(network: SquareMlp, pass: Pass) -> Result<u64, Failure> {
                 .and_then(|(inputs, weights)| inputs.checked_add(weights))
         }
     };
-    sum.ok_or_else(|| Failure::new("the network's FLOPs are more than 2^64"))
+    sum.ok_or_else(|| too_large(network))
+}
+
+fn too_large(network: SquareMlp) -> Failure {
+    let (n, d, m) = (network.layers(), network.width(), network.tokens());
+    Failure::new(format!("the network n={n} d={d} m={m} takes more than 2^64 FLOP, which no counter holds"))
 }
 
 #[cfg(test)]

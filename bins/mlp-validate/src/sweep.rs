@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure, FormatArg};
-use flopgap_flops::{FlopError, Pass};
+use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::Analysis;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
-use flopgap_sweep::{Backend, Config, Grid, Sizes};
+use flopgap_sweep::{Backend, Config, Grid, Problem, Sizes};
 
 use crate::compare::{Counts, Kind, Source, difference};
 use crate::counters::{self, Live};
@@ -62,7 +62,7 @@ pub(crate) struct Row {
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
-    let (counted, origin) = match &arguments.run {
+    let (counted, origin, sizes) = match &arguments.run {
         Some(run) => recorded(run, &wanted)?,
         None => count(arguments, live)?,
     };
@@ -72,7 +72,12 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     };
     let configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
     if configs.is_empty() {
-        return Err(Failure::new("none of the networks that were asked for is recorded").exit(Exit::Absent));
+        return Err(Failure::new("none of the networks that were asked for is recorded")
+            .maybe_hint(sizes.as_deref())
+            .exit(Exit::Absent));
+    }
+    for size in wanted.missing(&configs) {
+        flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));
     }
     let mut rows = Vec::new();
     for config in configs {
@@ -101,27 +106,42 @@ impl Wanted {
         Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
     }
 
+    /// The sizes that none of `configs` has: `n=3`.
+    fn missing(&self, configs: &BTreeSet<Config>) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (axis, (name, sizes)) in ["n", "d", "m"].into_iter().zip(&self.0).enumerate() {
+            let there: BTreeSet<u64> =
+                configs.iter().map(|config| [config.n, config.d, config.m][axis]).collect();
+            let lacking = sizes.iter().flatten().filter(|&size| !there.contains(size));
+            missing.extend(lacking.map(|size| format!("{name}={size}")));
+        }
+        missing
+    }
+
     fn takes(&self, config: Config) -> bool {
         let sizes = [config.n, config.d, config.m];
         self.0.iter().zip(sizes).all(|(axis, size)| axis.as_ref().is_none_or(|axis| axis.contains(&size)))
     }
 }
 
-type Counted = BTreeMap<Config, Analysis>;
+/// The networks that were counted, where the counts come from, and which networks there are to ask for.
+type Counted = (BTreeMap<Config, Analysis>, String, Option<String>);
 
-fn recorded(run: &Path, wanted: &Wanted) -> Result<(Counted, String), Failure> {
+fn recorded(run: &Path, wanted: &Wanted) -> Result<Counted, Failure> {
     let mut analysis = counters::of_run(run)?;
     let name = run.file_name().unwrap_or(run.as_os_str());
     let origin = counters::run_origin(Path::new(name), &analysis);
     let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));
     let problems = analysis.problems.iter().chain(&analysis.warnings);
-    flopgap_cli::warn_all(PROGRAM, problems.filter(|problem| concerned(problem.config)));
+    let problems = Problem::summarised(problems.filter(|problem| concerned(problem.config)));
+    flopgap_cli::warn_all(PROGRAM, problems);
+    let sizes = counters::sizes(&analysis);
     analysis.configs.retain(|config, _| wanted.takes(*config));
-    Ok((analysis.configs, origin))
+    Ok((analysis.configs, origin, Some(sizes)))
 }
 
 /// Counts every network of the grid on this machine.
-fn count(arguments: &Arguments, live: &dyn Backend) -> Result<(Counted, String), Failure> {
+fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> {
     let axis = |name, written: &[Sizes], default: Vec<u64>| {
         if written.is_empty() { Ok(default) } else { Sizes::join(name, written) }
     };
@@ -137,17 +157,17 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<(Counted, String),
         // Traces alone are a comparison, too.
         Err(error) if arguments.kineto_dir.is_some() => {
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
-            return Ok((Counted::new(), String::new()));
+            return Ok((BTreeMap::new(), String::new(), None));
         }
         Err(error) => return Err(counters::live_failure(&error)),
     };
-    let mut counted = Counted::new();
+    let mut counted = BTreeMap::new();
     for config in grid.configs() {
         if let Some(analysis) = live.count_or_skip(config)? {
             counted.insert(config, analysis);
         }
     }
-    Ok((counted, live.origin))
+    Ok((counted, live.origin, None))
 }
 
 /// The traces of a folder by the network that their names tell.
@@ -173,7 +193,10 @@ fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, F
         }
     }
     if traces.is_empty() {
-        let message = format!("{}: no trace of these networks, by their names", folder.display());
+        let message = format!(
+            "{}: no trace of these networks\n  hint: a trace is named after its network: kineto_n10_d1024_m128.json.gz",
+            folder.display()
+        );
         flopgap_cli::warn(PROGRAM, message);
     }
     Ok(traces)
@@ -191,7 +214,7 @@ fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) ->
     let error = |error: FlopError| Failure::from_error(&error);
     let network = config.network().map_err(error)?;
     let framework: Source = match trace {
-        Some(trace) => framework::of_trace(trace)?,
+        Some(trace) => of_trace(trace, config, network)?,
         None => framework::of_shapes(network)?,
     };
     let counted = analysis
@@ -209,6 +232,20 @@ fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) ->
         })
     };
     Ok([row(Pass::Forward).map_err(error)?, row(Pass::Backward).map_err(error)?])
+}
+
+/// The numbers of a trace, with a warning where its matrix products are not those of the network that it is named after.
+fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, Failure> {
+    let (named, found) = (framework::of_shapes(network)?, framework::of_trace(path)?);
+    let differs = |pass| found.of(pass).gemm != named.of(pass).gemm;
+    if Pass::ALL.into_iter().any(differs) {
+        let message = format!(
+            "{}: its matrix products are not those of one step of {config}, after which it is named",
+            path.display()
+        );
+        flopgap_cli::warn(PROGRAM, message);
+    }
+    Ok(found)
 }
 
 fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), Failure> {

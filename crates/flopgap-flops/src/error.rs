@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub enum FlopError {
     /// A count does not fit the integer that holds it (`u64` for counts, `i128`/`u128` inside a
     /// [`Ratio`](crate::Ratio)).
-    #[error("{quantity} overflows its integer: the sizes are too large to be counted exactly")]
+    #[error("{quantity} overflows its integer: too large to be counted exactly")]
     Overflow {
         /// What was being computed, for example `forward GEMM FLOPs` or `layer 3: parameters`.
         quantity: Cow<'static, str>,

@@ -77,7 +77,15 @@ impl Error {
             ),
             Error::NoOperators { .. } => Some("record with ProfilerActivity.CPU among the activities"),
             Error::NoShapes { .. } => Some("record with profile(..., record_shapes=True, with_flops=True)"),
-            Error::Io { .. } | Error::Overflow { .. } => None,
+            Error::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => {
+                    None
+                }
+                _ => Some(
+                    "if it breaks off or is damaged, copy it again from where it is whole, or record it again",
+                ),
+            },
+            Error::Overflow { .. } => None,
         }
     }
 }

@@ -27,8 +27,8 @@ pub enum PhaseError {
         /// The counters that are missing.
         missing: String,
     },
-    /// The counters of one launch were not measured, so that a sum over the file would be too small.
-    #[error("{}:{position}: the FLOP counters of `{kernel}` were not measured ({missing})", path.display())]
+    /// Counters of one launch were not measured or cannot be read, so that a sum over the file would be too small.
+    #[error("{}:{position}: the FLOP counters of `{kernel}` have no value ({missing})", path.display())]
     UncountedLaunch {
         /// The report.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum PhaseError {
     },
     /// The longer run does not begin with the launches of the shorter one.
     #[error(
-        "{longer} does not begin with the launches of {shorter}: launch {index} is {found} there, but {expected} here"
+        "{longer} does not begin with the launches of {shorter}: launch {index} should be {expected}, but is {found}"
     )]
     DifferentLaunch {
         /// The run that should be a beginning.
@@ -104,7 +104,7 @@ impl PhaseError {
                  smsp__sass_thread_inst_executed_op_ffma_pred_on.sum is enough",
             ),
             PhaseError::NoFlopCounters { .. } => Some(
-                "profile with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
+                "profile again with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
                  smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
                  smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
             ),
@@ -119,8 +119,8 @@ impl PhaseError {
                  forward and backward (ncu --nvtx)",
             ),
             PhaseError::EmptyPhase { .. } => Some(
-                "a report alone needs NVTX ranges named setup, forward and backward (ncu --nvtx); of three, each is of \
-                 the same program stopped later: setup, forward, forward+backward",
+                "check that each file is what it is given or named as: one run with NVTX ranges named setup, forward and backward, or \
+                 three runs, stopped after setup, after forward, and not stopped, in this order",
             ),
             PhaseError::Flops(_) => None,
         }

@@ -1,8 +1,9 @@
 //! Raw counter files to one analysis for each configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +13,7 @@ use flopgap_phases::{Analysis, Phases, Recording};
 use rayon::prelude::*;
 
 use crate::journal::Journals;
-use crate::{Config, Manifest, RawFiles, Record, RunError, Stage, raw};
+use crate::{Config, Manifest, RawFiles, Record, RecordError, RunError, Stage, is_record};
 
 /// What is wrong with one configuration or one file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,30 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Problem {
+    /// The problems with those in one that several configurations share word for word: of an interrupted run, there may be a thousand.
+    pub fn summarised<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Problem> {
+        let mut groups: Vec<Vec<&Problem>> = Vec::new();
+        let mut places = HashMap::new();
+        for problem in problems {
+            let place = *places.entry((problem.config.is_some(), &problem.message)).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some(group) => group.push(problem),
+                None => groups.push(vec![problem]),
+            }
+        }
+        let one = |group: Vec<&Problem>| match group[..] {
+            [Problem { config: Some(first), message, hint }, .., Problem { config: Some(last), .. }] => {
+                let message = format!("{} configurations, {first} to {last}: {message}", group.len());
+                Problem { config: None, message, hint: *hint }
+            }
+            [problem, ..] => problem.clone(),
+            [] => unreachable!("a group begins with a problem"),
+        };
+        groups.into_iter().map(one).collect()
+    }
+}
+
 /// A run directory as [`analyze`] found it.
 #[derive(Debug)]
 pub struct RunAnalysis {
@@ -52,19 +77,45 @@ pub struct RunAnalysis {
     pub warnings: Vec<Problem>,
 }
 
+impl RunAnalysis {
+    /// Refuses the analysis of `run` where no configuration is complete.
+    ///
+    /// # Errors
+    /// [`RunError::NoConfigurations`] or [`RunError::NothingComplete`].
+    pub fn require_complete(&self, run: &Path) -> Result<(), RunError> {
+        if !self.configs.is_empty() {
+            return Ok(());
+        }
+        let path = run.to_owned();
+        Err(match self.problems.iter().filter(|problem| problem.config.is_some()).count() {
+            0 => RunError::NoConfigurations { path },
+            configs => RunError::NothingComplete { path, configs },
+        })
+    }
+}
+
 /// Analyses every configuration of a run directory, on all cores. `progress` is called with the number of
 /// configurations that are done and the number of all, from several threads.
 ///
 /// A configuration that lacks a file or cannot be read becomes a [`Problem`]; the others are not affected.
 ///
 /// # Errors
-/// When the directory is not a run, its manifest is damaged or newer, or no configuration is complete.
+/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without a complete configuration is no
+/// error here, but is one to [`RunAnalysis::require_complete`].
 pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<RunAnalysis, RunError> {
-    fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
-    let manifest = Manifest::read(run)?;
+    let metadata = fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
+    let not_a_run = || RunError::NotARun { path: run.to_owned() };
+    if !metadata.is_dir() {
+        return Err(not_a_run());
+    }
+    let manifest = Manifest::read(run)?; // before `raw`, whose place a newer version may change
     let raw = run.join("raw");
-    if !raw.is_dir() {
-        return Err(RunError::NotARun { path: run.to_owned() });
+    match fs::metadata(&raw) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            return Err(RunError::Io { path: raw, source });
+        }
+        _ => return Err(not_a_run()),
     }
     let files = RawFiles::list(&raw).map_err(|source| RunError::Io { path: raw.clone(), source })?;
 
@@ -132,17 +183,19 @@ impl From<flopgap_phases::PhaseError> for Failure {
     }
 }
 
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        Failure { message: error.to_string(), hint: error.hint() }
+    }
+}
+
 type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
 fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
-    if let Some(path) = stages.get(&Stage::Whole).filter(|path| raw::is_record(path)) {
-        let failure = |error: &dyn fmt::Display| Failure { message: error.to_string(), hint: None };
-        let record = Record::read(path).map_err(|error| Failure {
-            hint: Some("`hyper-profile resume` measures it again"),
-            ..failure(&error)
-        })?;
-        let recording = record.recording(path, classifier).map_err(|error| failure(&error))?;
+    if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
+        let record = Record::read(path)?;
+        let recording = record.recording(path, classifier)?;
         let mut analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
         // A record is complete and names the sizes that ran: what is far above theory is padding, and the table shows it.
         for (pass, part) in [(Pass::Forward, &analysis.forward), (Pass::Backward, &analysis.backward)] {
@@ -163,7 +216,9 @@ fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Sta
         needed.iter().filter(|stage| !stages.contains_key(stage)).map(|stage| stage.name()).collect();
     if !missing.is_empty() {
         let message = format!("incomplete: no raw file for {}", missing.join(", "));
-        return Err(Failure { message, hint: None });
+        let hint = "the files of a configuration are named like raw/n2_d256_m16_setup.csv, …_forward.csv and …_forward_backward.csv; \
+                    .ncu-rep, .gz and .zst are read, too";
+        return Err(Failure { message, hint: Some(hint) });
     }
     let setup = Recording::load_setup(&stages[&Stage::Setup], classifier)?;
     let forward = Recording::load(&stages[&Stage::Forward], classifier)?;

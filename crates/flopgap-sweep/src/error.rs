@@ -45,8 +45,14 @@ pub enum RunError {
         /// Its `version`.
         version: u32,
     },
+    /// There is no configuration at all: no raw file is named after one, and no manifest plans one.
+    #[error("{}: there is nothing to analyse: no file in `raw` is named after a configuration", path.display())]
+    NoConfigurations {
+        /// The directory.
+        path: PathBuf,
+    },
     /// No configuration could be analysed.
-    #[error("{}: none of the {configs} configurations is complete and readable", path.display())]
+    #[error("{}: no configuration is complete and readable, of {configs}", path.display())]
     NothingComplete {
         /// The directory.
         path: PathBuf,
@@ -152,18 +158,17 @@ impl RunError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            RunError::NotARun { .. } => {
+            RunError::NotARun { .. } | RunError::NoConfigurations { .. } => {
                 Some("give the folder that holds raw/, with files such as raw/n2_d256_m16_forward.csv")
             }
             RunError::Manifest { .. } => {
                 Some("repair manifest.json or move it away: without it the grid is taken from the raw files")
             }
-            RunError::Version { .. } => Some("use the flopgap version that wrote the run, or a newer one"),
+            RunError::Version { .. } | RunError::JournalVersion { .. } | RunError::Record(_) => {
+                Some("use the flopgap version that wrote the run, or a newer one")
+            }
             RunError::NothingComplete { .. } => {
                 Some("each problem is listed above; record the run again or repair it")
-            }
-            RunError::JournalVersion { .. } | RunError::Record(_) => {
-                Some("use the flopgap version that wrote the run, or a newer one")
             }
             RunError::Occupied { .. } => {
                 Some("resume it with `hyper-profile resume`, or name another folder")
@@ -187,6 +192,9 @@ impl RunError {
                 "wait for it or end it; several processes share a run if each is started with its own --shard I/K",
             ),
             RunError::Write(error) => error.hint(),
+            RunError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("give the folder of a run, which holds raw/")
+            }
             RunError::Io { .. } | RunError::Table { .. } | RunError::Plan(_) | RunError::Device { .. } => {
                 None
             }

@@ -22,7 +22,7 @@ pub use manifest::{FORMAT, Grid, Manifest, Origin, OriginDifference, VERSION};
 pub use meter::{Backend, Meter, MeterError};
 pub use metrics::{MetricsRow, read_metrics, write_metrics};
 pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Shard, Sizes};
-pub use raw::{RawFiles, Stage, parse_file_name};
+pub use raw::{RawFiles, Stage, is_record, parse_file_name};
 pub use record::{
     Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordError, RecordedLaunch,
 };

@@ -56,7 +56,7 @@ const EXTENSIONS: [&str; 9] = [
 ];
 
 /// Whether a file is a [`Record`](crate::Record) rather than a report of Nsight Compute, by its name.
-pub(crate) fn is_record(path: &Path) -> bool {
+pub fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".counts.json") || name.ends_with(&format!(".{RECORD_ENDING}"))
 }

@@ -375,7 +375,13 @@ fn runs_are_compared_launch_by_launch() {
     ended.expect(1, &["1 of 6 configurations differ"]);
     assert!(ended.stdout.starts_with("n2_d64_m16: launch 1: forward `fake_sgemm_nn`"), "{}", ended.stdout);
     compare(&a, &crate::recorded_run()).expect(3, &["have no recorded configuration in common"]);
-    compare(&a, dir.path()).expect(1, &["raw: No such file"]);
+    compare(&a, dir.path()).expect(1, &["raw: No such file", "hint: give the folder of a run"]);
+
+    // What only one of them has is said, not passed over.
+    fs::remove_file(file).unwrap();
+    let ended = compare(&a, &b);
+    ended.expect(0, &[&format!("not compared: 1 configuration that only {} has", a.display())]);
+    assert!(ended.stdout.starts_with("equal: 5 configurations, "), "{}", ended.stdout);
 }
 
 #[test]

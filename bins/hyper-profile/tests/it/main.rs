@@ -117,7 +117,7 @@ fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
         "n2_d256_m64: incomplete: no raw file for forward_backward",
         "n2_d512_m16_forward.csv:1: ncu was not permitted",
         "notes.txt: passed over",
-        "n8_d2048_m256: incomplete: no raw file for setup, forward, forward_backward",
+        "n8_d2048_m256: incomplete: no raw file for setup, forward, forward_backward\n  hint: the files of",
     ] {
         assert!(output.stderr.contains(expected), "`{expected}` is not in\n{}", output.stderr);
     }
@@ -128,7 +128,7 @@ fn a_run_with_nothing_complete_is_an_error() {
     let run = some_of_the_run(&COMPLETE[..1], false);
     let output = analyze(run.path(), &[]);
     assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("none of the 1 configurations is complete"), "{}", output.stderr);
+    assert!(output.stderr.contains("no configuration is complete and readable, of 1"), "{}", output.stderr);
     assert!(!run.path().join("processed").exists());
 }
 
@@ -146,6 +146,18 @@ fn what_is_no_run_says_so() {
     let output = analyze(&folder.path().join("elsewhere"), &[]);
     assert_eq!(output.code, 1);
     assert!(output.stderr.contains("elsewhere: No such file or directory"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: give the folder of a run"), "{}", output.stderr);
+
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let output = analyze(&file, &[]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("file: not a run directory"), "{}", output.stderr);
+
+    fs::create_dir(folder.path().join("raw")).unwrap();
+    let output = analyze(folder.path(), &[]);
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("no file in `raw` is named after a configuration"), "{}", output.stderr);
 
     let run = some_of_the_run(&COMPLETE, false);
     fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();

@@ -64,9 +64,11 @@ fn sizes_choose_and_a_trace_replaces_the_formula() {
     fs::write(folder.join("notes.txt"), "").unwrap();
     let directory = run_directory();
     let arguments =
-        ["sweep", &directory, "--kineto-dir", ".", "-n", "4,10", "-d", "512..1024:512", "-m", "64", "128"];
+        ["sweep", &directory, "--kineto-dir", ".", "-n", "3,4,10", "-d", "512..1024:512", "-m", "64", "128"];
     let output = run_in(&folder, &[&arguments[..], &["--no-plots", "--format", "csv"]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
+    let warned: Vec<&str> = output.stderr.lines().filter(|line| line.contains("warning")).collect();
+    assert_eq!(warned, ["mlp-validate: warning: no network with n=3 is recorded"]);
     let rows = rows(&output.stdout);
     let name = |row: &std::collections::BTreeMap<String, String>| {
         ["n", "d", "m", "pass", "framework_source"].map(|key| row[key].clone()).join(" ")
@@ -101,6 +103,21 @@ fn traces_alone_are_a_comparison() {
 }
 
 #[test]
+fn a_trace_under_another_name_is_told_by_its_products() {
+    let (_guard, folder) = folder();
+    fs::copy(trace(), folder.join("n10_d512_m128.json.gz")).unwrap();
+    fs::copy(trace(), folder.join("n10_d1024_m128.json.gz")).unwrap();
+    let output = run_in(&folder, &["sweep", "--kineto-dir", ".", "--no-plots"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let warned: Vec<&str> = output.stderr.lines().filter(|line| line.contains("warning")).collect();
+    assert!(
+        warned.len() == 1 && warned[0].contains("n10_d512_m128.json.gz: its matrix products are not those"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
 fn what_is_not_there_ends_with_3_and_writes_nothing() {
     let (_guard, folder) = folder();
     let live = run_in(&folder, &["sweep"]);
@@ -109,6 +126,7 @@ fn what_is_not_there_ends_with_3_and_writes_nothing() {
     let none = run_in(&folder, &["sweep", &run_directory(), "-n", "3"]);
     assert_eq!(none.code, 3);
     assert!(none.stderr.contains("none of the networks"), "{}", none.stderr);
+    assert!(none.stderr.contains("hint: its sizes are n 2 4 8, d 256 512"), "{}", none.stderr);
     assert_eq!(run_in(&folder, &["sweep", "."]).code, 3);
     assert_eq!(run(&["sweep", &run_directory(), "-d", "512..256"]).code, 2);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);

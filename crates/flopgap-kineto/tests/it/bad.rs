@@ -43,8 +43,10 @@ fn damaged_compression_and_missing_files_are_named() {
     let zstd = zstd::encode_all(GOOD.as_bytes(), 3).unwrap();
     let cut = error(&zstd[..zstd.len() - 4]);
     assert!(matches!(cut, Error::Io { .. } | Error::Truncated { .. }), "{cut}");
-    let missing = Trace::open("no/such/trace.json").unwrap_err().to_string();
-    assert!(missing.starts_with("no/such/trace.json: "), "{missing}");
+    assert!(cut.hint().unwrap().contains("record it again"), "{cut}");
+    let missing = Trace::open("no/such/trace.json").unwrap_err();
+    assert!(missing.to_string().starts_with("no/such/trace.json: "), "{missing}");
+    assert_eq!(missing.hint(), None);
 }
 
 #[test]

@@ -60,7 +60,8 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     let mut since_group = 0_u32;
     let mut grouped = false;
-    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow.
+    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow. More digits wrap around here and are refused
+    // at the closing quote.
     for (at, &byte) in bytes.iter().enumerate().take(25) {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {

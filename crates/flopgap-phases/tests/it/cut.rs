@@ -46,8 +46,8 @@ fn the_first_difference_is_named() {
     let error = Phases::by_sequence(&setup, &forward, &forward).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "forward.csv does not begin with the launches of setup.csv: launch 1 is `fill_kernel` with grid (2, 1, 1), \
-         block (128, 1, 1) there, but `fill_kernel` with grid (1, 1, 1), block (128, 1, 1) here"
+        "forward.csv does not begin with the launches of setup.csv: launch 1 should be `fill_kernel` with \
+         grid (1, 1, 1), block (128, 1, 1), but is `fill_kernel` with grid (2, 1, 1), block (128, 1, 1)"
     );
     assert!(error.hint().unwrap().contains("NVTX ranges named setup"));
 }

@@ -29,12 +29,20 @@ const MAX_BYTES: u64 = 1 << 30;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The file cannot be read or unpacked.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The record.
         path: PathBuf,
-        /// What the system or zstd said.
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file cannot be unpacked.
+    #[error("{}: it breaks off or is damaged: {source}", path.display())]
+    Damaged {
+        /// The record.
+        path: PathBuf,
+        /// What zstd said.
         source: io::Error,
     },
     /// It is not JSON of the right shape.
@@ -66,6 +74,21 @@ pub enum RecordError {
         /// The contradiction, with the launch where there is one.
         what: String,
     },
+}
+
+impl RecordError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            RecordError::Io { .. } => None,
+            RecordError::Version { .. } => {
+                Some("use the flopgap version that wrote the record, or a newer one")
+            }
+            RecordError::Damaged { .. } | RecordError::Json { .. } | RecordError::Contents { .. } => {
+                Some("`hyper-profile resume` measures it again")
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,9 +132,16 @@ impl Record {
     /// # Errors
     /// [`RecordError`]: also for damage that leaves valid JSON, which the checksum finds.
     pub fn read(path: &Path) -> Result<Record, RecordError> {
-        let io_error = |source| RecordError::Io { path: path.to_owned(), source };
-        let bytes = fs::read(path).map_err(io_error)?;
-        let bytes = if bytes.starts_with(b"{") { bytes } else { unpack(&bytes).map_err(io_error)? };
+        let bytes = fs::read(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
+        let damaged = |source| RecordError::Damaged { path: path.to_owned(), source };
+        let bytes = match bytes.first() {
+            None => {
+                let what = "the file is empty".to_owned();
+                return Err(RecordError::Contents { path: path.to_owned(), what });
+            }
+            Some(b'{') => bytes,
+            Some(_) => unpack(&bytes).map_err(damaged)?,
+        };
         let record = Record::from_json(&bytes, path)?;
         let named = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
         if let Some(named) = named.and_then(Config::from_name).filter(|&named| named != record.config) {
@@ -160,7 +190,7 @@ impl Record {
     /// Reads what [`Record::to_json`] wrote; `path` names it in messages.
     ///
     /// # Errors
-    /// All [`RecordError`]s but [`RecordError::Io`].
+    /// All [`RecordError`]s but [`RecordError::Io`] and [`RecordError::Damaged`].
     pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
         let damaged = |source| RecordError::Json { path: path.to_owned(), source };
         let wrong = |what: String| RecordError::Contents { path: path.to_owned(), what };
@@ -341,6 +371,30 @@ mod tests {
                 assert_eq!(read, record(), "byte {place}");
             }
         }
+    }
+
+    #[test]
+    fn an_empty_and_a_cut_file_say_what_they_are_and_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(record().file_name());
+        record().write(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for (length, expected) in
+            [(0, "the file is empty"), (whole.len() / 2, "it breaks off or is damaged: incomplete frame")]
+        {
+            fs::write(&path, &whole[..length]).unwrap();
+            let error = Record::read(&path).unwrap_err();
+            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
+            assert!(error.hint().unwrap().contains("hyper-profile resume"));
+        }
+    }
+
+    #[test]
+    fn a_launch_of_more_flops_than_there_can_be_is_named() {
+        let mut record = Record::new(Config { n: 1, d: 8, m: 8 }, &Quantity::FP32);
+        record.push(Phase::Forward, "sgemm", [1; 3], [32, 1, 1], &[0, 0, u64::MAX]);
+        let error = record.recording(Path::new("raw/x"), &flopgap_kernels::Classifier::new()).unwrap_err();
+        assert_eq!(error.to_string(), "raw/x: a forward launch of `sgemm` has more than 2^64 FLOPs");
     }
 
     #[test]

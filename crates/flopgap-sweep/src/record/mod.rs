@@ -150,12 +150,16 @@ impl Record {
     /// The launches with their FLOPs, for the analysis by phase; `path` names the record in messages.
     ///
     /// # Errors
-    /// [`FlopError::Overflow`] when the FLOPs of a launch leave `u64`.
-    pub fn recording(&self, path: &Path, classifier: &Classifier) -> Result<Recording, FlopError> {
+    /// [`RecordError::Contents`] when the FLOPs of a launch leave `u64`, which no hardware counts.
+    pub fn recording(&self, path: &Path, classifier: &Classifier) -> Result<Recording, RecordError> {
         let mut recording = Recording::new(path);
         for launch in self.launches() {
             let (grid, block) = (Some(launch.grid), Some(launch.block));
-            recording.push(classifier, launch.kernel, grid, block, launch.flops()?, Some(launch.phase));
+            let flops = launch.flops().map_err(|_| RecordError::Contents {
+                path: path.to_owned(),
+                what: format!("a {} launch of `{}` has more than 2^64 FLOPs", launch.phase, launch.kernel),
+            })?;
+            recording.push(classifier, launch.kernel, grid, block, flops, Some(launch.phase));
         }
         Ok(recording)
     }
