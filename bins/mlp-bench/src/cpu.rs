@@ -6,7 +6,11 @@ use flopgap_gpu::timing::Samples;
 use flopgap_mlp::dense::{Cpu, Network};
 
 use crate::check::{Expected, Found, Numbers, PERIOD, Wrong};
-use crate::options::{Clocks, Pass};
+use crate::options::Clocks;
+use crate::pass::Pass;
+
+/// What this implementation is called in results.
+pub(crate) const NAME: &str = "cpu";
 
 /// A network with its parameters, and the arrays of a batch.
 pub(crate) struct Arena<'n> {

@@ -5,7 +5,7 @@ use flopgap_mlp::dense::{CorePeaks, Network, Precision};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::options::Pass;
+use crate::pass::Pass;
 
 /// What a device can do at most.
 #[derive(Debug, Clone, PartialEq)]

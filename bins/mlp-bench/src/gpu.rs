@@ -7,7 +7,8 @@ use flopgap_mlp::dense::cuda::{Model, Tape};
 use flopgap_mlp::dense::{Element, Network};
 
 use crate::check::{Expected, Found, Numbers, PERIOD, Wrong};
-use crate::options::{Clocks, Pass};
+use crate::options::Clocks;
+use crate::pass::Pass;
 use crate::results::Clock;
 
 /// Every byte of an array that nobody wrote: not a number in all three types.

@@ -8,7 +8,7 @@ use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
 use flopgap_mlp::dense::{Activation, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
-use crate::options::networks;
+use crate::networks::networks;
 use crate::{PROGRAM, failed, failure, unique};
 
 /// What `kernels` takes.

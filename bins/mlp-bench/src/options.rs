@@ -8,7 +8,9 @@ use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
-use crate::{failure, unique};
+use crate::networks::networks;
+use crate::pass::Pass;
+use crate::unique;
 
 /// One small MLP in several implementations, forward and backward: checked against 64 bits, then timed, beside its floor.
 ///
@@ -147,31 +149,6 @@ pub(crate) struct Output {
     pub(crate) peers: Option<PathBuf>,
 }
 
-/// What is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Pass {
-    /// Outputs.
-    Forward,
-    /// Gradients by inputs, weights and biases, given those by the outputs.
-    Backward,
-    /// Both.
-    Train,
-}
-
-impl Pass {
-    /// All of them.
-    pub(crate) const ALL: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Train];
-
-    /// Its name in results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-            Pass::Train => "train",
-        }
-    }
-}
-
 /// Whose clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Timing {
@@ -225,27 +202,6 @@ fn peaks(text: &str) -> Result<[f64; 3], String> {
         Ok(peaks) if peaks.iter().all(|peak| peak.is_finite() && *peak > 0.0) => Ok(peaks),
         _ => Err("expected three positive numbers, such as 60,790,4.3".to_owned()),
     }
-}
-
-/// Networks and their names: those of the sizes, or, where there are widths, the one that has them.
-///
-/// # Errors
-/// Widths that no network has.
-pub(crate) fn networks(
-    sizes: &[Size],
-    widths: &[usize],
-    hidden: Activation,
-    output: Activation,
-) -> Result<Vec<(String, Network)>, Failure> {
-    let mut networks: Vec<(String, Network)> =
-        unique(sizes).into_iter().map(|size| (size.to_string(), size.network())).collect();
-    if !widths.is_empty() {
-        let name: Vec<String> = widths.iter().map(usize::to_string).collect();
-        let network = Network::new(widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
-        networks = vec![(name.join("-"), network)];
-    }
-    let dressed = |network: Network| network.with_activation(hidden).with_output_activation(output);
-    Ok(networks.into_iter().map(|(name, network)| (name, dressed(network))).collect())
 }
 
 impl Clocks {

@@ -6,8 +6,8 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_mlp::dense::cuda::Implementation;
 
+use crate::cpu;
 use crate::results::{Clock, PeerLine};
-use crate::run::CORES;
 
 /// Reads lines of JSON; lines that are no object are left out, so that a program's other output does not disturb.
 ///
@@ -45,7 +45,7 @@ fn check(line: &PeerLine) -> Result<(), String> {
         return Err(format!("the median is {} us", line.median_us));
     }
     let name = &line.subject.implementation;
-    if name == CORES || name.parse::<Implementation>().is_ok() {
+    if name == cpu::NAME || name.parse::<Implementation>().is_ok() {
         return Err(format!("{name:?} is the name of one of our own: give it another"));
     }
     let clocks = Clock::ALL.map(Clock::name);

@@ -15,12 +15,10 @@ use crate::check::{Expected, Numbers, Wrong};
 use crate::floor::{Peaks, Work};
 use crate::gpu::{Arena, Run};
 use crate::models::Models;
-use crate::options::{Bench, Pass, Place};
+use crate::options::{Bench, Place};
+use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
-
-/// What the implementation on this machine's cores is called in results.
-pub(crate) const CORES: &str = "cpu";
 
 /// Times everything, and shows it.
 ///
@@ -143,7 +141,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
                 let subject = Subject {
-                    implementation: CORES.to_owned(),
+                    implementation: cpu::NAME.to_owned(),
                     size: name.clone(),
                     precision: Precision::F32.to_string(),
                     pass: pass.name().to_owned(),

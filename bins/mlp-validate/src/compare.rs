@@ -1,6 +1,7 @@
 //! What the sources say about one network, class by class.
 
 use flopgap_flops::{ClassFlops, FlopError, Pass, SquareMlp};
+use flopgap_sweep::Config;
 use serde::Serialize;
 
 /// The classes in the order of the tables.
@@ -138,4 +139,13 @@ impl Comparison {
 pub(crate) fn difference(found: u64, theory: u64) -> (i128, Option<f64>) {
     let difference = i128::from(found) - i128::from(theory);
     (difference, (theory != 0).then(|| difference as f64 / theory as f64))
+}
+/// One pass of one network.
+pub(crate) struct Row {
+    pub(crate) config: Config,
+    pub(crate) pass: Pass,
+    pub(crate) theory: Counts,
+    pub(crate) framework: Counts,
+    pub(crate) framework_kind: Kind,
+    pub(crate) counted: Option<Counts>,
 }

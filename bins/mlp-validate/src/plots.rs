@@ -10,8 +10,7 @@ use flopgap_report::chart::{Colour, Line, LineChart};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
-use crate::compare::difference;
-use crate::sweep::Row;
+use crate::compare::{Row, difference};
 
 /// Draws the plots into `folder`; how many there are.
 pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, Failure> {

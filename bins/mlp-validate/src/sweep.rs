@@ -12,7 +12,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_sweep::{Backend, Config, Grid, Problem, Sizes};
 
-use crate::compare::{Counts, Kind, Source, difference};
+use crate::compare::{Counts, Kind, Row, Source, difference};
 use crate::counters::{self, Live};
 use crate::{PROGRAM, framework, plots};
 
@@ -48,16 +48,6 @@ pub(crate) struct Arguments {
     /// How to print the comparison.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-}
-
-/// One pass of one network.
-pub(crate) struct Row {
-    pub(crate) config: Config,
-    pub(crate) pass: Pass,
-    pub(crate) theory: Counts,
-    pub(crate) framework: Counts,
-    pub(crate) framework_kind: Kind,
-    pub(crate) counted: Option<Counts>,
 }
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {

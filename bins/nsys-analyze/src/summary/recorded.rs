@@ -7,8 +7,8 @@ use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportTable, Trace, V
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
 
+use super::answers::time;
 use super::page::OfTrace;
-use super::sections::time;
 use crate::failure;
 
 /// Tool, machine, duration and counts.

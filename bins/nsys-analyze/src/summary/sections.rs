@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GpuActivity, ReportKind, Trace, Units};
-use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice};
+use flopgap_report::chart::{Bar, Part, ShareBars, Slice};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_report::{ReportError, numbers};
@@ -16,8 +16,9 @@ use flopgap_timings::passes::{self, Options, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
 use flopgap_timings::{PassKind, Ranges, Scope};
 
-pub(super) use super::answers::time;
+use super::answers::time;
 use super::page::OfTrace;
+use super::work::colour;
 use super::{Look, answers, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
 use crate::{
@@ -219,18 +220,6 @@ fn shares_table(found: &Shares) -> Result<Table, ReportError> {
         ])?;
     }
     Ok(table)
-}
-
-/// The colour of a kind of work, the same on every page.
-pub(super) fn colour(work: Work) -> Colour {
-    match work {
-        Work::Kernels(KernelClass::Other) => Colour::NEUTRAL,
-        Work::Kernels(class) => {
-            KernelClass::ALL.iter().position(|known| *known == class).map_or(Colour::NEUTRAL, Colour::nth)
-        }
-        Work::Memcpy => Colour::nth(14),
-        Work::Memset => Colour::nth(15),
-    }
 }
 
 /// A bar for each trace, over all kinds of work that any of them has.

@@ -13,7 +13,7 @@ use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
 
 use super::page::OfTrace;
-use super::sections::colour;
+use super::work::colour;
 use super::work::{Devices, Names, Operation};
 use crate::answer::report;
 use crate::failure;

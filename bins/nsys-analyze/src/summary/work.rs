@@ -3,11 +3,24 @@
 use std::collections::BTreeMap;
 
 use flopgap_cli::Failure;
-use flopgap_kernels::Classifier;
+use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{Error, Trace};
+use flopgap_report::chart::Colour;
 use flopgap_timings::shares::Work;
 
 use crate::failure;
+
+/// The colour of a kind of work, the same on every page.
+pub(super) fn colour(work: Work) -> Colour {
+    match work {
+        Work::Kernels(KernelClass::Other) => Colour::NEUTRAL,
+        Work::Kernels(class) => {
+            KernelClass::ALL.iter().position(|known| *known == class).map_or(Colour::NEUTRAL, Colour::nth)
+        }
+        Work::Memcpy => Colour::nth(14),
+        Work::Memset => Colour::nth(15),
+    }
+}
 
 /// A kernel, copy or set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
