@@ -98,6 +98,27 @@ pub fn run(
     Ok(whole)
 }
 
+/// The true values, as [`run`] gives them, where samples near a kink ([`Reference::near_kinks`]) have no gradients: those by their outputs are set to zero
+/// first, unless all samples are near one. So an implementation may see such a sample on either side.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_off_kinks(
+    parameters: &Parameters,
+    inputs: &[f32],
+    output_gradients: &mut [f32],
+) -> Result<Reference, MlpError> {
+    let truth = run(parameters, inputs, output_gradients, Rounding::None)?;
+    let width = parameters.network().outputs();
+    if truth.near_kinks.is_empty() || truth.near_kinks.len() == output_gradients.len() / width {
+        return Ok(truth);
+    }
+    for &sample in &truth.near_kinks {
+        output_gradients[sample * width..(sample + 1) * width].fill(0.0);
+    }
+    run(parameters, inputs, output_gradients, Rounding::None)
+}
+
 /// Some samples, one after the other.
 fn samples(
     network: &Network,

@@ -32,9 +32,7 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
 // before which it would only be in their way. The backward pass, which follows where there is a tape, may not where clusters are large: they have most
 // multiprocessors, and all of its blocks would go to the few that are free.
 __device__ __forceinline__ void let_next_begin(const void *tape) {
-#if __CUDA_ARCH__ >= 900
-    if (CLUSTER <= 4 || !tape) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    if (CLUSTER <= 4 || !tape) let_next_kernel_begin();
 }
 
 // Before the first `send`: another block's shared memory is there once it has begun.

@@ -138,7 +138,7 @@ template <bool INPUT_GRADIENTS>
 __device__ __forceinline__ void backward(const Storage *transposed, const Storage *x, const Storage *y, const Storage *dy, const Storage *tape,
                                          Storage *deltas, Storage *outputs, Storage *dx, u32 batch) {
     extern __shared__ uint4 shared[];
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     BackwardPass<INPUT_GRADIENTS> pass{x, y, dy, tape, deltas, outputs, dx, batch, {(Storage *)shared, {transposed}}};
     const Tiles tiles(batch);
     pass.slabs.start(tiles.rounds());

@@ -143,7 +143,7 @@ template <bool KEEP>
 __device__ __forceinline__ void forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ uint4 shared[];
     float *biases = (float *)shared;
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     const u32 warp = threadIdx.x / 32;
     Storage *parked = (Storage *)(biases + BIASES) + warp * (SAMPLES * PARKED);
     Storage *slabs = (Storage *)(biases + BIASES) + WARPS * (SAMPLES * PARKED);

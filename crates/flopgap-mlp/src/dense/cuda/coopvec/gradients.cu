@@ -185,7 +185,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backwa
     extern __shared__ uint4 shared[];
     Storage *stages = (Storage *)shared;
     constexpr int STAGE = STEP * (TILE_M + TILE_N);
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     const Work work = work_of(blockIdx.x, x, hidden, dy, deltas, gradients + (ATOMIC ? 0 : (u64)blockIdx.y * PARAMETERS), batch);
     const u32 begin = blockIdx.y * length, end = min(begin + length, batch);
     const int steps = (int)((end - begin + STEP - 1) / STEP);
@@ -215,7 +215,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backwa
 // Adds the shares of each parameter: eight threads a group of four parameters, each a part of the shares in order, then their sums in order.
 extern "C" __global__ __launch_bounds__(256) void coopvec_mlp_backward_add(const float *partials, float *gradients, u32 shares) {
     __shared__ float4 sums[8][32];
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     const int column = threadIdx.x % 32, part = threadIdx.x / 32;
     const int index = blockIdx.x * 32 + column;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

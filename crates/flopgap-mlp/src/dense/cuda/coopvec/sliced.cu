@@ -50,7 +50,7 @@ __device__ __forceinline__ float of_block(const float *here, u32 rank) {
 template <bool KEEP>
 __device__ __forceinline__ void sliced(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ float partials[];  // [WARPS][SAMPLES][PARTIAL]
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     const u32 warp = threadIdx.x / 32, rank = blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER * SAMPLES;
     Vectors<INPUTS> inputs;
     read_rows<INPUTS>(inputs, x, first, batch);

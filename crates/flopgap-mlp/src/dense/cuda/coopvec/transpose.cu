@@ -2,7 +2,7 @@
 
 extern "C" __global__ __launch_bounds__(256) void coopvec_mlp_transpose(const Storage *parameters, Storage *transposed) {
     __shared__ Storage tile[32][33];
-    wait_for_previous_kernel();
+    wait_and_let_next_begin();
     const int column = threadIdx.x % 32, row = threadIdx.x / 32;
     int index = blockIdx.x;
     // Unrolled because NVRTC 13.0 compiles the loop wrongly for some networks of five layers: it ends after the first (its PTX asks whether

@@ -51,14 +51,6 @@ struct Tiles {
     __device__ __forceinline__ u32 rounds() const { return tile < end ? (end - tile + stride - 1) / stride : 0; }
 };
 
-// Kernels that may begin before the one before them has ended wait here, before they read anything.
-__device__ __forceinline__ void wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
 // ---- The order of weights.
 
 // The output that column `column` of tile `tile` of N outputs is.

@@ -20,13 +20,6 @@ struct Call {
     u32 batch;
 };
 
-__device__ __forceinline__ void wait_for_launches_before() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 // Slabs in shared memory at a time: one more than there are, or what fits.
 template <class P>
 __device__ constexpr int stages(int inner) {
@@ -41,9 +34,9 @@ __device__ __forceinline__ void sum(P &product, bool with_biases, int slabs, Lef
     static_assert(STAGES >= 2, "two slabs fit shared memory");
     const u32 base = shared_address(shared);
     const int ahead = min(slabs, STAGES - 1);
-    if (!RIGHT_EARLY) wait_for_launches_before();
+    if (!RIGHT_EARLY) wait_and_let_next_begin();
     right(base + P::RIGHT_AT, 0, ahead);
-    if (RIGHT_EARLY) wait_for_launches_before();
+    if (RIGHT_EARLY) wait_and_let_next_begin();
     begun();
     if constexpr (LEFT_MADE) {
         left(base, 0, ahead);

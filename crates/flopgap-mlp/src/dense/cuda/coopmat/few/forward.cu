@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     float *const stages = biases + slices_before<LAYERS>() + threadIdx.x / 32 * STAGES * STAGE;
     u64 *const arrivals = (u64 *)shared;
     begin_cluster(arrivals);
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    wait_for_kernel_before();
     const Call call{parameters, x, y, tape, batch, (int)(blockIdx.x % CLUSTER), (int)(blockIdx.x / CLUSTER) * SAMPLES};
     // What the warp takes of the samples, with the first stage of weights.
     constexpr int IN = width(0), SHARE = share(IN), PER_ROW = SHARE / 4;

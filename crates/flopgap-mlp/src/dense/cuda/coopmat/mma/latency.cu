@@ -170,9 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u32 rank = blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER * SAMPLES;
     u64 *const arrivals = (u64 *)shared;
     begin_cluster(arrivals);
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+    wait_for_kernel_before();
     Part<0> part;
     part.load(parameters, rank * Part<0>::SLICE);
     if constexpr (CLUSTER <= 2) let_next_begin(tape);

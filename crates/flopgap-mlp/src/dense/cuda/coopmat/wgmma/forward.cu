@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         barriers_are_there();
     }
     Storage *biases = reinterpret_cast<Storage *>(shared + BIASES_IN_SHARED);
-    wait_for_kernel_before();
+    wait_and_let_next_begin();
     place_biases(parameters, biases);
     place_weights<THREADS>(parameters, shared + WEIGHTS_IN_SHARED);
     written_for_async();

@@ -195,7 +195,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         barriers_are_there();
     }
     Storage *biases = reinterpret_cast<Storage *>(shared + BIASES_IN_SHARED);
-    wait_for_kernel_before();
+    wait_and_let_next_begin();
     place_biases(parameters, biases);
     __syncthreads();
     cluster_sync();

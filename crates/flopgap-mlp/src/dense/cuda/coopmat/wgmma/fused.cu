@@ -325,7 +325,7 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
         }
         barriers_are_there();
     }
-    wait_for_kernel_before();
+    wait_and_let_next_begin();
     place<IN_CHUNKS, ROWS>(parameters + weights_at(0), HIDDEN, IN, shared + FIRST_WEIGHTS);
     place<TEAM, (OUT + 15) / 16 * 16>(parameters + weights_at(1), OUT, HIDDEN, shared + SECOND_WEIGHTS);
     written_for_async();
@@ -382,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_wg
     const int lane = threadIdx.x % 32, turn = threadIdx.x / 32, index = ((int)blockIdx.x * 32 + lane) * 4;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     const auto add = [&](float4 one) { sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w; };
-    wait_for_kernel_before();
+    wait_and_let_next_begin();
     if (index < PARAMETERS)
 #pragma unroll 4
         for (u32 block = turn; block < blocks; block += TURNS) add(*reinterpret_cast<const float4 *>(found + (u64)block * PARAMETERS + index));

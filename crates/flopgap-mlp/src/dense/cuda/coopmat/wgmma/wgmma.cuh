@@ -21,15 +21,6 @@ __device__ constexpr int columns_of(int columns, int part) { return columns - 25
 // The same number in all threads of a warp, which the compiler then knows.
 __device__ __forceinline__ int uniform(int x) { return __shfl_sync(~0u, x, 0); }
 
-// ---- Kernels one after the other
-
-// A kernel may begin before the one before has ended: it waits here for that, before it reads or writes anything of others. From then on the next one
-// may come to the multiprocessors that blocks of this one leave.
-__device__ __forceinline__ void wait_for_kernel_before() {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
 // ---- Barriers
 
 __device__ __forceinline__ u32 shared_address(const void *pointer) { return (u32)__cvta_generic_to_shared(pointer); }
