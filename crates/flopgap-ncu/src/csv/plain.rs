@@ -65,7 +65,6 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     for (at, &byte) in bytes.iter().enumerate().take(25) {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {
-            // What overflows has more than 18 digits: it is refused at its end.
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             since_group += 1;
         } else if byte == group {
