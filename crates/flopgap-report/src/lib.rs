@@ -4,6 +4,7 @@ pub mod chart;
 mod error;
 pub mod html;
 pub mod numbers;
+mod palette;
 pub mod progress;
 pub mod surface;
 pub mod table;

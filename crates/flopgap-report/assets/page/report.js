@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("report-data").textContent);
   if (!data) return;
-  const VIRIDIS = data.viridis;
+  const RAMP = data.ramp;
   const SURFACE_BUTTONS = ["toImage", "orbitRotation", "tableRotation", "pan3d", "zoom3d", "resetCameraLastSave3d"];
   const FLAT_BUTTONS = ["toImage", "zoom2d", "pan2d", "resetScale2d"];
   const plot = document.getElementById("plot");
@@ -86,9 +86,9 @@
   }
 
   function colour(share) {
-    const place = Math.min(Math.max(share, 0), 1) * (VIRIDIS.length - 1);
-    const index = Math.min(Math.floor(place), VIRIDIS.length - 2);
-    return VIRIDIS[index].map((c, i) => Math.round(c + (VIRIDIS[index + 1][i] - c) * (place - index)));
+    const place = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
+    const index = Math.min(Math.floor(place), RAMP.length - 2);
+    return RAMP[index].map((c, i) => Math.round(c + (RAMP[index + 1][i] - c) * (place - index)));
   }
 
   function describe(point, x, y) {
@@ -156,7 +156,7 @@
     };
   }
 
-  const scaleColours = () => VIRIDIS.map((c, i) => [i / (VIRIDIS.length - 1), `rgb(${c.join(",")})`]);
+  const scaleColours = () => RAMP.map((c, i) => [i / (RAMP.length - 1), `rgb(${c.join(",")})`]);
 
   function surfaceTraces(grid, limits, metric, colours) {
     const text = grid.points.map((row, j) =>

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Explorer, Point};
-use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel, surface::viridis_stops};
+use crate::{ReportError, numbers::ValueFormat, palette::ramp_stops, surface::AxisLabel};
 
 #[derive(Serialize)]
 struct Label<'a> {
@@ -64,7 +64,7 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
         "y": Label::from(&explorer.y),
         "selectors": selectors,
         "metrics": metrics,
-        "viridis": viridis_stops(),
+        "ramp": ramp_stops(),
         "points": rows,
     }))?;
     Ok(inside_script(&json))

@@ -12,7 +12,7 @@ use plotters::{
     },
 };
 
-use super::colour::Rgb;
+use crate::palette::Rgb;
 
 /// The bundled font. The list is what an SVG viewer without it falls back to; Verdana has nearly the same widths.
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";

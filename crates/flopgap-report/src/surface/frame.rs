@@ -2,17 +2,8 @@
 
 use plotters::prelude::DrawingBackend;
 
-use super::{
-    canvas::{Anchor, Canvas, Drawn, Point},
-    colour::Rgb,
-};
-
-pub(crate) const PAPER: Rgb = (255, 255, 255);
-pub(crate) const INK: Rgb = (31, 36, 48);
-pub(crate) const MUTED: Rgb = (86, 93, 107);
-pub(crate) const PANE: Rgb = (246, 247, 249);
-pub(crate) const GRID: Rgb = (217, 220, 226);
-pub(crate) const EDGE: Rgb = (150, 156, 168);
+use super::canvas::{Anchor, Canvas, Drawn, Point};
+pub(crate) use crate::palette::{EDGE, GRID, INK, MUTED, PANE, PAPER};
 
 /// Space between the contents and the border of the picture, in logical pixels.
 pub(crate) const MARGIN: f64 = 28.0;

@@ -13,8 +13,8 @@ use super::{
     ticks::Scale,
 };
 use crate::numbers::{self, ValueFormat};
+use crate::palette::LINE;
 
-const LINE: (u8, u8, u8) = (49, 104, 142);
 /// Points up to which each value is written beside its mark.
 const LABELLED_POINTS: usize = 8;
 

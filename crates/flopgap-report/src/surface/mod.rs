@@ -5,7 +5,6 @@
 
 mod axis;
 mod canvas;
-mod colour;
 mod frame;
 mod line;
 mod mesh;
@@ -17,7 +16,6 @@ mod view;
 pub use axis::AxisLabel;
 pub(crate) use axis::Spacing;
 pub(crate) use canvas::printable;
-pub(crate) use colour::stops as viridis_stops;
 pub use picture::Size;
 pub(crate) use ticks::Scale;
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use plotters::prelude::DrawingBackend;
 
+use crate::palette::{darken, ramp};
+
 use super::{
     Surface,
     axis::{Axis, exact},
     canvas::{Anchor, Canvas, Drawn, Point},
-    colour::{darken, viridis},
     frame::{
         EDGE, GRID, HEADING, INK, LABEL_SIZE, MARGIN, MUTED, PANE, PAPER, TICK_SIZE, TextBox, heading,
         without_overlap,
@@ -80,7 +81,7 @@ fn colour_bar<DB: DrawingBackend>(
         let upper = bottom - height * f64::from(step + 1) / f64::from(steps);
         // Each band reaches down to the bottom of the bar, so that no rounding leaves a seam between two bands.
         let lower = if step == 0 { bottom } else { (bottom - height * from + 1.0).min(bottom) };
-        canvas.rectangle((left, upper), (right, lower), viridis(from))?;
+        canvas.rectangle((left, upper), (right, lower), ramp(from))?;
     }
     canvas.line(&[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], EDGE, 1.0)?;
     for (value, label) in &scale.ticks {
@@ -226,26 +227,26 @@ fn surface<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid
         for piece in cell.pieces(parts, view.corner()) {
             let height = piece.iter().map(|point| point.z).sum::<f64>() / piece.len() as f64;
             let outline: Vec<Point> = piece.iter().map(|point| view.project(*point)).collect();
-            canvas.polygon(&grown(&outline, 0.6), viridis(height))?;
+            canvas.polygon(&grown(&outline, 0.6), ramp(height))?;
         }
         if cells.len() <= LINED_CELLS {
             let next = cell.corners.iter().cycle().skip(1);
             for (from, to) in cell.corners.iter().zip(next) {
-                let colour = darken(viridis(f64::midpoint(from.z, to.z)), 0.4);
+                let colour = darken(ramp(f64::midpoint(from.z, to.z)), 0.4);
                 canvas.line(&[view.project(*from), view.project(*to)], colour, 0.75)?;
             }
         }
         if mark {
             for corner in cell.corners.iter().filter(|corner| last_cell.get(&place(**corner)) == Some(&index))
             {
-                canvas.dot(view.project(*corner), 3.0, darken(viridis(corner.z), 0.45))?;
+                canvas.dot(view.project(*corner), 3.0, darken(ramp(corner.z), 0.45))?;
             }
         }
     }
     for point in grid.lone_points() {
         let foot = view.project(Vec3 { z: 0.0, ..point });
         canvas.line(&[foot, view.project(point)], MUTED, 1.0)?;
-        canvas.dot(view.project(point), 4.0, viridis(point.z))?;
+        canvas.dot(view.project(point), 4.0, ramp(point.z))?;
     }
     Ok(())
 }

@@ -1,0 +1,236 @@
+//! Every color of this crate's pictures and pages, in one place.
+//!
+//! Values are drawn on [`RAMP`], from pale (little) to dark (much), things of different kinds in [`CATEGORIES_LIGHT`] and
+//! [`CATEGORIES_DARK`], and what is around them in the colors of a [`Theme`], or of [`PAPER`] and so on. Pages get the same numbers as pictures, so that a color means
+//! the same in both. The tests hold what readers with deuteranopia can tell apart.
+
+/// An sRGB color.
+pub(crate) type Rgb = (u8, u8, u8);
+
+/// Matplotlib's inferno map (CC0) from pale to dark: every tenth of its entries from 250 down to 30. Interpolating between
+/// these is within 3/255 of the full table in each channel.
+const RAMP: [Rgb; 23] = [
+    (245, 249, 146),
+    (242, 234, 105),
+    (246, 215, 70),
+    (250, 196, 42),
+    (252, 176, 20),
+    (251, 157, 7),
+    (249, 139, 11),
+    (244, 121, 24),
+    (237, 105, 37),
+    (228, 90, 49),
+    (217, 77, 61),
+    (204, 66, 72),
+    (191, 57, 82),
+    (176, 49, 91),
+    (160, 42, 99),
+    (144, 37, 104),
+    (128, 31, 108),
+    (113, 25, 110),
+    (97, 19, 110),
+    (81, 14, 108),
+    (64, 10, 103),
+    (47, 10, 91),
+    (30, 12, 69),
+];
+
+/// Evenly spaced stops of the ramp, for code outside this crate's drawing.
+pub(crate) fn ramp_stops() -> &'static [Rgb] {
+    &RAMP
+}
+
+/// The ramp's color at `t` from 0 (pale yellow) to 1 (nearly black); values outside are clamped.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to the table and to a byte before the cast"
+)]
+pub(crate) fn ramp(t: f64) -> Rgb {
+    let last = RAMP.len() - 1;
+    let position = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) } * last as f64;
+    let index = (position as usize).min(last - 1);
+    let fraction = position - index as f64;
+    let (from, to) = (RAMP[index], RAMP[index + 1]);
+    let mix = |a: u8, b: u8| {
+        (f64::from(a) + (f64::from(b) - f64::from(a)) * fraction).round().clamp(0.0, 255.0) as u8
+    };
+    (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
+/// Moves a color towards black: 0 leaves it, 1 is black.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a byte scaled by at most one is a byte"
+)]
+pub(crate) fn darken((r, g, b): Rgb, amount: f64) -> Rgb {
+    let scale = |c: u8| (f64::from(c) * (1.0 - amount.clamp(0.0, 1.0))).round() as u8;
+    (scale(r), scale(g), scale(b))
+}
+
+/// Colors of things that are told apart, on white and below white letters: each has a contrast of at least 4.5. The last one
+/// is gray, for what is left over.
+pub(crate) const CATEGORIES_LIGHT: [&str; 17] = [
+    "#1f5fa8", "#b84a00", "#0f766e", "#8f3f97", "#3f7a20", "#b3261e", "#3b4cc0", "#8a6100", "#0b7285",
+    "#b0338a", "#216e4e", "#7a4b2a", "#6f42c1", "#6b6b00", "#52606d", "#9c3b5b", "#6b7280",
+];
+/// The same on black, below black letters.
+pub(crate) const CATEGORIES_DARK: [&str; 17] = [
+    "#7db2f0", "#f5a26b", "#5ecfc2", "#d9a3e0", "#9bd17a", "#f28b82", "#98a5f5", "#e6b85c", "#67c9de",
+    "#ec8fce", "#74cfa5", "#cfa07e", "#b79df0", "#cfcf5e", "#a9b7c4", "#e596b0", "#9aa3af",
+];
+
+/// What is around the data: paper, letters, lines.
+pub(crate) struct Theme {
+    pub(crate) paper: &'static str,
+    /// A surface that stands out a little from the paper.
+    pub(crate) raised: &'static str,
+    pub(crate) ink: &'static str,
+    pub(crate) muted: &'static str,
+    pub(crate) line: &'static str,
+    /// Letters on a category's color.
+    pub(crate) on: &'static str,
+}
+
+/// For readers who prefer light.
+pub(crate) const LIGHT: Theme = Theme {
+    paper: "#ffffff",
+    raised: "#f1f3f6",
+    ink: "#1f2430",
+    muted: "#565d6b",
+    line: "#d9dce2",
+    on: "#ffffff",
+};
+/// For readers who prefer dark.
+pub(crate) const DARK: Theme = Theme {
+    paper: "#15181e",
+    raised: "#1e222b",
+    ink: "#e6e9ef",
+    muted: "#a4abb8",
+    line: "#363c48",
+    on: "#10131a",
+};
+
+/// Pictures are always on white paper.
+pub(crate) const PAPER: Rgb = (255, 255, 255);
+pub(crate) const INK: Rgb = (31, 36, 48);
+pub(crate) const MUTED: Rgb = (86, 93, 107);
+/// The walls of a plot.
+pub(crate) const PANE: Rgb = (246, 247, 249);
+pub(crate) const GRID: Rgb = (217, 220, 226);
+/// Axes and outlines.
+pub(crate) const EDGE: Rgb = (150, 156, 168);
+/// A plot's only line.
+pub(crate) const LINE: Rgb = (49, 104, 142);
+
+/// How colors look to people, for the tests of whatever draws with them.
+#[cfg(test)]
+pub(crate) mod seen {
+    use super::Rgb;
+
+    /// A color written `#rrggbb`.
+    pub(crate) fn hex(color: &str) -> Rgb {
+        let channel = |at: usize| u8::from_str_radix(&color[at..at + 2], 16).unwrap();
+        (channel(1), channel(3), channel(5))
+    }
+
+    fn linear((r, g, b): Rgb) -> [f64; 3] {
+        [r, g, b].map(|channel| {
+            let value = f64::from(channel) / 255.0;
+            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    fn luminance(color: Rgb) -> f64 {
+        let [r, g, b] = linear(color);
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+
+    /// The contrast ratio of WCAG 2.1.
+    pub(crate) fn contrast(a: Rgb, b: Rgb) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// Linear RGB of a color as complete deuteranopia sees it (Machado, Oliveira and Fernandes 2009, severity 1.0).
+    fn deuteranopia(color: Rgb) -> [f64; 3] {
+        const MATRIX: [[f64; 3]; 3] = [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ];
+        let rgb = linear(color);
+        MATRIX.map(|row| row.iter().zip(rgb).map(|(a, b)| a * b).sum::<f64>().clamp(0.0, 1.0))
+    }
+
+    /// CIE L*a*b* (D65) of linear RGB.
+    fn lab([r, g, b]: [f64; 3]) -> [f64; 3] {
+        let f = |t: f64| {
+            if t > 216.0 / 24_389.0 { t.cbrt() } else { (24_389.0 / 27.0 * t + 16.0) / 116.0 }
+        };
+        let x = f((0.412_456 * r + 0.357_576 * g + 0.180_437 * b) / 0.950_47);
+        let y = f(0.212_673 * r + 0.715_152 * g + 0.072_175 * b);
+        let z = f((0.019_334 * r + 0.119_192 * g + 0.950_304 * b) / 1.088_83);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// CIE76 difference of two colors, the smaller one of ordinary vision and deuteranopia. Above 10, they are told apart at
+    /// a glance.
+    pub(crate) fn difference(a: Rgb, b: Rgb) -> f64 {
+        let ordinary = distance(lab(linear(a)), lab(linear(b)));
+        ordinary.min(distance(lab(deuteranopia(a)), lab(deuteranopia(b))))
+    }
+
+    /// Lightness L* as deuteranopia sees it.
+    pub(crate) fn lightness(color: Rgb) -> f64 {
+        lab(deuteranopia(color))[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen::{contrast, difference, hex, lightness};
+    use super::*;
+
+    #[test]
+    fn ends_and_bounds() {
+        assert_eq!(ramp(0.0), RAMP[0]);
+        assert_eq!(ramp(1.0), RAMP[RAMP.len() - 1]);
+        assert_eq!(ramp(-3.0), ramp(0.0));
+        assert_eq!(ramp(f64::INFINITY), ramp(1.0));
+        assert_eq!(ramp(f64::NAN), ramp(0.0));
+    }
+
+    /// What makes the ramp readable in gray and with deuteranopia.
+    #[test]
+    fn the_ramp_darkens_all_the_way() {
+        let steps: Vec<f64> = (0..=44).map(|i| lightness(ramp(f64::from(i) / 44.0))).collect();
+        assert!(steps.windows(2).all(|pair| pair[0] > pair[1]), "{steps:?}");
+    }
+
+    /// As many classes as a heatmap has at most.
+    #[test]
+    fn eight_steps_of_the_ramp_differ_at_a_glance() {
+        let colors: Vec<Rgb> = (0..8).map(|i| ramp(f64::from(i) / 7.0)).collect();
+        for pair in colors.windows(2) {
+            let difference = difference(pair[0], pair[1]);
+            assert!(difference > 10.0, "{pair:?}: {difference}");
+        }
+    }
+
+    /// The threshold is that of WCAG 2.1, level AA, for text.
+    #[test]
+    fn letters_stand_out_from_every_color() {
+        for (theme, colors) in [(LIGHT, CATEGORIES_LIGHT), (DARK, CATEGORIES_DARK)] {
+            for color in colors {
+                let contrast = contrast(hex(color), hex(theme.on));
+                assert!(contrast >= 4.5, "{color}: {contrast}");
+            }
+        }
+    }
+}
