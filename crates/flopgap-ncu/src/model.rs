@@ -167,7 +167,8 @@ pub struct Launch {
     pub grid: Option<Dim3>,
     /// Threads in a block.
     pub block: Option<Dim3>,
-    /// The kernel's name exactly as the report has it (demangled unless ncu was asked otherwise).
+    /// The kernel's name exactly as the report has it (demangled unless ncu was asked otherwise), without the range that
+    /// `--print-nvtx-rename kernel` puts before it: that is among `nvtx`.
     pub name: Symbol,
     /// The ranges open at launch: push/pop ranges outermost first, then start/end ranges.
     pub nvtx: Vec<NvtxRange>,

@@ -250,3 +250,21 @@ fn standard_input_is_a_report_too() {
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("matmul,1,2702704640,"), "{stdout}");
 }
+
+/// One step of a BF16 network under ranges named `step/0`, `blocks.0/mlp a/b` and `loss (a, b)`.
+#[test]
+fn ranges_before_the_kernels_names_are_not_kernels() {
+    for page in ["details", "raw"] {
+        let file = fixture(&format!("ncu/renamed_{page}.csv.zst"));
+        let output = run(&["kernels", file.to_str().unwrap(), "--by", "kernel", "--format", "csv"]);
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        for line in output.stdout.lines() {
+            assert!(!line.contains('/') && !line.contains(",other,"), "{line}");
+        }
+        assert!(
+            output.stdout.contains("nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT,matmul,"),
+            "{}",
+            output.stdout
+        );
+    }
+}

@@ -10,6 +10,7 @@ use super::header::Columns;
 use super::nvtx::{self, Lead};
 use super::plain;
 use super::record::Record;
+use super::renamed;
 use super::text::{Interner, lossy};
 
 /// What makes rows one launch; absent columns are equal.
@@ -58,7 +59,6 @@ impl Identity {
         };
         launch.process_name = text(columns.process_name);
         launch.host = text(columns.host);
-        launch.name = text(columns.kernel);
         launch.id = key.and_then(|key| key.id);
         launch.process_id = key.and_then(|key| key.process_id);
         launch.device = number(columns.device);
@@ -70,6 +70,35 @@ impl Identity {
         launch.compute_capability =
             columns.cc.and_then(|at| record.raw(bytes, at)).and_then(compute_capability);
         self.fill_nvtx(columns, record, bytes, strings, launch);
+        self.fill_name(columns, record, bytes, strings, launch);
+    }
+
+    /// The kernel's name, and the range that `--print-nvtx-rename kernel` puts before it where no column names it.
+    fn fill_name(
+        &mut self,
+        columns: &Columns,
+        record: &Record,
+        bytes: &[u8],
+        strings: &mut Strings,
+        launch: &mut Launch,
+    ) {
+        let cell = columns.kernel.and_then(|at| record.get(bytes, at)).unwrap_or_default();
+        if memchr::memchr(b'/', &cell).is_none() {
+            launch.name = self.interner.intern(strings, &cell);
+            return;
+        }
+        let cell = lossy(&cell);
+        let pushed = launch.nvtx.iter().filter(|range| range.kind == NvtxKind::PushPop);
+        let (range, kernel) = match renamed::split(&cell, pushed.map(|range| strings.get(range.name))) {
+            Some((range, kernel)) => (Some(range), kernel),
+            None => (None, &*cell),
+        };
+        launch.name = self.interner.intern(strings, kernel.as_bytes());
+        if let (Some(range), true) = (range, launch.nvtx.is_empty()) {
+            let name = strings.intern(range);
+            let domain = Symbol::EMPTY;
+            launch.nvtx.push(NvtxRange { kind: NvtxKind::PushPop, domain, name, thread: None });
+        }
     }
 
     fn fill_nvtx(

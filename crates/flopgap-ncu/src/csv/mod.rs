@@ -13,6 +13,7 @@ mod nvtx;
 mod pending;
 mod plain;
 mod record;
+mod renamed;
 mod scan;
 mod shape;
 mod text;

@@ -95,3 +95,49 @@ fn a_quote_and_a_comma_in_a_name_do_not_shift_the_columns() {
     assert_eq!(report.lost_at, None, "{:?}", report.warnings);
     assert_eq!(ranges(&report)[2][4], start("plain", "a:b \"q\", r"));
 }
+
+/// `--print-nvtx-rename kernel` prints the innermost range, a slash and the kernel. The range's name may hold slashes itself.
+#[test]
+fn a_range_before_a_kernels_name_is_a_range() {
+    let names = |report: &Report| -> Vec<String> {
+        report.iter().map(|launch| launch.kernel_name().to_owned()).collect()
+    };
+    let printed = read("nvtx_names/kernel_renamed.csv.zst");
+    assert_eq!(names(&printed), ["axpy(float *, const float *, float, int)"; 5]);
+    assert_eq!(ranges(&printed), ranges(&read("nvtx_names/metric_name.csv.zst")));
+
+    let details = read("renamed_details.csv.zst");
+    assert!(names(&details).iter().all(|name| !name.contains('/')), "{:?}", names(&details));
+    assert_eq!(names(&details)[6], "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_bias_TNT");
+    assert_eq!(names(&details)[17], "nvjet_sm90_tst_64x8_64x16_1x2_h_bz_NNT");
+    assert_eq!(names(&read("renamed_raw.csv.zst")), names(&details));
+    let inner = |report: &Report| -> Vec<Option<String>> {
+        ranges(report).into_iter().map(|ranges| ranges.last().map(|range| range.2.clone())).collect()
+    };
+    let functions = read("renamed_raw_function.csv.zst");
+    assert_eq!(names(&functions)[7], "vectorized_elementwise_kernel");
+    for (launch, range) in
+        [(5, None), (6, Some("blocks.0/mlp a/b")), (9, Some("loss (a, b)")), (12, Some("backward"))]
+    {
+        for report in [&details, &functions] {
+            assert_eq!(inner(report)[launch].as_deref(), range);
+        }
+    }
+
+    // The same table as a summary has it, without columns for ranges.
+    for (file, report) in
+        [("renamed_details.csv.zst", &details), ("renamed_raw_function.csv.zst", &functions)]
+    {
+        let without: String = crate::naive::rows(&text(file))
+            .iter()
+            .map(|row| {
+                let cells: Vec<String> =
+                    [&row[..4], &row[6..]].concat().iter().map(|cell| format!("\"{cell}\"")).collect();
+                cells.join(",") + "\n"
+            })
+            .collect();
+        let bare = parse(without).unwrap();
+        assert_eq!(names(&bare), names(report), "{file}");
+        assert_eq!(inner(&bare), inner(report), "{file}");
+    }
+}

@@ -101,6 +101,35 @@ fn ranges_and_sequences_agree() {
     }
 }
 
+/// The same report as `ncu --print-nvtx-rename kernel` prints it: the innermost range, a slash and the kernel.
+#[test]
+fn ranges_before_the_kernels_names_change_nothing() {
+    let packed = std::fs::read(fixture("ncu/phases_nvtx_details.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let mut renamed = String::new();
+    for line in text.lines() {
+        let mut cells: Vec<&str> = line.split("\",\"").collect();
+        // `3512  ""<default domain>:forward:none:…""  ""<default domain>:layer:0:none:…"" `
+        let innermost = cells.get(4).and_then(|cell| cell.rsplit("<default domain>:").next());
+        let range = innermost.and_then(|item| item.split_once(":none")).map(|(range, _)| range);
+        let name = range.map(|range| format!("{range}/{}", cells[6]));
+        if let Some(name) = &name {
+            cells[6] = name;
+        }
+        renamed += &(cells.join("\",\"") + "\n");
+    }
+    assert!(renamed.contains("\"layer:0/void cutlass::Kernel2<"), "{renamed}");
+    let classifier = flopgap_kernels::Classifier::new();
+    let network = flopgap_flops::SquareMlp::new(4, 512, 64).unwrap();
+    let analysis_of = |text: String| {
+        let path = std::path::Path::new("renamed.csv");
+        let reader = flopgap_ncu::Reader::from_reader(std::io::Cursor::new(text.into_bytes()), path).unwrap();
+        let recording = Recording::read(reader, path, &classifier).unwrap();
+        Analysis::of(network, &Phases::by_ranges(&recording).unwrap()).unwrap()
+    };
+    assert_eq!(analysis_of(renamed), analysis_of(text));
+}
+
 #[test]
 fn wrong_sizes_are_questioned_with_the_likely_cause() {
     let files = || stages("ncu/n10_d1024_m128_", ".csv.zst");
