@@ -9,13 +9,33 @@ use crate::metric::METRICS;
 
 /// Every row and column of `metrics.csv`.
 pub(crate) fn metrics(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+    with_counts(rows, false)
+}
+
+/// The same for the page, where the overheads come before the counts: they are what the page is about, and stand to the left on
+/// every screen.
+pub(crate) fn for_page(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+    with_counts(rows, true)
+}
+
+fn in_order<T>(mut counts: Vec<T>, mut overheads: Vec<T>, overheads_first: bool) -> Vec<T> {
+    if overheads_first {
+        std::mem::swap(&mut counts, &mut overheads);
+    }
+    counts.append(&mut overheads);
+    counts
+}
+
+fn with_counts(rows: &[MetricsRow], overheads_first: bool) -> Result<Table, ReportError> {
     let sizes = ["n", "d", "m"].map(|key| Column::number(key, key));
     let counts = ["gemm", "split_k", "activation", "other", "total", "theory_gemm", "theory_activation"];
-    let columns = sizes
-        .into_iter()
-        .chain([Column::text("pass", "pass")])
-        .chain(counts.map(|key| Column::number(key, key.replace('_', " "))))
-        .chain(METRICS.iter().map(|metric| Column::number(metric.key, metric.key)));
+    let counts = counts.map(|key| Column::number(key, key.replace('_', " "))).to_vec();
+    let overheads = METRICS.iter().map(|metric| Column::number(metric.key, metric.key)).collect();
+    let columns = sizes.into_iter().chain([Column::text("pass", "pass")]).chain(in_order(
+        counts,
+        overheads,
+        overheads_first,
+    ));
     let mut table = Table::new("Counted and theoretical FLOPs", columns)?;
     for row in rows {
         let counts = [
@@ -27,14 +47,14 @@ pub(crate) fn metrics(rows: &[MetricsRow]) -> Result<Table, ReportError> {
             row.theory_gemm,
             row.theory_activation,
         ];
-        table.push(
-            [row.n, row.d, row.m]
-                .map(Cell::from)
-                .into_iter()
-                .chain([Cell::text(row.pass.name())])
-                .chain(counts.map(Cell::from))
-                .chain(METRICS.iter().map(|metric| Cell::float((metric.of)(row), 4))),
-        )?;
+        let counts = counts.map(Cell::from).to_vec();
+        let overheads = METRICS.iter().map(|metric| Cell::float((metric.of)(row), 4)).collect();
+        let sizes = [row.n, row.d, row.m].map(Cell::from).into_iter();
+        table.push(sizes.chain([Cell::text(row.pass.name())]).chain(in_order(
+            counts,
+            overheads,
+            overheads_first,
+        )))?;
     }
     Ok(table)
 }

@@ -6,6 +6,7 @@
   const SURFACE_BUTTONS = ["toImage", "orbitRotation", "tableRotation", "pan3d", "zoom3d", "resetCameraLastSave3d"];
   const FLAT_BUTTONS = ["toImage", "zoom2d", "pan2d", "resetScale2d"];
   const plot = document.getElementById("plot");
+  let drawnAs = null;
   const state = { metric: 0, selection: data.selectors.map(() => 0), sameScale: false };
 
   const element = (tag, properties, ...children) => {
@@ -89,6 +90,15 @@
     const place = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
     const index = Math.min(Math.floor(place), RAMP.length - 2);
     return RAMP[index].map((c, i) => Math.round(c + (RAMP[index + 1][i] - c) * (place - index)));
+  }
+
+  // The letters with the greater contrast, as WCAG counts it: white is as far from a luminance of 0.179 as black.
+  function lettersOn(...channels) {
+    const [r, g, b] = channels.map((channel) => {
+      const share = channel / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
   }
 
   function describe(point, x, y) {
@@ -224,7 +234,7 @@
   function layout(colours, rest) {
     return {
       paper_bgcolor: colours.paper, plot_bgcolor: colours.raised, font: { color: colours.ink, family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
-      hoverlabel: { align: "left" }, uirevision: "keep", autosize: true, ...rest,
+      hoverlabel: { align: "left" }, uirevision: "keep", width: plot.clientWidth, height: plot.clientHeight, ...rest,
     };
   }
 
@@ -244,15 +254,20 @@
     let said = missing > 0 && known > 0 ? `${missing} of ${grid.xs.length * grid.ys.length} values missing. ` : "";
     if (known === 0) said = "Nothing was measured for this selection.";
     else if (!flat && !hasWebGl()) said += "The surface needs WebGL, which this browser does not offer; the values are below.";
-    else said += flat ? "" : "Drag to rotate, scroll to zoom, double-click to reset.";
+    else said += flat ? "" : "Drag to turn, Ctrl and wheel to zoom, double-click to reset; on a touch screen with two fingers; with the keyboard by arrows, + and −, 0.";
     note.textContent = said;
     const drawable = known > 0 && (flat || hasWebGl());
     plot.classList.toggle("off", !drawable);
     if (!drawable) return;
 
     const colours = theme();
+    // The plotting code cannot move a color bar from one side to another: it begins anew, with the reader's view.
+    const kind = `${flat} ${isNarrow()}`;
+    const kept = kind === drawnAs ? null : plot._fullLayout?.scene?._scene?.getCamera();
+    if (kind !== drawnAs && drawnAs !== null) Plotly.purge(plot);
+    drawnAs = kind;
     // Buttons by name, and no server: plotly.js's own set holds one that uploads the chart to a web service.
-    const options = { displaylogo: false, responsive: true, scrollZoom: true, plotlyServerURL: "", modeBarButtons: [flat ? FLAT_BUTTONS : SURFACE_BUTTONS] };
+    const options = { displaylogo: false, scrollZoom: true, plotlyServerURL: "", modeBarButtons: [flat ? FLAT_BUTTONS : SURFACE_BUTTONS] };
     if (flat) {
       const overX = grid.xs.length > 1;
       const values = overX ? grid.xs : grid.ys;
@@ -273,7 +288,7 @@
       margin: { l: 0, r: 0, t: 30, b: isNarrow() ? 80 : 0 },
       scene: {
         xaxis: positionAxis(data.x, grid.xs, colours, true), yaxis: positionAxis(data.y, grid.ys, colours, true),
-        zaxis: valueAxis(metric, limits, colours), camera: camera(grid),
+        zaxis: valueAxis(metric, limits, colours), camera: kept ?? camera(grid),
         aspectmode: "manual", aspectratio: { x: size, y: size, z: 0.73 * size }, bgcolor: colours.paper,
       },
     }), options);
@@ -288,7 +303,7 @@
         const [r, g, b] = colour((value - limits[0]) / (limits[1] - limits[0]));
         const cell = element("td", { title: String(value) }, short(value, metric));
         cell.style.background = `rgb(${r},${g},${b})`;
-        cell.style.color = 0.2126 * r + 0.7152 * g + 0.0722 * b > 115 ? "#10131a" : "#ffffff";
+        cell.style.color = lettersOn(r, g, b);
         return cell;
       })));
     const caption = element("caption", {}, title(metric).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&"));
@@ -307,10 +322,22 @@
   buildControls();
   draw();
   let width = plot.clientWidth;
-  addEventListener("resize", () => {
-    // Phones fire this when their address bar hides; only a change of width asks for another layout.
-    if (plot.clientWidth !== width) draw();
+  new ResizeObserver(() => {
+    // Phones change the height when their address bar hides; only another width asks for another layout.
+    if (plot.clientWidth === width || plot.clientWidth === 0) return;
     width = plot.clientWidth;
+    draw();
+  }).observe(plot);
+  // What WebGL drew is not on paper; a picture of it is.
+  addEventListener("beforeprint", () => {
+    const scene = plot._fullLayout?.scene?._scene;
+    const canvas = plot.querySelector("canvas");
+    if (!scene || !canvas) return;
+    const picture = element("img", { src: scene.toImage("png"), alt: "", className: "on-paper" });
+    Object.assign(picture.style, { position: "absolute", left: "0", top: "0", width: `${canvas.clientWidth}px`, height: `${canvas.clientHeight}px` });
+    canvas.after(picture);
   });
+  addEventListener("afterprint", () => plot.querySelectorAll(".on-paper").forEach((picture) => picture.remove()));
+  surfaceCamera(plot, () => ({ camera: camera(currentGrid()), size: boxSize() }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 })();

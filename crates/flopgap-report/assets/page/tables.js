@@ -1,7 +1,12 @@
 "use strict";
-// Tables: sort by a click, filter by a word.
+// Tables: sort by a click, filter by words.
 (() => {
   const SMALL_TABLE = 12;
+  // More rows are not printed; the style sheet says the same.
+  const PRINTED = 100;
+  const NUMBERS = /\d+(?:,\d{3})*(?:\.\d+)?/g;
+
+  const ungrouped = (text) => text.replace(/,(?=\d{3})/g, "");
 
   // Displayed numbers as values that compare: integers exactly, whatever their size; absent ones as null.
   function sortKey(text) {
@@ -29,6 +34,59 @@
     body.append(...rows.map((entry) => entry.row));
   }
 
+  // A word as a question about the cells of a row. `d=2048` asks one column for one value; a whole number asks for a cell with
+  // just that number, however it is grouped; a number with a point for one that begins so; other words for a part of a cell.
+  function matcher(word, headings) {
+    const [, name, value] = word.match(/^([^=]+)=(.+)$/) ?? [];
+    const column = name === undefined ? -1 : headings.findIndex((heading) => heading === name || heading.startsWith(`${name} (`));
+    if (column >= 0) {
+      const wanted = sortKey(value);
+      return (cells) => cells[column].text === value || (wanted !== null && cells[column].key === wanted);
+    }
+    const number = ungrouped(word);
+    if (/^\d+$/.test(number)) return (cells) => cells.some((cell) => cell.numbers.includes(number));
+    if (/^\d+\.\d*$/.test(number)) return (cells) => cells.some((cell) => cell.numbers.some((one) => one.startsWith(number)));
+    return (cells) => cells.some((cell) => cell.text.includes(word));
+  }
+
+  function read(cell) {
+    const text = cell.textContent.toLowerCase();
+    return { text, key: sortKey(text), numbers: (text.match(NUMBERS) ?? []).map(ungrouped) };
+  }
+
+  function addFilter(table, headings, place) {
+    const rows = [...table.tBodies[0].rows];
+    let cells = null;
+    const count = (number) => number.toLocaleString("en-US");
+    const names = headings.map((cell) => cell.textContent.toLowerCase());
+    const numeric = headings.findIndex((cell) => cell.classList.contains("n") && !cell.textContent.includes(" "));
+    const example = numeric < 0 ? "" : `, such as ${names[numeric]}=${ungrouped(rows[rows.length >> 1].cells[numeric].textContent)}`;
+    const filter = document.createElement("input");
+    filter.className = "filter";
+    filter.type = "search";
+    filter.placeholder = `Filter ${count(rows.length)} rows${example}`;
+    filter.setAttribute("aria-label", filter.placeholder);
+    const found = document.createElement("span");
+    found.className = "note found";
+    found.setAttribute("role", "status");
+    const printed = place.nextElementSibling?.matches(".print-only") ? place.nextElementSibling : null;
+    filter.addEventListener("input", () => {
+      cells ??= new Map(rows.map((row) => [row, [...row.cells].map(read)]));
+      const matchers = filter.value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => matcher(word, names));
+      let shown = 0;
+      for (const row of rows) {
+        row.hidden = !matchers.every((matches) => matches(cells.get(row)));
+        if (!row.hidden) shown += 1;
+      }
+      found.textContent = matchers.length > 0 ? `${count(shown)} of ${count(rows.length)} rows` : "";
+      if (printed) {
+        printed.hidden = shown <= PRINTED;
+        printed.querySelector("span").textContent = count(shown);
+      }
+    });
+    place.before(filter, found);
+  }
+
   for (const table of document.querySelectorAll("table.data")) {
     const headings = [...table.tHead.rows[0].cells];
     headings.forEach((heading, column) => {
@@ -43,18 +101,6 @@
         sortBy(table, column, descending);
       });
     });
-    const rows = [...table.tBodies[0].rows];
-    if (rows.length > SMALL_TABLE) {
-      const filter = document.createElement("input");
-      filter.className = "filter";
-      filter.type = "search";
-      filter.placeholder = `Filter ${rows.length} rows`;
-      filter.setAttribute("aria-label", filter.placeholder);
-      filter.addEventListener("input", () => {
-        const wanted = filter.value.toLowerCase();
-        for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-      });
-      table.parentElement.before(filter);
-    }
+    if (table.tBodies[0].rows.length > SMALL_TABLE) addFilter(table, headings, table.parentElement);
   }
 })();

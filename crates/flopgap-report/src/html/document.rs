@@ -6,6 +6,7 @@ use minijinja::{context, value::Serde};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
 use crate::chart::{ShareBars, Timeline, page_style};
@@ -134,13 +135,14 @@ impl Document {
             subtitle: &self.subtitle,
             blocks: self.blocks.iter().map(view).collect(),
         };
+        let script = format!("{TABLES}{ZOOM}");
         let html =
             environment("document.html", TEMPLATE)?.get_template("document.html")?.render(context! {
                 page => Serde(view),
                 version => env!("CARGO_PKG_VERSION"),
                 style => format!("{STYLE}{}", page_style()),
-                tables => TABLES,
-                zoom => ZOOM,
+                policy => policy(&[&script]),
+                script,
             })?;
         Ok(html)
     }

@@ -10,6 +10,7 @@
 mod data;
 mod document;
 mod page;
+mod policy;
 mod view;
 
 pub use document::{Block, Document};

@@ -2,11 +2,13 @@ use minijinja::{context, value::Serde};
 use serde::Serialize;
 
 use super::data;
+use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel, table::Table};
 
 const TEMPLATE: &str = include_str!("../../assets/page/report.html");
-const SCRIPT: &str = include_str!("../../assets/page/report.js");
+const SCRIPT: &str =
+    concat!(include_str!("../../assets/page/camera.js"), include_str!("../../assets/page/report.js"));
 const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
 const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
 
@@ -117,13 +119,14 @@ impl ReportPage {
     /// or stands twice at one place.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let data = data::script_json(self.explorer.as_ref())?;
+        let script = format!("{TABLES}{SCRIPT}");
         let environment = environment("report.html", TEMPLATE)?;
         let html = environment.get_template("report.html")?.render(context! {
             page => Serde(self.view()),
             version => env!("CARGO_PKG_VERSION"),
             style => STYLE,
-            tables => TABLES,
-            script => SCRIPT,
+            policy => policy(&[PLOTLY, &script]),
+            script,
             plotly => PLOTLY,
             plotly_licence => PLOTLY_LICENCE,
             data,

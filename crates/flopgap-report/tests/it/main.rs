@@ -1,5 +1,6 @@
 //! Integration tests: pictures and pages as a caller gets them.
 
+mod browser;
 mod charts;
 mod markup;
 mod page;

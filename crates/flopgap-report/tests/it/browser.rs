@@ -1,0 +1,260 @@
+//! The page as readers see it, in a headless Chromium; skipped where there is none.
+
+use flopgap_browser::{Browser, Swipe, sheets};
+use flopgap_report::html::{Explorer, Metric, Point, ReportPage};
+use flopgap_report::numbers::ValueFormat;
+use flopgap_report::surface::AxisLabel;
+use flopgap_report::table::{Cell, Column, Table};
+use serde_json::{Value, json};
+
+const COUNTS: [&str; 7] =
+    ["gemm", "split_k", "activation", "other", "total", "theory gemm", "theory activation"];
+
+/// As large as the report of a whole run: 2,560 rows of 15 columns. The values are from a formula.
+fn large_page() -> ReportPage {
+    let overheads = ["epsilon", "rho", "kappa", "omega"];
+    let columns = ["n", "d", "m"]
+        .map(|name| Column::number(name, name))
+        .into_iter()
+        .chain([Column::text("pass", "pass")])
+        .chain(overheads.map(|name| Column::number(name, name)))
+        .chain(COUNTS.map(|name| Column::number(name.replace(' ', "_"), name)));
+    let mut table = Table::new("Counted and theoretical FLOPs", columns).unwrap();
+    let mut points = Vec::new();
+    for n in [2_u32, 4, 8, 16, 32] {
+        for d in (128..=2048_u32).step_by(128) {
+            for m in (16..=256_u32).step_by(16) {
+                for pass in ["forward", "backward"] {
+                    let work = 2 * u64::from(n) * u64::from(m) * u64::from(d) * u64::from(d);
+                    let overhead = 30.0 / f64::from(d) + 12.0 / f64::from(m);
+                    let sizes = [n, d, m].map(Cell::from).into_iter();
+                    let row = sizes.chain([Cell::text(pass)]).chain((0..4).map(|_| Cell::float(overhead, 4)));
+                    table.push(row.chain(COUNTS.map(|_| Cell::from(work)))).unwrap();
+                    points.push(Point {
+                        selection: vec![n.to_string(), pass.to_owned()],
+                        x: f64::from(d),
+                        y: f64::from(m),
+                        values: vec![Some(overhead), Some(work as f64)],
+                    });
+                }
+            }
+        }
+    }
+    let metric = |label: &str| Metric {
+        label: AxisLabel::new(label),
+        explanation: "What the test draws.".to_owned(),
+        format: ValueFormat::Number,
+    };
+    let explorer = Explorer {
+        x: AxisLabel::new("width d"),
+        y: AxisLabel::new("columns m"),
+        selectors: vec!["layers n".to_owned(), "pass".to_owned()],
+        metrics: vec![metric("overhead"), metric("work")],
+        points,
+    };
+    ReportPage {
+        title: "A run".to_owned(),
+        subtitle: "values from a formula, not measured".to_owned(),
+        facts: vec![("device".to_owned(), "none".to_owned())],
+        explorer: Some(explorer),
+        tables: vec![table],
+        problems: Vec::new(),
+    }
+}
+
+/// A browser with the large page open.
+fn opened(test: &str) -> Option<Browser> {
+    let mut browser = Browser::for_test(test).unwrap()?;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    std::fs::write(&file, large_page().to_html().unwrap()).unwrap();
+    browser.open(&file).unwrap();
+    Some(browser)
+}
+
+/// The number of rows in sight, and the cells of the first of them in the given columns.
+fn filtered(browser: &mut Browser, words: &str) -> (u64, Vec<String>) {
+    let script = format!(
+        "(() => {{ const input = document.querySelector('input.filter'); input.value = {words:?};
+            input.dispatchEvent(new Event('input'));
+            const rows = [...document.querySelectorAll('table.data tbody tr')].filter((row) => !row.hidden);
+            return [rows.length, rows.length ? [...rows[0].cells].slice(0, 4).map((cell) => cell.textContent) : []]; }})()"
+    );
+    let found = browser.evaluate(&script).unwrap();
+    let cells = found[1].as_array().unwrap().iter().map(|cell| cell.as_str().unwrap().to_owned()).collect();
+    (found[0].as_u64().unwrap(), cells)
+}
+
+#[test]
+fn the_report_works_offline_and_its_policy_lets_no_other_script_run() {
+    let Some(mut browser) = opened("the report offline") else { return };
+    assert_eq!(browser.problems(), Vec::<String>::new());
+    assert!(browser.evaluate("document.querySelectorAll('#plot canvas').length > 0").unwrap() == true);
+    browser.shot("report-1440").unwrap();
+    assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
+
+    // A script of somebody else's: an element, and a handler in markup.
+    browser
+        .evaluate(
+            "(() => { const added = document.createElement('script'); added.textContent = 'window.foreign = 1'; document.body.append(added);
+                document.body.insertAdjacentHTML('beforeend', '<button id=handled onclick=\"window.foreign = 1\">x</button>');
+                document.getElementById('handled').click(); })()",
+        )
+        .unwrap();
+    assert_eq!(browser.evaluate("window.foreign === undefined").unwrap(), true);
+}
+
+#[test]
+fn a_filter_asks_cells_and_not_rows() {
+    let Some(mut browser) = opened("the filter") else { return };
+    // Before, "2048" was looked for in the row's letters run together: it found n = 2, m = 048 and not d = 2,048.
+    let (count, first) = filtered(&mut browser, "2048");
+    assert_eq!(first[1], "2,048");
+    assert_eq!(count, 160);
+    assert_eq!(filtered(&mut browser, "2,048").0, 160);
+    assert_eq!(filtered(&mut browser, "m=48").0, 160);
+    assert_eq!(
+        filtered(&mut browser, "d=2048 m=48 back"),
+        (5, ["2", "2,048", "48", "backward"].map(str::to_owned).to_vec())
+    );
+    assert_eq!(filtered(&mut browser, "forward").0, 1280);
+    assert_eq!(filtered(&mut browser, "48forward").0, 0);
+    assert_eq!(filtered(&mut browser, "").0, 2560);
+    assert_eq!(browser.evaluate("document.querySelector('.found').textContent").unwrap(), "");
+}
+
+#[test]
+fn the_overheads_are_on_screen_and_the_page_never_scrolls_sideways() {
+    let Some(mut browser) = opened("widths") else { return };
+    for width in [1440, 1024, 640, 360] {
+        browser.resize(width, 900).unwrap();
+        let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
+        assert!(sideways.as_i64().unwrap() <= 0, "{sideways} pixels at {width}");
+    }
+    browser.resize(1440, 900).unwrap();
+    let right = browser
+        .evaluate("document.querySelector('table.data').rows[1].cells[7].getBoundingClientRect().right")
+        .unwrap();
+    assert!(right.as_f64().unwrap() <= 1440.0, "omega ends at {right}");
+}
+
+/// Color bars, and whether the surface fills the plot.
+const LAYOUT: &str = "(() => { const plot = document.getElementById('plot'); const { width } = plot._fullLayout;
+    const filled = plot.querySelector('canvas').clientWidth / plot.clientWidth;
+    return { bars: plot.querySelectorAll('.infolayer > .colorbar').length, filled: filled > 0.85 && filled <= 1, width: width === plot.clientWidth }; })()";
+
+#[test]
+fn the_plot_survives_a_resize_across_the_narrow_layout() {
+    let Some(mut browser) = opened("resizing") else { return };
+    for width in [1440, 600, 1440, 500, 360, 1440] {
+        browser.resize(width, 900).unwrap();
+        browser.wait_for("document.getElementById('plot')._fullLayout.width === document.getElementById('plot').clientWidth").unwrap();
+        browser.settle().unwrap();
+        let now = browser.evaluate(LAYOUT).unwrap();
+        assert_eq!(now, json!({ "bars": 1, "filled": true, "width": true }), "at {width}");
+    }
+    browser.shot("report-after-resizes").unwrap();
+}
+
+/// The camera's eye and the size of the box.
+const VIEW: &str = "(() => { const scene = document.getElementById('plot')._fullLayout.scene; const { x, y, z } = scene._scene.getCamera().eye;
+    return [x, y, z, scene.aspectratio.x].map((value) => Math.round(value * 1000)); })()";
+
+fn view(browser: &mut Browser) -> Value {
+    browser.settle().unwrap();
+    browser.evaluate(VIEW).unwrap()
+}
+
+/// Waits until a part of the view is what it was, or is not.
+fn wait_for_view(browser: &mut Browser, part: usize, relation: &str, first: &Value) {
+    browser.wait_for(&format!("{VIEW}[{part}] {relation} {}", first[part])).unwrap();
+}
+
+/// The middle of the plot in the window, after scrolling to it.
+fn middle(browser: &mut Browser) -> (f64, f64) {
+    let place = browser
+        .evaluate(
+            "(() => { const plot = document.getElementById('plot'); plot.scrollIntoView({ block: 'center', behavior: 'instant' });
+                const box = plot.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+        )
+        .unwrap();
+    (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
+}
+
+#[test]
+fn the_surface_turns_and_resets_and_lets_the_page_scroll() {
+    let Some(mut browser) = opened("the surface's view") else { return };
+    let (x, y) = middle(&mut browser);
+    let first = view(&mut browser);
+    let top = browser.evaluate("scrollY").unwrap();
+
+    browser.wheel(x, y, 120.0, false).unwrap();
+    browser.wait_for(&format!("scrollY > {top}")).unwrap();
+    assert_eq!(view(&mut browser), first, "the wheel scrolls the page and does not zoom");
+
+    let (x, y) = middle(&mut browser);
+    browser.wheel(x, y, -120.0, true).unwrap();
+    wait_for_view(&mut browser, 3, ">", &first);
+    browser.drag((x, y), (x + 120.0, y + 40.0)).unwrap();
+    wait_for_view(&mut browser, 0, "!==", &first);
+    browser.click(x, y, 2).unwrap();
+    wait_for_view(&mut browser, 0, "===", &first);
+    wait_for_view(&mut browser, 3, "===", &first);
+
+    browser.evaluate("document.getElementById('plot').focus()").unwrap();
+    browser.key("ArrowRight").unwrap();
+    browser.key("+").unwrap();
+    wait_for_view(&mut browser, 0, "!==", &first);
+    wait_for_view(&mut browser, 3, ">", &first);
+    browser.key("0").unwrap();
+    wait_for_view(&mut browser, 3, "===", &first);
+    assert_eq!(view(&mut browser), first);
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn one_finger_scrolls_the_page_and_two_turn_the_surface() {
+    let Some(mut browser) = opened("touch") else { return };
+    browser.touch().unwrap();
+    browser.resize(400, 740).unwrap();
+    browser.settle().unwrap();
+    let (x, y) = middle(&mut browser);
+    let first = view(&mut browser);
+    let top = browser.evaluate("scrollY").unwrap();
+    browser.fingers(&[Swipe { from: (x, y + 100.0), to: (x, y - 100.0) }]).unwrap();
+    browser.wait_for(&format!("scrollY > {top}")).unwrap();
+    assert_eq!(view(&mut browser), first);
+
+    // A page that was flung goes on scrolling.
+    browser
+        .evaluate("new Promise((done) => { let last = -1; const look = () => { if (scrollY === last) done(); last = scrollY; setTimeout(look, 200); }; look(); })")
+        .unwrap();
+    let (x, y) = middle(&mut browser);
+    let top = browser.evaluate("scrollY").unwrap();
+    let right = |from: f64| Swipe { from: (x + from, y), to: (x + from + 80.0, y) };
+    browser.fingers(&[right(-60.0), right(60.0)]).unwrap();
+    wait_for_view(&mut browser, 0, "!==", &first);
+    assert_eq!(browser.evaluate("scrollY").unwrap(), top);
+    browser.shot("report-phone").unwrap();
+}
+
+#[test]
+fn the_report_prints_on_few_sheets_with_all_columns() {
+    let Some(mut browser) = opened("printing") else { return };
+    let pdf = browser.print().unwrap();
+    let sheets = sheets(&pdf);
+    // Before, all 2,560 rows were printed on 80 sheets.
+    assert!((2..=8).contains(&sheets), "{sheets} sheets");
+    if let Some(folder) = std::env::var_os("FLOPGAP_SHOTS") {
+        std::fs::write(std::path::Path::new(&folder).join("report.pdf"), &pdf).unwrap();
+    }
+    // The paper is A4 across: 297 mm less two margins of 11 mm, in pixels of 1/96 inch.
+    browser.command("Emulation.setEmulatedMedia", &json!({ "media": "print" })).unwrap();
+    browser.resize(1039, 700).unwrap();
+    let columns = browser
+        .evaluate("[...document.querySelector('table.data').tHead.rows[0].cells].filter((cell) => cell.getBoundingClientRect().right <= 1039).length")
+        .unwrap();
+    assert_eq!(columns, 15);
+    let rows = browser.evaluate("[...document.querySelectorAll('table.data tbody tr')].filter((row) => row.getClientRects().length > 0).length");
+    assert_eq!(rows.unwrap(), 100);
+}
