@@ -15,7 +15,7 @@ use flopgap_report::table::{Cell, Column, Table};
 use crate::answer::{ms, report};
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, join, of_trace};
-use crate::{PROGRAM, failure, open};
+use crate::{PROGRAM, failure, open_again};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -180,7 +180,7 @@ fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, 
         flopgap_fs::create_folder(folder)
             .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
     }
-    let opened = open(path)?;
+    let opened = open_again(path)?;
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
     for wanted in reports {
         let mut table = ReportTable::default();

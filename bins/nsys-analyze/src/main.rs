@@ -6,6 +6,7 @@ mod attribution;
 mod batch;
 mod capture;
 mod compare;
+mod diagnostics;
 mod diff;
 mod export;
 mod filter;
@@ -24,7 +25,7 @@ use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error, Trace};
 
-use opening::{ExportTo, exporting, open};
+use opening::{ExportTo, exporting, open, open_again};
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "nsys-analyze";

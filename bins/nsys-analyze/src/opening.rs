@@ -12,7 +12,7 @@ use flopgap_nsys::{Error, Trace};
 use tempfile::TempDir;
 
 use crate::capture::find;
-use crate::{PROGRAM, failure};
+use crate::{PROGRAM, diagnostics, failure};
 
 /// Where the export of a recording goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,8 +39,19 @@ pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T 
     result
 }
 
-/// Opens a trace.
+/// Opens a trace and shows what nsys itself reported about its recording, before any answer or guess.
 pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
+    let trace = open_again(path)?;
+    let problems = diagnostics::problems(&trace).map_err(|error| failure(&error))?;
+    flopgap_cli::warn_all(
+        PROGRAM,
+        problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
+    );
+    Ok(trace)
+}
+
+/// Opens a trace that [`open`] has opened before: what nsys reported was shown then.
+pub(crate) fn open_again(path: &Path) -> Result<Trace, Failure> {
     match (Trace::open(path), EXPORT.get()) {
         (Ok(trace), _) => Ok(trace),
         (Err(Error::NotExported { .. }), Some(to)) => {

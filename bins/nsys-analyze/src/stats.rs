@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Beyond nsys: group ranges whose names differ in a number alone, such as `op_id = 123`, in summaries of NVTX ranges.
     #[arg(long)]
     fold_names: bool,
+    /// Beyond nsys: count a CUDA API call once that was recorded a second time with its backtrace.
+    #[arg(long)]
+    calls_once: bool,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -32,17 +35,21 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reports =
         if arguments.report.is_empty() { Report::DEFAULT.as_slice() } else { arguments.report.as_slice() };
-    let options =
-        ReportOptions { attribution: arguments.attribution.into(), fold_names: arguments.fold_names };
+    let options = ReportOptions {
+        attribution: arguments.attribution.into(),
+        fold_names: arguments.fold_names,
+        calls_once: arguments.calls_once,
+    };
     let differing: Vec<String> = reports
         .iter()
         .filter(|report| options.of(**report) != ReportOptions::default())
         .map(|report| options.title(*report))
         .collect();
     if !differing.is_empty() {
-        flopgap_cli::note(PROGRAM, format!("not nsys's numbers, as asked: {}", differing.join(", ")));
+        flopgap_cli::note(PROGRAM, format!("differs from `nsys stats` by request: {}", differing.join(", ")));
     } else if options != ReportOptions::default() {
-        let message = "--attribute, --whole-graphs and --fold-names change none of the reports asked for";
+        let message =
+            "--attribute, --whole-graphs, --fold-names and --calls-once change none of the requested reports";
         flopgap_cli::warn(PROGRAM, message);
     }
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;

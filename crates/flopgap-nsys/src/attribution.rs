@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::gpu_work::{Kind, Work};
+use crate::gpu_work::{Backward, Kind, Work};
 use crate::nesting::Nesting;
 use crate::owners::Owners;
 use crate::ranges::RangeTable;
@@ -126,11 +126,16 @@ impl Trace {
         }
         let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
         let mut groups: Groups<Name> = Groups::default();
-        let names = self.named_kernels(KernelName::Demangled, attribution.whole_graphs, |work, name| {
-            if within.as_ref().is_none_or(|within| within.has(&work)) {
-                groups.add(name, work.duration());
-            }
-        })?;
+        let names = self.named_kernels(
+            KernelName::Demangled,
+            attribution.whole_graphs,
+            Backward::LeftOut,
+            |work, name| {
+                if within.as_ref().is_none_or(|within| within.has(&work)) {
+                    groups.add(name, work.duration());
+                }
+            },
+        )?;
         Ok(groups.rekey(|name| Ok::<_, Error>(names.text(name).clone()))?.summaries())
     }
 
@@ -164,7 +169,7 @@ impl Trace {
         let nvtx = self.nvtx_ranges()?;
         let mut nesting = Nesting::of(self, &Owners::of(&nvtx), attribution.by)?;
         let mut placed = Vec::new();
-        self.gpu_work(attribution.whole_graphs, |work| {
+        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
             if let Some((node, first)) = nesting.take(work.process, work.correlation) {
                 placed.push((work.device, work.start, work.end, node, work.kind, first));
             }
@@ -204,7 +209,7 @@ impl Trace {
     ) -> Result<Vec<GpuActivity>, Error> {
         let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
         let mut devices: FxHashMap<(Option<GlobalId>, i64), Activity> = FxHashMap::default();
-        self.gpu_work(attribution.whole_graphs, |work| {
+        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
             if within.as_ref().is_some_and(|within| !within.has(&work)) {
                 return;
             }

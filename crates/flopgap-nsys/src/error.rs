@@ -53,6 +53,12 @@ pub enum Error {
         /// What was found instead.
         what: String,
     },
+    /// A pipe or a device: a database is read at random, not from its beginning to its end.
+    #[error("{}: not a regular file", path.display())]
+    NotAFile {
+        /// What was given.
+        path: PathBuf,
+    },
     /// The database is shorter than its own header says.
     #[error("{}: truncated: it has {found} of at least {expected} bytes", path.display())]
     Truncated {
@@ -163,6 +169,9 @@ impl Error {
             Error::NotADatabase { .. } | Error::NotAnExport { .. } => Some(
                 "give the .sqlite file that `nsys export --type sqlite` or `nsys profile --export sqlite` wrote",
             ),
+            Error::NotAFile { .. } => {
+                Some("a trace cannot be read from a pipe; write it to a file and give that file")
+            }
             Error::Compressed { .. } => Some("decompress it first: `zstd -d FILE` or `gunzip FILE`"),
             Error::Truncated { .. } => Some("export or copy the trace again; the file is incomplete"),
             Error::Journal { .. } => Some(

@@ -25,6 +25,22 @@ pub(crate) struct Work {
     pub(crate) correlation: Option<i64>,
 }
 
+/// What is done with work that ends before it starts. [`Trace::warnings`] counts such rows either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backward {
+    /// It counts with a negative duration, as in the reports of nsys.
+    AsNsys,
+    /// It is left out: a time below zero would be subtracted from sums without a word.
+    LeftOut,
+}
+
+impl Backward {
+    #[inline]
+    fn keeps(self, start: i64, end: i64) -> bool {
+        self == Backward::AsNsys || start <= end
+    }
+}
+
 impl Work {
     pub(crate) fn duration(&self) -> i64 {
         self.end.saturating_sub(self.start)
@@ -43,20 +59,25 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::NoTable`] when there is none of all of them.
-    pub(crate) fn gpu_work(&self, whole_graphs: bool, mut visit: impl FnMut(Work)) -> Result<(), Error> {
+    pub(crate) fn gpu_work(
+        &self,
+        whole_graphs: bool,
+        backward: Backward,
+        mut visit: impl FnMut(Work),
+    ) -> Result<(), Error> {
         let columns =
             [need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
         any_of(tables(whole_graphs), |kind, table| {
             self.scan(table, &columns, |row| {
-                visit(Work {
+                let work = Work {
                     kind,
                     start: row.int(0)?,
                     end: row.int(1)?,
                     device: row.int(2)?,
                     correlation: row.int(3),
                     process: row.int(4).map(GlobalId),
-                });
-                Some(())
+                };
+                backward.keeps(work.start, work.end).then(|| visit(work))
             })
         })
     }
@@ -70,6 +91,7 @@ impl Trace {
         &self,
         names: KernelName,
         whole_graphs: bool,
+        backward: Backward,
         mut visit: impl FnMut(Work, Name),
     ) -> Result<Names, Error> {
         let mut texts = Names::default();
@@ -99,6 +121,9 @@ impl Trace {
                     correlation: row.int(3),
                     process: row.int(4).map(GlobalId),
                 };
+                if !backward.keeps(work.start, work.end) {
+                    return None;
+                }
                 let id = row.int(5).or_else(|| row.int(6))?;
                 let recent = last.filter(|(same, _)| *same == id).map(|(_, name)| name);
                 let name = if let Some(name) = recent.or_else(|| known.get(&(kind, id)).copied()) {

@@ -149,10 +149,10 @@ mod tests {
             for (end, start) in starts.iter().enumerate() {
                 connection.execute(
                     &format!("INSERT INTO {}(start, end) VALUES (?1, ?2)", MEMSET.name),
-                    (start, i64::try_from(end).unwrap()),
+                    (start, 100 + i64::try_from(end).unwrap()),
                 ).unwrap();
             }
-            let unusable = format!("INSERT INTO {}(start, end) VALUES ('soon', 1), (3, NULL), (-30, NULL)", MEMSET.name);
+            let unusable = format!("INSERT INTO {}(start, end) VALUES ('soon', 100), (3, NULL), (-30, NULL)", MEMSET.name);
             connection.execute_batch(&unusable).unwrap();
             drop(connection);
             let trace = Trace::open(&path).unwrap();
@@ -164,7 +164,7 @@ mod tests {
                 prop_assert_eq!(row.0, start);
                 found.push(row);
             }
-            let mut expected: Vec<(i64, i64)> = starts.iter().copied().zip(0..).collect();
+            let mut expected: Vec<(i64, i64)> = starts.iter().copied().zip(100..).collect();
             expected.sort_by_key(|row| row.0);
             prop_assert_eq!(found, expected);
             prop_assert_eq!(trace.warnings().iter().map(|warning| warning.rows).collect::<Vec<_>>(), [3]);

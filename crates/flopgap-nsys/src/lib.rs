@@ -18,6 +18,7 @@ mod operations;
 mod owners;
 mod pages;
 mod ranges;
+mod repeats;
 mod report;
 mod round;
 mod row;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::gpu_work::Kind;
+use crate::gpu_work::{Backward, Kind};
 use crate::nesting::Nesting;
 use crate::owners::Owners;
 use crate::report::Groups;
@@ -48,7 +48,7 @@ impl Trace {
             })
         };
         let (mut copies, mut sets) = (Vec::new(), Vec::new());
-        self.gpu_work(attribution.whole_graphs, |work| {
+        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
             let durations = match work.kind {
                 Kind::Copy => &mut copies,
                 Kind::Set => &mut sets,
@@ -59,11 +59,16 @@ impl Trace {
             }
         })?;
         let mut groups: Groups<Name> = Groups::default();
-        let names = self.named_kernels(KernelName::Demangled, attribution.whole_graphs, |work, name| {
-            if counts(work.process, work.correlation) {
-                groups.add(name, work.duration());
-            }
-        });
+        let names = self.named_kernels(
+            KernelName::Demangled,
+            attribution.whole_graphs,
+            Backward::LeftOut,
+            |work, name| {
+                if counts(work.process, work.correlation) {
+                    groups.add(name, work.duration());
+                }
+            },
+        );
         let kernels = match names {
             Ok(names) => groups.rekey(|name| Ok::<_, Error>(names.text(name).clone()))?.summaries(),
             Err(error) if error.is_no_table() => Vec::new(),

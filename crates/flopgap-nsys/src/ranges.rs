@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use crate::owners::{Owners, Stretch, Threads};
 use crate::tables::{NVTX, need, want};
-use crate::trace::Tally;
 use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
 
 /// How a range was marked.
@@ -199,7 +198,6 @@ impl Trace {
         let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
         let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
         let mut failure = None;
-        let mut backwards = Tally::default();
         self.scan(&NVTX, &columns, |row| {
             let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
             let last = end.map_or(start, |end| end.max(start));
@@ -234,19 +232,11 @@ impl Trace {
             if style == RangeStyle::PushPop {
                 last_push_pop = last_push_pop.max(last);
             }
-            if end.is_some_and(|end| end < start) {
-                backwards.add(row.id());
-            }
             let crosses_threads = row.int(6).is_some();
             let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
             visit(range, domain);
             Some(())
         })?;
-        self.warn(
-            self.require(&NVTX)?,
-            &backwards,
-            "that end before they start: counted with a negative duration",
-        );
         if let Some(error) = failure {
             return Err(error);
         }

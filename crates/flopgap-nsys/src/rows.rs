@@ -14,13 +14,17 @@ use crate::{Error, Trace};
 #[derive(Debug, Default)]
 struct Offer {
     filter: Option<RowFilter>,
+    /// Where the columns `start` and `end` are, if both are read.
+    span: Option<(usize, usize)>,
     unusable: Tally,
+    backward: Tally,
     strange: Tally,
 }
 
 impl Offer {
-    fn new(filter: Option<RowFilter>) -> Offer {
-        Offer { filter, ..Offer::default() }
+    fn new(filter: Option<RowFilter>, columns: &[Column]) -> Offer {
+        let place = |name: &str| columns.iter().position(|column| column.name == name);
+        Offer { filter, span: place("start").zip(place("end")), ..Offer::default() }
     }
 
     /// Offers a row that the filter keeps; one of which nothing is made could not be used.
@@ -30,7 +34,12 @@ impl Offer {
             return None;
         }
         let made = visit(row);
-        if made.is_none() {
+        if let Some((start, end)) = self.span
+            && let (Some(start), Some(end)) = (row.int(start), row.int(end))
+            && end < start
+        {
+            self.backward.add(row.id());
+        } else if made.is_none() {
             self.unusable.add(row.id());
         } else if row.was_mistyped() {
             self.strange.add(row.id());
@@ -40,6 +49,11 @@ impl Offer {
 
     fn end(&mut self, trace: &Trace, table: &str) -> Result<(), Error> {
         trace.warn(table, &self.unusable, "without the numbers it needs: left out");
+        trace.warn(
+            table,
+            &self.backward,
+            "ending before the start: `nsys stats` and its reports here count a negative time, other answers leave it out",
+        );
         trace.warn(
             table,
             &self.strange,
@@ -114,7 +128,7 @@ impl Trace {
             self.scan_by_sqlite(table, &columns, &slots, |row| held.push(row.hold(columns.len())))?;
             Source::Held(held.into_iter())
         };
-        Ok(Rows { trace: self, table, source, offer: Offer::new(filter) })
+        Ok(Rows { trace: self, table, source, offer: Offer::new(filter, &columns) })
     }
 
     /// Calls `visit` with every row of a table, in the order of the file.
@@ -133,7 +147,7 @@ impl Trace {
             return Ok(());
         }
         let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
-        let mut offer = Offer::new(filter);
+        let mut offer = Offer::new(filter, &columns);
         self.scan_by_sqlite(table, &columns, &slots, |row| {
             offer.row(row, &mut visit);
         })?;

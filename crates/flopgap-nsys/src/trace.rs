@@ -258,11 +258,15 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
 fn check_file(path: &Path) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let not = |what: &str| Error::NotADatabase { path: path.to_owned(), what: what.to_owned() };
-    let mut file = File::open(path).map_err(io)?;
-    let metadata = file.metadata().map_err(io)?;
+    // Before it is opened: opening a pipe without a writer waits forever.
+    let metadata = path.metadata().map_err(io)?;
     if metadata.is_dir() {
         return Err(io(io::Error::from(io::ErrorKind::IsADirectory)));
     }
+    if !metadata.is_file() {
+        return Err(Error::NotAFile { path: path.to_owned() });
+    }
+    let mut file = File::open(path).map_err(io)?;
     // First: what is being written may look like anything.
     if is_locked(&file) {
         return Err(Error::Locked { path: path.to_owned() });

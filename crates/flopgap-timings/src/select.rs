@@ -74,7 +74,9 @@ impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
         let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, range) in nvtx.ranges.iter().enumerate() {
-            if !range.crosses_threads {
+            // A range that ends before it starts has no duration to speak of; the trace's warnings count it.
+            let backward = range.end.is_some_and(|end| end < range.start);
+            if !range.crosses_threads && !backward {
                 by_name.entry(bare(nvtx.names.text(range.name)).to_owned()).or_default().push(at);
             }
         }

@@ -20,7 +20,7 @@ pub(crate) use page::{OfTrace, Overview};
 use crate::answer::report;
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, open, warn_all};
+use crate::{PROGRAM, diagnostics, failure, open, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -172,6 +172,7 @@ pub(crate) fn of_trace(
 ) -> Result<OfTrace, Failure> {
     let trace = open(path)?;
     let mut page = OfTrace::new(path);
+    page.reported = diagnostics::problems(&trace).map_err(|error| failure(&error))?;
     sections::all(&mut page, &trace, look, measured, classifier)?;
     page.warnings(trace.warnings().iter().map(ToString::to_string));
     warn_all(&trace);
@@ -187,6 +188,16 @@ pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<B
         several => format!("{} traces", several.len()),
     };
     let mut document = Document { title: names.join(", "), subtitle, blocks: Vec::new() };
+    // First: an answer from a recording that lost events must be read with that in mind.
+    let reported = pages.iter().flat_map(|page| {
+        page.reported
+            .iter()
+            .map(|problem| if several { format!("{}: {problem}", page.name) } else { problem.clone() })
+    });
+    let reported: Vec<String> = reported.collect();
+    if !reported.is_empty() {
+        document.blocks.push(Block::Problems("Problems that nsys reported".to_owned(), reported));
+    }
     if !comparison.is_empty() && several {
         document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
         document.blocks.push(Block::List(comparison));

@@ -15,6 +15,8 @@ pub(crate) struct OfTrace {
     path: PathBuf,
     /// Where and for how long it was recorded, in one line.
     pub(super) machine: String,
+    /// The problems that nsys itself reported about the recording.
+    pub(super) reported: Vec<String>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
     /// What could not be answered, and why.
@@ -48,6 +50,7 @@ impl OfTrace {
             name: name_of(path),
             path: path.to_owned(),
             machine: String::new(),
+            reported: Vec::new(),
             answers: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportTable, Trace, Value};
+use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
 
@@ -92,7 +92,7 @@ impl Recording {
     }
 }
 
-/// How many calls `cuda_api_sum` counts.
+/// How many CUDA API calls were made.
 fn api_calls(trace: &Trace) -> Result<Option<i128>, Failure> {
     let Some(table) = report(trace, ReportKind::CudaApiSum)? else { return Ok(None) };
     let at = table.columns.iter().position(|column| column.title == "Num Calls");
@@ -103,10 +103,11 @@ fn api_calls(trace: &Trace) -> Result<Option<i128>, Failure> {
     Ok(Some(calls.sum()))
 }
 
-/// A report of nsys, or nothing when the trace does not hold its data.
+/// A report of nsys, in which a call counts once however often it was recorded; nothing when the trace does not hold its data.
 pub(super) fn report(trace: &Trace, kind: ReportKind) -> Result<Option<ReportTable>, Failure> {
     let mut table = ReportTable::default();
-    match trace.report(Report::of(kind), &mut table) {
+    let options = ReportOptions { calls_once: true, ..ReportOptions::default() };
+    match trace.report_with(Report::of(kind), options, &mut table) {
         Ok(()) if table.rows.is_empty() => Ok(None),
         Ok(()) => Ok(Some(table)),
         Err(error) if error.is_absence() => Ok(None),

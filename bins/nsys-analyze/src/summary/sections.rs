@@ -25,7 +25,7 @@ use crate::{
     attention as attention_command, compare as compare_command, kernels as kernels_command,
     passes as passes_command,
 };
-use crate::{failure, open};
+use crate::{failure, open_again};
 
 /// Makes all sections of one trace.
 pub(super) fn all(
@@ -443,7 +443,7 @@ pub(super) fn comparison(
     classifier: &Classifier,
     sentences: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
-    let (a, b) = (open(paths[0])?, open(paths[1])?);
+    let (a, b) = (open_again(paths[0])?, open_again(paths[1])?);
     let both = match scopes(&a, &b, &look.scope.of(Ranges::Steps)).and_then(|scope| {
         let found = compare((&a, &scope), (&b, &scope), classifier)?;
         let tops = [kernels(&a, &scope, classifier)?, kernels(&b, &scope, classifier)?];

@@ -370,14 +370,14 @@ fn attribution_by_process_is_asked_for_and_labelled() {
     let output = run(&[&report[..], &options].concat());
     assert_eq!(
         output.stderr,
-        "nsys-analyze: not nsys's numbers, as asked: nvtx_gpu_proj_sum+process+folded\n"
+        "nsys-analyze: differs from `nsys stats` by request: nvtx_gpu_proj_sum+process+folded\n"
     );
     assert!(
         output.stdout.starts_with("nvtx_gpu_proj_sum+process+folded\n") && output.stdout.contains(":step_*")
     );
     assert!(output.stdout.contains("\ncuda_api_sum\n"));
     let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
-    assert!(output.stderr.contains("change none of the reports asked for"), "{}", output.stderr);
+    assert!(output.stderr.contains("change none of the requested reports"), "{}", output.stderr);
 }
 
 /// The bytes of the trace and the folder that it lies in stay what they are, whatever is asked.
@@ -521,4 +521,50 @@ fn a_recording_is_exported_when_asked() {
     let failed = run(&[&report[..], &["--export"]].concat(), &path);
     assert_eq!(failed.code, 1);
     assert!(failed.stderr.contains("nsys did not export it (exit status: 1)"), "{}", failed.stderr);
+}
+
+/// What nsys reported about a recording stands before every answer and every guess.
+#[test]
+fn problems_that_nsys_reported_come_first() {
+    let (_folder, path) = trace("small_forward");
+    assert_eq!(run(&["kernels", &path]).stderr, "", "messages that report no problem are not shown");
+    let lost = "Not all CUDA events might have been collected.";
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(&format!(
+            "INSERT INTO DIAGNOSTIC_EVENT(timestamp, timestampType, source, severity, text, globalPid)
+             VALUES (9, 1, 1, 2, '{lost}', 1), (9, 1, 1, 2, '{lost}', 2), (9, 1, 1, 3, 'CUDA injection initialization failed.', 1)"
+        ))
+        .unwrap();
+    let failed = "nsys reported (error): CUDA injection initialization failed.";
+    let lost = format!("nsys reported (warning): {lost} (2 times)");
+    for command in [&["kernels"][..], &["passes"], &["stats", "-r", "nvtx_sum"], &["rules"], &["summary"]] {
+        let output = run(&[command, &[path.as_str()]].concat());
+        let lines: Vec<&str> = output.stderr.lines().collect();
+        assert!(lines.len() >= 2, "{command:?}: {}", output.stderr);
+        assert!(lines[0].ends_with(failed) && lines[1].ends_with(&lost), "{command:?}: {}", output.stderr);
+    }
+    let page = run(&["summary", &path]).stdout;
+    let first = page.find("Problems that nsys reported").unwrap();
+    assert!(first < page.find("The kernel with the most").unwrap(), "{page}");
+    assert!(page.contains(failed) && page.contains(&lost));
+    let page: serde_json::Value =
+        serde_json::from_str(&run(&["summary", &path, "--format", "json"]).stdout).unwrap();
+    assert!(page.to_string().contains(failed));
+
+    // Where nothing was collected, the reason that nsys gave comes before our guess.
+    let (_folder, path) = trace("nvtx_only");
+    let reason = "CUDA profiling might have not been started correctly.";
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(&format!(
+            "INSERT INTO DIAGNOSTIC_EVENT(timestamp, timestampType, source, severity, text, globalPid)
+             VALUES (9, 2, 3, 2, '{reason}', 1)"
+        ))
+        .unwrap();
+    let output = run(&["kernels", &path]);
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(output.code, 3);
+    assert!(lines[0].ends_with(&format!("nsys reported (warning): {reason}")), "{}", output.stderr);
+    assert!(lines[1].contains("does not contain CUDA kernel data"), "{}", output.stderr);
 }

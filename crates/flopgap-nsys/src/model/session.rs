@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::tables::{
     ANALYSIS, CAPTURE_DATA, DIAGNOSTICS, EXPORT_DATA, EXPORT_DATA_OLD, SESSION, TableSpec, need, want,
 };
-use crate::{Error, GlobalId, Trace};
+use crate::{Error, GlobalId, Trace, severity_label};
 
 /// A name and a value that nsys wrote about an export or a recording, such as `EXPORT_SCHEMA_VERSION`. Names may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub struct Diagnostic {
     pub text: Arc<str>,
     /// The process that it is about.
     pub process: Option<GlobalId>,
+}
+
+impl Diagnostic {
+    /// Whether it reports a problem: a warning, an error, or a severity that has no name yet.
+    pub fn is_problem(&self) -> bool {
+        !matches!(severity_label(self.severity), Some("Info" | "Verbose"))
+    }
 }
 
 /// The span of the recording.

@@ -10,6 +10,7 @@ use super::KernelName;
 use super::names::api;
 use super::table::{Column, Sink, Unit, Value};
 use crate::correlation::Correlations;
+use crate::gpu_work::Backward;
 use crate::stats::Values;
 use crate::tables::{BACKTRACE, KERNEL, RUNTIME, need, want};
 use crate::{Error, GlobalId, Name, Names, Summary, Trace};
@@ -239,7 +240,7 @@ fn executions(trace: &Trace, names: KernelName) -> Result<(Waiting, Names, Names
     trace.require(&KERNEL)?;
     trace.require(&RUNTIME)?;
     let mut waiting = Waiting::default();
-    let kernels = trace.named_kernels(names, false, |work, name| {
+    let kernels = trace.named_kernels(names, false, Backward::AsNsys, |work, name| {
         if let Some(correlation) = work.correlation {
             waiting.add(work.start, work.duration(), work.device, name, work.process, correlation);
         }

@@ -263,14 +263,15 @@ impl Trace {
     ) -> Result<(), Error> {
         let (names, options) = (report.names, options.of(report));
         match report.kind {
-            ReportKind::CudaApiGpuSum => summary::gpu(self, shared, report, true, sink),
-            ReportKind::CudaApiSum => api::sum(self, sink),
-            ReportKind::CudaApiTrace => api::trace(self, sink),
+            ReportKind::CudaApiSum => api::sum(self, options, sink),
+            ReportKind::CudaApiTrace => api::trace(self, options, sink),
             ReportKind::CudaGpuKernGbSum => summary::kernels_by_shape(self, names, sink),
             ReportKind::CudaGpuKernSum => summary::kernels(self, shared, report, sink),
             ReportKind::CudaGpuMemSizeSum => memory::sizes(self, shared, sink),
             ReportKind::CudaGpuMemTimeSum => memory::times_of(self, shared, sink),
-            ReportKind::CudaGpuSum => summary::gpu(self, shared, report, false, sink),
+            ReportKind::CudaApiGpuSum | ReportKind::CudaGpuSum => {
+                summary::gpu(self, shared, report, options, sink)
+            }
             ReportKind::CudaGpuTrace => gpu_trace::trace(self, names, sink),
             ReportKind::CudaKernExecSum => exec_sum::sum(self, names, sink),
             ReportKind::CudaKernExecTrace => exec::trace(self, names, sink),

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::table::{Column, Sink, Unit, Value};
 use super::{KernelName, ReportOptions};
+use crate::gpu_work::Backward;
 use crate::nesting::Nesting;
 use crate::ranges::RangeTable;
 use crate::stats::Values;
@@ -55,9 +56,10 @@ pub(super) fn kernels(
     let nesting = Nesting::of(trace, &owners, options.attribution.by)?;
     drop(owners);
     let mut kernels = Kernels::default();
-    let texts = trace.named_kernels(names, options.attribution.whole_graphs, |work, name| {
-        kernels.add(nesting.node(work.process, work.correlation), name, work.duration());
-    })?;
+    let texts =
+        trace.named_kernels(names, options.attribution.whole_graphs, Backward::AsNsys, |work, name| {
+            kernels.add(nesting.node(work.process, work.correlation), name, work.duration());
+        })?;
     let paths = Paths::of(&nesting, |range| (range_names[range], styles[range]));
     let repeated = repeated_ranges(&nesting, styles.len());
     drop((range_names, styles));

@@ -11,6 +11,9 @@ pub struct ReportOptions {
     /// Whether `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`, `nvtx_kern_sum` and `nvtx_gpu_proj_sum` group ranges by
     /// [`fold_name`](crate::fold_name).
     pub fold_names: bool,
+    /// Whether `cuda_api_sum`, `cuda_api_trace` and `cuda_api_gpu_sum` count a call once that was recorded a second time with its
+    /// backtrace. nsys counts both rows.
+    pub calls_once: bool,
 }
 
 impl ReportOptions {
@@ -23,9 +26,14 @@ impl ReportOptions {
             ReportKind::NvtxSum | ReportKind::NvtxPushPopSum | ReportKind::NvtxStartEndSum => (false, true),
             _ => (false, false),
         };
+        let calls = matches!(
+            report.kind,
+            ReportKind::CudaApiSum | ReportKind::CudaApiTrace | ReportKind::CudaApiGpuSum
+        );
         ReportOptions {
             attribution: if attributes { self.attribution } else { Attribution::default() },
             fold_names: groups && self.fold_names,
+            calls_once: calls && self.calls_once,
         }
     }
 
@@ -35,18 +43,19 @@ impl ReportOptions {
     /// use flopgap_nsys::{AttributeBy, Attribution, Report, ReportKind, ReportOptions};
     ///
     /// let attribution = Attribution { by: AttributeBy::Process, whole_graphs: true };
-    /// let options = ReportOptions { attribution, fold_names: true };
+    /// let options = ReportOptions { attribution, fold_names: true, calls_once: true };
     /// assert_eq!(options.title(Report::of(ReportKind::NvtxKernSum)), "nvtx_kern_sum+process+graphs+folded");
     /// assert_eq!(options.title(Report::of(ReportKind::NvtxSum)), "nvtx_sum+folded");
-    /// assert_eq!(options.title(Report::of(ReportKind::CudaApiSum)), "cuda_api_sum");
+    /// assert_eq!(options.title(Report::of(ReportKind::CudaApiSum)), "cuda_api_sum+once");
     /// ```
     pub fn title(self, report: Report) -> String {
         let mut title = report.to_string();
-        let ReportOptions { attribution, fold_names } = self.of(report);
+        let ReportOptions { attribution, fold_names, calls_once } = self.of(report);
         for (differs, word) in [
             (attribution.by == AttributeBy::Process, "+process"),
             (attribution.whole_graphs, "+graphs"),
             (fold_names, "+folded"),
+            (calls_once, "+once"),
         ] {
             if differs {
                 title.push_str(word);

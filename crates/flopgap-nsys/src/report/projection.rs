@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
+use crate::gpu_work::Backward;
 use crate::hierarchy::Hierarchy;
 use crate::nesting::Nesting;
 use crate::owners::Owners;
@@ -73,7 +74,7 @@ impl Extent {
 fn extents(trace: &Trace, owners: &Owners, attribution: Attribution) -> Result<Vec<Extent>, Error> {
     let mut nesting = Nesting::of(trace, owners, attribution.by)?;
     let mut by_node = vec![Extent::NONE; nesting.len()];
-    trace.gpu_work(attribution.whole_graphs, |work| {
+    trace.gpu_work(attribution.whole_graphs, Backward::AsNsys, |work| {
         // A graph launch is one operation, however many nodes it runs.
         if let Some((node, first)) = nesting.take(work.process, work.correlation) {
             by_node[node].join(Extent { start: work.start, end: work.end, launches: u64::from(first) });

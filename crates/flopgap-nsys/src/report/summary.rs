@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use super::api::calls_by_id;
 use super::group::{Groups, fewest_first, grand_total, largest_first, times, with_times};
 use super::memory;
 use super::names::{api, shape};
 use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
-use super::{KernelName, Report};
+use super::{KernelName, Report, ReportKind, ReportOptions};
+use crate::gpu_work::Backward;
 use crate::nesting::Nesting;
 use crate::owners::Owners;
-use crate::tables::{KERNEL, RUNTIME, need};
+use crate::tables::{KERNEL, need};
 use crate::{AttributeBy, Error, Name, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
@@ -60,7 +62,7 @@ fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<st
         found => found?,
     };
     let mut groups: Groups<(Name, Option<Name>)> = Groups::default();
-    let kernels = trace.named_kernels(names, false, |work, kernel| {
+    let kernels = trace.named_kernels(names, false, Backward::AsNsys, |work, kernel| {
         let node = nesting.node(work.process, work.correlation);
         let around = node.and_then(|node| nesting.range_and_parent(node));
         groups.add((kernel, around.map(|(range, _)| nvtx.ranges[range].name)), work.duration());
@@ -132,12 +134,12 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
     })
 }
 
-/// `cuda_gpu_sum`, and with `calls` `cuda_api_gpu_sum`: kernels, memory operations (and API calls) in one list.
+/// `cuda_gpu_sum`, and `cuda_api_gpu_sum`: kernels, memory operations (and API calls) in one list.
 pub(super) fn gpu(
     trace: &Trace,
     shared: &Shared,
     report: Report,
-    calls: bool,
+    options: ReportOptions,
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     let mut summaries: Vec<((Arc<str>, &str), Summary)> = Vec::new();
@@ -155,14 +157,9 @@ pub(super) fn gpu(
         }
         Err(error) => absences.push(error),
     }
-    if calls {
-        let mut by_id = Groups::default();
-        let found = trace.scan(&RUNTIME, &[need("start"), need("end"), need("nameId")], |row| {
-            by_id.add(row.int(2)?, row.int(1)?.saturating_sub(row.int(0)?));
-            Some(())
-        });
-        match found {
-            Ok(()) => {
+    if report.kind == ReportKind::CudaApiGpuSum {
+        match calls_by_id(trace, options) {
+            Ok(by_id) => {
                 let by_name = by_id.rekey(|id| api(trace, id))?.summaries();
                 for (name, times) in &by_name {
                     add("CUDA_API", name, times);

@@ -242,7 +242,11 @@ fn whole_graphs_are_work() {
     assert_eq!((name.as_ref(), times.count, times.total), ("[CUDA graph 7]", 12, i128::from(spent)));
     let activity = trace.gpu_activity(None, whole).unwrap();
     assert_eq!((activity[0].graphs, activity[0].graph_time), (12, i128::from(spent)));
-    let rows = rows(&trace, "nvtx_kern_sum", ReportOptions { attribution: whole, fold_names: false });
+    let rows = rows(
+        &trace,
+        "nvtx_kern_sum",
+        ReportOptions { attribution: whole, fold_names: false, ..ReportOptions::default() },
+    );
     let graphs: Vec<_> = rows.iter().filter(|row| row[12] == "[CUDA graph 7]").collect();
     assert_eq!(graphs.len(), 2, "one row for each of two threads");
     assert!(graphs.iter().all(|row| (row[0].as_str(), row[5].as_str()) == (":replay", "6")));

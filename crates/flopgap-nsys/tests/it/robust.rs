@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use flopgap_nsys::{Error, Report, ReportKind, ReportTable, Trace};
+use flopgap_nsys::{Attribution, Error, Report, ReportKind, ReportOptions, ReportTable, Trace};
 use rusqlite::Connection;
 
 use crate::support::{TRACES, Unpacked, printed};
@@ -218,7 +218,7 @@ fn strange_rows_are_counted_and_named() {
     assert!(
         warnings
             .iter()
-            .any(|warning| warning.starts_with("NVTX_EVENTS: 1 row (the first is row 9) that end"))
+            .any(|warning| warning.starts_with("NVTX_EVENTS: 1 row (the first is row 9) ending before"))
     );
     assert_eq!(warnings.len(), 3, "each is told once, whatever reads the table: {warnings:?}");
     let kernels = printed(&trace, "cuda_gpu_kern_sum").unwrap();
@@ -261,6 +261,95 @@ fn calls_with_backtraces_count_once() {
         .unwrap();
     drop(connection);
     assert_eq!(reports.map(|report| printed(&unpacked.open(), report).unwrap()), before);
+}
+
+/// The API reports list such a call twice, as nsys does, and warn of it; on request, and in answers, it is one.
+#[test]
+fn api_reports_say_that_calls_with_backtraces_count_twice() {
+    let unpacked = Unpacked::new("streams_domains");
+    let reports: [Report; 3] =
+        ["cuda_api_sum", "cuda_api_trace", "cuda_api_gpu_sum"].map(|report| report.parse().unwrap());
+    let made = |trace: &Trace, options: ReportOptions| {
+        reports.map(|report| {
+            let mut table = ReportTable::default();
+            trace.report_with(report, options, &mut table).unwrap();
+            table.rows
+        })
+    };
+    let once = ReportOptions { calls_once: true, ..ReportOptions::default() };
+    let before = unpacked.open();
+    let recorded = made(&before, ReportOptions::default());
+    assert_eq!(made(&before, once), recorded, "nothing was recorded twice");
+    assert_eq!(before.warnings(), []);
+    drop(before);
+    Connection::open(unpacked.path())
+        .unwrap()
+        .execute_batch(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
+             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+        )
+        .unwrap();
+    let after = unpacked.open();
+    assert_eq!(made(&after, once), recorded);
+    assert_eq!(after.warnings(), []);
+    let twice = made(&after, ReportOptions::default());
+    assert_eq!(twice[1].len(), 2 * recorded[1].len());
+    let warnings = after.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!((warnings[0].rows, warnings[0].first), (215, 216));
+    assert!(warnings[0].to_string().contains("as `nsys stats` does"), "{}", warnings[0]);
+}
+
+/// Work that ends before it starts: nsys subtracts it from its sums. The reports do as nsys does, answers leave it out, and both warn.
+#[test]
+fn work_that_ends_before_it_starts_is_counted() {
+    let unpacked = Unpacked::new("streams_domains");
+    let total = |trace: &Trace| -> i128 {
+        let times = trace.operation_times(None, Attribution::default()).unwrap();
+        times.kernels.iter().map(|(_, times)| times.total).sum()
+    };
+    let reported = |trace: &Trace| -> i64 {
+        let rows = printed(trace, "cuda_gpu_trace:base").unwrap();
+        let kernels = rows[1..].iter().filter(|row| !row[19].starts_with('['));
+        kernels.map(|row| row[1].parse::<i64>().unwrap()).sum()
+    };
+    let before = unpacked.open();
+    let (sound, in_reports) = (total(&before), reported(&before));
+    drop(before);
+    let database = Connection::open(unpacked.path()).unwrap();
+    let length: i64 = database
+        .query_row("SELECT end - start FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid = 7", [], |row| row.get(0))
+        .unwrap();
+    database
+        .execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 5000000 WHERE rowid = 7", [])
+        .unwrap();
+    drop(database);
+    let after = unpacked.open();
+    assert_eq!(total(&after), sound - i128::from(length));
+    let warnings = after.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!((warnings[0].rows, warnings[0].first), (1, 7));
+    assert!(warnings[0].to_string().contains("ending before the start"), "{}", warnings[0]);
+    let activity = after.gpu_activity(None, Attribution::default()).unwrap();
+    assert_eq!(activity.iter().map(|gpu| gpu.kernels).sum::<u64>(), 50);
+    let work = after.range_work(Attribution::default()).unwrap();
+    assert!(work.work.iter().flatten().all(|work| work.busy >= 0 && work.total >= 0));
+    assert_eq!(reported(&unpacked.open()), in_reports - length - 5_000_000);
+}
+
+/// A pipe cannot be read at random. One that nobody writes must not be waited for.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.sqlite");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for path in [pipe.as_path(), Path::new("/dev/null")] {
+        let (text, hint) = message(path);
+        assert_eq!(text, ": not a regular file");
+        assert!(hint.unwrap().contains("pipe"));
+    }
 }
 
 /// Files and tables that are no plain b-trees of UTF-8 rows are read through `SQLite`, with the same result.
