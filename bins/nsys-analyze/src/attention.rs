@@ -7,6 +7,7 @@ use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::RangePattern;
 use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 
 use crate::answer::{Answer, report, unanswered};
@@ -32,15 +33,15 @@ pub(crate) struct Arguments {
     /// Width of a head.
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..))]
     head_dim: u64,
-    /// The range around the scores.
-    #[arg(long, value_name = "NAME", default_value_t = Names::default().scores)]
-    qk: String,
+    /// The range around the scores; `nsys-analyze --help` says how ranges are written.
+    #[arg(long, value_name = "RANGE", default_value_t = Names::default().scores)]
+    qk: RangePattern,
     /// The range around softmax.
-    #[arg(long, value_name = "NAME", default_value_t = Names::default().softmax)]
-    softmax: String,
+    #[arg(long, value_name = "RANGE", default_value_t = Names::default().softmax)]
+    softmax: RangePattern,
     /// The range around the weighted sum of the values.
-    #[arg(long, value_name = "NAME", default_value_t = Names::default().weighted_sum)]
-    av: String,
+    #[arg(long, value_name = "RANGE", default_value_t = Names::default().weighted_sum)]
+    av: RangePattern,
     #[command(flatten)]
     scope: ScopeArguments,
     /// How to print the result.

@@ -6,12 +6,12 @@ use flopgap_cli::{Failure, FormatArg};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::Ranges;
 use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::shares::Shares;
+use flopgap_timings::{RangePattern, Ranges};
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::scope::ScopeArguments;
+use crate::scope::{ScopeArguments, named};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -20,16 +20,16 @@ pub(crate) struct Arguments {
     a: PathBuf,
     /// The one to compare with it.
     b: PathBuf,
-    /// Only work launched within NVTX ranges of this name in both; without it, whole steps when both traces mark steps, and else
-    /// everything.
-    #[arg(long, value_name = "NAME")]
-    range: Option<String>,
-    /// The range in A.
-    #[arg(long, value_name = "NAME", conflicts_with = "range", requires = "range_b")]
-    range_a: Option<String>,
-    /// The range in B.
-    #[arg(long, value_name = "NAME", conflicts_with = "range", requires = "range_a")]
-    range_b: Option<String>,
+    /// Only work launched within these NVTX ranges in both; without it, whole steps when both traces mark steps, and else everything.
+    /// `nsys-analyze --help` says how ranges are written; may be given several times.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
+    /// The ranges in A.
+    #[arg(long, value_name = "RANGE", conflicts_with = "range", requires = "range_b")]
+    range_a: Vec<RangePattern>,
+    /// The ranges in B.
+    #[arg(long, value_name = "RANGE", conflicts_with = "range", requires = "range_a")]
+    range_b: Vec<RangePattern>,
     /// Compare everything that was recorded, also where steps are marked.
     #[arg(long, conflicts_with_all = ["range", "range_a"])]
     all: bool,
@@ -44,9 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
     let scope = |ranges: Ranges| arguments.scope.of(ranges);
-    let named = |own: &Option<String>| own.as_ref().or(arguments.range.as_ref()).cloned();
-    let scopes = match (named(&arguments.range_a), named(&arguments.range_b)) {
-        (Some(a), Some(b)) => [scope(Ranges::Named(a)), scope(Ranges::Named(b))],
+    let of = |own: &[RangePattern]| named(own).or_else(|| named(&arguments.range));
+    let scopes = match (of(&arguments.range_a), of(&arguments.range_b)) {
+        (Some(a), Some(b)) => [scope(a), scope(b)],
         _ if arguments.all => [scope(Ranges::All), scope(Ranges::All)],
         _ => {
             let both = scopes(&a, &b, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?;

@@ -7,13 +7,13 @@ use flopgap_cli::{Failure, FormatArg};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::Ranges;
 use flopgap_timings::compare::scopes;
 use flopgap_timings::diff::{Change, Diff, Slower, diff};
+use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
 use crate::answer::{Answer, report, unanswered};
-use crate::scope::ScopeArguments;
+use crate::scope::{ScopeArguments, named};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
     /// Judge and show only kernels and ranges whose total is at least this many microseconds in one of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
-    /// Only kernels launched within NVTX ranges of this name, for each instance; without it, those of whole steps when both traces
-    /// mark steps, and else all.
-    #[arg(long, value_name = "NAME")]
-    range: Option<String>,
+    /// Only kernels launched within these NVTX ranges, for each instance; without it, those of whole steps when both traces mark steps,
+    /// and else all. `nsys-analyze --help` says how ranges are written; may be given several times.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
     /// Compare everything that was recorded, also where steps are marked.
     #[arg(long, conflicts_with = "range")]
     all: bool,
@@ -56,8 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (before, after) = (open(&arguments.before)?, open(&arguments.after)?);
     let scope = |ranges: Ranges| arguments.scope.of(ranges);
-    let scope = match &arguments.range {
-        Some(range) => scope(Ranges::Named(range.clone())),
+    let scope = match named(&arguments.range) {
+        Some(ranges) => scope(ranges),
         None if arguments.all => scope(Ranges::All),
         None => scopes(&before, &after, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?,
     };

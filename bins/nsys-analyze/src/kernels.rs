@@ -7,12 +7,12 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::Ranges;
 use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, side_by_side};
+use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
 use crate::answer::{Answer, name_of, report, unanswered};
-use crate::scope::ScopeArguments;
+use crate::scope::{ScopeArguments, named};
 use crate::{open, warn_all};
 
 #[derive(clap::Args)]
@@ -20,9 +20,10 @@ pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite`; or two of them, to be shown side by side.
     #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Only kernels launched within NVTX ranges of this name, such as `forward`, `domain:forward` or `step_*`.
-    #[arg(long, value_name = "NAME")]
-    range: Option<String>,
+    /// Only kernels launched within these NVTX ranges, such as `forward` or `step_*`; `nsys-analyze --help` says how ranges are written.
+    /// May be given several times.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
     /// Leave out kernels of these classes, such as `matmul,copy`.
     #[arg(long, value_delimiter = ',', value_name = "CLASS")]
     exclude: Vec<KernelClass>,
@@ -46,8 +47,7 @@ struct Two<'a> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let ranges = arguments.range.clone().map_or(Ranges::All, Ranges::Named);
-    let scope = arguments.scope.of(ranges);
+    let scope = arguments.scope.of(named(&arguments.range).unwrap_or(Ranges::All));
     let mut found: Vec<Kernels> = Vec::new();
     for path in &arguments.traces {
         let trace = open(path)?;

@@ -32,7 +32,7 @@ const PROGRAM: &str = "nsys-analyze";
 
 /// Answers from Nsight Systems exports (`nsys export --type sqlite`).
 #[derive(Parser)]
-#[command(version, max_term_width = 110)]
+#[command(version, max_term_width = 110, after_help = scope::RANGE_GRAMMAR)]
 struct Arguments {
     /// Where a recording (.nsys-rep) is given, have nsys export it first.
     #[arg(

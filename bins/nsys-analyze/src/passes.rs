@@ -7,7 +7,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::passes::{Options, Passes, passes};
-use flopgap_timings::{Times, measured};
+use flopgap_timings::{RangePattern, Times, measured};
 use serde::Serialize;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
@@ -21,9 +21,10 @@ pub(crate) struct Arguments {
     traces: Vec<PathBuf>,
     #[command(flatten)]
     measured: Measured,
-    /// Ranges by name, such as `forward` or `step_*`, instead of those that are steps or passes by their names.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    range: Vec<String>,
+    /// These ranges, such as `forward` or `step_*`, instead of those that are steps or passes by their names; `nsys-analyze --help` says
+    /// how ranges are written. May be given several times.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
     #[command(flatten)]
     scope: ScopeArguments,
     /// How to print the result.
@@ -84,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             warm_up: arguments.scope.warm_up(),
             attribution: arguments.scope.attribution(),
             measured: measured.get(at).cloned().unwrap_or_default(),
+            no_instances: false,
         };
         let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;
         warn_all(&trace);

@@ -1,9 +1,21 @@
 //! The options that say which ranges count and what belongs to them.
 
 use flopgap_nsys::Attribution;
-use flopgap_timings::{Ranges, Scope, WarmUp};
+use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
 
 use crate::attribution::AttributeArg;
+
+/// How ranges are written, for every option that takes them; the end of `nsys-analyze --help`.
+pub(crate) const RANGE_GRAMMAR: &str = "\
+How ranges are written (RANGE), in every option that takes them:
+  forward         ranges of this name, in any NVTX domain; upper and lower case differ
+  model:forward   those of the domain `model`; `:forward` those of the default domain
+  step_*          `*` stands for any text: all steps, as tables show them with their numbers folded
+  'blocks.*.attn' one row for all layers; `blocks.7.attn` is one of them alone
+  '*'             all ranges
+  'a, b'          commas, spaces and brackets are part of a name; for several ranges give the option several times
+  'a\\*b'          `\\*` is a star in a name, `\\\\` a backslash
+--filter-nvtx of `stats` and `rules` is nsys's own option and written as nsys has it: NAME[@DOMAIN][/INDEX].";
 
 /// Whose ranges own GPU work, for every command that measures passes: by process, because the questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -26,9 +38,9 @@ struct WarmUpArguments {
     /// Leave out the first N instances of each range; without it none where the trace marks its warming up, and else one.
     #[arg(long, value_name = "N")]
     skip_warmup: Option<u64>,
-    /// Leave out ranges of this name with all within them; those called `warmup` are always left out.
-    #[arg(long, value_name = "NAME")]
-    warmup: Vec<String>,
+    /// Leave out these ranges with all within them; those called `warmup` are always left out.
+    #[arg(long, value_name = "RANGE")]
+    warmup: Vec<RangePattern>,
     /// Leave nothing out.
     #[arg(long, conflicts_with_all = ["skip_warmup", "warmup"])]
     with_warmup: bool,
@@ -38,6 +50,11 @@ impl WarmUpArguments {
     fn warm_up(&self) -> WarmUp {
         WarmUp { names: self.warmup.clone(), skip: self.skip_warmup, keep: self.with_warmup }
     }
+}
+
+/// The ranges that were asked for; nothing when none were.
+pub(crate) fn named(patterns: &[RangePattern]) -> Option<Ranges> {
+    (!patterns.is_empty()).then(|| Ranges::Named(patterns.to_vec()))
 }
 
 /// Both, as every command takes them that measures ranges.

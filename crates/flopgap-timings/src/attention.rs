@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 use crate::error::Error;
+use crate::pattern::RangePattern;
 use crate::scope::{Ranges, Scope};
 use crate::select::WarmUp;
 use crate::shares::{Shares, Work, shares};
@@ -17,20 +18,20 @@ use crate::times::{in_words, percent};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `Q Kᵀ`.
-    pub scores: String,
+    pub scores: RangePattern,
     /// Softmax.
-    pub softmax: String,
+    pub softmax: RangePattern,
     /// Softmax times `V`.
-    pub weighted_sum: String,
+    pub weighted_sum: RangePattern,
 }
 
 impl Default for Names {
     /// `computing_attention_scores`, `computing_softmax`, `final_matmul`.
     fn default() -> Names {
         Names {
-            scores: "computing_attention_scores".to_owned(),
-            softmax: "computing_softmax".to_owned(),
-            weighted_sum: "final_matmul".to_owned(),
+            scores: RangePattern::literal("computing_attention_scores"),
+            softmax: RangePattern::literal("computing_softmax"),
+            weighted_sum: RangePattern::literal("final_matmul"),
         }
     }
 }
@@ -104,9 +105,9 @@ const PRODUCTS: [KernelClass; 3] = [KernelClass::Matmul, KernelClass::Gemv, Kern
 pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> Result<AttentionTimes, Error> {
     // FLOPs do not depend on the element type.
     let element = ElementType::Fp32;
-    let part = |range: &str, flops: u64, own: &[KernelClass]| -> Result<Part, Error> {
+    let part = |range: &RangePattern, flops: u64, own: &[KernelClass]| -> Result<Part, Error> {
         let scope = Scope {
-            ranges: Ranges::Named(range.to_owned()),
+            ranges: Ranges::Named(vec![range.clone()]),
             warm_up: options.warm_up.clone(),
             attribution: options.attribution,
         };
@@ -115,7 +116,7 @@ pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> R
         let own: i128 =
             shares.shares.iter().filter(|share| is_own(share.work)).map(|share| share.total_ns).sum();
         Ok(Part {
-            range: range.to_owned(),
+            range: range.to_string(),
             flops,
             range_ns: shares.each(shares.total_ns),
             own_ns: (own > 0).then(|| shares.each(own)),

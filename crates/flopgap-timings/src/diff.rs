@@ -207,7 +207,7 @@ fn ranges(
     };
     let named = Named::new(&work.nvtx);
     let mut ranges = BTreeMap::new();
-    for group in named.all(warm_up) {
+    for group in named.all(warm_up, true) {
         let mut times = RangeTimes { gpu: (0, 0), host: (0, 0) };
         for at in group.instances {
             let range = &work.nvtx.ranges[at];

@@ -12,10 +12,12 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] flopgap_nsys::Error),
     /// No range is a step or pass, by its name.
-    #[error("{}: no NVTX range marks a step, forward, backward or optimizer pass", path.display())]
+    #[error("{}: no NVTX range marks a step, forward, backward or optimizer pass by its name{}", path.display(), longest_in_words(longest))]
     NoPasses {
         /// The trace.
         path: PathBuf,
+        /// The ranges that take most of the host's time, by folded name.
+        longest: Vec<String>,
     },
     /// No range is a whole step, by its name.
     #[error("{}: no NVTX range marks a step", path.display())]
@@ -52,6 +54,11 @@ pub enum Error {
     /// The closed form of the model does not fit its integer, or its sizes are zero.
     #[error(transparent)]
     Flops(#[from] FlopError),
+}
+
+/// The ranges from which the user can choose.
+fn longest_in_words(longest: &[String]) -> String {
+    if longest.is_empty() { String::new() } else { format!("; the longest are `{}`", longest.join("`, `")) }
 }
 
 impl Error {

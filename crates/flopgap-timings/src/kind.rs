@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Which part of a program a range marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PassKind {
     /// Warming up: compilation, autotuning, first allocations. Not measured.
     WarmUp,
-    /// A whole step or iteration: `step_3`, `iteration 3`, `train_step`, `ProfilerStep#3`, `forward_backward`.
+    /// A whole step or iteration, of training or of inference: `step_3`, `iteration 3`, `train_step`, `train_batch`, `batch_12`,
+    /// `ProfilerStep#3`, `forward_backward`, `execute_model`, `generate`, `inference`.
     Step,
     /// `forward`, `fwd`, `forward_step_3`.
     Forward,
@@ -18,47 +20,155 @@ pub enum PassKind {
     Optimizer,
     /// A range that the user asked for by name.
     Named,
+    /// The pass of a language model over its prompt: `prefill`, `prefill_step_0`.
+    Prefill,
+    /// A pass of a language model that makes the next tokens: `decode`, `decode_step_3`, `generate_token`.
+    Decode,
 }
 
-/// The words that the names of passes are made of. A name with any other word marks something within a pass, such as
-/// `aten::_softmax_backward_data` or `layer_norm_forward`.
-const VOCABULARY: [&str; 27] = [
-    "forward",
-    "fwd",
-    "backward",
-    "bwd",
-    "optimizer",
-    "optimiser",
-    "optim",
-    "opt",
-    "step",
-    "steps",
-    "iteration",
-    "iter",
-    "profiler",
-    "pass",
-    "train",
-    "training",
+const FORWARD: &[&str] = &["forward", "fwd"];
+const BACKWARD: &[&str] = &["backward", "bwd", "backprop"];
+const OPTIMIZER: &[&str] =
+    &["optimizer", "optimiser", "optim", "opt", "adam", "adamw", "sgd", "lion", "muon"];
+const PREFILL: &[&str] = &["prefill", "prefilling"];
+const DECODE: &[&str] = &["decode", "decoding"];
+/// Words for a whole unit of work that is repeated.
+const STEP: &[&str] =
+    &["step", "steps", "iteration", "iterations", "iter", "timestep", "microstep", "globalstep", "substep"];
+const BATCH: &[&str] = &["batch", "minibatch", "microbatch", "ubatch"];
+/// Words for a whole run of a model, which may hold steps.
+const RUN: &[&str] = &[
+    "generate",
+    "generation",
+    "generating",
     "inference",
-    "eval",
-    "evaluation",
-    "model",
-    "loss",
-    "and",
-    "warm",
-    "up",
-    "warmup",
-    "batch",
-    "update",
+    "infer",
+    "inferencing",
+    "predict",
+    "prediction",
+    "denoise",
+    "denoising",
 ];
+const EXECUTE: &[&str] = &["execute", "execution", "run"];
+const TOKEN: &[&str] = &["token", "tokens"];
+/// A part of a step that has several.
+const PARTS: &[&str] = &["micro", "microbatch", "microstep", "ubatch", "substep", "accumulation"];
+/// Steps beside those of the program's purpose.
+const CHECKS: &[&str] = &["validation", "validate", "val", "eval", "evaluation", "evaluate", "test"];
+
+/// The other words that the names of passes are made of: what runs, on what, how, and what is counted. They say nothing of the kind.
+/// A name with any other word marks something within a pass, such as `aten::_softmax_backward_data` or `layer_norm_forward`.
+const NEUTRAL: &[&str] = &[
+    "accum",
+    "amp",
+    "and",
+    "app",
+    "autocast",
+    "bf",
+    "bs",
+    "call",
+    "causal",
+    "chunk",
+    "chunked",
+    "compiled",
+    "compute",
+    "context",
+    "ctx",
+    "cuda",
+    "ddp",
+    "deep",
+    "device",
+    "diffusion",
+    "dp",
+    "eager",
+    "engine",
+    "epoch",
+    "executor",
+    "fp",
+    "fsdp",
+    "full",
+    "gen",
+    "global",
+    "gpu",
+    "grad",
+    "gradient",
+    "graph",
+    "hlo",
+    "id",
+    "idx",
+    "index",
+    "jit",
+    "len",
+    "length",
+    "lightning",
+    "llm",
+    "lm",
+    "loop",
+    "loss",
+    "main",
+    "mb",
+    "mixed",
+    "model",
+    "module",
+    "net",
+    "network",
+    "of",
+    "pass",
+    "phase",
+    "pipeline",
+    "pjit",
+    "pl",
+    "pp",
+    "profile",
+    "profiler",
+    "program",
+    "rank",
+    "req",
+    "reqs",
+    "request",
+    "requests",
+    "run",
+    "runner",
+    "sampling",
+    "seq",
+    "seqlen",
+    "single",
+    "size",
+    "speed",
+    "stage",
+    "strategy",
+    "tp",
+    "train",
+    "trainer",
+    "training",
+    "transformer",
+    "update",
+    "worker",
+    "xla",
+];
+
+/// All words that the name of a pass may hold.
+const VOCABULARY: [&[&str]; 13] =
+    [NEUTRAL, FORWARD, BACKWARD, OPTIMIZER, PREFILL, DECODE, STEP, BATCH, RUN, EXECUTE, TOKEN, PARTS, CHECKS];
+
+/// Words that make `execute` and `run` mean a step: `execute_model`, `run_graph`.
+const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request"];
+
+/// How well the name of a step says that it is one: a smaller number is a better claim to be what a trace is measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claim(u8);
 
 impl PassKind {
     /// The kind of pass that a range of this name (without its domain) marks; nothing when it marks none.
+    ///
+    /// A name marks a pass when all its words are words for passes, or for who runs them and how they are counted. What comes before a
+    /// colon (`gpu0: forward`) may be anything.
     ///
     /// ```
     /// use flopgap_timings::PassKind;
     ///
     /// assert_eq!(PassKind::of("step_12"), Some(PassKind::Step));
+    /// assert_eq!(PassKind::of("decode_step_3"), Some(PassKind::Decode));
     /// assert_eq!(PassKind::of("warmup_step 0"), Some(PassKind::WarmUp));
     /// assert_eq!(PassKind::of("aten::_softmax_backward_data"), None);
     /// ```
@@ -66,23 +176,61 @@ impl PassKind {
         if name.starts_with("Optimizer.step#") {
             return Some(PassKind::Optimizer);
         }
-        let words = words(name);
-        let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-        if has(&["warmup"]) || words.windows(2).any(|pair| pair[0] == "warm" && pair[1] == "up") {
+        Self::of_words(&words(name)).or_else(|| {
+            let (before, after) = name.split_once(':')?;
+            // `namespace::function` is no prefix.
+            (!before.is_empty() && !after.starts_with(':')).then(|| Self::of_words(&words(after)))?
+        })
+    }
+
+    fn of_words(words: &[&str]) -> Option<PassKind> {
+        let has = |any: &[&str]| words.iter().any(|word| is_one(word, any));
+        let warm_up = |pair: &[&str]| is_one(pair[0], &["warm"]) && is_one(pair[1], &["up"]);
+        if has(&["warmup"]) || words.windows(2).any(warm_up) {
             return Some(PassKind::WarmUp);
         }
-        if !words.iter().all(|word| VOCABULARY.contains(&word.as_str())) {
+        if !words.iter().all(|word| VOCABULARY.iter().any(|list| is_one(word, list))) {
             return None;
         }
-        let forward = has(&["forward", "fwd"]);
-        let backward = has(&["backward", "bwd"]);
-        match (forward, backward) {
+        // The size of a batch is a parameter.
+        let is_size = |at: usize| words.get(at + 1).is_some_and(|next| is_one(next, &["size"]));
+        let counts_batches = words.iter().enumerate().any(|(at, word)| is_one(word, BATCH) && !is_size(at));
+        let executes = has(EXECUTE) && has(RUNNABLE);
+        let runs = has(RUN);
+        match (has(FORWARD), has(BACKWARD)) {
             (true, true) => Some(PassKind::Step),
+            _ if has(PREFILL) && has(DECODE) => Some(PassKind::Step),
+            _ if has(PREFILL) => Some(PassKind::Prefill),
+            _ if has(DECODE) || (runs && has(TOKEN)) => Some(PassKind::Decode),
             (true, false) => Some(PassKind::Forward),
             (false, true) => Some(PassKind::Backward),
-            (false, false) if has(&["optimizer", "optimiser", "optim", "opt"]) => Some(PassKind::Optimizer),
-            (false, false) => has(&["step", "iteration", "iter"]).then_some(PassKind::Step),
+            (false, false) if has(OPTIMIZER) => Some(PassKind::Optimizer),
+            (false, false) => (has(STEP) || counts_batches || executes || runs).then_some(PassKind::Step),
         }
+    }
+
+    /// How well the name of a range says that it is the step by which a trace is measured; nothing when it is none.
+    ///
+    /// An explicit step or batch comes before what may hold steps (`generate`, `inference`), a whole one before its parts
+    /// (`micro_step`), and the program's purpose before checks (`validation_step`). Where nothing is a step, decoding is, and then
+    /// prefilling.
+    pub(crate) fn claim(name: &str) -> Option<Claim> {
+        let words = words(name.rsplit_once(": ").map_or(name, |(_, name)| name));
+        let has = |any: &[&str]| words.iter().any(|word| is_one(word, any));
+        Some(Claim(match PassKind::of(name)? {
+            PassKind::Step => {
+                let base = match () {
+                    () if has(STEP) || has(BATCH) => 0,
+                    () if has(FORWARD) || has(EXECUTE) => 1,
+                    () if has(&["generate", "generation", "generating"]) => 3,
+                    () => 2,
+                };
+                base + 4 * u8::from(has(PARTS)) + 8 * u8::from(has(CHECKS))
+            }
+            PassKind::Decode => 16,
+            PassKind::Prefill => 17,
+            _ => return None,
+        }))
     }
 
     /// As it is printed, and as serde writes it.
@@ -94,26 +242,33 @@ impl PassKind {
             PassKind::Backward => "backward",
             PassKind::Optimizer => "optimizer",
             PassKind::Named => "named",
+            PassKind::Prefill => "prefill",
+            PassKind::Decode => "decode",
         }
     }
 }
 
-/// The words of a name in lower case: `ProfilerStep#3` is `profiler`, `step`.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+/// Whether a word is one of some, in upper or lower case.
+fn is_one(word: &str, of: &[&str]) -> bool {
+    of.iter().any(|one| one.eq_ignore_ascii_case(word))
+}
+
+/// The words of a name: `ProfilerStep#3` is `Profiler`, `Step`.
+fn words(name: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut begin = None;
     let mut before = ' ';
-    for c in name.chars() {
-        if !c.is_alphabetic() || (c.is_uppercase() && before.is_lowercase()) {
-            words.push(String::new());
+    for (at, c) in name.char_indices() {
+        let begins = c.is_uppercase() && before.is_lowercase();
+        if !c.is_alphabetic() || begins {
+            words.extend(begin.take().map(|begin| &name[begin..at]));
         }
-        if c.is_alphabetic()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
+        if c.is_alphabetic() && begin.is_none() {
+            begin = Some(at);
         }
         before = c;
     }
-    words.retain(|word| !word.is_empty());
+    words.extend(begin.map(|begin| &name[begin..]));
     words
 }
 
@@ -142,6 +297,38 @@ mod tests {
             ("warmup", PassKind::WarmUp),
             ("warm-up 3", PassKind::WarmUp),
             ("WarmUp_forward", PassKind::WarmUp),
+            ("prefill", PassKind::Prefill),
+            ("Prefill[bs=4, seqlen=512]", PassKind::Prefill),
+            ("prefill_forward", PassKind::Prefill),
+            ("PREFILL 3", PassKind::Prefill),
+            ("decode", PassKind::Decode),
+            ("decode_step_3", PassKind::Decode),
+            ("decodeStep3", PassKind::Decode),
+            ("llm/decode/17", PassKind::Decode),
+            ("generate_token_4", PassKind::Decode),
+            ("generate", PassKind::Step),
+            ("model.generate", PassKind::Step),
+            ("execute_model", PassKind::Step),
+            ("execute_context_2(128)_generation_4(4)", PassKind::Step),
+            ("inference", PassKind::Step),
+            ("Inference #4", PassKind::Step),
+            ("predict_step", PassKind::Step),
+            ("train_batch", PassKind::Step),
+            ("batch_12", PassKind::Step),
+            ("Batch 12", PassKind::Step),
+            ("[pl][profile]run_training_batch", PassKind::Step),
+            ("micro_step", PassKind::Step),
+            ("micro-batch 3", PassKind::Step),
+            ("global_step", PassKind::Step),
+            ("global_step=12", PassKind::Step),
+            ("epoch 1 step 3", PassKind::Step),
+            ("validation_step", PassKind::Step),
+            ("val_step_2", PassKind::Step),
+            ("jit_train_step", PassKind::Step),
+            ("DeepSpeedEngine.forward", PassKind::Forward),
+            ("gpu_model_runner: forward", PassKind::Forward),
+            ("rank3:backward", PassKind::Backward),
+            ("[Executor] _forward_step 12: 1 ctx reqs, 2 gen reqs", PassKind::Forward),
         ] {
             assert_eq!(PassKind::of(name), Some(kind), "{name}");
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
@@ -157,8 +344,36 @@ mod tests {
             "computing_softmax",
             "layer_norm_forward",
             "stepper motor",
+            "decode_attention",
+            "tokenizer.decode",
+            "decoder",
+            "batch_norm",
+            "batch size 4",
+            "load_batch",
+            "generate_inputs",
+            "execute",
+            "run",
+            "request 12",
+            "validation",
+            "train",
+            "epoch 3",
+            "aten::forward",
+            "next_token",
         ] {
             assert_eq!(PassKind::of(name), None, "{name}");
         }
+    }
+    #[test]
+    fn the_best_claim_to_be_the_step() {
+        for names in [
+            &["step_3", "micro_step", "validation_step", "decode_step_0", "prefill"][..],
+            &["train_batch", "generate", "val_batch"],
+            &["iteration 4", "inference"],
+            &["execute_model", "inference", "generate", "micro_batch 2"],
+        ] {
+            let claims: Vec<Claim> = names.iter().map(|name| PassKind::claim(name).unwrap()).collect();
+            assert!(claims.is_sorted() && claims[0] < claims[claims.len() - 1], "{names:?}: {claims:?}");
+        }
+        assert_eq!(PassKind::claim("forward"), None);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::kind::PassKind;
+use crate::pattern::RangePattern;
 use crate::select::{Group, LeftOut, Named, WarmUp};
 use crate::times::{Times, change, in_words, percent};
 use crate::waits::Waits;
@@ -13,14 +14,16 @@ use crate::waits::Waits;
 /// What to look at.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Ranges by name instead of those that are recognised as passes: `forward`, `model:forward`, or folded as `step_*`.
-    pub ranges: Vec<String>,
+    /// Ranges by name instead of those that are recognized as passes.
+    pub ranges: Vec<RangePattern>,
     /// What is left out as warming up.
     pub warm_up: WarmUp,
     /// To which range GPU work belongs.
     pub attribution: Attribution,
     /// Durations measured outside of the profiler, in nanoseconds.
     pub measured: Vec<i64>,
+    /// Leave the single instances out of the answer: of all ranges of a trace there may be millions.
+    pub no_instances: bool,
 }
 
 /// The steps and passes of a trace.
@@ -47,7 +50,7 @@ pub struct Pass {
     pub name: String,
     /// What it is.
     pub kind: PassKind,
-    /// The instances that are measured, by time.
+    /// The instances that are measured, by time; none with [`Options::no_instances`].
     pub instances: Vec<Instance>,
     /// Those that are not.
     pub left_out: LeftOut,
@@ -151,7 +154,13 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
     let measured = Times::of(options.measured.iter().copied());
     let passes: Vec<Pass> = groups
         .into_iter()
-        .filter_map(|group| pass(group, &work, waits.as_ref(), measured.as_ref()))
+        .filter_map(|group| {
+            let mut pass = pass(group, &work, waits.as_ref(), measured.as_ref())?;
+            if options.no_instances {
+                pass.instances = Vec::new();
+            }
+            Some(pass)
+        })
         .collect();
     let nearest = measured.and_then(|measured| nearest(&passes, &measured));
     Ok(Passes {
@@ -176,34 +185,36 @@ fn groups(trace: &Trace, named: &Named<'_>, options: &Options) -> Result<Vec<Gro
                 range: group.name.clone(),
                 instances: group.left_out.total(),
             }),
-            None => Err(Error::NoPasses { path: path() }),
+            None => Err(Error::NoPasses { path: path(), longest: named.longest(&options.warm_up) }),
         };
     }
-    let mut all = Vec::new();
-    for range in &options.ranges {
-        all.extend(called(trace, named, range, &options.warm_up)?);
-    }
-    Ok(all)
+    called(trace, named, &options.ranges, &options.warm_up)
 }
 
-/// The instances of a range that is named.
+/// The groups of the ranges that patterns mean, in the order of the patterns, each once.
 pub(crate) fn called(
     trace: &Trace,
     named: &Named<'_>,
-    range: &str,
+    patterns: &[RangePattern],
     warm_up: &WarmUp,
 ) -> Result<Vec<Group>, Error> {
     let path = || trace.path().to_owned();
-    let mut groups = named.called(range, warm_up);
-    if groups.is_empty() {
-        return Err(flopgap_nsys::Error::NoRange { path: path(), range: range.to_owned() }.into());
+    let mut all: Vec<Group> = Vec::new();
+    for pattern in patterns {
+        let range = pattern.to_string();
+        let mut groups = named.matching(pattern, warm_up);
+        if groups.is_empty() {
+            return Err(flopgap_nsys::Error::NoRange { path: path(), range }.into());
+        }
+        let instances = groups.iter().map(|group| group.left_out.total()).sum();
+        groups.retain(|group| !group.instances.is_empty());
+        if groups.is_empty() {
+            return Err(Error::OnlyWarmUp { path: path(), range, instances });
+        }
+        groups.retain(|group| all.iter().all(|known| known.instances != group.instances));
+        all.extend(groups);
     }
-    let instances = groups.iter().map(|group| group.left_out.total()).sum();
-    groups.retain(|group| !group.instances.is_empty());
-    if groups.is_empty() {
-        return Err(Error::OnlyWarmUp { path: path(), range: range.to_owned(), instances });
-    }
-    Ok(groups)
+    Ok(all)
 }
 
 /// How GPU work finds its range, in a sentence.

@@ -1,5 +1,7 @@
 //! What of a trace is looked at: all of it, or the work of some ranges.
 
+use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use flopgap_nsys::{Attribution, GlobalId, NvtxRange, NvtxRanges, Summary, Trace};
@@ -8,6 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::error::Error;
 use crate::kind::PassKind;
 use crate::passes::{called, in_a_sentence};
+use crate::pattern::RangePattern;
 use crate::select::{Group, Named, WarmUp};
 
 /// Which ranges.
@@ -15,10 +18,13 @@ use crate::select::{Group, Named, WarmUp};
 pub enum Ranges {
     /// No ranges: everything that the trace recorded.
     All,
-    /// Whole steps ([`PassKind::Step`]).
+    /// Whole steps ([`PassKind::Step`](crate::PassKind::Step)): those of the name that says it best, where several are steps. A trace of
+    /// a language model that marks no steps is measured by its decoding, or by its prefilling.
     Steps,
-    /// Those of a name: `forward`, `model:forward`, or folded as `step_*`.
-    Named(String),
+    /// Those that any of these patterns means; of ranges within each other, the outermost.
+    Named(Vec<RangePattern>),
+    /// The pass that is shown under this name, such as `step_*`.
+    Shown(String),
 }
 
 /// What of a trace is looked at.
@@ -52,6 +58,32 @@ pub(crate) struct Scoped {
     pub(crate) optimizer: Option<Optimizer>,
 }
 
+/// The ranges of a scope.
+struct Selected {
+    name: String,
+    /// Places in [`NvtxRanges::ranges`], by time, none within another.
+    instances: Vec<usize>,
+    /// Which were left out, in a sentence.
+    rule: String,
+}
+
+/// Leaves those out that lie within others of them on their thread, or are there twice, and orders the rest by time.
+fn outermost(nvtx: &NvtxRanges, instances: &mut Vec<usize>) {
+    let ranges = &nvtx.ranges;
+    instances.sort_unstable_by_key(|&at| (ranges[at].thread, ranges[at].start, Reverse(ranges[at].end), at));
+    instances.dedup();
+    let mut outer: Option<&NvtxRange> = None;
+    instances.retain(|&at| {
+        let range = &ranges[at];
+        let within = outer.is_some_and(|outer| outer.thread == range.thread && range.end <= outer.end);
+        if !within {
+            outer = Some(range);
+        }
+        !within
+    });
+    instances.sort_unstable_by_key(|&at| (ranges[at].start, at));
+}
+
 impl Scope {
     /// Everything.
     pub fn all() -> Scope {
@@ -67,34 +99,58 @@ impl Scope {
             return Ok(None);
         }
         let nvtx = trace.nvtx_ranges()?;
-        let (name, instances) = self.select(trace, &nvtx)?;
+        let Selected { name, instances, .. } = self.select(trace, &nvtx)?;
         Ok(Some((name, instances.len() as u64)))
     }
 
-    /// The instances of the ranges, by time.
-    fn select(&self, trace: &Trace, nvtx: &NvtxRanges) -> Result<(String, Vec<usize>), Error> {
+    /// The instances of the ranges.
+    fn select(&self, trace: &Trace, nvtx: &NvtxRanges) -> Result<Selected, Error> {
         let named = Named::new(nvtx);
+        let mut rule = named.rule(&self.warm_up);
         let groups: Vec<Group> = match &self.ranges {
             Ranges::All => Vec::new(),
-            Ranges::Named(name) => called(trace, &named, name, &self.warm_up)?,
-            Ranges::Steps => {
-                let mut steps = named.passes(&self.warm_up);
-                steps.retain(|group| group.kind == PassKind::Step);
-                let path = || trace.path().to_owned();
-                let Some(first) = steps.first() else { return Err(Error::NoSteps { path: path() }) };
-                if steps.iter().all(|group| group.instances.is_empty()) {
-                    let instances = steps.iter().map(|group| group.left_out.total()).sum();
-                    return Err(Error::OnlyWarmUp { path: path(), range: first.name.clone(), instances });
+            Ranges::Named(patterns) => called(trace, &named, patterns, &self.warm_up)?,
+            Ranges::Shown(name) => {
+                let mut groups = named.passes(&self.warm_up);
+                groups.retain(|group| group.name == *name);
+                if groups.is_empty() {
+                    let path = trace.path().to_owned();
+                    return Err(flopgap_nsys::Error::NoRange { path, range: name.clone() }.into());
                 }
-                steps.retain(|group| !group.instances.is_empty());
-                steps
+                groups
+            }
+            Ranges::Steps => {
+                let path = || trace.path().to_owned();
+                let Some((steps, others)) = named.principal(named.passes(&self.warm_up)) else {
+                    return Err(Error::NoSteps { path: path() });
+                };
+                if steps.instances.is_empty() {
+                    let instances = steps.left_out.total();
+                    return Err(Error::OnlyWarmUp { path: path(), range: steps.name, instances });
+                }
+                if !others.is_empty() {
+                    let others =
+                        others.iter().map(|group| format!("`{}` ({})", group.name, group.instances.len()));
+                    let _ = write!(
+                        rule,
+                        " Steps are `{}`; {} are not among them: name them with --range.",
+                        steps.name,
+                        others.collect::<Vec<_>>().join(", ")
+                    );
+                }
+                vec![steps]
             }
         };
         let shown: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let mut instances: Vec<usize> =
             groups.iter().flat_map(|group| group.instances.iter().copied()).collect();
-        instances.sort_by_key(|&at| (nvtx.ranges[at].start, at));
-        Ok((shown.join(", "), instances))
+        let all = instances.len();
+        outermost(nvtx, &mut instances);
+        if instances.len() < all {
+            let within = all - instances.len();
+            let _ = write!(rule, " {within} of these ranges lie within others of them and count with those.");
+        }
+        Ok(Selected { name: shown.join(", "), instances, rule })
     }
 
     /// The GPU work of the scope.
@@ -121,7 +177,7 @@ impl Scope {
             });
         }
         let work = trace.range_work(self.attribution)?;
-        let (scope, instances) = self.select(trace, &work.nvtx)?;
+        let Selected { name: scope, instances, rule } = self.select(trace, &work.nvtx)?;
         let times = trace.operation_times(Some((&work.nvtx, &instances)), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
             return Err(Error::NoWork { path: trace.path().to_owned(), ranges: format!("`{scope}`") });
@@ -132,7 +188,7 @@ impl Scope {
             scope,
             instances: Some(instances.len() as u64),
             attribution: Some(in_a_sentence(self.attribution)),
-            rule: Some(Named::new(&work.nvtx).rule(&self.warm_up)),
+            rule: Some(rule),
             kernels: times.kernels,
             copies: times.copies,
             sets: times.sets,

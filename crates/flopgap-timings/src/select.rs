@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_nsys::{GlobalId, NvtxRange, NvtxRanges, fold_name};
+use flopgap_nsys::{GlobalId, Name, NvtxRange, NvtxRanges};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::PassKind;
+use crate::fold::{fold_instances, fold_range};
+use crate::kind::{Claim, PassKind};
+use crate::pattern::RangePattern;
 use crate::waits::merge;
 
 /// What counts as warming up and is left out.
@@ -19,8 +21,8 @@ use crate::waits::merge;
 /// each process, unless it is the only one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// More names of ranges that mark warming up.
-    pub names: Vec<String>,
+    /// More ranges that mark warming up.
+    pub names: Vec<RangePattern>,
     /// How many first instances of each pass to leave out.
     pub skip: Option<u64>,
     /// Leave nothing out.
@@ -53,61 +55,112 @@ pub(crate) struct Group {
     /// Folded, without the colon of the default domain: `step_*`, `model:forward`.
     pub(crate) name: String,
     pub(crate) kind: PassKind,
+    /// How well it claims to be the step, when it does.
+    pub(crate) claim: Option<Claim>,
     /// Indices into [`NvtxRanges::ranges`], by time.
     pub(crate) instances: Vec<usize>,
     pub(crate) left_out: LeftOut,
 }
 
-/// Ranges by the name under which they are shown.
+/// How many ranges are named when none is a pass.
+const LONGEST: usize = 5;
+
+/// Ranges by name.
 pub(crate) struct Named<'a> {
     nvtx: &'a NvtxRanges,
-    /// By name: the indices of ranges that lie on one thread.
-    by_name: BTreeMap<String, Vec<usize>>,
+    /// Those that lie on one thread, in the order of their names.
+    called: Vec<Called<'a>>,
 }
 
-/// The name without the colon of the default domain.
-fn bare(name: &str) -> &str {
-    name.strip_prefix(':').unwrap_or(name)
+/// All ranges of one name.
+struct Called<'a> {
+    /// The NVTX domain; the default one has no name.
+    domain: &'a str,
+    text: &'a str,
+    kind: Option<PassKind>,
+    /// By time.
+    instances: Vec<usize>,
+}
+
+impl Called<'_> {
+    /// With its domain, unless that is the default one.
+    fn prefixed(&self, text: &str) -> String {
+        if self.domain.is_empty() { text.to_owned() } else { format!("{}:{text}", self.domain) }
+    }
+
+    /// As it was marked.
+    fn shown(&self) -> String {
+        self.prefixed(self.text)
+    }
+
+    /// With numbers of instances and layers folded.
+    fn folded(&self) -> String {
+        self.prefixed(&fold_range(self.text))
+    }
 }
 
 impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
-        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut by_name: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         for (at, range) in nvtx.ranges.iter().enumerate() {
             // A range that ends before it starts has no duration to speak of; the trace's warnings count it.
             let backward = range.end.is_some_and(|end| end < range.start);
             if !range.crosses_threads && !backward {
-                by_name.entry(bare(nvtx.names.text(range.name)).to_owned()).or_default().push(at);
+                by_name.entry(range.name).or_default().push(at);
             }
         }
-        for instances in by_name.values_mut() {
-            instances.sort_by_key(|&at| (nvtx.ranges[at].start, nvtx.ranges[at].id));
-        }
-        Named { nvtx, by_name }
+        let called = by_name.into_iter().map(|(name, mut instances)| {
+            let (domain, text) = nvtx.names.text(name).split_once(':').unwrap_or_default();
+            let by_time = |at: &usize| (nvtx.ranges[*at].start, nvtx.ranges[*at].id);
+            if !instances.is_sorted_by_key(by_time) {
+                instances.sort_by_key(by_time);
+            }
+            Called { domain, text, kind: PassKind::of(text), instances }
+        });
+        let mut called: Vec<Called<'_>> = called.collect();
+        called.sort_unstable_by_key(|called| (called.domain, called.text));
+        Named { nvtx, called }
     }
 
     /// The steps and passes of the trace, whole steps first, then in the order in which they first begin.
     pub(crate) fn passes(&self, warm_up: &WarmUp) -> Vec<Group> {
-        self.groups(warm_up, |name| kind_of(name).filter(|kind| *kind != PassKind::WarmUp))
+        let passes =
+            self.called.iter().filter(|called| called.kind.is_some_and(|kind| kind != PassKind::WarmUp));
+        self.groups(warm_up, passes.map(|called| (called, called.folded())))
     }
 
-    /// All ranges except those that mark warming up.
-    pub(crate) fn all(&self, warm_up: &WarmUp) -> Vec<Group> {
-        self.groups(warm_up, |name| match kind_of(name) {
-            Some(PassKind::WarmUp) => None,
-            kind => Some(kind.unwrap_or(PassKind::Named)),
-        })
+    /// All ranges except those that mark warming up; with the numbers of layers folded, or each by its own name.
+    pub(crate) fn all(&self, warm_up: &WarmUp, fold_layers: bool) -> Vec<Group> {
+        let all = self.called.iter().filter(|called| called.kind != Some(PassKind::WarmUp));
+        let name = |called: &Called<'_>| {
+            if fold_layers { called.folded() } else { called.prefixed(&fold_instances(called.text)) }
+        };
+        self.groups(warm_up, all.map(|called| (called, name(called))))
+    }
+
+    /// The names of the ranges that take most of the host's time, longest first.
+    pub(crate) fn longest(&self, warm_up: &WarmUp) -> Vec<String> {
+        let mut groups: Vec<(i128, String)> =
+            self.all(warm_up, true).into_iter().map(|group| (self.host_ns(&group), group.name)).collect();
+        groups.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+        groups.into_iter().take(LONGEST).map(|(_, name)| name).collect()
+    }
+
+    /// The sum of the lengths of a group's instances on the host.
+    fn host_ns(&self, group: &Group) -> i128 {
+        let length = |range: &NvtxRange| range.end.map_or(0, |end| i128::from(end) - i128::from(range.start));
+        group.instances.iter().map(|&at| length(&self.nvtx.ranges[at])).sum()
     }
 
     /// All ranges of a kind, warming up or not, by the name of their group.
     pub(crate) fn marked_as(&self, kind: PassKind) -> Vec<(String, usize)> {
-        let named = self.by_name.iter().filter(|(name, _)| kind_of(name) == Some(kind));
-        named.flat_map(|(name, instances)| instances.iter().map(|&at| (folded(name), at))).collect()
+        let marked = self.called.iter().filter(|called| called.kind == Some(kind));
+        marked.flat_map(|called| called.instances.iter().map(|&at| (called.folded(), at))).collect()
     }
 
     /// Which instances are left out, in a sentence.
     pub(crate) fn rule(&self, warm_up: &WarmUp) -> String {
-        let mut marked: Vec<&str> = self.marks(warm_up).map(|(name, _)| name.as_str()).collect();
+        let mut marked: Vec<String> = self.marks(warm_up).map(Called::shown).collect();
         marked.truncate(3);
         let first = match (marked.is_empty(), warm_up.skip) {
             _ if warm_up.keep => None,
@@ -115,7 +168,7 @@ impl<'a> Named<'a> {
             (true, None) => match self.steps(warm_up, &Marked::default()) {
                 Some(steps) => Some(format!(
                     "the first `{}` of each process, and passes outside of the steps",
-                    steps.names.join("`, `")
+                    steps.name
                 )),
                 None => Some("the first instance of each pass in each process".to_owned()),
             },
@@ -130,54 +183,85 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The ranges of a name: exactly, without its domain's colon, or as all that fold to it (`step_*`).
-    pub(crate) fn called(&self, wanted: &str, warm_up: &WarmUp) -> Vec<Group> {
-        let wanted = bare(wanted);
-        let exact = self.by_name.contains_key(wanted);
-        let matches = |name: &str| if exact { name == wanted } else { folded(name) == wanted };
-        let kind = |name: &str| matches(name).then(|| kind_of(name).unwrap_or(PassKind::Named));
-        let mut groups = self.groups(warm_up, kind);
-        if exact {
-            for group in &mut groups {
-                wanted.clone_into(&mut group.name);
-            }
+    /// The ranges that a pattern means: all of one name, or those that it matches under their folded names.
+    ///
+    /// A pattern with a star means ranges that mark warming up only when it matches no others.
+    pub(crate) fn matching(&self, pattern: &RangePattern, warm_up: &WarmUp) -> Vec<Group> {
+        let mut found: Vec<&Called<'_>> =
+            self.called.iter().filter(|called| pattern.matches(called.domain, called.text)).collect();
+        if !pattern.has_wildcard() {
+            return self.groups(warm_up, found.into_iter().map(|called| (called, called.shown())));
         }
-        groups
+        let is_warm_up = |called: &&Called<'_>| called.kind == Some(PassKind::WarmUp);
+        if !found.iter().all(is_warm_up) {
+            found.retain(|called| !is_warm_up(called));
+        }
+        self.groups(warm_up, found.into_iter().map(|called| (called, called.folded())))
     }
 
-    fn groups(&self, warm_up: &WarmUp, kind: impl Fn(&str) -> Option<PassKind>) -> Vec<Group> {
+    /// The group by which a trace is measured, and those of the same kind that are not a part of it.
+    pub(crate) fn principal(&self, mut groups: Vec<Group>) -> Option<(Group, Vec<Group>)> {
+        let best = (0..groups.len())
+            .filter_map(|at| {
+                let group = &groups[at];
+                Some((at, (group.instances.is_empty(), group.claim?, std::cmp::Reverse(self.host_ns(group)))))
+            })
+            .min_by_key(|(_, key)| *key)?
+            .0;
+        let best = groups.swap_remove(best);
+        let mut inside = Marked::default();
+        for &at in &best.instances {
+            inside.add(&self.nvtx.ranges[at]);
+        }
+        inside.merge();
+        groups.retain(|group| {
+            let same = group.kind == best.kind || best.kind != PassKind::Step;
+            let outside = |at: &usize| !inside.contains(&self.nvtx.ranges[*at]);
+            group.claim.is_some() && same && group.instances.iter().any(outside)
+        });
+        groups.sort_by(|one, other| one.name.cmp(&other.name));
+        Some((best, groups))
+    }
+
+    fn groups<'b>(
+        &self,
+        warm_up: &WarmUp,
+        ranges: impl Iterator<Item = (&'b Called<'b>, String)>,
+    ) -> Vec<Group>
+    where
+        'a: 'b,
+    {
         let (marked, nothing) = (self.marked(warm_up), Marked::default());
         let steps = self.steps(warm_up, &marked);
-        let mut groups: BTreeMap<(String, PassKind), Vec<usize>> = BTreeMap::new();
-        for (name, instances) in &self.by_name {
-            if let Some(kind) = kind(name) {
-                groups.entry((folded(name), kind)).or_default().extend(instances);
-            }
+        let mut groups: BTreeMap<(String, PassKind), Vec<&Called<'_>>> = BTreeMap::new();
+        for (called, name) in ranges {
+            groups.entry((name, called.kind.unwrap_or(PassKind::Named))).or_default().push(called);
         }
-        let groups = groups.into_iter().map(|((name, kind), instances)| {
+        let groups = groups.into_iter().map(|((name, kind), called)| {
             // What the user asks for by a name of warming up is not left out for being it.
             let marked = if kind == PassKind::WarmUp { &nothing } else { &marked };
-            self.without_warm_up(name, kind, instances, marked, steps.as_ref(), warm_up)
+            self.without_warm_up(name, kind, &called, marked, steps.as_ref(), warm_up)
         });
         let mut groups: Vec<Group> = groups.collect();
         let first = |group: &Group| group.instances.first().map(|&at| self.nvtx.ranges[at].start);
-        groups.sort_by_key(|group| (group.kind != PassKind::Step, first(group)));
+        let step = |group: &Group| group.claim.filter(|_| group.kind == PassKind::Step);
+        groups.sort_by_key(|group| (group.kind != PassKind::Step, step(group), first(group)));
         groups
     }
 
     /// The ranges that mark warming up.
-    fn marks(&self, warm_up: &WarmUp) -> impl Iterator<Item = (&String, &Vec<usize>)> {
-        let all = if warm_up.keep { None } else { Some(self.by_name.iter()) };
-        all.into_iter().flatten().filter(|(name, _)| {
-            let named = |wanted: &String| bare(wanted) == name.as_str() || bare(wanted) == folded(name);
-            kind_of(name) == Some(PassKind::WarmUp) || warm_up.names.iter().any(named)
+    fn marks(&self, warm_up: &WarmUp) -> impl Iterator<Item = &Called<'a>> {
+        let all = if warm_up.keep { &[] } else { self.called.as_slice() };
+        all.iter().filter(|called| {
+            let named = |wanted: &RangePattern| wanted.matches(called.domain, called.text);
+            called.kind == Some(PassKind::WarmUp) || warm_up.names.iter().any(named)
         })
     }
 
     /// The stretches of each thread that are warming up.
     fn marked(&self, warm_up: &WarmUp) -> Marked {
         let mut marked = Marked::default();
-        for &at in self.marks(warm_up).flat_map(|(_, instances)| instances) {
+        for &at in self.marks(warm_up).flat_map(|called| &called.instances) {
             let range = self.nvtx.ranges[at];
             marked.add(&NvtxRange { end: range.end.or(Some(self.nvtx.last_range)), ..range });
         }
@@ -185,12 +269,12 @@ impl<'a> Named<'a> {
         marked
     }
 
-    /// Leaves the first instances in each process out, and says how many.
-    fn skip(&self, instances: &mut Vec<usize>, skip: Skip) -> u64 {
-        let process = |at: usize| self.nvtx.ranges[at].thread.process();
-        let mut counts: FxHashMap<GlobalId, u64> = FxHashMap::default();
+    /// Leaves the first instances of each name in each process out, and says how many. `name` tells the names apart.
+    fn skip(&self, instances: &mut Vec<usize>, skip: Skip, name: impl Fn(Name) -> usize) -> u64 {
+        let key = |at: usize| (self.nvtx.ranges[at].thread.process(), name(self.nvtx.ranges[at].name));
+        let mut counts: FxHashMap<(GlobalId, usize), u64> = FxHashMap::default();
         for &at in instances.iter() {
-            *counts.entry(process(at)).or_default() += 1;
+            *counts.entry(key(at)).or_default() += 1;
         }
         for count in counts.values_mut() {
             *count = match skip {
@@ -200,7 +284,7 @@ impl<'a> Named<'a> {
             };
         }
         let skipped = counts.values().sum();
-        instances.retain(|&at| match counts.get_mut(&process(at)) {
+        instances.retain(|&at| match counts.get_mut(&key(at)) {
             Some(left @ 1..) => {
                 *left -= 1;
                 false
@@ -210,44 +294,52 @@ impl<'a> Named<'a> {
         skipped
     }
 
-    /// The steps by which the warming up of a trace is told that does not mark it: when some process has several of one name.
+    /// The steps by which the warming up of a trace is told that does not mark it: when some process has several of them.
     fn steps(&self, warm_up: &WarmUp, marked: &Marked) -> Option<Steps> {
         if warm_up.keep || warm_up.skip.is_some() || !marked.0.is_empty() {
             return None;
         }
-        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (name, at) in self.marked_as(PassKind::Step) {
-            by_name.entry(name).or_default().push(at);
+        let mut by_name: BTreeMap<String, Group> = BTreeMap::new();
+        for called in self.called.iter().filter(|called| called.kind == Some(PassKind::Step)) {
+            let name = called.folded();
+            let group = by_name.entry(name.clone()).or_insert_with(|| Group {
+                name,
+                kind: PassKind::Step,
+                claim: PassKind::claim(called.text),
+                instances: Vec::new(),
+                left_out: LeftOut::default(),
+            });
+            group.instances.extend(&called.instances);
         }
-        let mut steps = Steps::default();
-        for (name, mut instances) in by_name {
-            instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
-            let all = instances.clone();
-            if self.skip(&mut instances, Skip::FirstOfSeveral) == 0 {
-                continue;
-            }
-            let kept: FxHashSet<usize> = instances.into_iter().collect();
-            steps.names.push(name);
-            for at in all {
-                let side = if kept.contains(&at) { &mut steps.kept } else { &mut steps.first };
-                side.add(&self.nvtx.ranges[at]);
-            }
+        let (Group { name, mut instances, .. }, _) = self.principal(by_name.into_values().collect())?;
+        instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
+        let mut steps = Steps { name, first: Marked::default(), kept: Marked::default() };
+        let all = instances.clone();
+        if self.skip(&mut instances, Skip::FirstOfSeveral, |_| 0) == 0 {
+            return None;
+        }
+        let kept: FxHashSet<usize> = instances.into_iter().collect();
+        for at in all {
+            let side = if kept.contains(&at) { &mut steps.kept } else { &mut steps.first };
+            side.add(&self.nvtx.ranges[at]);
         }
         steps.first.merge();
         steps.kept.merge();
-        (!steps.names.is_empty()).then_some(steps)
+        Some(steps)
     }
 
     fn without_warm_up(
         &self,
         name: String,
         kind: PassKind,
-        mut instances: Vec<usize>,
+        called: &[&Called<'_>],
         marked: &Marked,
         steps: Option<&Steps>,
         warm_up: &WarmUp,
     ) -> Group {
         let ranges = &self.nvtx.ranges;
+        let mut instances: Vec<usize> =
+            called.iter().flat_map(|called| called.instances.iter().copied()).collect();
         let mut left_out = LeftOut::default();
         let all = instances.len();
         instances.retain(|&at| ranges[at].end.is_some());
@@ -273,7 +365,9 @@ impl<'a> Named<'a> {
 
         let before = instances.len();
         let mut told_by_steps = false;
-        if let Some(steps) = steps.filter(|_| !matches!(kind, PassKind::Step | PassKind::WarmUp)) {
+        if let Some(steps) = steps.filter(|steps| {
+            kind != PassKind::WarmUp && called.iter().all(|called| called.folded() != steps.name)
+        }) {
             let is_pass = kind != PassKind::Named;
             told_by_steps = instances.iter().any(|&at| steps.kept.contains(&ranges[at]));
             let outside = |at: usize| is_pass && told_by_steps && !steps.kept.contains(&ranges[at]);
@@ -288,36 +382,20 @@ impl<'a> Named<'a> {
             None if marked.0.is_empty() && !told_by_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
             None => Skip::Nothing,
         };
-        left_out.first = self.skip(&mut instances, skip);
-        Group { name, kind, instances, left_out }
-    }
-}
-
-/// The name under which instances are put together. All numbers in the name of a pass count its instances: `warmup_3`.
-fn folded(name: &str) -> String {
-    let (domain, text) = match name.split_once(':') {
-        Some((domain, text)) if PassKind::of(name).is_none() => (domain.len() + 1, text),
-        _ => (0, name),
-    };
-    if PassKind::of(text).is_none() {
-        return fold_name(name).into_owned();
-    }
-    let mut folded = name[..domain].to_owned();
-    let mut in_number = false;
-    for c in text.chars() {
-        if !c.is_ascii_digit() {
-            folded.push(c);
-        } else if !in_number {
-            folded.push('*');
+        // Layers are put together, but each has a first instance of its own.
+        let mut apart: FxHashMap<Name, usize> = FxHashMap::default();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for called in called {
+            let Some(&at) = called.instances.first() else { continue };
+            let next = known.len();
+            let number = *known.entry(called.prefixed(&fold_instances(called.text))).or_insert(next);
+            apart.insert(ranges[at].name, number);
         }
-        in_number = c.is_ascii_digit();
+        left_out.first =
+            self.skip(&mut instances, skip, |name| apart.get(&name).copied().unwrap_or_default());
+        let claim = called.first().and_then(|called| PassKind::claim(called.text));
+        Group { name, kind, claim, instances, left_out }
     }
-    folded
-}
-
-/// The kind of a range by its name, whatever its domain.
-fn kind_of(name: &str) -> Option<PassKind> {
-    PassKind::of(name).or_else(|| PassKind::of(name.split_once(':')?.1))
 }
 
 /// The stretches of each thread that are warming up, by time, none touching another.
@@ -333,9 +411,9 @@ enum Skip {
 }
 
 /// The steps of a trace that does not mark its warming up.
-#[derive(Default)]
 struct Steps {
-    names: Vec<String>,
+    /// Of their group.
+    name: String,
     /// The first of each process.
     first: Marked,
     /// All others.
@@ -456,11 +534,60 @@ mod tests {
         assert_eq!(groups[0].left_out, LeftOut { in_warm_up: 1, first: 0, nested: 1, open: 1 });
     }
 
+    /// A first step is warming up with all within it, whatever is a step of its own there.
     #[test]
-    fn numbers_of_passes_fold_and_domains_stay() {
-        assert_eq!(folded("forward_3"), "forward_*");
-        assert_eq!(folded("gpu0:step_12"), "gpu0:step_*");
-        assert_eq!(folded("aten::view, op_id = 7"), "aten::view, op_id = *");
-        assert_eq!(folded("layer1"), "layer1");
+    fn parts_of_steps_and_checks_are_no_steps_of_their_own() {
+        let nvtx = recorded(&[
+            ("global_step_0", 0, 20, MAIN),
+            ("micro_step", 1, 9, MAIN),
+            ("micro_step", 10, 19, MAIN),
+            ("global_step_1", 30, 50, MAIN),
+            ("micro_step", 31, 39, MAIN),
+            ("micro_step", 40, 49, MAIN),
+            ("validation_step", 60, 65, MAIN),
+            ("validation_step", 66, 69, MAIN),
+        ]);
+        let named = Named::new(&nvtx);
+        let found = starts(&nvtx, &WarmUp::default());
+        assert_eq!(
+            found,
+            expected(&[("global_step_*", &[30]), ("micro_step", &[31, 40]), ("validation_step", &[66])])
+        );
+        let (steps, others) = named.principal(named.passes(&WarmUp::default())).unwrap();
+        assert_eq!(steps.name, "global_step_*");
+        let others: Vec<&str> = others.iter().map(|group| group.name.as_str()).collect();
+        assert_eq!(others, ["validation_step"]);
+    }
+
+    #[test]
+    fn patterns_find_ranges_of_all_domains_and_layers_together() {
+        let mut nvtx = recorded(&[
+            ("blocks.0", 0, 5, MAIN),
+            ("blocks.1", 6, 9, MAIN),
+            ("blocks.0", 10, 15, MAIN),
+            ("blocks.1", 16, 19, MAIN),
+            ("a, b", 20, 21, MAIN),
+            ("warmup_0", 22, 23, OTHER),
+        ]);
+        nvtx.ranges[4].name = nvtx.names.intern("model:a, b");
+        let named = Named::new(&nvtx);
+        let found = |pattern: &str, warm_up: &WarmUp| -> Vec<(String, Vec<usize>)> {
+            let groups = named.matching(&pattern.parse().unwrap(), warm_up).into_iter();
+            groups.map(|group| (group.name, group.instances)).collect()
+        };
+        let all = WarmUp { keep: true, ..WarmUp::default() };
+        assert_eq!(found("blocks.*", &all), [("blocks.*".to_owned(), vec![0, 1, 2, 3])]);
+        assert_eq!(found("blocks.1", &all), [("blocks.1".to_owned(), vec![1, 3])]);
+        // Each layer has a first instance.
+        let first = WarmUp { skip: Some(1), ..WarmUp::default() };
+        assert_eq!(found("blocks.*", &first), [("blocks.*".to_owned(), vec![2, 3])]);
+        for pattern in ["a, b", "model:a, b", "model:*", "*, b"] {
+            assert_eq!(found(pattern, &all), [("model:a, b".to_owned(), vec![4])], "{pattern}");
+        }
+        for pattern in [":a, b", "a", "b", "blocks"] {
+            assert_eq!(found(pattern, &all), [], "{pattern}");
+        }
+        assert_eq!(found("*", &all).len(), 2, "warming up is asked for by name alone");
+        assert_eq!(found("warm*", &all).len(), 1);
     }
 }

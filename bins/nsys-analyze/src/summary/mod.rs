@@ -14,6 +14,7 @@ use flopgap_cli::{Exit, Failure};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
+use flopgap_timings::RangePattern;
 
 pub(crate) use page::{OfTrace, Overview};
 
@@ -21,6 +22,7 @@ use crate::answer::report;
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
 use crate::{PROGRAM, diagnostics, failure, open, warn_all};
+use sections::PASSES;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -84,6 +86,10 @@ impl PageFormat {
 /// What a page shows.
 #[derive(clap::Args)]
 pub(crate) struct Look {
+    /// Measure these ranges instead of those that are steps or passes by their names; `nsys-analyze --help` says how ranges are written.
+    /// May be given several times.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
     /// Rows of long tables, such as that of the kernels.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -147,6 +153,17 @@ fn write(
         return Err(Failure::new(message)
             .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")
             .exit(Exit::Absent));
+    }
+    // What was asked for by name is missed, not skipped.
+    if !view.look.range.is_empty() && !pages.iter().any(|page| page.measured) {
+        let why = pages.iter().zip(traces).filter_map(|(page, path)| {
+            let why =
+                page.skipped.iter().find_map(|text| text.strip_prefix(&format!("SKIPPED: {PASSES}: ")))?;
+            Some(format!("{}: {why}", path.display()))
+        });
+        let message = why.collect::<Vec<_>>().join("; ");
+        let hint = "without --range, the summary lists the ranges of the trace";
+        return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
     let mut comparison = Vec::new();
     let mut compared = Vec::new();

@@ -19,6 +19,8 @@ pub(crate) struct OfTrace {
     pub(super) reported: Vec<String>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
+    /// Whether steps and passes, or the ranges that were asked for, were measured.
+    pub(super) measured: bool,
     /// What could not be answered, and why.
     pub(crate) skipped: Vec<String>,
     /// What was strange in its rows.
@@ -52,6 +54,7 @@ impl OfTrace {
             machine: String::new(),
             reported: Vec::new(),
             answers: Vec::new(),
+            measured: false,
             skipped: Vec::new(),
             warnings: Vec::new(),
             blocks: Vec::new(),

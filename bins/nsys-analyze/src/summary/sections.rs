@@ -12,20 +12,24 @@ use flopgap_report::{ReportError, numbers};
 use flopgap_timings::attention::{self, Names, Options as AttentionOptions};
 use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::kernels::{Kernels, kernels, same_top};
-use flopgap_timings::passes::{self, Options, Passes};
+use flopgap_timings::passes::{self, Options, Pass, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
-use flopgap_timings::{PassKind, Ranges, Scope};
+use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
 
 use super::answers::time;
 use super::page::OfTrace;
 use super::work::colour;
 use super::{Look, answers, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
+use crate::scope::named;
 use crate::{
     attention as attention_command, compare as compare_command, kernels as kernels_command,
     passes as passes_command,
 };
 use crate::{failure, open_again};
+
+/// What is said to be missing when no steps and passes are found.
+pub(super) const PASSES: &str = "times of steps and passes";
 
 /// Makes all sections of one trace.
 pub(super) fn all(
@@ -50,6 +54,7 @@ pub(super) fn all(
     let devices = work::read(trace)?;
     recorded::section(page, trace, &activity)?;
     let passes = passes_section(page, trace, look, measured)?;
+    ranges_section(page, trace, look)?;
     if !activity.is_empty() {
         kernels_section(page, trace, look, passes.as_ref(), classifier)?;
         shares_section(page, trace, look, passes.as_ref(), classifier)?;
@@ -67,14 +72,17 @@ pub(super) fn all(
 }
 
 impl Look {
-    /// The steps of a trace, else its forward pass, else everything.
+    /// The ranges that were asked for; else the steps of a trace, else its forward pass, else everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
+        if let Some(ranges) = named(&self.range) {
+            return self.scope.of(ranges);
+        }
         let worked = passes.iter().flat_map(|passes| &passes.passes).filter(|pass| pass.gpu.is_some());
         let mut ranges = Ranges::All;
         for pass in worked {
             match pass.kind {
-                PassKind::Step => return self.scope.of(Ranges::Steps),
-                PassKind::Forward => ranges = Ranges::Named(pass.name.clone()),
+                PassKind::Step | PassKind::Decode | PassKind::Prefill => return self.scope.of(Ranges::Steps),
+                PassKind::Forward => ranges = Ranges::Shown(pass.name.clone()),
                 _ => {}
             }
         }
@@ -89,16 +97,18 @@ fn passes_section(
     measured: &[i64],
 ) -> Result<Option<Passes>, Failure> {
     let options = Options {
-        ranges: Vec::new(),
+        ranges: look.range.clone(),
         warm_up: look.scope.warm_up(),
         attribution: look.scope.attribution(),
         measured: measured.to_vec(),
+        no_instances: false,
     };
-    let Some(found) = page.answer("times of steps and passes", passes::passes(trace, &options))? else {
+    let Some(found) = page.answer(PASSES, passes::passes(trace, &options))? else {
         return Ok(None);
     };
+    page.measured = true;
     page.answers.extend(answers::passes(&found));
-    page.heading("Steps and passes");
+    page.heading(if look.range.is_empty() { "Steps and passes" } else { "The ranges that were asked for" });
     for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
         page.push(Block::Table(table));
     }
@@ -110,6 +120,67 @@ fn passes_section(
     Ok(Some(found))
 }
 
+/// All ranges of the trace, whatever their names say.
+fn ranges_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), Failure> {
+    let all = Options {
+        ranges: vec![RangePattern::any()],
+        warm_up: look.scope.warm_up(),
+        attribution: look.scope.attribution(),
+        measured: Vec::new(),
+        no_instances: true,
+    };
+    let mut found = match passes::passes(trace, &all) {
+        Ok(found) => found.passes,
+        // That there are no ranges is said of the passes.
+        Err(error) if error.is_absence() => return Ok(()),
+        Err(error) => return Err(unanswered(&error)),
+    };
+    found.sort_by_key(|range| std::cmp::Reverse(range.host.total_ns));
+    let more = found.len().saturating_sub(look.top);
+    found.truncate(look.top);
+    page.heading("NVTX ranges");
+    page.table(ranges_table(&found))?;
+    let rest = if more > 0 { format!(" {more} more are not shown.") } else { String::new() };
+    page.text(format!("Those with the most time on the host, numbers of instances and layers folded.{rest} --range measures any of them."));
+    Ok(())
+}
+
+fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
+    let mut columns = vec![
+        Column::text("range", "range"),
+        Column::text("kind", "kind"),
+        Column::number("n", "n"),
+        Column::number("host_total_ms", "host, all").unit("ms"),
+        Column::number("host_median_ms", "host, median").unit("ms"),
+    ];
+    let gpu = [
+        Column::number("n_gpu", "n with GPU work"),
+        Column::number("gpu_median_ms", "GPU projected, median").unit("ms"),
+        Column::number("busy_median_ms", "GPU busy, median").unit("ms"),
+    ];
+    let worked = ranges.iter().any(|range| range.gpu.is_some());
+    columns.extend(gpu.into_iter().filter(|_| worked));
+    let mut table = Table::new("Ranges by time on the host", columns)?;
+    for range in ranges {
+        let gpu = range.gpu.as_ref();
+        let mut row = vec![
+            Cell::text(&range.name),
+            Cell::text(range.kind.as_str()),
+            Cell::from(range.host.count),
+            ms(range.host.total_ns as f64),
+            ms(range.host.median_ns),
+        ];
+        let of_gpu = [
+            Cell::optional(gpu, |gpu| Cell::from(gpu.projected.count)),
+            Cell::optional(gpu, |gpu| ms(gpu.projected.median_ns)),
+            Cell::optional(gpu, |gpu| ms(gpu.busy.median_ns)),
+        ];
+        row.extend(of_gpu.into_iter().filter(|_| worked));
+        table.push(row)?;
+    }
+    Ok(table)
+}
+
 fn kernels_section(
     page: &mut OfTrace,
     trace: &Trace,
@@ -119,13 +190,14 @@ fn kernels_section(
 ) -> Result<(), Failure> {
     let all = passes.iter().flat_map(|passes| &passes.passes);
     let worked: Vec<_> = all.filter(|pass| pass.gpu.is_some()).collect();
-    let forward = worked.iter().find(|pass| pass.kind == PassKind::Forward);
+    // Passes of which each is worth a table: prompts and tokens are worked on by different kernels.
+    let is_part = |kind| matches!(kind, PassKind::Forward | PassKind::Prefill | PassKind::Decode);
+    let parts = worked.iter().filter(|pass| look.range.is_empty() && is_part(pass.kind));
+    let mut scopes: Vec<Scope> = parts.map(|pass| look.scope.of(Ranges::Shown(pass.name.clone()))).collect();
     let whole = look.whole(passes);
-    let mut scopes: Vec<Scope> =
-        forward.map(|pass| look.scope.of(Ranges::Named(pass.name.clone()))).into_iter().collect();
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
-    if scopes.is_empty() || (more && whole.ranges != scopes[0].ranges) {
+    if scopes.is_empty() || (more && !scopes.contains(&whole)) {
         scopes.push(whole);
     }
     let mut begun = false;
@@ -281,7 +353,7 @@ fn attention_section(
     }
     let mut parts = Vec::new();
     for range in [names.scores, names.softmax, names.weighted_sum] {
-        match shares(trace, &look.scope.of(Ranges::Named(range)), classifier) {
+        match shares(trace, &look.scope.of(Ranges::Named(vec![range])), classifier) {
             Ok(found) => parts.push(found),
             Err(error) if error.is_absence() => {
                 page.skip("attention", error);

@@ -68,7 +68,7 @@ fn passes_against_timeit() {
 fn passes_of_what_the_trace_has() {
     let (_one, training) = trace("small_training_step");
     let (_other, annotated) = trace("nvtx_only");
-    let csv = run(&["passes", &training, "--range", "backward,optimizer", "--format", "csv"]);
+    let csv = run(&["passes", &training, "--range", "backward", "--range", "optimizer", "--format", "csv"]);
     let tables: Vec<&str> = csv.stdout.split("\n\n").collect();
     assert_eq!(tables.len(), 2);
     assert_eq!(tables[0].lines().next(), Some("pass,time,n,mean_ms,median_ms,min_ms,max_ms,stddev_ms"));

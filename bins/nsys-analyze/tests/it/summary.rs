@@ -169,6 +169,44 @@ fn what_is_missing_is_skipped_with_the_reason() {
     assert!(page.stdout.contains("SKIPPED: ") && page.stdout.contains("## Kernels"), "{}", page.stdout);
 }
 
+/// The recorded inference under the names of a program for language models; `--range` measures what its names do not say.
+#[test]
+fn programs_of_language_models_and_ranges_by_name() {
+    let (_folder, path) = trace("small_forward");
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "UPDATE NVTX_EVENTS SET text = 'execute_model' WHERE text LIKE 'step%';
+             UPDATE NVTX_EVENTS SET text = 'decode_step_' || rowid WHERE text = 'forward';
+             UPDATE NVTX_EVENTS SET text = 'blocks.' || (rowid % 12) WHERE text = 'scaled_dot_product_attention';",
+        )
+        .unwrap();
+    let found = json(&[&path]);
+    let passes = rows(section(&found, "Steps and passes"), "Passes");
+    let names: Vec<&str> = passes.iter().map(|row| row["pass"].as_str().unwrap()).collect();
+    assert!(names.contains(&"execute_model") && names.contains(&"decode_step_*"), "{names:?}");
+    let kernels = rows(section(&found, "Kernels"), "Kernels launched within `decode_step_*` (2 instances)");
+    assert_eq!(kernels[0]["calls"], 122);
+    let ranges = rows(section(&found, "NVTX ranges"), "Ranges by time");
+    let row = |name: &str| ranges.iter().find(|row| row["range"] == name).unwrap();
+    assert_eq!((&row("execute_model")["kind"], &row("execute_model")["n"]), (&"step".into(), &2.into()));
+    assert_eq!((&row("blocks.*")["n"], &row("blocks.*")["n_gpu"]), (&24.into(), &24.into()));
+
+    let found = json(&[&path, "--range", "blocks.*", "--range", "computing_softmax"]);
+    let passes = rows(section(&found, "The ranges that were asked for"), "Passes");
+    let names: Vec<&str> = passes.iter().map(|row| row["pass"].as_str().unwrap()).collect();
+    assert_eq!((names[0], names[names.len() - 1]), ("blocks.*", "computing_softmax"));
+    // Softmax lies within attention: its kernels count once.
+    let kernels = rows(
+        section(&found, "Kernels"),
+        "Kernels launched within `blocks.*, computing_softmax` (24 instances)",
+    );
+    assert!(kernels.iter().any(|row| row["class"] == "softmax" && row["calls"] == 24), "{kernels:?}");
+    let absent = run(&["summary", &path, "--range", "block"]);
+    assert_eq!((absent.code, absent.stdout.as_str()), (3, ""));
+    assert!(absent.stderr.contains("no NVTX range is called `block`"), "{}", absent.stderr);
+}
+
 #[test]
 fn the_html_page_is_whole_and_loads_nothing() {
     let (folder, path) = trace("small_training_step");

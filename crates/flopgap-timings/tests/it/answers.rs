@@ -14,7 +14,7 @@ fn scope(ranges: Ranges) -> Scope {
 }
 
 fn named(range: &str) -> Scope {
-    scope(Ranges::Named(range.to_owned()))
+    scope(Ranges::Named(vec![range.parse().unwrap()]))
 }
 
 fn total(shares: &Shares, work: Work) -> i64 {
@@ -166,8 +166,10 @@ fn attention_against_its_flops() {
     assert!(sentences.contains("51.2 times the FLOPs"), "{sentences}");
     assert!(sentences.contains("`computing_attention_scores` holds more than QK^T"), "{sentences}");
 
-    let renamed =
-        Options { names: Names { softmax: "softmax".to_owned(), ..Names::default() }, ..options.clone() };
+    let renamed = Options {
+        names: Names { softmax: "softmax".parse().unwrap(), ..Names::default() },
+        ..options.clone()
+    };
     let error = attention(&recorded.trace(), &renamed, &Classifier::new()).unwrap_err();
     assert!(error.is_absence(), "{error}");
     let huge = Options { sizes: Attention::self_attention(u64::MAX, 2, 2, 2), ..options };
@@ -215,4 +217,25 @@ fn the_optimizer_is_what_training_adds() {
     // 36.838 to 38.497 ms is 4.5% more.
     assert_eq!(what(found.slower(0.04, 10_000_000)), ["total GPU time", "range `step_*`"]);
     assert!(found.slower(0.05, 10_000_000).is_empty());
+}
+
+/// A deeper model has the same ranges: what its layers are numbered is not what they are.
+#[test]
+fn layers_are_not_new_and_gone() {
+    let renamed = |from: i64| {
+        Recorded::altered(
+            "small_forward",
+            &format!(
+                "UPDATE NVTX_EVENTS SET text = 'blocks.' || (rowid % 12 + {from}) WHERE text = 'scaled_dot_product_attention'"
+            ),
+        )
+    };
+    let (before, after) = (renamed(0), renamed(14));
+    let steps = scope(Ranges::Steps);
+    let found = diff((&before.trace(), &steps), (&after.trace(), &steps), &Classifier::new()).unwrap();
+    let blocks: Vec<_> = found.ranges.iter().filter(|range| range.name.starts_with("blocks.")).collect();
+    assert_eq!(blocks.len(), 1, "{blocks:?}");
+    assert_eq!(blocks[0].name, "blocks.*");
+    assert_eq!(blocks[0].host.before.unwrap().calls, 24);
+    assert_eq!(blocks[0].host.before, blocks[0].host.after);
 }

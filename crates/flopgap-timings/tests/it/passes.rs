@@ -99,7 +99,7 @@ fn timings_measured_outside_agree_with_the_steps() {
 fn only_the_ranges_of_the_process_own_the_backward_pass() {
     let recorded = Recorded::new("small_training_step");
     let options =
-        Options { ranges: vec!["backward".to_owned()], attribution: BY_THREAD, ..Options::default() };
+        Options { ranges: vec!["backward".parse().unwrap()], attribution: BY_THREAD, ..Options::default() };
     let by_thread = passes(&recorded.trace(), &options).unwrap();
     let by_process = passes(&recorded.trace(), &Options { attribution: BY_PROCESS, ..options }).unwrap();
     let kernels = |passes: &Passes| {
@@ -118,7 +118,7 @@ fn warming_up_is_left_out_as_asked() {
     let recorded = Recorded::new("small_forward");
     let trace = recorded.trace();
     let with = |warm_up: WarmUp, range: &str| {
-        let ranges = if range.is_empty() { Vec::new() } else { vec![range.to_owned()] };
+        let ranges = if range.is_empty() { Vec::new() } else { vec![range.parse().unwrap()] };
         passes(&trace, &Options { ranges, warm_up, ..Options::default() })
     };
     let first = with(WarmUp { skip: Some(1), ..WarmUp::default() }, "").unwrap();
@@ -130,7 +130,8 @@ fn warming_up_is_left_out_as_asked() {
     );
     let none = with(WarmUp { skip: Some(2), ..WarmUp::default() }, "");
     assert!(matches!(none, Err(Error::OnlyWarmUp { instances: 2, .. })), "{none:?}");
-    let named = with(WarmUp { names: vec!["step_0".to_owned()], ..WarmUp::default() }, "forward").unwrap();
+    let named =
+        with(WarmUp { names: vec!["step_0".parse().unwrap()], ..WarmUp::default() }, "forward").unwrap();
     assert_eq!(names(&named), [("forward", PassKind::Forward, 1)]);
     let kept = with(WarmUp { keep: true, ..WarmUp::default() }, "").unwrap();
     assert_eq!(names(&kept), [("step_*", PassKind::Step, 2), ("forward", PassKind::Forward, 3)]);
@@ -159,7 +160,84 @@ fn what_is_not_there_is_an_absence() {
     let trace = trace.trace();
     let error = passes(&trace, &Options::default()).unwrap_err();
     assert!(matches!(error, Error::NoPasses { .. }) && error.is_absence());
-    let options = Options { ranges: vec!["forward".to_owned()], ..Options::default() };
+    assert!(error.to_string().contains("by its name; the longest are `"), "{error}");
+    let options = Options { ranges: vec!["forward".parse().unwrap()], ..Options::default() };
     let error = passes(&trace, &options).unwrap_err();
     assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `forward`"), "{error}");
+}
+
+/// The recorded inference with the names that programs for language models use: steps, prompts and tokens are found.
+#[test]
+fn programs_of_language_models_are_known() {
+    for (step, forward, shown, kinds) in [
+        ("'execute_model'", "'prefill'", ["execute_model", "prefill"], [PassKind::Step, PassKind::Prefill]),
+        (
+            "'generate'",
+            "'decode_step_' || rowid",
+            ["generate", "decode_step_*"],
+            [PassKind::Step, PassKind::Decode],
+        ),
+        ("'batch_' || rowid", "'inference'", ["batch_*", "inference"], [PassKind::Step, PassKind::Step]),
+        ("'train_batch'", "'micro_step'", ["train_batch", "micro_step"], [PassKind::Step, PassKind::Step]),
+        ("'global_step=' || rowid", "'fwd'", ["global_step=*", "fwd"], [PassKind::Step, PassKind::Forward]),
+    ] {
+        let recorded = Recorded::altered(
+            "small_forward",
+            &format!(
+                "UPDATE NVTX_EVENTS SET text = {step} WHERE text LIKE 'step\\_%' ESCAPE '\\';
+                 UPDATE NVTX_EVENTS SET text = {forward} WHERE text = 'forward';"
+            ),
+        );
+        let found = all(&recorded);
+        let expected: Vec<(&str, PassKind, usize)> =
+            shown.iter().zip(kinds).map(|(name, kind)| (*name, kind, 2)).collect();
+        assert_eq!(names(&found), expected);
+        // The GPU work is that of the recording: 13.465 ms for each forward pass.
+        assert_eq!(found.passes[1].gpu.as_ref().unwrap().projected.total_ns, {
+            let like = if forward.contains("rowid") { "decode%" } else { forward.trim_matches('\'') };
+            let spans: Vec<[i64; 1]> = recorded.rows(&format!(
+                "SELECT max(end) - min(start) FROM inside WHERE range LIKE '{like}' GROUP BY id"
+            ));
+            spans.iter().map(|[span]| i128::from(*span)).sum()
+        });
+    }
+}
+
+/// Commas are part of a name, stars stand for any text, and layers come together.
+#[test]
+fn ranges_are_written_in_one_way() {
+    let recorded = Recorded::altered(
+        "small_forward",
+        "UPDATE NVTX_EVENTS SET text = 'blocks.' || (rowid % 12) || '.attn' WHERE text = 'scaled_dot_product_attention';
+         UPDATE NVTX_EVENTS SET text = 'softmax, dim = -1' WHERE text = 'computing_softmax';",
+    );
+    let trace = recorded.trace();
+    let found = |range: &str| {
+        let options = Options {
+            ranges: vec![range.parse().unwrap()],
+            warm_up: WarmUp { keep: true, ..WarmUp::default() },
+            attribution: BY_PROCESS,
+            ..Options::default()
+        };
+        passes(&trace, &options).map(|found| {
+            let rows = found.passes.iter().map(|pass| (pass.name.clone(), pass.instances.len()));
+            rows.collect::<Vec<_>>()
+        })
+    };
+    let count = |like: &str| {
+        usize::try_from(recorded.number(&format!("SELECT count(*) FROM range WHERE name LIKE '{like}'")))
+            .unwrap()
+    };
+    assert_eq!(found("softmax, dim = -1").unwrap(), [("softmax, dim = -1".to_owned(), 36)]);
+    assert_eq!(found("blocks.*").unwrap(), [("blocks.*.attn".to_owned(), 36)]);
+    assert_eq!(found("*.attn").unwrap(), [("blocks.*.attn".to_owned(), 36)]);
+    let one = format!(
+        "blocks.{}.attn",
+        recorded.number("SELECT min(id) % 12 FROM range WHERE name LIKE 'blocks.%'")
+    );
+    assert_eq!(found(&one).unwrap(), [(one.clone(), count(&one))]);
+    let all = found("*").unwrap();
+    assert!(all.len() > 5 && all.iter().all(|(name, _)| name != "warmup"), "{all:?}");
+    let error = found("softmax").unwrap_err();
+    assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `softmax`"), "{error}");
 }

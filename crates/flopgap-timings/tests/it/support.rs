@@ -45,6 +45,13 @@ impl Recorded {
         Recorded { _folder: folder, path }
     }
 
+    /// The same recording after an SQL script, such as one that renames its ranges.
+    pub(crate) fn altered(name: &str, script: &str) -> Recorded {
+        let recorded = Recorded::new(name);
+        Connection::open(&recorded.path).unwrap().execute_batch(script).unwrap();
+        recorded
+    }
+
     pub(crate) fn trace(&self) -> Trace {
         Trace::open(&self.path).unwrap()
     }
