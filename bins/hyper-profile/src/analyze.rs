@@ -9,7 +9,8 @@ use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
-use crate::{PROGRAM, configurations, page, plots, tables};
+use crate::plots::{self, Measured};
+use crate::{PROGRAM, configurations, page, tables};
 
 /// More rows than this are not listed in a terminal; the summary and the files have them all.
 const LISTED: usize = 200;
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         analysis.configs.iter().flat_map(|(config, one)| MetricsRow::of(*config, one)).collect();
     let target = arguments.output.as_deref().unwrap_or(&arguments.run);
     write_files(arguments, &analysis, &rows, target)?;
-    print(&rows, arguments.format)
+    print(&rows, analysis.asked_for().len(), arguments.format)
 }
 
 fn write_files(
@@ -73,7 +74,8 @@ fn write_files(
         return Ok(());
     }
     let folder = target.join("plots");
-    let files = plots::write(rows, &page::origin_line(analysis), &folder)?;
+    let measured = Measured::new(rows, analysis.asked_for());
+    let files = plots::write(&measured, &page::origin_line(analysis), &folder)?;
     note(format_args!("{files} pictures in {}", folder.display()));
     let report = target.join("report.html");
     let html = page::render(&arguments.run, analysis, rows).map_err(|error| Failure::from_error(&error))?;
@@ -82,7 +84,7 @@ fn write_files(
     Ok(())
 }
 
-fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
+fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(), Failure> {
     let options = TextOptions::for_stdout();
     let render = |table: Result<flopgap_report::table::Table, _>| {
         table
@@ -97,7 +99,7 @@ fn print(rows: &[MetricsRow], format: FormatArg) -> Result<(), Failure> {
         text.push_str(&render(tables::overheads(rows))?);
         text.push('\n');
     }
-    text.push_str(&render(tables::summary(rows))?);
+    text.push_str(&render(tables::summary(rows, asked_for))?);
     flopgap_cli::print(&text)
 }
 

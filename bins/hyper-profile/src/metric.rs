@@ -1,5 +1,7 @@
 //! The four overheads that a run is about.
 
+use flopgap_report::numbers::ValueFormat;
+use flopgap_report::scale::Scale;
 use flopgap_sweep::MetricsRow;
 
 /// One overhead: its column, its name for people, and what it says.
@@ -10,6 +12,13 @@ pub(crate) struct Metric {
     pub(crate) unit: &'static str,
     pub(crate) meaning: &'static str,
     pub(crate) of: fn(&MetricsRow) -> f64,
+}
+
+impl Metric {
+    /// The scale of all values of the run, which every picture of the metric has. `None` where no axis holds them.
+    pub(crate) fn scale(&self, rows: &[MetricsRow]) -> Option<Scale> {
+        Scale::of(rows.iter().map(self.of), ValueFormat::Number)
+    }
 }
 
 /// In the order of the columns.

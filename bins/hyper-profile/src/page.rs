@@ -51,7 +51,7 @@ pub(crate) fn render(run: &Path, analysis: &RunAnalysis, rows: &[MetricsRow]) ->
             .to_owned(),
         facts: facts(analysis),
         explorer: Some(explorer),
-        tables: vec![tables::summary(rows)?, tables::for_page(rows)?],
+        tables: vec![tables::summary(rows, analysis.asked_for().len())?, tables::for_page(rows)?],
         problems: analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect(),
     };
     page.to_html()

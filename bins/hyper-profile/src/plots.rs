@@ -1,34 +1,76 @@
-//! One surface for each metric, pass and n.
+//! The pictures of a run: heatmaps of each metric, and a surface for each metric, pass and n.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flopgap_cli::Failure;
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::ReportError;
+use flopgap_report::heatmap::{self, Heatmaps, Panel};
 use flopgap_report::progress::Progress;
+use flopgap_report::scale::Scale;
 use flopgap_report::surface::{AxisLabel, Size, Surface};
-use flopgap_sweep::MetricsRow;
+use flopgap_sweep::{Config, MetricsRow};
 use rayon::prelude::*;
 
 use crate::metric::{METRICS, Metric};
 
-/// Draws every surface of a run into `folder`, as SVG and as PNG; how many files were written.
-pub(crate) fn write(rows: &[MetricsRow], origin: &str, folder: &Path) -> Result<usize, Failure> {
+/// Columns behind which tiles of products end: a network of one column more needs another tile.
+const TILES: [f64; 3] = [32.0, 64.0, 128.0];
+
+/// What pictures are made of: every configuration that was asked for, with its two rows where it was measured.
+pub(crate) struct Measured<'a> {
+    rows: BTreeMap<(Config, Pass), &'a MetricsRow>,
+    asked_for: BTreeSet<Config>,
+    all: &'a [MetricsRow],
+}
+
+impl<'a> Measured<'a> {
+    pub(crate) fn new(rows: &'a [MetricsRow], asked_for: BTreeSet<Config>) -> Self {
+        let by_config = rows.iter().map(|row| ((row.config(), row.pass), row)).collect();
+        Measured { rows: by_config, asked_for, all: rows }
+    }
+
+    /// Layers that were asked for.
+    pub(crate) fn layers(&self) -> Vec<u64> {
+        let layers: BTreeSet<u64> = self.asked_for.iter().map(|config| config.n).collect();
+        layers.into_iter().collect()
+    }
+
+    /// Every configuration of a depth, with what was measured of it.
+    pub(crate) fn of(&self, n: u64, pass: Pass) -> impl Iterator<Item = (Config, Option<&'a MetricsRow>)> {
+        let configs = self.asked_for.iter().filter(move |config| config.n == n);
+        configs.map(move |config| (*config, self.rows.get(&(*config, pass)).copied()))
+    }
+
+    /// The points of a picture: width, columns, and the value where it was measured.
+    fn points(&self, metric: &Metric, pass: Pass, n: u64) -> Vec<(f64, f64, Option<f64>)> {
+        let value = |row: Option<&MetricsRow>| row.map(metric.of);
+        self.of(n, pass).map(|(config, row)| (config.d as f64, config.m as f64, value(row))).collect()
+    }
+}
+
+enum Picture<'m> {
+    Heatmaps(&'m Metric),
+    Surface(&'m Metric, Pass, u64),
+}
+
+/// Draws every picture of a run into `folder`, as SVG and as PNG; how many files were written.
+pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Result<usize, Failure> {
     create_folder(folder).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
-    let mut layers: Vec<u64> = rows.iter().map(|row| row.n).collect();
-    layers.dedup(); // rows are ordered by n
-    let pictures: Vec<(&Metric, Pass, u64)> = METRICS
-        .iter()
-        .flat_map(|metric| Pass::ALL.into_iter().map(move |pass| (metric, pass)))
-        .flat_map(|(metric, pass)| layers.iter().map(move |&n| (metric, pass, n)))
-        .collect();
-    let progress = Progress::new(pictures.len() as u64, "surfaces");
-    pictures.par_iter().try_for_each(|&(metric, pass, n)| {
-        let surface = surface(rows, origin, metric, pass, n).map_err(|error| Failure::from_error(&error))?;
-        let name = format!("{}_{pass}_n{n}", metric.key);
-        let svg = surface.to_svg(Size::default()).map_err(|error| Failure::from_error(&error))?;
-        let png = surface.to_png(Size::default()).map_err(|error| Failure::from_error(&error))?;
+    let layers = measured.layers();
+    let mut pictures: Vec<Picture<'_>> = METRICS.iter().map(Picture::Heatmaps).collect();
+    for metric in &METRICS {
+        for pass in Pass::ALL {
+            let measured_at = |n: &&u64| measured.of(**n, pass).any(|(_, row)| row.is_some());
+            pictures.extend(layers.iter().filter(measured_at).map(|&n| Picture::Surface(metric, pass, n)));
+        }
+    }
+    let progress = Progress::new(pictures.len() as u64, "pictures");
+    pictures.par_iter().try_for_each(|picture| {
+        let (name, svg, png) =
+            draw(measured, origin, picture).map_err(|error| Failure::from_error(&error))?;
         for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png)] {
             write_atomic(&folder.join(format!("{name}.{ending}")), bytes)
                 .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
@@ -40,24 +82,67 @@ pub(crate) fn write(rows: &[MetricsRow], origin: &str, folder: &Path) -> Result<
     Ok(2 * pictures.len())
 }
 
+/// Name, SVG and PNG of a picture.
+fn draw(
+    measured: &Measured<'_>,
+    origin: &str,
+    picture: &Picture<'_>,
+) -> Result<(String, String, Vec<u8>), ReportError> {
+    match *picture {
+        Picture::Heatmaps(metric) => {
+            let heatmaps = heatmaps(measured, origin, metric)?;
+            let name = format!("heatmap_{}", metric.key);
+            Ok((name, heatmaps.to_svg(heatmap::WIDTH)?, heatmaps.to_png(heatmap::WIDTH)?))
+        }
+        Picture::Surface(metric, pass, n) => {
+            let surface = surface(measured, origin, metric, pass, n)?;
+            let name = format!("{}_{pass}_n{n}", metric.key);
+            Ok((name, surface.to_svg(Size::default())?, surface.to_png(Size::default())?))
+        }
+    }
+}
+
+fn heatmaps(measured: &Measured<'_>, origin: &str, metric: &Metric) -> Result<Heatmaps, ReportError> {
+    let panels = Pass::ALL.into_iter().flat_map(|pass| {
+        measured.layers().into_iter().map(move |n| Panel {
+            row: format!("{pass} pass"),
+            column: format!("n = {n}"),
+            points: measured.points(metric, pass, n),
+        })
+    });
+    let heatmaps = Heatmaps::new(
+        format!("{}, every network of the run", metric.title),
+        AxisLabel::new("width d"),
+        AxisLabel::new("columns m"),
+        AxisLabel::new(metric.key).unit(metric.unit),
+        panels.collect(),
+    )?;
+    let heatmaps = heatmaps.subtitle(origin).rules(TILES);
+    Ok(match metric.scale(measured.all) {
+        Some(scale) => heatmaps.scale(scale),
+        None => heatmaps,
+    })
+}
+
 fn surface(
-    rows: &[MetricsRow],
+    measured: &Measured<'_>,
     origin: &str,
     metric: &Metric,
     pass: Pass,
     n: u64,
 ) -> Result<Surface, ReportError> {
-    let points = rows
-        .iter()
-        .filter(|row| row.n == n && row.pass == pass)
-        .map(|row| (row.d as f64, row.m as f64, Some((metric.of)(row))));
     let layers = if n == 1 { "layer" } else { "layers" };
-    Ok(Surface::from_points(
+    let surface = Surface::from_points(
         format!("{}, {pass} pass, {n} {layers}", metric.title),
         AxisLabel::new("width d"),
         AxisLabel::new("columns m"),
         AxisLabel::new(metric.key).unit(metric.unit),
-        points,
-    )?
-    .subtitle(origin))
+        measured.points(metric, pass, n),
+    )?;
+    let surface = surface.subtitle(origin);
+    let scale: Option<Scale> = metric.scale(measured.all);
+    Ok(match scale {
+        Some(scale) => surface.scale(scale),
+        None => surface,
+    })
 }

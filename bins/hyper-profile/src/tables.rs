@@ -2,6 +2,7 @@
 
 use flopgap_flops::Pass;
 use flopgap_report::ReportError;
+use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_sweep::MetricsRow;
 
@@ -79,8 +80,9 @@ pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// Least, median and largest value of each overhead over the run, with the configurations where they occur.
-pub(crate) fn summary(rows: &[MetricsRow]) -> Result<Table, ReportError> {
+/// Least, median and largest value of each overhead over the run, with the configurations where they occur, and over how many of
+/// the configurations that were asked for.
+pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Overheads over the run",
         [
@@ -91,6 +93,7 @@ pub(crate) fn summary(rows: &[MetricsRow]) -> Result<Table, ReportError> {
             Column::number("median", "median"),
             Column::number("most", "most"),
             Column::text("most_at", "at (n, d, m)"),
+            Column::text("over", "networks"),
         ],
     )?;
     for pass in Pass::ALL {
@@ -107,10 +110,17 @@ pub(crate) fn summary(rows: &[MetricsRow]) -> Result<Table, ReportError> {
                 Cell::float(median(&of_pass, metric.of), 4),
                 Cell::float((metric.of)(most), 4),
                 at(most),
+                Cell::text(over(of_pass.len(), asked_for)),
             ])?;
         }
     }
     Ok(table)
+}
+
+/// `1,280`, or `1,200 of 1,280` where some were not measured.
+fn over(measured: usize, asked_for: usize) -> String {
+    let [measured_text, all] = [measured, asked_for].map(|count| group_thousands(count as u64));
+    if measured == asked_for { all } else { format!("{measured_text} of {all}") }
 }
 
 /// The median of sorted rows; the mean of the middle two where their number is even.

@@ -2,10 +2,14 @@
 
 pub mod chart;
 mod error;
+mod field;
+pub mod heatmap;
 pub mod html;
 pub mod numbers;
 mod palette;
+mod picture;
 pub mod progress;
+pub mod scale;
 pub mod surface;
 pub mod table;
 

@@ -1,6 +1,6 @@
 //! Raw counter files to one analysis for each configuration.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -78,6 +78,13 @@ pub struct RunAnalysis {
 }
 
 impl RunAnalysis {
+    /// Every configuration that was asked for, by the manifest or by a raw file: those with an analysis, and those without, each
+    /// of which has a [`Problem`].
+    pub fn asked_for(&self) -> BTreeSet<Config> {
+        let without = self.problems.iter().filter_map(|problem| problem.config);
+        self.configs.keys().copied().chain(without).collect()
+    }
+
     /// Refuses the analysis of `run` where no configuration is complete.
     ///
     /// # Errors

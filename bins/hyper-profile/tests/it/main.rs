@@ -84,6 +84,8 @@ fn plots_and_report_are_written_for_every_metric_pass_and_n() {
     let output = analyze(run.path(), &[]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     for metric in ["epsilon", "rho", "kappa", "omega"] {
+        assert!(run.path().join(format!("plots/heatmap_{metric}.svg")).exists());
+        assert!(run.path().join(format!("plots/heatmap_{metric}.png")).exists());
         for pass in ["forward", "backward"] {
             let svg = fs::read_to_string(run.path().join(format!("plots/{metric}_{pass}_n2.svg"))).unwrap();
             assert!(svg.starts_with("<svg"));
@@ -93,6 +95,37 @@ fn plots_and_report_are_written_for_every_metric_pass_and_n() {
     }
     let html = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(html.contains("n2_d256_m16") || html.contains("256"));
+}
+
+/// The grid is what was asked for, not what is there: a width of which nothing was measured keeps its place.
+#[test]
+fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {
+    let run = tempfile::tempdir().unwrap();
+    fs::create_dir(run.path().join("raw")).unwrap();
+    for entry in fs::read_dir(recorded_run().join("raw")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with("n2_") && !name.contains("_d1024_") {
+            fs::copy(&path, run.path().join("raw").join(name)).unwrap();
+        }
+    }
+    let manifest = fs::read_to_string(recorded_run().join("manifest.json")).unwrap();
+    fs::write(run.path().join("manifest.json"), manifest.replace("[2, 4, 8]", "[2]")).unwrap();
+    let output = analyze(run.path(), &[]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("9 of 12"), "the medians are over 9 of 12:\n{}", output.stdout);
+
+    let plot = |name: &str| fs::read_to_string(run.path().join("plots").join(name)).unwrap();
+    let heatmap = plot("heatmap_epsilon.svg");
+    assert!(heatmap.contains("6 of 24 values missing (hatched)"), "both passes of three networks");
+    let surface = plot("epsilon_forward_n2.svg");
+    assert!(surface.contains("3 of 12 values missing (×)"));
+    // The width has its place between its neighbors in each picture. (256 is a label of both axes.)
+    for width in ["512", "1,024", "2,048"] {
+        let label = format!("\n{width}\n");
+        assert_eq!(heatmap.matches(&label).count(), 2, "{width} below both grids");
+        assert_eq!(surface.matches(&label).count(), 1, "{width}");
+    }
 }
 
 #[test]

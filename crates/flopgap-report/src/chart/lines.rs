@@ -4,7 +4,8 @@ use super::Colour;
 use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
 use crate::ReportError;
 use crate::numbers::ValueFormat;
-use crate::surface::{AxisLabel, Scale, Spacing};
+use crate::scale::Scale;
+use crate::surface::{AxisLabel, Spacing};
 
 /// Several lines over one axis, with a mark at each value and a legend.
 ///
@@ -98,7 +99,7 @@ impl LineChart {
         let values = || self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let (least, most) =
             (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-        let scale = Scale::new(least, most, self.format).ok_or_else(|| ReportError::Drawing {
+        let scale = Scale::linear(least, most, self.format).ok_or_else(|| ReportError::Drawing {
             title: self.title.clone(),
             reason: format!("no axis holds {least} to {most}"),
         })?;
@@ -116,7 +117,7 @@ impl LineChart {
         ));
         drawing.push(format_args!(
             "<text class=\"fg-muted\" x=\"8\" y=\"62\">{}</text>",
-            escape(&self.y.title(Spacing::Linear))
+            escape(&self.y.title(None))
         ));
         let labels = scale.ticks.iter().map(|(_, label)| text_width(label)).fold(0.0, f64::max) + 18.0;
         let left = labels / ROOMY;
@@ -134,7 +135,7 @@ impl LineChart {
         drawing.push(format_args!(
             "<text class=\"fg-muted fg-middle\" x=\"50%\" y=\"{:.0}\">{}</text>",
             PLOT + 2.0 * TEXT,
-            escape(&self.x.title(places.spacing))
+            escape(&self.x.title(places.spacing.note()))
         ));
         drawing.push(format_args!("</svg>"));
         drawing.height = top + PLOT + 2.0 * TEXT + 16.0;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::file_style;
-use crate::surface::printable;
+use crate::picture::canvas::printable;
 
 /// Charts are laid out for at least this many pixels.
 pub(super) const FIRST_WIDTH: u32 = 300;

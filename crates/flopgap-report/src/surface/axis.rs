@@ -22,9 +22,9 @@ impl AxisLabel {
         self
     }
 
-    /// The label with what stands in brackets after it: the unit and, where it is not linear, the spacing.
-    pub(crate) fn title(&self, spacing: Spacing) -> String {
-        let notes = [self.unit.as_deref(), spacing.note()];
+    /// The label with what stands in brackets after it: the unit and a note on the spacing.
+    pub(crate) fn title(&self, spacing: Option<&str>) -> String {
+        let notes = [self.unit.as_deref(), spacing];
         let notes: Vec<&str> = notes.into_iter().flatten().filter(|note| !note.is_empty()).collect();
         if notes.is_empty() { self.label.clone() } else { format!("{} ({})", self.label, notes.join(", ")) }
     }
@@ -50,7 +50,7 @@ impl Spacing {
         if unevenness(&logs) < unevenness(values) { Self::Log2 } else { Self::Linear }
     }
 
-    fn note(self) -> Option<&'static str> {
+    pub(crate) fn note(self) -> Option<&'static str> {
         match self {
             Self::Linear => None,
             Self::Log2 => Some("log2 scale"),
@@ -89,7 +89,7 @@ impl Axis {
     }
 
     pub(crate) fn title(&self) -> String {
-        self.label.title(self.spacing)
+        self.label.title(self.spacing.note())
     }
 
     /// Positions of the values from 0 to 1; a lone value stands in the middle.

@@ -4,16 +4,16 @@ use plotters::prelude::DrawingBackend;
 
 use super::{
     Surface,
-    axis::{Axis, Spacing, exact},
-    canvas::{Anchor, Canvas, Drawn, Point},
-    frame::{
-        EDGE, GRID, HEADING, INK, LABEL_SIZE, MARGIN, PANE, PAPER, TICK_SIZE, TextBox, heading,
-        without_overlap,
-    },
-    ticks::Scale,
+    axis::{Axis, exact},
 };
+use crate::field::Place;
 use crate::numbers::{self, ValueFormat};
-use crate::palette::LINE;
+use crate::palette::{EDGE, GRID, INK, LINE, PANE, PAPER};
+use crate::picture::canvas::{Anchor, Canvas, Drawn, Point};
+use crate::picture::frame::{
+    HEADING, LABEL_SIZE, MARGIN, TICK_SIZE, TextBox, cross, heading, without_overlap,
+};
+use crate::scale::Scale;
 
 /// Points up to which each value is written beside its mark.
 const LABELLED_POINTS: usize = 8;
@@ -41,16 +41,21 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
         canvas.line(&[(left, y), (right, y)], GRID, 1.0)?;
         canvas.text(label, (left - 10.0, y), TICK_SIZE, INK, Anchor::Right)?;
     }
-    value_title(canvas, plot, (top, bottom))?;
+    value_title(canvas, plot, scale, (top, bottom))?;
     position_axis(canvas, axis, x_of, (left, right, bottom))?;
     canvas.line(&[(left, top), (left, bottom), (right, bottom)], EDGE, 1.0)?;
 
     let points: Vec<Option<(Point, f64)>> = axis
         .positions()
         .into_iter()
-        .zip(&plot.values)
-        .map(|(position, value)| value.map(|value| ((x_of(position), y_of(value)), value)))
+        .zip(&plot.field.places)
+        .map(|(position, place)| place.value().map(|value| ((x_of(position), y_of(value)), value)))
         .collect();
+    for (position, _) in
+        axis.positions().into_iter().zip(&plot.field.places).filter(|(_, place)| **place == Place::Missing)
+    {
+        cross(canvas, (x_of(position), bottom - 8.0), 4.0)?;
+    }
     // A gap breaks the line: nothing is known between its neighbours.
     for run in points.split(Option::is_none) {
         let run: Vec<Point> = run.iter().flatten().map(|(point, _)| *point).collect();
@@ -91,9 +96,10 @@ fn clear_of_line(point: Point, before: Option<Point>, after: Option<Point>, half
 fn value_title<DB: DrawingBackend>(
     canvas: &Canvas<'_, DB>,
     plot: &Surface,
+    scale: &Scale,
     (top, bottom): (f64, f64),
 ) -> Drawn {
-    let title = plot.z.title(Spacing::Linear);
+    let title = plot.z.title(scale.spacing.note());
     let (title, size) = canvas.fit(&title, LABEL_SIZE, 11.0, bottom - top)?;
     canvas.text_upwards(&title, (MARGIN + size / 2.0, f64::midpoint(top, bottom)), size, INK)
 }

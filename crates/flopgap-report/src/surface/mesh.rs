@@ -4,7 +4,7 @@
 //! farther along the view's horizontal direction is the lower one, and hidden. So painting cells from the far rows and
 //! columns to the near ones is exact, and no depth sort by centroid, which errs on steep cells, is needed.
 
-use super::view::{Corner, Vec3, View};
+use super::view::{Corner, Vec3};
 
 /// Values over a grid, scaled to the box: positions and heights from 0 to 1.
 pub(crate) struct Grid {
@@ -135,90 +135,15 @@ fn mix(a: Vec3, b: Vec3, t: f64) -> Vec3 {
     Vec3::new(a.x + (b.x - a.x) * t, a.y + (b.y - a.y) * t, a.z + (b.z - a.z) * t)
 }
 
-/// How much better than the preferred corner another one must show the surface to be taken, as a share of the cells.
-const CLEARLY_BETTER: f64 = 0.05;
-
-/// The corner from which most of the surface is seen.
-pub(crate) fn best_corner(grid: &Grid) -> Corner {
-    let [preferred, others @ ..] = Corner::ALL;
-    let mut best = (preferred, seen_share(grid, preferred) + CLEARLY_BETTER);
-    for corner in others {
-        let share = seen_share(grid, corner);
-        if share > best.1 {
-            best = (corner, share);
-        }
-    }
-    best.0
-}
-
-/// Pixels along each side of the picture in which visibility is counted.
-const RASTER: usize = 160;
-
-/// The mean over all cells of the share of the cell's own area that is seen, from 0 to 1. A cell seen from below
-/// counts as unseen.
-fn seen_share(grid: &Grid, corner: Corner) -> f64 {
-    let side = RASTER as f64;
-    let view = View::fitted(corner, (0.0, 0.0), (side, side));
-    let mut painted_by: Vec<Option<usize>> = vec![None; RASTER * RASTER];
-    let cells = grid.cells(corner);
-    let mut areas = vec![0_u32; cells.len()];
-    for (index, cell) in cells.iter().enumerate() {
-        let outline: Vec<_> = cell.corners.iter().map(|point| view.project(*point)).collect();
-        let from_above = signed_area(&outline) < 0.0;
-        for_each_pixel(&outline, |pixel| {
-            areas[index] += 1;
-            painted_by[pixel] = from_above.then_some(index);
-        });
-    }
-    let mut seen = vec![0_u32; cells.len()];
-    for index in painted_by.into_iter().flatten() {
-        seen[index] += 1;
-    }
-    let shares = areas.iter().zip(&seen).filter(|(area, _)| **area > 0);
-    let (sum, count) = shares.fold((0.0, 0_u32), |(sum, count), (area, seen)| {
-        (sum + f64::from(*seen) / f64::from(*area), count + 1)
-    });
-    if count == 0 { 0.0 } else { sum / f64::from(count) }
-}
-
-fn signed_area(outline: &[(f64, f64)]) -> f64 {
-    let next = outline.iter().cycle().skip(1);
-    outline.iter().zip(next).map(|(a, b)| a.0 * b.1 - b.0 * a.1).sum::<f64>() / 2.0
-}
-
-/// Calls `paint` with the index of each pixel of the raster whose centre is inside the outline (even-odd rule).
-fn for_each_pixel(outline: &[(f64, f64)], mut paint: impl FnMut(usize)) {
-    let ys = outline.iter().map(|point| point.1);
-    let (top, bottom) = (ys.clone().fold(f64::MAX, f64::min), ys.fold(f64::MIN, f64::max));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the raster")]
-    let row_of = |y: f64| y.clamp(0.0, RASTER as f64) as usize;
-    for row in row_of(top.floor())..row_of(bottom.ceil()) {
-        let y = row as f64 + 0.5;
-        let next = outline.iter().cycle().skip(1);
-        let mut crossings: Vec<f64> = outline
-            .iter()
-            .zip(next)
-            .filter(|(a, b)| (a.1 <= y) != (b.1 <= y))
-            .map(|(a, b)| a.0 + (y - a.1) / (b.1 - a.1) * (b.0 - a.0))
-            .collect();
-        crossings.sort_by(f64::total_cmp);
-        for pair in crossings.chunks_exact(2) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "clamped to the raster"
-            )]
-            let pixel = |x: f64| (x - 0.5).ceil().clamp(0.0, RASTER as f64) as usize;
-            for column in pixel(pair[0])..pixel(pair[1]) {
-                paint(row * RASTER + column);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::view::View;
     use super::*;
+
+    fn signed_area(outline: &[(f64, f64)]) -> f64 {
+        let next = outline.iter().cycle().skip(1);
+        outline.iter().zip(next).map(|(a, b)| a.0 * b.1 - b.0 * a.1).sum::<f64>() / 2.0
+    }
 
     fn grid(side: usize, height: impl Fn(f64, f64) -> Option<f64>) -> Grid {
         let steps: Vec<f64> = (0..side).map(|i| i as f64 / (side - 1) as f64).collect();
@@ -276,15 +201,5 @@ mod tests {
             }
             assert!(far[0] < far[15], "{corner:?}");
         }
-    }
-
-    #[test]
-    fn the_view_turns_to_show_what_a_ridge_would_hide() {
-        // High at the low ends of both axes: from there the ridge would hide the rest.
-        let ridge = grid(8, |x, y| Some((1.0 - x).powi(3).max((1.0 - y).powi(3))));
-        assert_eq!(best_corner(&ridge), Corner { x_high: true, y_high: true });
-        // A plane is seen equally well from everywhere.
-        assert_eq!(best_corner(&grid(8, |_, _| Some(0.5))), Corner::ALL[0]);
-        assert_eq!(best_corner(&grid(8, |x, y| Some(x * y))), Corner::ALL[0]);
     }
 }

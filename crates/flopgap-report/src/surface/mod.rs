@@ -4,36 +4,31 @@
 //! [`Surface::to_png`] draw it with the same code and a bundled font: nothing is asked of the machine.
 
 mod axis;
-mod canvas;
-mod frame;
 mod line;
 mod mesh;
-mod picture;
 mod scene;
-mod ticks;
 mod view;
 
+pub use crate::picture::Size;
 pub use axis::AxisLabel;
-pub(crate) use axis::Spacing;
-pub(crate) use canvas::printable;
-pub use picture::Size;
-pub(crate) use ticks::Scale;
+pub(crate) use axis::{Spacing, exact};
 
-use std::collections::BTreeMap;
+use axis::Axis;
+use plotters::prelude::DrawingBackend;
 
-use axis::{Axis, exact};
-
+use crate::field::{Field, Points};
+use crate::picture::canvas::{Canvas, Drawn};
+use crate::picture::{self, Painting};
+use crate::scale::Scale;
 use crate::{ReportError, numbers::ValueFormat};
-
-/// Grid points beyond which a surface is refused: no reader sees more, and the picture would be huge.
-const MOST_POINTS: usize = 250_000;
 
 /// A metric (z) over a grid of two quantities (x, y).
 ///
 /// Axis values keep their numerical order. Each axis is spaced linearly or, where its values are more nearly
-/// geometric, by their binary logarithm, and then its title says so; z is always linear. Cells without all their
-/// corners are left out, and the picture says how many values are missing. With a single value on one axis the
-/// picture is a line over the other.
+/// geometric, by their binary logarithm, and then its title says so; z is spaced as a [`Scale`] of the values is, or as that of
+/// [`scale`](Self::scale). Cells without all their corners are left out, places without a value are crossed on the floor, and the
+/// picture says how many there are. With a single value on one axis the picture is a line over the other. The box is always
+/// seen from its high ends, so that pictures of several metrics can be laid side by side.
 ///
 /// ```
 /// use flopgap_report::surface::{AxisLabel, Size, Surface};
@@ -47,7 +42,7 @@ const MOST_POINTS: usize = 250_000;
 ///     points,
 /// )?;
 /// let svg = surface.to_svg(Size::default())?;
-/// assert!(svg.contains("1 of 4 values missing"));
+/// assert!(svg.contains("1 of 4 values missing (×)"));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -58,13 +53,13 @@ pub struct Surface {
     y: Axis,
     z: AxisLabel,
     format: ValueFormat,
-    /// For each y and, within it, each x.
-    values: Vec<Option<f64>>,
+    scale: Option<Scale>,
+    field: Field,
 }
 
 impl Surface {
-    /// A surface from points `(x, y, z)`; `None` stands for a point that was planned and not measured. Points of the
-    /// grid that do not occur count as not measured too.
+    /// A surface from points `(x, y, z)`; `None` stands for a point that was planned and not measured. Places of the grid
+    /// without a point were not asked for: they are left blank and not counted as missing.
     ///
     /// # Errors
     /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, for two points at one place, and
@@ -78,44 +73,17 @@ impl Surface {
         points: impl IntoIterator<Item = (f64, f64, Option<f64>)>,
     ) -> Result<Self, ReportError> {
         let title = title.into();
-        let invalid = |reason: String| ReportError::InvalidPlot { title: title.clone(), reason };
-        let mut measured: BTreeMap<(Ordered, Ordered), Option<f64>> = BTreeMap::new();
-        for (px, py, value) in points {
-            let place = || format!("{} = {}, {} = {}", x.label, exact(px), y.label, exact(py));
-            if !px.is_finite() || !py.is_finite() {
-                return Err(invalid(format!("the place {} is not finite", place())));
-            }
-            if let Some(value) = value.filter(|value| !value.is_finite()) {
-                return Err(invalid(format!(
-                    "the value at {} is {value}; leave out what was not measured",
-                    place()
-                )));
-            }
-            if measured.insert((Ordered::new(px), Ordered::new(py)), value).is_some() {
-                return Err(invalid(format!("there are two points at {}", place())));
-            }
-        }
-        let xs = distinct(measured.keys().map(|place| place.0));
-        let ys = distinct(measured.keys().map(|place| place.1));
-        if xs.len().saturating_mul(ys.len()) > MOST_POINTS {
-            let reason = format!("a grid of {} by {} values is too large to be read", xs.len(), ys.len());
-            return Err(invalid(reason));
-        }
-        if measured.values().all(Option::is_none) {
-            return Err(ReportError::NothingToDraw { title, reason: "no value was measured".to_owned() });
-        }
-        let values = ys
-            .iter()
-            .flat_map(|py| xs.iter().map(|px| measured.get(&(*px, *py)).copied().flatten()))
-            .collect();
-        let axis = |label, values: Vec<Ordered>| Axis::new(label, values.into_iter().map(|v| v.0).collect());
+        let points = Points::check(&title, (&x.label, &y.label), points)?;
+        let mut fields = Points::fields(&title, &[points])?;
+        let field = fields.remove(0);
         Ok(Self {
             subtitle: String::new(),
-            x: axis(x, xs),
-            y: axis(y, ys),
+            x: Axis::new(x, field.xs.clone()),
+            y: Axis::new(y, field.ys.clone()),
             z,
             format: ValueFormat::Number,
-            values,
+            scale: None,
+            field,
             title,
         })
     }
@@ -134,19 +102,47 @@ impl Surface {
         self
     }
 
-    /// Grid points without a value.
-    pub fn missing(&self) -> usize {
-        self.values.iter().filter(|value| value.is_none()).count()
+    /// The surface on a scale of more values than its own, such as those of all surfaces that it is compared with.
+    #[must_use]
+    pub fn scale(mut self, scale: Scale) -> Self {
+        self.scale = Some(scale);
+        self
     }
 
-    fn scale(&self) -> Result<Scale, ReportError> {
-        let values = self.values.iter().flatten();
-        let (least, most) =
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), v| (least.min(*v), most.max(*v)));
-        Scale::new(least, most, self.format).ok_or_else(|| ReportError::InvalidPlot {
-            title: self.title.clone(),
-            reason: format!("no axis can hold values from {least:e} to {most:e}"),
-        })
+    /// Points that were planned and not measured.
+    pub fn missing(&self) -> usize {
+        self.field.missing()
+    }
+
+    /// The picture as an SVG document. Text stays text.
+    ///
+    /// # Errors
+    /// [`ReportError::InvalidPlot`] when the size is out of bounds or no axis can hold the values.
+    pub fn to_svg(&self, size: Size) -> Result<String, ReportError> {
+        picture::svg(&self.painted()?, size)
+    }
+
+    /// The picture as a PNG file, 8-bit RGB on white.
+    ///
+    /// # Errors
+    /// [`ReportError::InvalidPlot`] when the size is out of bounds or no axis can hold the values.
+    pub fn to_png(&self, size: Size) -> Result<Vec<u8>, ReportError> {
+        picture::png(&self.painted()?, size)
+    }
+
+    fn painted(&self) -> Result<Painted<'_>, ReportError> {
+        let own = || Scale::of(self.field.values(), self.format);
+        let scale = self.scale.clone().or_else(own).ok_or_else(|| {
+            let (least, most) = self
+                .field
+                .values()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), v| (least.min(v), most.max(v)));
+            ReportError::InvalidPlot {
+                title: self.title.clone(),
+                reason: format!("no axis can hold values from {least:e} to {most:e}"),
+            }
+        })?;
+        Ok(Painted { surface: self, scale })
     }
 
     /// The subtitle, and what a reader must know to read the picture correctly.
@@ -161,47 +157,45 @@ impl Surface {
         } else {
             notes.extend(self.x.fixed_note());
         }
-        if self.missing() > 0 {
-            notes.push(format!("{} of {} values missing", self.missing(), self.values.len()));
+        let (missing, asked) = (self.field.missing(), self.field.asked());
+        if missing > 0 {
+            notes.push(format!("{missing} of {asked} values missing (×)"));
         }
-        if scale.flat && self.values.len() - self.missing() > 1 {
+        if scale.flat && asked - missing > 1 {
             notes.push("all values are equal".to_owned());
         }
         notes.join(" · ")
     }
 }
 
-/// A finite `f64` as a key. Both zeros are one key.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Ordered(f64);
-
-impl Ordered {
-    fn new(value: f64) -> Self {
-        Self(if value == 0.0 { 0.0 } else { value })
-    }
+/// A surface with the scale that it is drawn on.
+struct Painted<'a> {
+    surface: &'a Surface,
+    scale: Scale,
 }
 
-impl Eq for Ordered {}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+impl Painting for Painted<'_> {
+    fn title(&self) -> &str {
+        &self.surface.title
     }
-}
 
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
+    fn design(&self) -> Option<(f64, f64)> {
+        Some((1000.0, 760.0))
     }
-}
 
-fn distinct(values: impl Iterator<Item = Ordered>) -> Vec<Ordered> {
-    values.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    fn paint<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Drawn {
+        if self.surface.x.values.len() > 1 && self.surface.y.values.len() > 1 {
+            scene::draw(canvas, self.surface, &self.scale)
+        } else {
+            line::draw(canvas, self.surface, &self.scale)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::Place::{Missing, Unasked, Value};
 
     fn surface(points: &[(f64, f64, Option<f64>)]) -> Result<Surface, ReportError> {
         let label = AxisLabel::new;
@@ -219,8 +213,8 @@ mod tests {
         .unwrap();
         assert_eq!(plot.x.values, [1.0, 2.0, 3.0]);
         assert_eq!(plot.y.values, [10.0, 20.0]);
-        assert_eq!(plot.values, [Some(1.0), None, Some(3.0), None, Some(4.0), None]);
-        assert_eq!(plot.missing(), 3);
+        assert_eq!(plot.field.places, [Value(1.0), Unasked, Value(3.0), Missing, Value(4.0), Unasked]);
+        assert_eq!((plot.missing(), plot.field.asked()), (1, 4));
     }
 
     #[test]
@@ -249,7 +243,7 @@ mod tests {
     fn the_subtitle_says_what_the_picture_leaves_out() {
         let plot = surface(&[(1.0, 5.0, Some(2.0)), (2.0, 5.0, Some(2.0)), (3.0, 5.0, None)]).unwrap();
         let plot = plot.subtitle("n = 2");
-        let notes = plot.subtitle_with_notes(&plot.scale().unwrap());
-        assert_eq!(notes, "n = 2 · m = 5 · 1 of 3 values missing · all values are equal");
+        let notes = plot.subtitle_with_notes(&plot.painted().unwrap().scale);
+        assert_eq!(notes, "n = 2 · m = 5 · 1 of 3 values missing (×) · all values are equal");
     }
 }

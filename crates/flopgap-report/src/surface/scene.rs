@@ -4,20 +4,19 @@ use std::collections::HashMap;
 
 use plotters::prelude::DrawingBackend;
 
-use crate::palette::{darken, ramp};
-
 use super::{
     Surface,
     axis::{Axis, exact},
-    canvas::{Anchor, Canvas, Drawn, Point},
-    frame::{
-        EDGE, GRID, HEADING, INK, LABEL_SIZE, MARGIN, MUTED, PANE, PAPER, TICK_SIZE, TextBox, heading,
-        without_overlap,
-    },
-    mesh::{Grid, best_corner},
-    ticks::Scale,
-    view::{Vec3, View},
+    mesh::Grid,
+    view::{NEAR, Vec3, View},
 };
+use crate::field::Place;
+use crate::palette::{EDGE, GRID, INK, MUTED, PANE, PAPER, Rgb, darken, ramp};
+use crate::picture::canvas::{Anchor, Canvas, Drawn, Point};
+use crate::picture::frame::{
+    HEADING, LABEL_SIZE, MARGIN, TICK_SIZE, TextBox, cross, heading, without_overlap,
+};
+use crate::scale::Scale;
 
 /// Width of the colour bar.
 const BAR_WIDTH: f64 = 22.0;
@@ -37,22 +36,25 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     let grid = Grid {
         xs: plot.x.positions(),
         ys: plot.y.positions(),
-        heights: plot.values.iter().map(|value| value.map(|value| scale.position(value))).collect(),
+        heights: plot.field.places.iter().map(|place| place.value().map(|v| scale.position(v))).collect(),
     };
+    let shades = scale.shades();
+    let shade = |height: f64| ramp(Scale::shade_at(&shades, height));
     let value_labels = widest(canvas, scale.ticks.iter().map(|(_, label)| label.as_str()))?;
 
     let bar_left = canvas.width - MARGIN - value_labels - 12.0 - BAR_WIDTH;
     // Left of the box stand the value axis's labels and title; below it two axes' labels and titles.
     let top_left = (MARGIN + LABEL_SIZE + 14.0 + value_labels + 16.0, HEADING + 26.0);
     let bottom_right = (bar_left - 64.0, canvas.height - 78.0);
-    let view = View::fitted(best_corner(&grid), top_left, bottom_right);
+    let view = View::fitted(NEAR, top_left, bottom_right);
 
-    colour_bar(canvas, plot, scale, bar_left)?;
+    color_bar(canvas, plot, scale, &shade, bar_left)?;
     walls(canvas, &view, &grid, scale)?;
     value_axis(canvas, plot, scale, &view, value_labels)?;
     base_axis(canvas, &view, &plot.x, true, bar_left)?;
     base_axis(canvas, &view, &plot.y, false, bar_left)?;
-    surface(canvas, &view, &grid)
+    missing(canvas, &view, &grid, &plot.field.places)?;
+    surface(canvas, &view, &grid, &shade)
 }
 
 fn widest<'t, DB: DrawingBackend>(
@@ -66,10 +68,11 @@ fn widest<'t, DB: DrawingBackend>(
     Ok(widest)
 }
 
-fn colour_bar<DB: DrawingBackend>(
+fn color_bar<DB: DrawingBackend>(
     canvas: &Canvas<'_, DB>,
     plot: &Surface,
     scale: &Scale,
+    shade: &impl Fn(f64) -> Rgb,
     left: f64,
 ) -> Drawn {
     let (top, bottom) = (HEADING + 66.0, canvas.height - 170.0);
@@ -81,7 +84,7 @@ fn colour_bar<DB: DrawingBackend>(
         let upper = bottom - height * f64::from(step + 1) / f64::from(steps);
         // Each band reaches down to the bottom of the bar, so that no rounding leaves a seam between two bands.
         let lower = if step == 0 { bottom } else { (bottom - height * from + 1.0).min(bottom) };
-        canvas.rectangle((left, upper), (right, lower), ramp(from))?;
+        canvas.rectangle((left, upper), (right, lower), shade(from))?;
     }
     canvas.line(&[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], EDGE, 1.0)?;
     for (value, label) in &scale.ticks {
@@ -89,7 +92,7 @@ fn colour_bar<DB: DrawingBackend>(
         canvas.line(&[(right, y), (right + 5.0, y)], EDGE, 1.0)?;
         canvas.text(label, (right + 10.0, y), TICK_SIZE, INK, Anchor::Left)?;
     }
-    let title = plot.z.title(super::axis::Spacing::Linear);
+    let title = plot.z.title(scale.spacing.note());
     let (title, size) = canvas.fit(&title, LABEL_SIZE, 11.0, canvas.width * 0.55)?;
     canvas.text(&title, (canvas.width - MARGIN, top - 26.0), size, INK, Anchor::Right)
 }
@@ -148,7 +151,7 @@ fn value_axis<DB: DrawingBackend>(
         canvas.text(label, (x - TICK - 5.0, y), TICK_SIZE, INK, Anchor::Right)?;
     }
     let (x, y) = at(0.5);
-    let title = plot.z.title(super::axis::Spacing::Linear);
+    let title = plot.z.title(scale.spacing.note());
     let (title, size) = canvas.fit(&title, LABEL_SIZE, 11.0, canvas.height * 0.6)?;
     let x = x - TICK - 5.0 - label_width - 12.0 - size / 2.0;
     // A long title stays on the page.
@@ -212,7 +215,24 @@ fn direction(from: Point, to: Point) -> Point {
     (x / length, y / length)
 }
 
-fn surface<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid) -> Drawn {
+/// A cross on the floor at each place that was planned and not measured.
+fn missing<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid, places: &[Place]) -> Drawn {
+    for (row, y) in grid.ys.iter().enumerate() {
+        for (column, x) in grid.xs.iter().enumerate() {
+            if places[row * grid.xs.len() + column] == Place::Missing {
+                cross(canvas, view.project(Vec3::new(*x, *y, 0.0)), 3.5)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn surface<DB: DrawingBackend>(
+    canvas: &Canvas<'_, DB>,
+    view: &View,
+    grid: &Grid,
+    shade: &impl Fn(f64) -> Rgb,
+) -> Drawn {
     let cells = grid.cells(view.corner());
     let parts = parts_per_cell(cells.len(), canvas.pieces);
     let mark = grid.heights.iter().flatten().count() <= MARKED_POINTS;
@@ -227,26 +247,26 @@ fn surface<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, view: &View, grid: &Grid
         for piece in cell.pieces(parts, view.corner()) {
             let height = piece.iter().map(|point| point.z).sum::<f64>() / piece.len() as f64;
             let outline: Vec<Point> = piece.iter().map(|point| view.project(*point)).collect();
-            canvas.polygon(&grown(&outline, 0.6), ramp(height))?;
+            canvas.polygon(&grown(&outline, 0.6), shade(height))?;
         }
         if cells.len() <= LINED_CELLS {
             let next = cell.corners.iter().cycle().skip(1);
             for (from, to) in cell.corners.iter().zip(next) {
-                let colour = darken(ramp(f64::midpoint(from.z, to.z)), 0.4);
+                let colour = darken(shade(f64::midpoint(from.z, to.z)), 0.4);
                 canvas.line(&[view.project(*from), view.project(*to)], colour, 0.75)?;
             }
         }
         if mark {
             for corner in cell.corners.iter().filter(|corner| last_cell.get(&place(**corner)) == Some(&index))
             {
-                canvas.dot(view.project(*corner), 3.0, darken(ramp(corner.z), 0.45))?;
+                canvas.dot(view.project(*corner), 3.0, darken(shade(corner.z), 0.45))?;
             }
         }
     }
     for point in grid.lone_points() {
         let foot = view.project(Vec3 { z: 0.0, ..point });
         canvas.line(&[foot, view.project(point)], MUTED, 1.0)?;
-        canvas.dot(view.project(point), 4.0, ramp(point.z))?;
+        canvas.dot(view.project(point), 4.0, shade(point.z))?;
     }
     Ok(())
 }

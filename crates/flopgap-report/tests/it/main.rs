@@ -2,6 +2,7 @@
 
 mod browser;
 mod charts;
+mod heatmaps;
 mod markup;
 mod page;
 mod pictures;

@@ -63,13 +63,14 @@ fn svg_names_everything_a_reader_needs() {
         "2,048",
         "16",
         "64",
-        "0.0%",
-        "17.5%",
+        "1%",
+        "16%",
+        "32%",
     ] {
         assert!(texts.contains(&wanted), "{wanted} is not in {texts:?}");
     }
     // Once beside its axis and once above the colour bar.
-    assert_eq!(texts.iter().filter(|text| **text == "ε").count(), 2);
+    assert_eq!(texts.iter().filter(|text| **text == "ε (log scale)").count(), 2);
 }
 
 #[test]

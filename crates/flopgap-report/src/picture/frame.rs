@@ -3,7 +3,7 @@
 use plotters::prelude::DrawingBackend;
 
 use super::canvas::{Anchor, Canvas, Drawn, Point};
-pub(crate) use crate::palette::{EDGE, GRID, INK, MUTED, PANE, PAPER};
+use crate::palette::{INK, MUTED};
 
 /// Space between the contents and the border of the picture, in logical pixels.
 pub(crate) const MARGIN: f64 = 28.0;
@@ -23,6 +23,12 @@ pub(crate) fn heading<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, title: &str, 
     canvas.text(&title, (MARGIN, 36.0), size, INK, Anchor::Left)?;
     let (subtitle, size) = canvas.fit(subtitle, SUBTITLE_SIZE, LEAST_SIZE, width)?;
     canvas.text(&subtitle, (MARGIN, 66.0), size, MUTED, Anchor::Left)
+}
+
+/// The mark of what was planned and not measured.
+pub(crate) fn cross<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, (x, y): Point, half: f64) -> Drawn {
+    canvas.line(&[(x - half, y - half), (x + half, y + half)], MUTED, 1.2)?;
+    canvas.line(&[(x - half, y + half), (x + half, y - half)], MUTED, 1.2)
 }
 
 /// The upright rectangle that a text covers.
@@ -52,27 +58,22 @@ impl TextBox {
     }
 }
 
-/// The densest evenly spaced choice of labels, first and last included, that keep `gap` from each other.
+/// The densest choice of labels at equal steps that keep `gap` from each other: every one, every second, every fourth and so on, the
+/// last one included. Sizes come in powers of two, and so do the ones that are labeled.
 ///
-/// Returns indices into `boxes`. Where no even step reaches the last one, the label before it gives way.
+/// Returns indices into `boxes`.
 pub(crate) fn without_overlap(boxes: &[TextBox], gap: f64) -> Vec<usize> {
     let Some(last) = boxes.len().checked_sub(1) else { return Vec::new() };
     let clear =
         |chosen: &[usize]| chosen.windows(2).all(|pair| !boxes[pair[0]].touches(&boxes[pair[1]], gap));
-    for step in 1..=last {
-        let mut chosen: Vec<usize> = (0..=last).step_by(step).collect();
-        if chosen.last() != Some(&last) {
-            chosen.push(last);
-            let before = chosen.len() - 2;
-            if before > 0 && boxes[chosen[before]].touches(&boxes[last], gap) {
-                chosen.remove(before);
-            }
-        }
-        if clear(&chosen) {
+    let mut step = 1;
+    loop {
+        let chosen: Vec<usize> = (last % step..=last).step_by(step).collect();
+        if chosen.len() == 1 || clear(&chosen) {
             return chosen;
         }
+        step *= 2;
     }
-    vec![last]
 }
 
 #[cfg(test)]
@@ -84,12 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn labels_thin_out_evenly_and_keep_both_ends() {
+    fn labels_thin_out_at_equal_steps_and_keep_the_last() {
         assert_eq!(without_overlap(&row(4, 40.0), 4.0), [0, 1, 2, 3]);
         assert_eq!(without_overlap(&row(5, 20.0), 4.0), [0, 2, 4]);
-        assert_eq!(without_overlap(&row(16, 12.0), 4.0), [0, 3, 6, 9, 12, 15]);
-        // No even step fits: the last label stays, the one before it goes.
-        assert_eq!(without_overlap(&row(6, 20.0), 4.0), [0, 2, 5]);
+        assert_eq!(without_overlap(&row(16, 12.0), 4.0), [3, 7, 11, 15]);
+        assert_eq!(without_overlap(&row(6, 20.0), 4.0), [1, 3, 5]);
         assert_eq!(without_overlap(&row(2, 1.0), 4.0), [1]);
         assert_eq!(without_overlap(&[], 4.0), Vec::<usize>::new());
         assert_eq!(without_overlap(&row(1, 1.0), 4.0), [0]);

@@ -1,17 +1,7 @@
-use crate::numbers::{self, ValueFormat};
+//! Linear axes: round numbers at equal distances.
 
-/// The value scale of a plot: its range, and round numbers within it with their labels.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Scale {
-    /// Lower end of the axis.
-    pub(crate) low: f64,
-    /// Upper end of the axis; above `low`.
-    pub(crate) high: f64,
-    /// Tick values within the range, in increasing order, with what is printed at each.
-    pub(crate) ticks: Vec<(f64, String)>,
-    /// Whether all values are equal, or differ by rounding alone.
-    pub(crate) flat: bool,
-}
+use super::{Scale, ValueSpacing};
+use crate::numbers::{self, ValueFormat};
 
 /// Spread below which values count as equal: what is left of it would be noise in the last digits of an `f64`.
 const FLAT: f64 = 1e-11;
@@ -19,8 +9,8 @@ const FLAT: f64 = 1e-11;
 const INTERVALS: f64 = 6.0;
 
 impl Scale {
-    /// A scale that holds `least` to `most`, both finite. `None` when their span is not a finite number.
-    pub(crate) fn new(least: f64, most: f64, format: ValueFormat) -> Option<Self> {
+    /// A linear scale that holds `least` to `most`, both finite. `None` when their span is not a finite number.
+    pub(crate) fn linear(least: f64, most: f64, format: ValueFormat) -> Option<Self> {
         if !(most - least).is_finite() {
             return None;
         }
@@ -39,16 +29,13 @@ impl Scale {
         let labels = labels(&values, step, format);
         let (low, high) = (bottom * step, top * step);
         (low.is_finite() && high.is_finite() && high > low).then_some(Self {
+            spacing: ValueSpacing::Linear,
             low,
             high,
             ticks: values.into_iter().zip(labels).collect(),
             flat,
+            bounds: Vec::new(),
         })
-    }
-
-    /// Position of a value from 0 (low end) to 1 (high end).
-    pub(crate) fn position(&self, value: f64) -> f64 {
-        (value - self.low) / (self.high - self.low)
     }
 }
 
@@ -81,8 +68,13 @@ fn nice_step(least: f64) -> Option<f64> {
 fn labels(values: &[f64], step: f64, format: ValueFormat) -> Vec<String> {
     let magnitude = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     if format == ValueFormat::Percent {
-        let decimals = decimals(step * 100.0);
-        return values.iter().map(|value| numbers::percent(*value, decimals)).collect();
+        if (1e-5..1e4).contains(&magnitude) {
+            let decimals = decimals(step * 100.0);
+            return values.iter().map(|value| numbers::percent(*value, decimals)).collect();
+        }
+        let hundredths: Vec<f64> = values.iter().map(|value| value * 100.0).collect();
+        let labels = labels(&hundredths, step * 100.0, ValueFormat::Number);
+        return labels.into_iter().map(|label| label + "%").collect();
     }
     if (1e-3..1e6).contains(&magnitude) {
         let decimals = decimals(step);
@@ -128,7 +120,7 @@ mod tests {
     use super::*;
 
     fn tick_labels(least: f64, most: f64, format: ValueFormat) -> Vec<String> {
-        Scale::new(least, most, format).unwrap().ticks.into_iter().map(|(_, label)| label).collect()
+        Scale::linear(least, most, format).unwrap().ticks.into_iter().map(|(_, label)| label).collect()
     }
 
     #[test]
@@ -156,7 +148,7 @@ mod tests {
     fn one_value_stands_in_the_middle() {
         for value in [0.0, 5.0, -3e12, 2e-9] {
             for format in [ValueFormat::Number, ValueFormat::Percent] {
-                let scale = Scale::new(value, value, format).unwrap();
+                let scale = Scale::linear(value, value, format).unwrap();
                 assert!(scale.flat);
                 assert!((0.2..0.8).contains(&scale.position(value)), "{value} {scale:?}");
             }
@@ -165,7 +157,7 @@ mod tests {
 
     #[test]
     fn spans_beyond_f64_are_refused() {
-        assert_eq!(Scale::new(f64::MIN, f64::MAX, ValueFormat::Number), None);
+        assert_eq!(Scale::linear(f64::MIN, f64::MAX, ValueFormat::Number), None);
     }
 
     proptest::proptest! {
@@ -174,7 +166,7 @@ mod tests {
             let factor = 10_f64.powi(exponent);
             let (least, most) = if a < b { (a * factor, b * factor) } else { (b * factor, a * factor) };
             for format in [ValueFormat::Number, ValueFormat::Percent] {
-                let scale = Scale::new(least, most, format).unwrap();
+                let scale = Scale::linear(least, most, format).unwrap();
                 let slack = 1e-9 * (scale.high - scale.low);
                 proptest::prop_assert!(scale.low <= least + slack && most <= scale.high + slack);
                 proptest::prop_assert!((2..=12).contains(&scale.ticks.len()), "{:?}", scale);

@@ -1,0 +1,113 @@
+//! Heatmaps to SVG and PNG. The values come from formulas: they exercise the drawing.
+
+use flopgap_report::ReportError;
+use flopgap_report::heatmap::{Heatmaps, Panel, WIDTH};
+use flopgap_report::surface::AxisLabel;
+use proptest::prelude::*;
+
+use crate::markup::check_well_formed;
+
+fn heatmaps(panels: Vec<Panel>) -> Result<Heatmaps, ReportError> {
+    let label = AxisLabel::new;
+    Heatmaps::new("Overhead <of> all", label("width d"), label("columns m"), label("ε"), panels)
+}
+
+fn panel(column: usize, value: impl Fn(f64, f64) -> Option<f64>) -> Panel {
+    let steps = |by: u32| (1..=16).map(move |step| f64::from(step * by));
+    let points = steps(128).flat_map(|d| steps(16).map(move |m| (d, m)));
+    let points = points.map(|(d, m)| (d, m, value(d, m))).collect();
+    Panel { row: "forward".to_owned(), column: format!("n = {column}"), points }
+}
+
+/// What a tile of 64 columns executes above what is asked for.
+fn above(_: f64, m: f64) -> f64 {
+    (m / 64.0).ceil() * 64.0 / m - 1.0
+}
+
+fn padding(n: usize) -> Panel {
+    panel(n, |d, m| Some(above(d, m)))
+}
+
+fn rectangles(svg: &str, color: &str) -> usize {
+    svg.matches(&format!("fill=\"{color}\"")).count()
+}
+
+#[test]
+fn cells_have_the_color_of_their_value() {
+    let svg = heatmaps(vec![padding(2)]).unwrap().to_svg(WIDTH).unwrap();
+    assert!(check_well_formed(&svg) > 100);
+    // Below 0.1 are four rows without padding, 176 and 240, and above 2 is one row; each row is one rectangle. One more of each color
+    // is in the legend.
+    assert_eq!((rectangles(&svg, "#F5F992"), rectangles(&svg, "#1E0C45")), (6 + 1, 1 + 1));
+    for text in ["Overhead &lt;of&gt; all", "forward", "n = 2", "width d", "columns m", "ε", "2,048", "256"]
+    {
+        assert!(svg.contains(&format!("\n{text}\n")), "{text}");
+    }
+    assert!(!svg.contains("missing") && !svg.contains("not measured"));
+}
+
+#[test]
+fn what_was_not_measured_is_hatched_and_counted_and_what_nobody_asked_for_is_blank() {
+    let hole = |d: f64, m: f64| (!(1000.0..1100.0).contains(&d)).then(|| above(d, m));
+    let whole = heatmaps(vec![padding(2), padding(4)]).unwrap();
+    let holed = heatmaps(vec![padding(2), panel(4, hole)]).unwrap();
+    assert_eq!((whole.missing(), holed.missing()), (0, 16));
+    let svg = holed.to_svg(WIDTH).unwrap();
+    assert!(svg.contains("16 of 512 values missing (hatched)") && svg.contains("not measured"));
+    let lines = |svg: &str| svg.matches("<polyline").count();
+    assert!(lines(&svg) > lines(&whole.to_svg(WIDTH).unwrap()) + 16 * 5, "each cell has several lines");
+
+    // Another depth that was asked for at fewer widths leaves no hatching.
+    let mut narrow = padding(4);
+    narrow.points.retain(|(d, _, _)| *d <= 512.0);
+    let plan = heatmaps(vec![padding(2), narrow]).unwrap();
+    assert_eq!(plan.missing(), 0);
+    assert!(!plan.to_svg(WIDTH).unwrap().contains("missing"));
+}
+
+#[test]
+fn narrow_pictures_have_their_grids_below_each_other() {
+    let picture = heatmaps((1..=5).map(padding).collect()).unwrap();
+    let height = |width: u32| {
+        let svg = picture.to_svg(width).unwrap();
+        assert!(svg.starts_with(&format!("<svg width=\"{width}\" ")));
+        let height = svg.split_once("height=\"").unwrap().1.split('"').next().unwrap();
+        height.parse::<u32>().unwrap()
+    };
+    assert!(height(480) > 2 * height(1240), "{} {}", height(480), height(1240));
+    let png = picture.to_png(480).unwrap();
+    let reader = png::Decoder::new(png.as_slice()).read_info().unwrap();
+    assert_eq!((reader.info().width, reader.info().height), (480, height(480)));
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused() {
+    let twice = heatmaps(vec![padding(2), padding(2)]).unwrap_err().to_string();
+    assert!(twice.contains("forward, n = 2`: there are two panels"), "{twice}");
+    let empty = heatmaps(vec![panel(2, |_, _| None)]).unwrap_err();
+    assert!(matches!(empty, ReportError::NothingToDraw { .. }), "{empty}");
+    assert!(matches!(heatmaps(Vec::new()).unwrap_err(), ReportError::NothingToDraw { .. }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_grids_give_a_well_formed_picture(
+        name in ".{0,30}",
+        columns in 1_usize..7,
+        rows in 1_usize..9,
+        width in 400_u32..1500,
+        values in proptest::collection::vec(proptest::option::weighted(0.8, -1e6_f64..1e9), 64),
+    ) {
+        let panels = (0..columns).map(|column| Panel {
+            row: name.clone(),
+            column: format!("{column} {name}"),
+            points: (0..rows).map(|row| (row as f64, f64::from(1 << row), values[row * 7 + column])).collect(),
+        });
+        match heatmaps(panels.collect()) {
+            Ok(picture) => { check_well_formed(&picture.to_svg(width).unwrap()); }
+            Err(error) => prop_assert!(matches!(error, ReportError::NothingToDraw { .. }), "{error}"),
+        }
+    }
+}
