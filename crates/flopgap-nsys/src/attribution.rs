@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::covered::Covered;
 use crate::gpu_work::{Backward, Kind, Work};
 use crate::nesting::Nesting;
-use crate::owners::Owners;
 use crate::ranges::RangeTable;
 use crate::report::Groups;
 use crate::tables::{KERNEL, RUNTIME};
@@ -62,7 +62,7 @@ pub struct GpuWork {
 #[derive(Clone, Debug, Default)]
 pub struct RangeWork {
     /// The ranges.
-    pub nvtx: NvtxRanges,
+    pub nvtx: Arc<NvtxRanges>,
     /// The work of each of `nvtx.ranges`; none where nothing was launched.
     pub work: Vec<Option<GpuWork>>,
 }
@@ -142,6 +142,7 @@ impl Trace {
     /// Every NVTX range with the GPU work that was launched within it.
     ///
     /// Copies and sets count as work like kernels. Work whose launch was not recorded belongs to no range.
+    /// Of a large trace with many ranges, [`Launched::work_of`] and [`Launched::sums_of`] say the same of some of them in less memory.
     ///
     /// ```
     /// use flopgap_nsys::{AttributeBy, Attribution, Trace};
@@ -166,33 +167,10 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] without annotations, API calls or any GPU work.
     pub fn range_work(&self, attribution: Attribution) -> Result<RangeWork, Error> {
-        let nvtx = self.nvtx_ranges()?;
-        let mut nesting = Nesting::of(self, &Owners::of(&nvtx), attribution.by)?;
-        let mut placed = Vec::new();
-        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
-            if let Some((node, first)) = nesting.take(work.process, work.correlation) {
-                placed.push((work.device, work.start, work.end, node, work.kind, first));
-            }
-        })?;
-        // By device and start, so that what each range has seen of a device ends where `covered` says.
-        placed.sort_unstable_by_key(|(device, start, ..)| (*device, *start));
-        let mut work: Vec<Option<GpuWork>> = vec![None; nvtx.ranges.len()];
-        let mut covered: Vec<Covered> = vec![Covered::default(); nvtx.ranges.len()];
-        for (device, start, end, node, kind, first) in placed {
-            for range in nesting.ranges(node) {
-                let lasts = covered[range].extend(device, start, end);
-                let busy = covered[range].add(device, start, end);
-                let none = GpuWork { start, end, busy: 0, extent: 0, total: 0, kernels: 0, operations: 0 };
-                let known = work[range].get_or_insert(none);
-                known.start = known.start.min(start);
-                known.end = known.end.max(end);
-                known.busy = known.busy.saturating_add(busy);
-                known.extent = known.extent.saturating_add(lasts);
-                known.total += i128::from(end) - i128::from(start);
-                known.kernels += u64::from(kind == Kind::Kernel);
-                known.operations += u64::from(first);
-            }
-        }
+        let launched = self.launched(attribution)?;
+        let nvtx = launched.nvtx().clone();
+        let all: Vec<usize> = (0..nvtx.ranges.len()).collect();
+        let work = launched.work_of(&all);
         Ok(RangeWork { nvtx, work })
     }
 
@@ -207,13 +185,8 @@ impl Trace {
         range: Option<&str>,
         attribution: Attribution,
     ) -> Result<Vec<GpuActivity>, Error> {
-        let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
         let mut devices: FxHashMap<(Option<GlobalId>, i64), Activity> = FxHashMap::default();
-        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
-            if within.as_ref().is_some_and(|within| !within.has(&work)) {
-                return;
-            }
-            let Work { kind, start, end, device, process, .. } = work;
+        let mut add = |process: Option<GlobalId>, device: i64, kind: Kind, start: i64, end: i64| {
             let (activity, stretches) = devices.entry((process, device)).or_insert_with(|| {
                 let none = GpuActivity {
                     process,
@@ -243,14 +216,25 @@ impl Trace {
             *count += 1;
             *time += i128::from(end) - i128::from(start);
             stretches.push((start, end));
-        })?;
+        };
+        let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
+        let known = within.is_none().then(|| self.memory().any_launched(attribution.whole_graphs));
+        if let Some(launched) = known.flatten() {
+            launched.each(|process, device, piece| {
+                add(process, device, launched.kind(piece), piece.start, piece.end);
+            });
+        } else {
+            self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
+                if within.as_ref().is_none_or(|within| within.has(&work)) {
+                    add(work.process, work.device, work.kind, work.start, work.end);
+                }
+            })?;
+        }
         let activities = devices.into_values().map(|(mut activity, mut stretches)| {
             stretches.sort_unstable();
-            let mut covered = Covered::default();
-            activity.busy = stretches
-                .iter()
-                .map(|(start, end)| covered.add(activity.device, *start, *end))
-                .fold(0, i64::saturating_add);
+            let mut covered = Covered::NOTHING;
+            let busy = stretches.iter().map(|(start, end)| covered.add(*start, *end).busy);
+            activity.busy = busy.fold(0, i64::saturating_add);
             activity
         });
         let mut activities: Vec<GpuActivity> = activities.collect();
@@ -288,68 +272,5 @@ struct Within {
 impl Within {
     fn has(&self, work: &Work) -> bool {
         self.nesting.node(work.process, work.correlation).is_some_and(|node| self.nodes[node])
-    }
-}
-
-/// Until when a device is known to be busy, for intervals that come by device and start.
-#[derive(Clone, Copy, Default)]
-struct Covered {
-    until: Option<(i64, i64)>,
-}
-
-impl Covered {
-    /// By how much an interval that is not added yet is later than all before it on its device, gaps included.
-    fn extend(&self, device: i64, start: i64, end: i64) -> i64 {
-        let until = match self.until {
-            Some((same, until)) if same == device => until,
-            _ => start,
-        };
-        end.saturating_sub(until).max(0)
-    }
-
-    /// How much of an interval is new.
-    fn add(&mut self, device: i64, start: i64, end: i64) -> i64 {
-        let until = match self.until {
-            Some((same, until)) if same == device => until.max(start),
-            _ => start,
-        };
-        self.until = Some((device, until.max(end)));
-        end.saturating_sub(until).max(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        /// The union of intervals is the number of unit steps that any of them covers.
-        #[test]
-        fn busy_is_the_union(mut raw in proptest::collection::vec((0_i64..2, 0_i64..40, 0_i64..10), 0..30)) {
-            raw.sort_unstable();
-            let mut covered = Covered::default();
-            let busy: i64 = raw.iter().map(|(device, start, length)| covered.add(*device, *start, start + length)).sum();
-            let steps = (0..2).flat_map(|device| (0..60).map(move |at| (device, at)));
-            let expected = steps.filter(|(on, at)| {
-                raw.iter().any(|(device, start, length)| device == on && start <= at && *at < start + length)
-            });
-            prop_assert_eq!(busy, i64::try_from(expected.count()).unwrap());
-
-            // The extent of each device is from its first start to its last end.
-            let mut covered = Covered::default();
-            let mut extent = 0;
-            for (device, start, length) in &raw {
-                extent += covered.extend(*device, *start, start + length);
-                covered.add(*device, *start, start + length);
-            }
-            let of = |on: i64| {
-                let own = || raw.iter().filter(|(device, ..)| *device == on);
-                let last = own().map(|(_, start, length)| start + length).max();
-                last.zip(own().map(|(_, start, _)| *start).min()).map_or(0, |(last, first)| last - first)
-            };
-            prop_assert_eq!(extent, of(0) + of(1));
-        }
     }
 }

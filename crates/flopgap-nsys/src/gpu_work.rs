@@ -1,7 +1,10 @@
 //! What ran on the GPUs: kernels, copies, sets, and whole graphs.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
+use crate::launched::Kinds;
 use crate::tables::{GRAPH, KERNEL, MEMCPY, MEMSET, TableSpec, need, want};
 use crate::{Error, GlobalId, KernelName, Name, Names, Trace};
 
@@ -82,6 +85,46 @@ impl Trace {
         })
     }
 
+    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels are told apart by the ids of their
+    /// demangled names, graphs by their own.
+    pub(crate) fn identified_work(
+        &self,
+        whole_graphs: bool,
+        mut visit: impl FnMut(Work, u32),
+    ) -> Result<Kinds, Error> {
+        let mut kinds = Kinds::default();
+        any_of(tables(whole_graphs), |kind, table| {
+            let id = match kind {
+                Kind::Kernel => Some(want("demangledName")),
+                Kind::Graph => Some(need("graphId")),
+                Kind::Copy | Kind::Set => None,
+            };
+            let mut columns =
+                vec![need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
+            columns.extend(id);
+            self.scan(table, &columns, |row| {
+                let work = Work {
+                    kind,
+                    start: row.int(0)?,
+                    end: row.int(1)?,
+                    device: row.int(2)?,
+                    correlation: row.int(3),
+                    process: row.int(4).map(GlobalId),
+                };
+                if !Backward::LeftOut.keeps(work.start, work.end) {
+                    return None;
+                }
+                let id = id.and_then(|_| row.int(5));
+                if id.is_none() && kind == Kind::Kernel {
+                    kinds.unnamed.add(row.id());
+                }
+                visit(work, kinds.place(kind, id));
+                Some(())
+            })
+        })?;
+        Ok(kinds)
+    }
+
     /// Calls `visit` with every kernel and the number of its name among those that are returned. Names of one text have one
     /// number. On request a graph that was traced as a whole is a kernel called `[CUDA graph N]`, N being its id.
     ///
@@ -130,7 +173,7 @@ impl Trace {
                     name
                 } else {
                     let text = match kind {
-                        Kind::Graph => Ok(format!("[CUDA graph {id}]").into()),
+                        Kind::Graph => Ok(graph_name(id)),
                         _ => self.string_or_id(id),
                     };
                     match text {
@@ -148,6 +191,11 @@ impl Trace {
         })?;
         failure.map_or(Ok(texts), Err)
     }
+}
+
+/// What a graph that was traced as a whole is called as a kernel.
+pub(crate) fn graph_name(id: i64) -> Arc<str> {
+    format!("[CUDA graph {id}]").into()
 }
 
 /// Reads several tables of which one suffices.

@@ -2,6 +2,7 @@
 
 mod attribution;
 mod correlation;
+mod covered;
 mod error;
 pub mod export;
 mod filter;
@@ -10,6 +11,7 @@ mod gpu_work;
 mod hierarchy;
 mod ids;
 mod in_time;
+mod launched;
 mod launches;
 mod model;
 mod names;
@@ -34,6 +36,7 @@ pub use error::Error;
 pub use filter::{Filter, InvalidTime};
 pub use fold::fold_name;
 pub use ids::GlobalId;
+pub use launched::{Launched, WorkSum};
 pub use model::{
     ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
     GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,

@@ -146,6 +146,11 @@ impl Nesting {
         self.calls.take(process, correlation?).map(|(node, first)| (node as usize, first))
     }
 
+    /// Forgets which call is where: no launch can be found from here on, and the memory is free.
+    pub(crate) fn forget_calls(&mut self) {
+        self.calls = Correlations::default();
+    }
+
     /// How many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
@@ -167,7 +172,8 @@ impl Nesting {
     }
 
     /// The ranges around the calls of a node, innermost first.
-    pub(crate) fn ranges(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+    #[cfg(test)]
+    fn ranges(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         let mut at = node;
         std::iter::from_fn(move || {
             let (range, parent) = self.range_and_parent(at)?;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
-use crate::gpu_work::{Backward, Kind};
-use crate::nesting::Nesting;
-use crate::owners::Owners;
+use crate::gpu_work::{Kind, graph_name};
 use crate::report::Groups;
-use crate::{Attribution, Error, KernelName, Name, NvtxRanges, Summary, Trace};
+use crate::rows::UNUSABLE;
+use crate::stats::Values;
+use crate::tables::KERNEL;
+use crate::{Attribution, Error, NvtxRanges, Summary, Trace};
 
 /// The GPU operations of a trace or of some of its ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,47 +32,50 @@ impl Trace {
         within: Option<(&NvtxRanges, &[usize])>,
         attribution: Attribution,
     ) -> Result<OperationTimes, Error> {
-        let within = match within {
-            None => None,
-            Some((nvtx, ranges)) => {
-                let wanted: FxHashSet<usize> = ranges.iter().copied().collect();
-                let nesting = Nesting::of(self, &Owners::of(nvtx), attribution.by)?;
-                let nodes = nesting.within(|range| wanted.contains(&range));
-                Some((nesting, nodes))
+        let mut times: Vec<Values> = Vec::new();
+        let mut add = |kind: u32, duration: i64| {
+            let place = kind as usize;
+            if place >= times.len() {
+                times.resize_with(place + 1, Values::default);
             }
+            times[place].add(duration);
         };
-        let counts = |process, correlation| {
-            within.as_ref().is_none_or(|(nesting, nodes)| {
-                nesting.node(process, correlation).is_some_and(|node| nodes[node])
-            })
-        };
-        let (mut copies, mut sets) = (Vec::new(), Vec::new());
-        self.gpu_work(attribution.whole_graphs, Backward::LeftOut, |work| {
-            let durations = match work.kind {
-                Kind::Copy => &mut copies,
-                Kind::Set => &mut sets,
-                Kind::Kernel | Kind::Graph => return,
-            };
-            if counts(work.process, work.correlation) {
-                durations.push(work.duration());
+        let kept = match within {
+            Some((_, ranges)) => {
+                let launched = self.launched(attribution)?;
+                launched.within(ranges, |piece| add(piece.kind, piece.duration()));
+                Some(launched)
             }
-        })?;
-        let mut groups: Groups<Name> = Groups::default();
-        let names = self.named_kernels(
-            KernelName::Demangled,
-            attribution.whole_graphs,
-            Backward::LeftOut,
-            |work, name| {
-                if counts(work.process, work.correlation) {
-                    groups.add(name, work.duration());
+            None => self.memory().any_launched(attribution.whole_graphs).inspect(|launched| {
+                launched.each(|_, _, piece| add(piece.kind, piece.duration()));
+            }),
+        };
+        let read;
+        let kinds = if let Some(launched) = &kept {
+            &launched.kinds
+        } else {
+            read = self.identified_work(attribution.whole_graphs, |work, kind| add(kind, work.duration()))?;
+            &read
+        };
+        let (mut copies, mut sets) = (Values::default(), Values::default());
+        let mut kernels: Groups<Arc<str>> = Groups::default();
+        for (durations, (kind, id)) in times.into_iter().zip(kinds.all()) {
+            match (kind, id) {
+                (Kind::Copy, _) => copies.extend(durations),
+                (Kind::Set, _) => sets.extend(durations),
+                (Kind::Graph, Some(id)) => kernels.add_all(graph_name(*id), durations),
+                (Kind::Kernel, Some(id)) => kernels.add_all(self.string_or_id(*id)?, durations),
+                (Kind::Kernel | Kind::Graph, None) => {
+                    let (path, table) = (self.path(), self.require(&KERNEL)?);
+                    if !self.schema().has(KERNEL.name, "demangledName") {
+                        let (table, column) = (KERNEL.name, "demangledName");
+                        return Err(Error::NoColumn { path: path.to_owned(), table, column });
+                    }
+                    self.warn(table, &kinds.unnamed, UNUSABLE);
                 }
-            },
-        );
-        let kernels = match names {
-            Ok(names) => groups.rekey(|name| Ok::<_, Error>(names.text(name).clone()))?.summaries(),
-            Err(error) if error.is_no_table() => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        Ok(OperationTimes { kernels, copies: Summary::of(&mut copies), sets: Summary::of(&mut sets) })
+            }
+        }
+        let (kernels, copies, sets) = (kernels.summaries(), copies.summary(), sets.summary());
+        Ok(OperationTimes { kernels, copies, sets })
     }
 }

@@ -1,5 +1,7 @@
 //! NVTX ranges.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::owners::{Owners, Stretch, Threads};
@@ -113,6 +115,29 @@ impl NvtxNames {
     }
 }
 
+/// The ranges of one process, domain and text have one name, which is known when all rows were read. Few names stand for many ranges:
+/// what each is called is found out once for each.
+#[derive(Default)]
+struct Provisional(FxHashMap<(GlobalId, i64, Name), Name>);
+
+impl Provisional {
+    /// A name that stands for the whole one until then.
+    fn of(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
+        let next = Name::at(self.0.len());
+        *self.0.entry((process, domain, text)).or_insert(next)
+    }
+
+    /// What `make` makes of the whole name of each, by the places of those that stood for them.
+    fn full(self, read: &mut NvtxNames, mut make: impl FnMut(Name, &mut Names) -> Name) -> Vec<Name> {
+        let mut full = vec![Name::at(0); self.0.len()];
+        for ((process, domain, text), name) in self.0 {
+            let whole = read.full(process, domain, text);
+            full[name.index()] = make(whole, &mut read.names);
+        }
+        full
+    }
+}
+
 /// Event types of `NVTX_EVENTS`.
 const PUSH_POP: [i64; 2] = [59, 70];
 const START_END: [i64; 2] = [60, 71];
@@ -125,18 +150,24 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::NoTable`] when nothing was annotated.
-    pub fn nvtx_ranges(&self) -> Result<NvtxRanges, Error> {
-        let mut ranges = Vec::new();
-        let mut domains = Vec::new();
-        let mut names = self.nvtx_rows(|range, domain| {
+    pub fn nvtx_ranges(&self) -> Result<Arc<NvtxRanges>, Error> {
+        if let Some(nvtx) = self.memory().nvtx() {
+            return Ok(nvtx);
+        }
+        let mut ranges: Vec<NvtxRange> = Vec::new();
+        let mut provisional = Provisional::default();
+        let mut names = self.nvtx_rows(|mut range, domain| {
+            range.name = provisional.of(range.thread.process(), domain, range.name);
             ranges.push(range);
-            domains.push(domain);
         })?;
-        for (range, domain) in ranges.iter_mut().zip(domains) {
-            range.name = names.full(range.thread.process(), domain, range.name);
+        let full = provisional.full(&mut names, |name, _| name);
+        for range in &mut ranges {
+            range.name = full[range.name.index()];
         }
         let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
-        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
+        let nvtx = Arc::new(NvtxRanges { ranges, names, last_event, last_range, last_push_pop });
+        self.memory().keep_nvtx(&nvtx);
+        Ok(nvtx)
     }
 
     /// The same ranges as [`Trace::nvtx_ranges`], in the same places, named without their domains.
@@ -152,8 +183,7 @@ impl Trace {
         let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
         let mut open = Vec::new();
         let mut threads = Threads::default();
-        // Few names stand for many ranges: what each is called is found out once for each.
-        let mut provisional: FxHashMap<(GlobalId, i64, Name), Name> = FxHashMap::default();
+        let mut provisional = Provisional::default();
         let mut read = self.nvtx_rows(|range, domain| {
             if range.end.is_none() {
                 open.push(stretches.len());
@@ -162,19 +192,16 @@ impl Trace {
                 threads.add(range.thread, stretches.len());
             }
             stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
-            let next = Name::at(provisional.len());
-            names.push(*provisional.entry((range.thread.process(), domain, range.name)).or_insert(next));
+            names.push(provisional.of(range.thread.process(), domain, range.name));
             styles.push(range.style);
         })?;
         for range in open {
             stretches[range].end = read.last_range;
         }
-        let mut full = vec![Name::at(0); provisional.len()];
-        for ((process, domain, text), name) in provisional {
-            let whole = read.full(process, domain, text);
-            let folded = fold_names.then(|| fold_name(read.names.text(whole)).into_owned());
-            full[name.index()] = folded.map_or(whole, |folded| read.names.intern(&folded));
-        }
+        let full = provisional.full(&mut read, |whole, names| {
+            let folded = fold_names.then(|| fold_name(names.text(whole)).into_owned());
+            folded.map_or(whole, |folded| names.intern(&folded))
+        });
         for name in &mut names {
             *name = full[name.index()];
         }

@@ -10,6 +10,9 @@ use crate::tables::{Column, TableSpec};
 use crate::trace::{Tally, connect};
 use crate::{Error, Trace};
 
+/// What is said of rows of which nothing could be made.
+pub(crate) const UNUSABLE: &str = "without the numbers it needs: left out";
+
 /// What is done with each row of a table, and what was strange in them.
 #[derive(Debug, Default)]
 struct Offer {
@@ -48,7 +51,7 @@ impl Offer {
     }
 
     fn end(&mut self, trace: &Trace, table: &str) -> Result<(), Error> {
-        trace.warn(table, &self.unusable, "without the numbers it needs: left out");
+        trace.warn(table, &self.unusable, UNUSABLE);
         trace.warn(
             table,
             &self.backward,

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
 use crate::tables::TableSpec;
-use crate::{Error, Schema};
+use crate::{Attribution, Error, Launched, NvtxRanges, Schema};
 
 /// The first bytes of every `SQLite` database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -37,6 +37,41 @@ const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x
 pub struct Trace {
     file: Arc<Opened>,
     filter: Option<Filter>,
+    memory: Mutex<Memory>,
+}
+
+/// What was read of a trace, as long as somebody holds it: the next question need not read it again.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    nvtx: Weak<NvtxRanges>,
+    launched: Option<(Attribution, Weak<Launched>)>,
+}
+
+impl Memory {
+    /// The ranges, when somebody holds them.
+    pub(crate) fn nvtx(&self) -> Option<Arc<NvtxRanges>> {
+        self.nvtx.upgrade()
+    }
+
+    pub(crate) fn keep_nvtx(&mut self, nvtx: &Arc<NvtxRanges>) {
+        self.nvtx = Arc::downgrade(nvtx);
+    }
+
+    /// The GPU work by this attribution, when somebody holds it.
+    pub(crate) fn launched(&self, attribution: Attribution) -> Option<Arc<Launched>> {
+        let (known, launched) = self.launched.as_ref()?;
+        (*known == attribution).then(|| launched.upgrade())?
+    }
+
+    /// The GPU work with or without whole graphs, whoever it is attributed to, when somebody holds it.
+    pub(crate) fn any_launched(&self, whole_graphs: bool) -> Option<Arc<Launched>> {
+        let (known, launched) = self.launched.as_ref()?;
+        (known.whole_graphs == whole_graphs).then(|| launched.upgrade())?
+    }
+
+    pub(crate) fn keep_launched(&mut self, attribution: Attribution, launched: &Arc<Launched>) {
+        self.launched = Some((attribution, Arc::downgrade(launched)));
+    }
 }
 
 /// What all filtered views of one file share.
@@ -99,12 +134,17 @@ impl Trace {
             fallback: Mutex::default(),
             warnings: Mutex::default(),
         };
-        Ok(Trace { file: Arc::new(file), filter: None })
+        Ok(Trace { file: Arc::new(file), filter: None, memory: Mutex::default() })
     }
 
     /// The same file with another choice of rows.
     pub(crate) fn with_filter(&self, filter: Option<Filter>) -> Trace {
-        Trace { file: self.file.clone(), filter }
+        Trace { file: self.file.clone(), filter, memory: Mutex::default() }
+    }
+
+    /// What was read of it before.
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn filter(&self) -> Option<Filter> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Attribution, Trace, fold_name};
+use flopgap_nsys::{Launched, Trace, fold_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -116,7 +116,10 @@ pub fn diff(
     after: (&Trace, &Scope),
     classifier: &Classifier,
 ) -> Result<Diff, Error> {
-    let scoped = [before.1.times(before.0)?, after.1.times(after.0)?];
+    // One after the other, so that only one of them is held at a time.
+    let (before_work, before_ranges, rule) = one(before.0, before.1)?;
+    let (after_work, after_ranges, _) = one(after.0, after.1)?;
+    let (scoped, ranges) = ([before_work, after_work], [before_ranges, after_ranges]);
     let total = scoped.each_ref().map(|scoped| {
         let kernels = scoped.kernels.iter().map(|(_, times)| times);
         let all = kernels.chain(&scoped.copies).chain(&scoped.sets);
@@ -125,15 +128,6 @@ pub fn diff(
             scoped.instances,
         )
     });
-    let rule = match before.0.nvtx_ranges() {
-        Ok(nvtx) => Some(Named::new(&nvtx).rule(&before.1.warm_up)),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
-    let ranges = [
-        ranges(before.0, before.1.attribution, &before.1.warm_up)?,
-        ranges(after.0, after.1.attribution, &after.1.warm_up)?,
-    ];
     Ok(Diff {
         total: Change { before: total[0], after: total[1] },
         kernels: kernels(&scoped, classifier),
@@ -143,6 +137,23 @@ pub fn diff(
         instances: scoped.each_ref().map(|scoped| scoped.instances),
         scope: scoped.map(|scoped| scoped.scope),
     })
+}
+
+/// The work of the scope of a trace, all of its ranges, and which instances of these were left out.
+fn one(trace: &Trace, scope: &Scope) -> Result<(Scoped, RangesByName, Option<String>), Error> {
+    let nvtx = match trace.nvtx_ranges() {
+        Ok(nvtx) => Some(nvtx),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let launched = match trace.launched(scope.attribution) {
+        Ok(launched) => Some(launched),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let scoped = scope.times(trace)?;
+    let ranges = launched.map(|launched| ranges(&launched, &scope.warm_up)).unwrap_or_default();
+    Ok((scoped, ranges, nvtx.map(|nvtx| Named::new(&nvtx).rule(&scope.warm_up))))
 }
 
 /// Nothing for no calls.
@@ -194,38 +205,27 @@ struct RangeTimes {
     host: (u64, i128),
 }
 
-/// The ranges of a trace by folded name; none when nothing was annotated.
-fn ranges(
-    trace: &Trace,
-    attribution: Attribution,
-    warm_up: &WarmUp,
-) -> Result<BTreeMap<String, RangeTimes>, Error> {
-    let work = match trace.range_work(attribution) {
-        Ok(work) => work,
-        Err(error) if error.is_absence() => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let named = Named::new(&work.nvtx);
-    let mut ranges = BTreeMap::new();
-    for group in named.all(warm_up, true) {
-        let mut times = RangeTimes { gpu: (0, 0), host: (0, 0) };
-        for at in group.instances {
-            let range = &work.nvtx.ranges[at];
-            times.host.0 += 1;
-            times.host.1 += range.end.map_or(0, |end| i128::from(end) - i128::from(range.start));
-            if let Some(work) = &work.work[at] {
-                times.gpu.0 += 1;
-                times.gpu.1 += i128::from(work.busy);
-            }
-        }
-        if times.host.0 > 0 {
-            ranges.insert(group.name, times);
-        }
-    }
-    Ok(ranges)
+/// The ranges of a trace by folded name.
+type RangesByName = BTreeMap<String, RangeTimes>;
+
+fn ranges(launched: &Launched, warm_up: &WarmUp) -> RangesByName {
+    let nvtx = launched.nvtx();
+    let mut groups = Named::new(nvtx).all(warm_up, true);
+    groups.retain(|group| !group.instances.is_empty());
+    let instances: Vec<&[usize]> = groups.iter().map(|group| group.instances.as_slice()).collect();
+    let sums = launched.sums_of(&instances);
+    let times = groups.iter().zip(sums).map(|(group, sum)| {
+        let host = group.instances.iter().map(|&at| {
+            let range = &nvtx.ranges[at];
+            range.end.map_or(0, |end| i128::from(end) - i128::from(range.start))
+        });
+        let host = (group.instances.len() as u64, host.sum());
+        (group.name.clone(), RangeTimes { gpu: (sum.instances, sum.busy), host })
+    });
+    times.collect()
 }
 
-fn matched_ranges([before, after]: [BTreeMap<String, RangeTimes>; 2]) -> Vec<RangeChange> {
+fn matched_ranges([before, after]: [RangesByName; 2]) -> Vec<RangeChange> {
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort_unstable();
     names.dedup();

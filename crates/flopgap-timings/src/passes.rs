@@ -1,6 +1,6 @@
 //! How long steps and passes took: on the host, on the GPU, and as measured outside.
 
-use flopgap_nsys::{AttributeBy, Attribution, NvtxRange, RangeWork, Trace};
+use flopgap_nsys::{AttributeBy, Attribution, GpuWork, NvtxRange, NvtxRanges, Trace};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -130,38 +130,50 @@ pub struct Against {
     pub projected_change: Option<f64>,
 }
 
+/// The work of how many ranges is looked up together, so that many groups of few ranges take few passes over the work, and a group of
+/// many little memory.
+const AT_ONCE: usize = 1 << 16;
+
 /// The steps and passes of a trace: the ranges whose names say so ([`PassKind::of`]), or those that `options` names.
 ///
 /// # Errors
 /// [`Error::NoPasses`] when no range is one, [`Error::OnlyWarmUp`] when nothing is left of any; and when the trace has no NVTX
 /// annotations.
 pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
-    let (work, no_gpu) = match trace.range_work(options.attribution) {
-        Ok(work) => (work, None),
-        Err(error) if error.is_absence() => {
-            let nvtx = trace.nvtx_ranges()?;
-            (RangeWork { work: vec![None; nvtx.ranges.len()], nvtx }, Some(error.to_string()))
-        }
+    let (launched, no_gpu) = match trace.launched(options.attribution) {
+        Ok(launched) => (Some(launched), None),
+        Err(error) if error.is_absence() => (None, Some(error.to_string())),
         Err(error) => return Err(error.into()),
     };
+    let nvtx = trace.nvtx_ranges()?;
     let waits = match Waits::read(trace) {
         Ok(waits) => Some(waits),
         Err(error) if error.is_absence() => None,
         Err(error) => return Err(error.into()),
     };
-    let named = Named::new(&work.nvtx);
+    let named = Named::new(&nvtx);
     let groups = groups(trace, &named, options)?;
     let measured = Times::of(options.measured.iter().copied());
-    let passes: Vec<Pass> = groups
-        .into_iter()
-        .filter_map(|group| {
-            let mut pass = pass(group, &work, waits.as_ref(), measured.as_ref())?;
+    let mut passes: Vec<Pass> = Vec::new();
+    let mut groups = groups.into_iter().peekable();
+    while groups.peek().is_some() {
+        let mut instances: Vec<usize> = Vec::new();
+        let some: Vec<Group> = std::iter::from_fn(|| {
+            let group = groups.next_if(|_| instances.len() < AT_ONCE)?;
+            instances.extend(&group.instances);
+            Some(group)
+        })
+        .collect();
+        let mut work = launched.iter().flat_map(|launched| launched.work_of(&instances));
+        passes.extend(some.into_iter().filter_map(|group| {
+            let of_group: Vec<_> = work.by_ref().take(group.instances.len()).collect();
+            let mut pass = pass(group, &nvtx, &of_group, waits.as_ref(), measured.as_ref())?;
             if options.no_instances {
                 pass.instances = Vec::new();
             }
             Some(pass)
-        })
-        .collect();
+        }));
+    }
     let nearest = measured.and_then(|measured| nearest(&passes, &measured));
     Ok(Passes {
         passes,
@@ -228,9 +240,21 @@ pub fn in_a_sentence(attribution: Attribution) -> String {
     .to_owned()
 }
 
-fn pass(group: Group, work: &RangeWork, waits: Option<&Waits>, measured: Option<&Times>) -> Option<Pass> {
-    let instances: Vec<Instance> =
-        group.instances.iter().filter_map(|&at| instance(&work.nvtx.ranges[at], work, at, waits)).collect();
+/// `work` is that of each instance of the group; empty when none was recorded.
+fn pass(
+    group: Group,
+    nvtx: &NvtxRanges,
+    work: &[Option<GpuWork>],
+    waits: Option<&Waits>,
+    measured: Option<&Times>,
+) -> Option<Pass> {
+    let works = work.iter().copied().chain(std::iter::repeat(None));
+    let instances: Vec<Instance> = group
+        .instances
+        .iter()
+        .zip(works)
+        .filter_map(|(&at, work)| instance(&nvtx.ranges[at], work, waits))
+        .collect();
     let host = Times::of(instances.iter().map(Instance::host_ns))?;
     let waiting = waits.and_then(|_| Times::of(instances.iter().filter_map(|instance| instance.waiting_ns)));
     let gpu = gpu_times(&instances);
@@ -255,9 +279,9 @@ fn pass(group: Group, work: &RangeWork, waits: Option<&Waits>, measured: Option<
     })
 }
 
-fn instance(range: &NvtxRange, work: &RangeWork, at: usize, waits: Option<&Waits>) -> Option<Instance> {
+fn instance(range: &NvtxRange, work: Option<GpuWork>, waits: Option<&Waits>) -> Option<Instance> {
     let end = range.end?;
-    let gpu = work.work.get(at).and_then(Option::as_ref).map(|work| InstanceWork {
+    let gpu = work.map(|work| InstanceWork {
         start_ns: work.start,
         end_ns: work.end,
         busy_ns: work.busy,

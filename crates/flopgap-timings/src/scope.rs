@@ -156,12 +156,17 @@ impl Scope {
     /// The GPU work of the scope.
     pub(crate) fn times(&self, trace: &Trace) -> Result<Scoped, Error> {
         if self.ranges == Ranges::All {
-            let activity = trace.gpu_activity(None, self.attribution)?;
-            let optimizer = match trace.nvtx_ranges() {
-                Ok(nvtx) => self.optimizer(trace, &nvtx, None)?,
+            // First what holds the ranges: where there are optimizer passes the rest is answered from it.
+            let nvtx = match trace.nvtx_ranges() {
+                Ok(nvtx) => Some(nvtx),
                 Err(error) if error.is_absence() => None,
                 Err(error) => return Err(error.into()),
             };
+            let marked = nvtx.as_deref().map(|nvtx| Named::new(nvtx).marked_as(PassKind::Optimizer));
+            let _kept =
+                marked.as_ref().filter(|marked| !marked.is_empty()).map(|_| trace.launched(self.attribution));
+            let activity = trace.gpu_activity(None, self.attribution)?;
+            let optimizer = nvtx.map(|nvtx| self.optimizer(trace, &nvtx, None)).transpose()?.flatten();
             let times = trace.operation_times(None, self.attribution)?;
             return Ok(Scoped {
                 scope: "all".to_owned(),
@@ -176,14 +181,15 @@ impl Scope {
                 optimizer,
             });
         }
-        let work = trace.range_work(self.attribution)?;
-        let Selected { name: scope, instances, rule } = self.select(trace, &work.nvtx)?;
-        let times = trace.operation_times(Some((&work.nvtx, &instances)), self.attribution)?;
+        let launched = trace.launched(self.attribution)?;
+        let nvtx = launched.nvtx();
+        let Selected { name: scope, instances, rule } = self.select(trace, nvtx)?;
+        let times = trace.operation_times(Some((nvtx, &instances)), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
             return Err(Error::NoWork { path: trace.path().to_owned(), ranges: format!("`{scope}`") });
         }
-        let optimizer = self.optimizer(trace, &work.nvtx, Some(&instances))?;
-        let worked = || instances.iter().filter_map(|&at| work.work[at].as_ref());
+        let optimizer = self.optimizer(trace, nvtx, Some(&instances))?;
+        let worked = launched.sums_of(&[&instances])[0];
         Ok(Scoped {
             scope,
             instances: Some(instances.len() as u64),
@@ -192,8 +198,8 @@ impl Scope {
             kernels: times.kernels,
             copies: times.copies,
             sets: times.sets,
-            busy_ns: worked().map(|work| i128::from(work.busy)).sum(),
-            extent_ns: worked().map(|work| i128::from(work.extent)).sum(),
+            busy_ns: worked.busy,
+            extent_ns: worked.extent,
             optimizer,
         })
     }

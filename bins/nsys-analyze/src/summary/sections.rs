@@ -39,6 +39,8 @@ pub(super) fn all(
     measured: &[i64],
     classifier: &Classifier,
 ) -> Result<(), Failure> {
+    // All sections are answered from it. Where it cannot be read, each says what it lacks.
+    let _kept = trace.launched(look.scope.attribution());
     let activity = match trace.gpu_activity(None, look.scope.attribution()) {
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {

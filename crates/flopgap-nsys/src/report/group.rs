@@ -24,6 +24,11 @@ impl<K: Hash + Eq + Ord> Groups<K> {
         self.0.entry(key).or_default().add(value);
     }
 
+    /// Adds all values of a collection.
+    pub(crate) fn add_all(&mut self, key: K, values: Values) {
+        self.0.entry(key).or_default().extend(values);
+    }
+
     /// The values under new keys: those whose keys become equal are put together.
     pub(crate) fn rekey<L: Hash + Eq + Ord, E>(
         self,

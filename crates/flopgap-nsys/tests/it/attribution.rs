@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use flopgap_nsys::{
-    AttributeBy, Attribution, GpuWork, Report, ReportOptions, ReportTable, Trace, Units, Value,
+    AttributeBy, Attribution, Error, GpuWork, Report, ReportOptions, ReportTable, Trace, Units, Value,
+    WorkSum,
 };
 use rusqlite::Connection;
 
@@ -272,5 +273,54 @@ fn folded_names_are_one_row() {
         assert!(together.iter().all(|row| row[name] == ":step_*"), "{report}");
         assert!(together.len() < apart.len(), "{report}");
         assert_eq!(sum(&together), sum(&apart), "{report}");
+    }
+}
+
+#[test]
+fn what_is_held_is_not_read_again() {
+    let unpacked = Unpacked::new(TRAINING[0]);
+    let trace = unpacked.open();
+    let before = trace.range_work(BY_PROCESS).unwrap();
+    let all = trace.operation_times(None, BY_PROCESS).unwrap();
+    let launched = trace.launched(BY_PROCESS).unwrap();
+    // From here on reading any row is an error.
+    let file = std::fs::File::options().append(true).open(unpacked.path()).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let after = trace.range_work(BY_PROCESS).unwrap();
+    assert_eq!((&after.nvtx.ranges, &after.work), (&before.nvtx.ranges, &before.work));
+    assert_eq!(trace.operation_times(None, BY_PROCESS).unwrap(), all);
+    let steps: Vec<usize> = (0..after.nvtx.ranges.len()).filter(|at| after.work[*at].is_some()).collect();
+    let within = trace.operation_times(Some((&after.nvtx, &steps)), BY_PROCESS).unwrap();
+    assert!(!within.kernels.is_empty());
+    assert_eq!(trace.gpu_activity(None, BY_PROCESS).unwrap().len(), 1);
+    drop((launched, after, before));
+    let error = trace.range_work(BY_PROCESS).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+}
+
+#[test]
+fn groups_of_ranges_have_the_sums_of_their_ranges() {
+    for name in ["small_training_step", "two_gpus", "three_processes", "graph_by_node", "host_threads"] {
+        let unpacked = Unpacked::new(name);
+        let trace = unpacked.open();
+        let launched = trace.launched(BY_PROCESS).unwrap();
+        let count = launched.nvtx().ranges.len();
+        let groups: Vec<Vec<usize>> =
+            (0..4).map(|group| (0..count).filter(|at| at % 5 == group).collect()).collect();
+        let slices: Vec<&[usize]> = groups.iter().map(Vec::as_slice).collect();
+        let single = trace.range_work(BY_PROCESS).unwrap().work;
+        for (group, sum) in groups.iter().zip(launched.sums_of(&slices)) {
+            let work: Vec<GpuWork> = launched.work_of(group).into_iter().flatten().collect();
+            assert_eq!(work, group.iter().filter_map(|at| single[*at]).collect::<Vec<_>>(), "{name}");
+            let expected = WorkSum {
+                instances: work.len() as u64,
+                busy: work.iter().map(|work| i128::from(work.busy)).sum(),
+                extent: work.iter().map(|work| i128::from(work.extent)).sum(),
+                total: work.iter().map(|work| work.total).sum(),
+                kernels: work.iter().map(|work| work.kernels).sum(),
+                operations: work.iter().map(|work| work.operations).sum(),
+            };
+            assert_eq!(sum, expected, "{name}");
+        }
     }
 }
