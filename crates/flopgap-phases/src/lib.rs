@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod analysis;
+mod breakdown;
 mod cut;
 mod error;
 mod phase;
@@ -10,6 +11,7 @@ mod report;
 mod split;
 
 pub use analysis::{Analysis, PassAnalysis};
+pub use breakdown::{Breakdown, Cause, Step};
 pub use cut::{PhaseLaunches, Phases};
 pub use error::PhaseError;
 pub use phase::Phase;

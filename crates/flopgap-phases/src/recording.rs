@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_kernels::{Classifier, KernelClass, Tile};
 use rustc_hash::FxHashMap;
 
 use crate::Phase;
@@ -18,6 +18,8 @@ pub struct Kernel {
     pub short: String,
     /// What the kernel is for.
     pub class: KernelClass,
+    /// The output tile of one thread block, where the name tells it.
+    pub tile: Option<Tile>,
 }
 
 /// The position of a [`Kernel`] in its recording.
@@ -86,6 +88,7 @@ impl Recording {
                 base: flopgap_kernels::base_name(name).into_owned(),
                 short: info.short.clone(),
                 class: info.class,
+                tile: info.tile,
             });
             self.ids.insert(name.to_owned(), id);
             id

@@ -1,7 +1,7 @@
 //! The FLOPs of a phase by the classes of the overhead decomposition.
 
 use flopgap_flops::{ClassFlops, FlopError, Pass};
-use flopgap_kernels::KernelClass;
+use flopgap_kernels::{KernelClass, Tile};
 use serde::Serialize;
 
 use crate::PhaseLaunches;
@@ -48,6 +48,9 @@ pub struct KernelTotal {
     pub class: KernelClass,
     /// Where it counts.
     pub share: Share,
+    /// The output tile of one thread block, where the kernel's name tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tile: Option<Tile>,
     /// How often it was launched.
     pub launches: u64,
     /// The FLOPs of all of these launches.
@@ -88,6 +91,7 @@ impl PhaseFlops {
                     kernel: kernel.short.clone(),
                     class: kernel.class,
                     share,
+                    tile: kernel.tile,
                     launches: 0,
                     flops: 0,
                 });

@@ -239,7 +239,7 @@ fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Sta
 mod tests {
     use super::*;
     use crate::Quantity;
-    use flopgap_phases::Phase;
+    use flopgap_phases::{Cause, Phase};
 
     /// What a record of n=1 d=128 m=16 with these multiply-adds in its forward product is warned of.
     fn warnings(forward: u64) -> Vec<String> {
@@ -261,5 +261,56 @@ mod tests {
         assert_eq!(warnings(9 * 128 * 128 * 16), Vec::<String>::new());
         let below = warnings(128 * 128 * 16 - 1);
         assert!(below.len() == 1 && below[0].contains("the stated network needs"), "{below:?}");
+    }
+
+    /// The record says: two products of a 128x64 tile in four slices, each 2·2,097,152 + 65,536; two reductions of 8,192 + 2,048; two
+    /// sigmoids of 4,096 + 2·14,336.
+    #[test]
+    fn a_recorded_network_kernel_by_kernel() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");
+        let analysis = analyze(&run, |_, _| {}).unwrap();
+        let forward = &analysis.configs[&Config { n: 2, d: 128, m: 16 }].forward;
+        let breakdown = forward.breakdown().unwrap();
+        let line = |step: &flopgap_phases::Step| {
+            let tile = step.tile.map(|tile| format!(" [{tile}]")).unwrap_or_default();
+            let kernel = step.kernel.as_deref().unwrap_or("-");
+            format!("{}: {kernel}{tile} {}x {:+}", step.cause.name(), step.launches, step.flops)
+        };
+        let lines: Vec<String> = breakdown.steps.iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "matrix products in theory: - 0x +1048576",
+                "activations in theory: - 0x +4096",
+                "padding and epilogue: cutlass_80_simt_sgemm_128x64_8x5_nn_align1 [128x64x8] 2x +7471104",
+                "split-K and loss reduction: splitKreduce_kernel 2x +20480",
+                "activations beyond theory: sigmoid_forward 2x +61440",
+            ]
+        );
+        assert_eq!(breakdown.total, 8_605_696);
+    }
+
+    /// What "which kernels" is answered with adds up, for every pass of both recorded runs.
+    #[test]
+    fn breakdowns_of_recorded_runs_sum_to_the_counted_total() {
+        for (run, passes) in [("h200-default", 2560), ("h200-pytorch", 72)] {
+            let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(run);
+            let analysis = analyze(&run, |_, _| {}).unwrap();
+            let mut seen = 0;
+            for (config, one) in &analysis.configs {
+                for part in [&one.forward, &one.backward] {
+                    let breakdown = part.breakdown().unwrap();
+                    let sum: i128 = breakdown.steps.iter().map(|step| step.flops).sum();
+                    assert_eq!(sum, i128::from(breakdown.total), "{config}");
+                    assert_eq!(breakdown.total, part.decomposition.measured.total().unwrap(), "{config}");
+                    // Each launch of a product is attributed to its kernel and tile.
+                    let padding = breakdown.steps.iter().filter(|step| step.cause == Cause::Padding);
+                    assert!(padding.clone().count() > 0, "{config}");
+                    assert!(padding.clone().all(|step| step.tile.is_some() && step.flops >= 0), "{config}");
+                    seen += 1;
+                }
+            }
+            assert_eq!(seen, passes);
+        }
     }
 }

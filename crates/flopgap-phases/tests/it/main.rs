@@ -1,5 +1,6 @@
 //! Phases and overheads of recorded runs.
 
+mod breakdown;
 mod cut;
 mod profile;
 mod recorded;
