@@ -19,7 +19,7 @@ pub use error::FlopError;
 pub use mlp::{LayerFlops, LayerWork, Mlp, MlpWork};
 pub use overhead::{Decomposition, EXACT_F64_TOTAL, OverheadFactors, Overheads, sum_totals};
 pub use pass::Pass;
-pub use plausibility::{LikelyCause, Plausibility, QUESTIONABLE_GEMM_FACTOR};
+pub use plausibility::{Bounded, Exactness, LikelyCause, Plausibility, QUESTIONABLE_GEMM_FACTOR};
 pub use ratio::Ratio;
 pub use square::SquareMlp;
 pub use work::{ElementType, Work};

@@ -9,11 +9,16 @@ use crate::{ClassFlops, FlopError, Pass, SquareMlp};
 /// Counted GEMM FLOPs above this multiple of theory are questioned.
 pub const QUESTIONABLE_GEMM_FACTOR: u64 = 8;
 
-/// Edge of the largest output tile that FP32 GEMM kernels commonly use; a partial tile executes in full.
-const TILE: u64 = 128;
+/// Edge of the largest output tile that FP32 GEMM kernels use; a partial tile executes in full.
+const TILE: u64 = 256;
 
-/// Verdict on the counted GEMM FLOPs of one pass. Only GEMM is judged: it is the class whose theory is a
-/// lower bound.
+/// Steps along the summed dimension are padded to this many.
+const STEP: u64 = 32;
+
+/// The relative error of a count that ncu printed rounded: two decimals behind at least one digit (`1.32 Minst`).
+const ROUNDING: f64 = 0.005;
+
+/// Verdict on the counted FLOPs of one class of one pass.
 ///
 /// Small shapes are honestly far above theory, because a tile that is mostly padding still executes in full:
 /// epsilon is 3.1 at `N=2 D=256 M=16` on an H200. A finding of [`FarAbove`](Self::FarAbove) is therefore a
@@ -34,18 +39,21 @@ const TILE: u64 = 128;
 #[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Plausibility {
-    /// Between theory and [`QUESTIONABLE_GEMM_FACTOR`] times theory.
+    /// Neither below theory nor questionably far above it.
     Plausible,
-    /// Fewer GEMM FLOPs than the mathematics needs: impossible for a complete count of the stated network.
+    /// Fewer FLOPs than the mathematics needs: impossible for a complete count of the stated network.
     BelowTheory {
-        /// Counted GEMM FLOPs.
+        /// The class: matrix products or activations.
+        class: Bounded,
+        /// Counted FLOPs of the class.
         counted: u64,
-        /// Theoretical GEMM FLOPs.
+        /// Theoretical FLOPs of the class.
         theory: u64,
         /// What usually explains it, most likely first.
         causes: Vec<LikelyCause>,
     },
-    /// More than [`QUESTIONABLE_GEMM_FACTOR`] times theory.
+    /// More GEMM FLOPs than [`QUESTIONABLE_GEMM_FACTOR`] times theory, or than padding every matrix to the largest
+    /// tiles can explain.
     FarAbove {
         /// Counted GEMM FLOPs.
         counted: u64,
@@ -54,6 +62,17 @@ pub enum Plausibility {
         /// What usually explains it, most likely first.
         causes: Vec<LikelyCause>,
     },
+}
+
+/// A class whose theory is a lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Bounded {
+    /// Matrix products.
+    Gemm,
+    /// Activations: a sigmoid takes more than the one FLOP an element that theory charges.
+    Activation,
 }
 
 /// What usually lies behind an implausible count.
@@ -72,28 +91,59 @@ pub enum LikelyCause {
     WrongFilePairing,
     /// Tiles larger than the matrices: honest work on padding.
     TilePadding,
+    /// The activation is computed inside of the products' kernels, or it is one that executes no counted FLOP.
+    FusedActivation,
+}
+
+/// Whether counts are whole, or were printed rounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Exactness {
+    /// Every FLOP was counted.
+    #[default]
+    Exact,
+    /// The profiler printed at least one count rounded to three digits.
+    Rounded,
 }
 
 impl Plausibility {
-    /// Judges the counted GEMM FLOPs of one pass.
+    /// Judges the counted GEMM FLOPs of one pass, which are exact.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
     pub fn check(model: SquareMlp, pass: Pass, measured: &ClassFlops) -> Result<Self, FlopError> {
+        Self::of_gemm(model, pass, measured, Exactness::Exact)
+    }
+
+    /// Judges the counted GEMM FLOPs of one pass.
+    ///
+    /// A product over an inner dimension of K is charged `2 K` FLOPs an element, but `K` multiplications and `K - 1`
+    /// additions are enough: with one column, `dW` is nothing but multiplications. A count is below theory when it is
+    /// below that.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
+    pub fn of_gemm(
+        model: SquareMlp,
+        pass: Pass,
+        measured: &ClassFlops,
+        exactness: Exactness,
+    ) -> Result<Self, FlopError> {
         let theory = model.theory(pass)?.gemm;
         let counted = measured.gemm;
-        if counted < theory {
+        if exactness.is_below(counted, theory - saved_additions(model, pass)) {
             use LikelyCause::{MissingLaunches, TensorCores, WrongFilePairing, WrongSizes};
             let causes = if counted == 0 {
                 vec![TensorCores, MissingLaunches, WrongFilePairing]
             } else {
                 vec![WrongSizes, MissingLaunches, TensorCores, WrongFilePairing]
             };
-            return Ok(Self::BelowTheory { counted, theory, causes });
+            return Ok(Self::BelowTheory { class: Bounded::Gemm, counted, theory, causes });
         }
-        if u128::from(counted) > u128::from(theory) * u128::from(QUESTIONABLE_GEMM_FACTOR) {
+        let padding_explains = padding_explains(model, pass, counted);
+        let many = u128::from(counted) > u128::from(theory) * u128::from(QUESTIONABLE_GEMM_FACTOR);
+        if many || !padding_explains {
             let mut causes = vec![LikelyCause::WrongSizes, LikelyCause::WrongFilePairing];
-            if padding_explains(model, pass, counted) {
+            if padding_explains {
                 causes.insert(0, LikelyCause::TilePadding);
             }
             return Ok(Self::FarAbove { counted, theory, causes });
@@ -101,9 +151,37 @@ impl Plausibility {
         Ok(Self::Plausible)
     }
 
+    /// Judges the counted activation FLOPs of one pass of a sigmoid network: below theory or plausible.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
+    pub fn of_activation(
+        model: SquareMlp,
+        pass: Pass,
+        measured: &ClassFlops,
+        exactness: Exactness,
+    ) -> Result<Self, FlopError> {
+        use LikelyCause::{FusedActivation, MissingLaunches, WrongSizes};
+        let (counted, theory) = (measured.activation, model.theory(pass)?.activation);
+        if !exactness.is_below(counted, theory) {
+            return Ok(Self::Plausible);
+        }
+        let causes = if counted == 0 {
+            vec![FusedActivation, MissingLaunches]
+        } else {
+            vec![WrongSizes, MissingLaunches, FusedActivation]
+        };
+        Ok(Self::BelowTheory { class: Bounded::Activation, counted, theory, causes })
+    }
+
     /// Whether there is no finding.
     pub const fn is_plausible(&self) -> bool {
         matches!(self, Self::Plausible)
+    }
+
+    /// Whether a complete count of the stated network cannot have this result.
+    pub const fn is_impossible(&self) -> bool {
+        matches!(self, Self::BelowTheory { .. })
     }
 
     /// What usually explains the finding, most likely first; empty when there is none.
@@ -115,26 +193,74 @@ impl Plausibility {
     }
 }
 
-/// Whether the same network with every side rounded up to whole tiles needs at least `counted` GEMM FLOPs.
+impl Plausibility {
+    fn padding_is_likely(&self) -> bool {
+        self.likely_causes().contains(&LikelyCause::TilePadding)
+    }
+}
+
+impl Exactness {
+    fn is_below(self, counted: u64, bound: u64) -> bool {
+        match self {
+            Self::Exact => counted < bound,
+            Self::Rounded => (counted as f64) < bound as f64 * (1.0 - ROUNDING),
+        }
+    }
+}
+
+/// The additions that theory charges and a product need not execute: one for each element of its result.
+fn saved_additions(model: SquareMlp, pass: Pass) -> u64 {
+    let (layers, width, tokens) = (model.layers(), model.width(), model.tokens());
+    // Smaller than the theory of the pass, which exists, so nothing overflows.
+    match pass {
+        Pass::Forward => layers * width * tokens,
+        Pass::Backward => layers * width * width + (layers - 1) * width * tokens,
+    }
+}
+
+/// Whether the same network with every side rounded up to whole tiles, and a quarter more for the epilogue and what
+/// slices of a tile add up, needs at least `counted` GEMM FLOPs.
 fn padding_explains(model: SquareMlp, pass: Pass, counted: u64) -> bool {
-    let whole_tiles = |size: u64| size.checked_next_multiple_of(TILE);
-    let padded = whole_tiles(model.width())
-        .zip(whole_tiles(model.tokens()))
-        .and_then(|(width, tokens)| SquareMlp::new(model.layers(), width, tokens).ok())
-        .and_then(|padded| padded.theory(pass).ok());
-    // A padded network beyond u64 is larger than any count.
-    padded.is_none_or(|theory| theory.gemm >= counted)
+    let up = |size: u64, to: u64| u128::from(size).next_multiple_of(u128::from(to));
+    let (n, d, m) = (u128::from(model.layers()), model.width(), model.tokens());
+    let product =
+        |sides: [u128; 3]| sides.into_iter().try_fold(2_u128, u128::checked_mul).unwrap_or(u128::MAX);
+    let onward = product([up(d, TILE), up(d, STEP), up(m, TILE)]);
+    let padded = match pass {
+        Pass::Forward => n.saturating_mul(onward),
+        Pass::Backward => {
+            let weights = product([up(d, TILE), up(d, TILE), up(m, STEP)]);
+            n.saturating_mul(weights).saturating_add((n - 1).saturating_mul(onward))
+        }
+    };
+    padded.saturating_add(padded / 4) >= u128::from(counted)
 }
 
 impl fmt::Display for Plausibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plausible => return f.write_str("the counted GEMM FLOPs are plausible"),
-            Self::BelowTheory { counted, theory, .. } => write!(
-                f,
-                "{counted} GEMM FLOPs were counted, but the stated network needs {theory}: the count or the sizes are \
-                 wrong"
-            )?,
+            Self::BelowTheory { class, counted, theory, .. } => {
+                let class = match class {
+                    Bounded::Gemm => "GEMM",
+                    Bounded::Activation => "activation",
+                };
+                write!(
+                    f,
+                    "{counted} {class} FLOPs were counted, but the stated network needs {theory}: the count or the \
+                     sizes are wrong"
+                )?;
+            }
+            Self::FarAbove { counted, theory, .. }
+                if counted / QUESTIONABLE_GEMM_FACTOR < *theory || !self.padding_is_likely() =>
+            {
+                write!(
+                    f,
+                    "{counted} GEMM FLOPs were counted, {:.1} times the {theory} that the stated network needs, and \
+                     more than padding to whole tiles can explain",
+                    *counted as f64 / *theory as f64
+                )?;
+            }
             Self::FarAbove { counted, theory, .. } => write!(
                 f,
                 "{counted} GEMM FLOPs were counted, more than {QUESTIONABLE_GEMM_FACTOR} times the {theory} that the \
@@ -157,6 +283,9 @@ impl fmt::Display for LikelyCause {
                 "the products ran on tensor cores (TF32 or half precision), which FFMA does not count"
             }
             Self::WrongFilePairing => "the recordings that were paired do not belong together",
+            Self::FusedActivation => {
+                "the activation is computed inside of other kernels, or is one that executes no counted FLOP (a ReLU)"
+            }
             Self::TilePadding => "the matrices are small and the tiles mostly padding, which is honest work",
         })
     }
@@ -176,7 +305,10 @@ mod tests {
         let theory = 2 * 256 * 256 * 16 * 2;
         assert!(check((2, 256, 16), theory).is_plausible());
         assert!(check((2, 256, 16), theory * 8).is_plausible());
-        assert!(matches!(check((2, 256, 16), theory - 1), Plausibility::BelowTheory { .. }));
+        // 2 K - 1 operations for each of 2 · 256 · 16 elements: the first product of a sum is added to nothing.
+        let least = theory - 2 * 256 * 16;
+        assert!(check((2, 256, 16), least).is_plausible());
+        assert!(matches!(check((2, 256, 16), least - 1), Plausibility::BelowTheory { .. }));
         assert!(matches!(check((2, 256, 16), theory * 8 + 1), Plausibility::FarAbove { .. }));
     }
 
@@ -187,11 +319,64 @@ mod tests {
 
     #[test]
     fn padding_is_named_only_where_it_explains_the_count() {
-        // One column in tiles of 128: up to 128 times theory.
+        // One column in tiles of 256, and a quarter more: up to 320 times theory.
         let theory = 2 * 512 * 512;
-        assert_eq!(check((1, 512, 1), theory * 100).likely_causes()[0], LikelyCause::TilePadding);
-        assert!(!check((1, 512, 1), theory * 129).likely_causes().contains(&LikelyCause::TilePadding));
+        assert_eq!(check((1, 512, 1), theory * 320).likely_causes()[0], LikelyCause::TilePadding);
+        assert!(!check((1, 512, 1), theory * 321).likely_causes().contains(&LikelyCause::TilePadding));
         assert!(!check((1, 512, 128), theory * 128 * 9).likely_causes().contains(&LikelyCause::TilePadding));
+    }
+
+    #[test]
+    fn more_than_padding_is_questioned_below_eight_times_theory() {
+        // Whole tiles leave nothing to pad: twice the theory is another network's, such as one of 512 columns.
+        let theory = 2 * 1024 * 1024 * 256;
+        assert!(check((1, 1024, 256), theory * 5 / 4).is_plausible());
+        assert_eq!(
+            check((1, 1024, 256), theory * 2).to_string(),
+            "1073741824 GEMM FLOPs were counted, 2.0 times the 536870912 that the stated network needs, and more than \
+             padding to whole tiles can explain; likely: layers, width or tokens are not those that ran, or the \
+             recordings that were paired do not belong together"
+        );
+    }
+
+    #[test]
+    fn one_column_needs_no_additions_for_the_gradient_of_the_weights() {
+        let model = SquareMlp::new(1, 64, 1).unwrap();
+        let of = |gemm| {
+            let counted = ClassFlops { gemm, ..ClassFlops::default() };
+            Plausibility::check(model, Pass::Backward, &counted).unwrap()
+        };
+        assert_eq!(model.theory(Pass::Backward).unwrap().gemm, 2 * 64 * 64);
+        assert!(of(64 * 64).is_plausible());
+        assert!(of(64 * 64 - 1).is_impossible());
+    }
+
+    #[test]
+    fn rounded_counts_may_be_half_a_percent_low() {
+        let model = SquareMlp::new(10, 1024, 128).unwrap();
+        let of = |gemm, exactness| {
+            let counted = ClassFlops { gemm, ..ClassFlops::default() };
+            Plausibility::of_gemm(model, Pass::Forward, &counted, exactness).unwrap().is_impossible()
+        };
+        let low = 2_684_354_560 / 1000 * 996;
+        assert!(of(low, Exactness::Exact) && !of(low, Exactness::Rounded));
+        assert!(of(2_684_354_560 / 1000 * 994, Exactness::Rounded));
+    }
+
+    #[test]
+    fn activations_below_one_flop_an_element_are_no_sigmoids() {
+        let model = SquareMlp::new(2, 4, 8).unwrap();
+        let of = |activation| {
+            let counted = ClassFlops { activation, ..ClassFlops::default() };
+            Plausibility::of_activation(model, Pass::Forward, &counted, Exactness::Exact).unwrap()
+        };
+        assert!(of(64).is_plausible());
+        assert_eq!(of(0).likely_causes()[0], LikelyCause::FusedActivation);
+        let text = of(63).to_string();
+        assert!(
+            text.starts_with("63 activation FLOPs were counted, but the stated network needs 64"),
+            "{text}"
+        );
     }
 
     #[test]
