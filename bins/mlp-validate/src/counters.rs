@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PhaseError, Phases, Recording};
+use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
 use flopgap_sweep::{
     Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, RunError, is_record,
 };
@@ -26,16 +26,16 @@ pub(crate) fn source(kind: Kind, origin: String, analysis: &Analysis) -> Result<
 }
 
 /// The counters of one network from what `--counters` names.
-pub(crate) fn recorded(paths: &[PathBuf], config: Config) -> Result<Source, Failure> {
+pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness) -> Result<Source, Failure> {
     let (analysis, origin) = match paths {
         [run] if run.is_dir() => {
-            let run_analysis = of_run(run)?;
+            let run_analysis = of_run(run, strictness)?;
             let origin = run_origin(run, &run_analysis);
             (one_of_run(run, run_analysis, config)?, origin)
         }
-        [file] => (of_file(file, config)?, format!("recorded in {}", file.display())),
+        [file] => (of_file(file, config, strictness)?, format!("recorded in {}", file.display())),
         [setup, forward, whole] => {
-            let analysis = of_stages(setup, forward, whole, config)?;
+            let analysis = of_stages([setup, forward, whole], config, strictness)?;
             (analysis, format!("recorded in {} and the reports before it", whole.display()))
         }
         _ => {
@@ -44,13 +44,13 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config) -> Result<Source, Fail
                 .hint("three are those of the program stopped after setup, after forward, and not stopped"));
         }
     };
-    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
+    flopgap_cli::warn_all(PROGRAM, analysis.contradictions.iter().chain(&analysis.warnings));
     source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
 }
 
 /// Analyses a run directory.
-pub(crate) fn of_run(run: &Path) -> Result<RunAnalysis, Failure> {
-    flopgap_sweep::analyze(run, |_, _| {}).map_err(|error| {
+pub(crate) fn of_run(run: &Path, strictness: Strictness) -> Result<RunAnalysis, Failure> {
+    flopgap_sweep::analyze_with(run, strictness, |_, _| {}).map_err(|error| {
         let exit = if matches!(error, RunError::NotARun { .. }) { Exit::Absent } else { Exit::Failed };
         Failure::from_error(&error).maybe_hint(error.hint()).exit(exit)
     })
@@ -95,11 +95,11 @@ pub(crate) fn sizes(analysis: &RunAnalysis) -> String {
     format!("its sizes are n {}, d {}, m {}", span(|c| c.n), span(|c| c.d), span(|c| c.m))
 }
 
-fn of_file(path: &Path, config: Config) -> Result<Analysis, Failure> {
+fn of_file(path: &Path, config: Config, strictness: Strictness) -> Result<Analysis, Failure> {
     if !is_record(path) {
         let recording = load(path)?;
         return Phases::by_ranges(&recording)
-            .and_then(|phases| analysis(config, &phases))
+            .and_then(|phases| analysis(config, &phases, strictness))
             .map_err(|error| failure(&error));
     }
     let record = Record::read(path).map_err(|error| record_failure(&error))?;
@@ -107,25 +107,25 @@ fn of_file(path: &Path, config: Config) -> Result<Analysis, Failure> {
         return Err(Failure::new(format!("{}: it holds {}, not {config}", path.display(), record.config()))
             .exit(Exit::Absent));
     }
-    of_record(&record, path)
-}
-
-fn of_record(record: &Record, path: &Path) -> Result<Analysis, Failure> {
-    let recording = record.recording(path, &Classifier::new()).map_err(|error| record_failure(&error))?;
-    Phases::by_ranges(&recording)
-        .and_then(|phases| analysis(record.config(), &phases))
-        .map_err(|error| failure(&error))
+    record.analyze(path, &Classifier::new(), strictness).map_err(|error| record_failure(&error))
 }
 
 fn record_failure(error: &RecordError) -> Failure {
-    Failure::from_error(error).maybe_hint(error.hint())
+    match error {
+        RecordError::Phases(error) => failure(error),
+        error => Failure::from_error(error).maybe_hint(error.hint()),
+    }
 }
 
-fn of_stages(setup: &Path, forward: &Path, whole: &Path, config: Config) -> Result<Analysis, Failure> {
+fn of_stages(
+    [setup, forward, whole]: [&Path; 3],
+    config: Config,
+    strictness: Strictness,
+) -> Result<Analysis, Failure> {
     let setup = Recording::load_setup(setup, &Classifier::new()).map_err(|error| failure(&error))?;
     let (forward, whole) = (load(forward)?, load(whole)?);
     Phases::by_sequence(&setup, &forward, &whole)
-        .and_then(|phases| analysis(config, &phases))
+        .and_then(|phases| analysis(config, &phases, strictness))
         .map_err(|error| failure(&error))
 }
 
@@ -135,8 +135,8 @@ fn load(path: &Path) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-fn analysis(config: Config, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
-    Analysis::of(config.network()?, phases)
+fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Result<Analysis, PhaseError> {
+    Analysis::with(config.network()?, phases, strictness)
 }
 
 /// How an error of recorded counters ends this program.
@@ -152,7 +152,13 @@ fn failure(error: &PhaseError) -> Failure {
         | PhaseError::EmptyPhase { .. } => Exit::Absent,
         _ => Exit::Failed,
     };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = Failure::from_error(error).maybe_hint(error.hint()).exit(exit);
+    match (error, error.hint()) {
+        (PhaseError::Contradicted { .. }, Some(hint)) => {
+            failure.hint(format!("{hint}; --force shows the numbers all the same"))
+        }
+        _ => failure,
+    }
 }
 
 /// Counters of this machine's hardware.
@@ -194,7 +200,8 @@ impl<'a> Live<'a> {
 
 /// The analysis of a record that was counted just now.
 pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
-    let analysis = of_record(record, Path::new("live counters"))?;
+    let analysis = record.analyze(Path::new("live counters"), &Classifier::new(), Strictness::Strict);
+    let analysis = analysis.map_err(|error| record_failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     Ok(analysis)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_fs::{create_folder, write_atomic};
-use flopgap_phases::Analysis;
+use flopgap_phases::{Analysis, Strictness};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_sweep::{Backend, Config, Grid, Problem, Sizes};
@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// Write the table only.
     #[arg(long)]
     no_plots: bool,
+    /// Take recordings of a run that cannot be those of their networks, too: launches are missing, or counts are below theory.
+    #[arg(long)]
+    force: bool,
     /// How to print the comparison.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -53,7 +56,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
     let (counted, origin, sizes) = match &arguments.run {
-        Some(run) => recorded(run, &wanted)?,
+        Some(run) => recorded(run, &wanted, Strictness::of_force(arguments.force))?,
         None => count(arguments, live)?,
     };
     let traces = match &arguments.kineto_dir {
@@ -117,8 +120,8 @@ impl Wanted {
 /// The networks that were counted, where the counts come from, and which networks there are to ask for.
 type Counted = (BTreeMap<Config, Analysis>, String, Option<String>);
 
-fn recorded(run: &Path, wanted: &Wanted) -> Result<Counted, Failure> {
-    let mut analysis = counters::of_run(run)?;
+fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Counted, Failure> {
+    let mut analysis = counters::of_run(run, strictness)?;
     let name = run.file_name().unwrap_or(run.as_os_str());
     let origin = counters::run_origin(Path::new(name), &analysis);
     let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));

@@ -1,11 +1,12 @@
 //! `ncu-analyze overhead`: the sections of the MLP notebook from recorded counters.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Failure, FormatArg};
 use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Share};
+use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Share, Strictness};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
     /// Report of the whole program; enough alone when it has NVTX ranges setup, forward and backward.
     #[arg(long, value_name = "FILE")]
     forward_backward: PathBuf,
+    /// Show the numbers of a recording that cannot be one of this network: launches are missing, or counts are below theory.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     input: Input,
     /// How to print the result.
@@ -45,20 +49,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Input::at_most_one_stdin(reports.into_iter().flatten())?;
     let network = SquareMlp::new(arguments.layers, arguments.width, arguments.tokens)
         .map_err(|error| Failure::from_error(&error))?;
-    let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
-    for warning in &analysis.warnings {
-        flopgap_cli::warn(PROGRAM, warning);
-    }
+    let analysis = analyze(network, arguments).map_err(|error| forcible(&error))?;
+    flopgap_cli::warn_all(PROGRAM, analysis.contradictions.iter().chain(&analysis.warnings));
     let result = match arguments.format {
         FormatArg::Json => {
             serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
         }
-        FormatArg::Csv => {
-            rows(&analysis).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?
-        }
-        format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&error))?,
+        FormatArg::Csv => rows(&analysis)
+            .and_then(|table| Ok(table.to_csv()?))
+            .map_err(|error| Failure::from_error(&*error))?,
+        format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&*error))?,
     };
     flopgap_cli::print(&result)
+}
+
+/// How an error ends this command: what is refused can be forced.
+fn forcible(error: &PhaseError) -> Failure {
+    match (error, error.hint()) {
+        (PhaseError::Contradicted { .. }, Some(hint)) => {
+            failure(error).hint(format!("{hint}; --force shows the numbers all the same"))
+        }
+        _ => failure(error),
+    }
 }
 
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {
@@ -67,18 +79,21 @@ fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseE
         Recording::read(arguments.input.open(path)?, path, &classifier)
             .inspect(|recording| flopgap_cli::warn_all(PROGRAM, &recording.warnings))
     };
+    let strictness = Strictness::of_force(arguments.force);
     let whole = load(&arguments.forward_backward)?;
     match (&arguments.setup, &arguments.forward) {
         (Some(setup), Some(forward)) => {
             let setup = Recording::or_empty(load(setup), setup)?;
-            Analysis::of(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?)
+            Analysis::with(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?, strictness)
         }
-        _ => Analysis::of(network, &Phases::by_ranges(&whole)?),
+        _ => Analysis::with(network, &Phases::by_ranges(&whole)?, strictness),
     }
 }
 
+type AnyError = Box<dyn Error>;
+
 /// One table for each pass and one for the overheads of both.
-fn tables(analysis: &Analysis, format: Format) -> Result<String, ReportError> {
+fn tables(analysis: &Analysis, format: Format) -> Result<String, AnyError> {
     let options = TextOptions::for_stdout();
     let mut sections = Vec::new();
     for (pass, part) in passes(analysis) {
@@ -95,7 +110,7 @@ fn passes(analysis: &Analysis) -> [(Pass, &PassAnalysis); 2] {
     [(Pass::Forward, &analysis.forward), (Pass::Backward, &analysis.backward)]
 }
 
-fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Table, ReportError> {
+fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Table, AnyError> {
     let title = match pass {
         Pass::Forward => format!("Forward pass: {network}"),
         Pass::Backward => format!("Loss and backward pass: {network}"),
@@ -110,12 +125,12 @@ fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Ta
             Column::number("difference_fraction", "difference"),
         ],
     )?;
-    let Decomposition { measured, theory, reconstructed, .. } = &part.decomposition;
+    let Decomposition { measured, theory, .. } = &part.decomposition;
     let classes = |flops: &ClassFlops| [flops.gemm, flops.split_k, flops.activation, flops.other];
-    let theory_total = theory.gemm + theory.activation; // the decomposition exists, so this sum does
+    let totals = (measured.total()?, theory.total()?);
     let names = ["GEMM", "split-K", "activation", "other"];
     let lines = names.into_iter().zip(classes(measured).into_iter().zip(classes(theory)));
-    for (name, (measured, theory)) in lines.chain([("total", (*reconstructed, theory_total))]) {
+    for (name, (measured, theory)) in lines.chain([("total", totals)]) {
         let difference = i128::from(measured) - i128::from(theory);
         table.push([
             Cell::text(name),
@@ -191,7 +206,7 @@ fn factors_table(analysis: &Analysis) -> Result<Table, ReportError> {
 }
 
 /// One row for each pass, with the columns of a run directory's `metrics.csv`.
-fn rows(analysis: &Analysis) -> Result<Table, ReportError> {
+fn rows(analysis: &Analysis) -> Result<Table, AnyError> {
     let mut table = Table::new(
         "",
         [
@@ -208,7 +223,7 @@ fn rows(analysis: &Analysis) -> Result<Table, ReportError> {
             "theory_activation",
         ]
         .into_iter()
-        .chain(["epsilon", "rho", "kappa", "omega"])
+        .chain(["epsilon", "rho", "kappa", "omega", "reconstructed"])
         .map(|key| Column::number(key, key)),
     )?;
     let network = analysis.config;
@@ -223,13 +238,14 @@ fn rows(analysis: &Analysis) -> Result<Table, ReportError> {
             Cell::from(measured.split_k),
             Cell::from(measured.activation),
             Cell::from(measured.other),
-            Cell::from(*reconstructed),
+            Cell::from(measured.total()?),
             Cell::from(theory.gemm),
             Cell::from(theory.activation),
             Cell::float(factors.epsilon, 4),
             Cell::float(factors.rho, 4),
             Cell::float(factors.kappa, 4),
             Cell::float(factors.omega, 4),
+            Cell::from(*reconstructed),
         ])?;
     }
     Ok(table)

@@ -1,10 +1,11 @@
 //! Counted against theoretical FLOPs of a network, for both passes.
 
-use flopgap_flops::{Decomposition, OverheadFactors, Pass, Plausibility, SquareMlp};
+use flopgap_flops::{Decomposition, Exactness, OverheadFactors, Pass, Plausibility, SquareMlp};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::{KernelTotal, PhaseError, PhaseFlops, PhaseLaunches, Phases};
+use crate::structure::{Structure, other_layers};
+use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases};
 
 /// One pass of a network: counted and theoretical FLOPs, the overheads between them, and the kernels behind.
 ///
@@ -17,16 +18,57 @@ pub struct PassAnalysis {
     pub kernels: Vec<KernelTotal>,
     /// Whether the counted GEMM FLOPs can be those of the stated network.
     pub plausibility: Plausibility,
+    /// Whether the counted activation FLOPs can be.
+    pub activation_plausibility: Plausibility,
 }
 
 impl PassAnalysis {
     fn of(network: SquareMlp, pass: Pass, phase: &PhaseLaunches<'_>) -> Result<Self, PhaseError> {
         let PhaseFlops { classes, kernels } = PhaseFlops::of(phase, pass)?;
+        let exactness = if phase.recording.is_rounded() { Exactness::Rounded } else { Exactness::Exact };
         Ok(PassAnalysis {
             decomposition: Decomposition::of(network, pass, classes)?,
-            plausibility: Plausibility::check(network, pass, &classes)?,
+            plausibility: Plausibility::of_gemm(network, pass, &classes, exactness)?,
+            activation_plausibility: Plausibility::of_activation(network, pass, &classes, exactness)?,
             kernels,
         })
+    }
+
+    /// What shows that these are not the counts of the stated network, its launches and then its sums.
+    fn contradictions(
+        &self,
+        network: SquareMlp,
+        structure: &Structure<'_>,
+        phase: &PhaseLaunches<'_>,
+    ) -> Result<Vec<Contradiction>, PhaseError> {
+        let pass = self.decomposition.pass;
+        let mut found: Vec<Contradiction> = structure.missing(network).collect();
+        // Where launches are missing, their FLOPs are, too: said once.
+        let lacks = |kind| {
+            found.iter().any(
+                |one| matches!(one, Contradiction::MissingLaunches { kind: missing, .. } if *missing == kind),
+            )
+        };
+        let sums = [
+            (LaunchKind::Product, &self.plausibility),
+            (LaunchKind::Activation, &self.activation_plausibility),
+        ];
+        let sums: Vec<Contradiction> = sums
+            .into_iter()
+            .filter(|(kind, verdict)| verdict.is_impossible() && !lacks(*kind))
+            .map(|(_, verdict)| Contradiction::Impossible {
+                run: phase.recording.path().to_owned(),
+                pass,
+                verdict: verdict.clone(),
+            })
+            .collect();
+        found.extend(sums);
+        if self.decomposition.difference != 0 {
+            let measured = self.decomposition.measured.total()?;
+            let reconstructed = self.decomposition.reconstructed;
+            found.push(Contradiction::Reconstruction { pass, reconstructed, measured });
+        }
+        Ok(found)
     }
 }
 
@@ -46,7 +88,7 @@ impl Serialize for PassAnalysis {
     }
 }
 
-/// The overhead analysis of one network. In JSON: `config`, `forward`, `backward`.
+/// The overhead analysis of one network. In JSON: `config`, `forward`, `backward`, and `contradictions` where there are any.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
     /// The network.
@@ -58,30 +100,84 @@ pub struct Analysis {
     /// What makes the numbers questionable, in words.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// What makes them impossible, in words: only an analysis that was [forced](Strictness::Forced) has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<String>,
 }
 
 impl Analysis {
     /// Adds up both phases and decomposes them against the closed forms of `network`.
     ///
     /// # Errors
-    /// [`PhaseError::Flops`] when a sum or a closed form does not fit its integer.
+    /// [`PhaseError::Contradicted`] when the recording cannot be one of a complete step of `network`: launches are missing, counts
+    /// are below theory, or it is one of another number of layers. [`PhaseError::Flops`] when a sum or a closed form does not fit its
+    /// integer.
     pub fn of(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
-        let forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
-        let backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
-        let mut warnings = Vec::new();
-        for (pass, part) in [(Pass::Forward, &forward), (Pass::Backward, &backward)] {
-            if !part.plausibility.is_plausible() {
-                warnings.push(format!("{pass}: {}", part.plausibility));
-            }
-        }
-        if !phases.outside.launches.is_empty() {
-            let outside = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
-            warnings.push(format!(
-                "{} launches with {outside} FLOPs lie outside of the ranges setup, forward and backward and are \
-                 counted in no pass",
-                phases.outside.launches.len()
-            ));
-        }
-        Ok(Analysis { config: network, forward, backward, warnings })
+        Analysis::with(network, phases, Strictness::Strict)
     }
+
+    /// Like [`Analysis::of`]. [`Strictness::Forced`] lists what contradicts the stated network in
+    /// [`contradictions`](Analysis::contradictions) instead of refusing it.
+    ///
+    /// # Errors
+    /// As [`Analysis::of`].
+    pub fn with(
+        network: SquareMlp,
+        phases: &Phases<'_>,
+        strictness: Strictness,
+    ) -> Result<Analysis, PhaseError> {
+        let (analysis, contradictions) = examine(network, phases)?;
+        if strictness == Strictness::Strict && !contradictions.is_empty() {
+            return Err(PhaseError::Contradicted { network, contradictions });
+        }
+        let contradictions = contradictions.iter().map(ToString::to_string).collect();
+        Ok(Analysis { contradictions, ..analysis })
+    }
+}
+
+/// What becomes of a recording that cannot be one of the stated network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strictness {
+    /// It is refused.
+    #[default]
+    Strict,
+    /// Its numbers are given all the same, with the reason.
+    Forced,
+}
+
+impl Strictness {
+    /// Of a `--force` option.
+    pub fn of_force(force: bool) -> Strictness {
+        if force { Strictness::Forced } else { Strictness::Strict }
+    }
+}
+
+fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<(Analysis, Vec<Contradiction>), PhaseError> {
+    let forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
+    let backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
+    let mut warnings = Vec::new();
+    for (pass, part) in [(Pass::Forward, &forward), (Pass::Backward, &backward)] {
+        if !part.plausibility.is_plausible() && !part.plausibility.is_impossible() {
+            warnings.push(format!("{pass}: {}", part.plausibility));
+        }
+    }
+    if !phases.outside.launches.is_empty() {
+        let outside = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
+        warnings.push(format!(
+            "{} launches with {outside} FLOPs lie outside of the ranges setup, forward and backward and are \
+             counted in no pass",
+            phases.outside.launches.len()
+        ));
+    }
+    let structures =
+        [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
+    let contradictions = if let Some(other) = other_layers(network, &structures[0], &structures[1]) {
+        vec![other]
+    } else {
+        let mut found = forward.contradictions(network, &structures[0], &phases.forward)?;
+        found.extend(backward.contradictions(network, &structures[1], &phases.backward)?);
+        found
+    };
+    let analysis = Analysis { config: network, forward, backward, warnings, contradictions: Vec::new() };
+    Ok((analysis, contradictions))
 }

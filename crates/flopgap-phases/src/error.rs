@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use flopgap_flops::FlopError;
+use flopgap_flops::{FlopError, SquareMlp};
+
+use crate::Contradiction;
 
 /// Why a set of recordings gives no phases or no FLOPs.
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +89,38 @@ pub enum PhaseError {
         /// The phase.
         phase: crate::Phase,
     },
+    /// Two launches of one process have the same id: the report was appended to itself, and every sum would count them twice.
+    #[error(
+        "{}:{second}: launch {id}{} is already at {first}; counting it again would be wrong",
+        path.display(), process.map(|process| format!(" of process {process}")).unwrap_or_default()
+    )]
+    RepeatedLaunch {
+        /// The report.
+        path: PathBuf,
+        /// The launch's id.
+        id: u64,
+        /// The process that launched it.
+        process: Option<u64>,
+        /// The line (CSV) or result (`.ncu-rep`) where it comes first.
+        first: u64,
+        /// The line or result where it comes again.
+        second: u64,
+    },
+    /// The recording cannot be one of a complete step of the stated network.
+    #[error("the recording is not one of {network}: {}", listed(contradictions))]
+    Contradicted {
+        /// The network that was stated.
+        network: SquareMlp,
+        /// What shows it; at least one.
+        contradictions: Vec<Contradiction>,
+    },
     /// A sum left the range of exact integers.
     #[error(transparent)]
     Flops(#[from] FlopError),
+}
+
+fn listed(contradictions: &[Contradiction]) -> String {
+    contradictions.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
 }
 
 impl PhaseError {
@@ -122,6 +153,12 @@ impl PhaseError {
                 "check that each file is what it is given or named as: one run with NVTX ranges named setup, forward and backward, or \
                  three runs, stopped after setup, after forward, and not stopped, in this order",
             ),
+            PhaseError::RepeatedLaunch { .. } => {
+                Some("keep one copy of each report in a file; reports of several runs are read one by one")
+            }
+            PhaseError::Contradicted { contradictions, .. } => {
+                contradictions.first().map(Contradiction::hint)
+            }
             PhaseError::Flops(_) => None,
         }
     }

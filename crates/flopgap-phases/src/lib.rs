@@ -2,16 +2,20 @@
 
 mod analysis;
 mod breakdown;
+mod contradiction;
 mod cut;
 mod error;
 mod phase;
 mod profile;
 mod recording;
+mod repeat;
 mod report;
 mod split;
+mod structure;
 
-pub use analysis::{Analysis, PassAnalysis};
+pub use analysis::{Analysis, PassAnalysis, Strictness};
 pub use breakdown::{Breakdown, Cause, Step};
+pub use contradiction::{Contradiction, LaunchKind};
 pub use cut::{PhaseLaunches, Phases};
 pub use error::PhaseError;
 pub use phase::Phase;

@@ -10,6 +10,7 @@ use flopgap_ncu::{Count, FlopCounter, Flops, LaunchView, Layout, Measurement, Pr
 use rustc_hash::FxHashMap;
 
 use crate::PhaseError;
+use crate::repeat::SeenLaunches;
 
 /// What the launches of a kernel, of a class or of a whole report add up to.
 ///
@@ -117,10 +118,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds up a report launch by launch; memory grows with the number of different kernels, not with the file.
+    /// Adds up a report launch by launch; memory grows with the number of different kernels, and by eight bytes a
+    /// launch to notice one that comes twice.
     ///
     /// # Errors
-    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows overlap, [`PhaseError::Flops`] when a sum leaves `u64`.
+    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows overlap,
+    /// [`PhaseError::RepeatedLaunch`] when a launch is in it twice, [`PhaseError::Flops`] when a sum leaves `u64`.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         Profile::read(Reader::open(path)?, path, classifier)
     }
@@ -134,7 +137,9 @@ impl Profile {
         let mut counter = FlopCounter::new();
         let mut slots: FxHashMap<Symbol, usize> = FxHashMap::default();
         let mut profile = Profile::default();
+        let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
+            seen.note(path, launch)?;
             let flops = counter.count(launch);
             let slot = *slots.entry(launch.name).or_insert_with(|| profile.start(launch, classifier));
             profile.kernels[slot].totals.add(launch.invocations, &flops)?;

@@ -49,6 +49,7 @@ pub struct Recording {
     kernels: Vec<Kernel>,
     ids: FxHashMap<String, KernelId>,
     launches: Vec<CountedLaunch>,
+    rounded: bool,
     /// What was strange in the report but did not stop its reader.
     pub warnings: Vec<String>,
 }
@@ -61,6 +62,7 @@ impl Recording {
             kernels: Vec::new(),
             ids: FxHashMap::default(),
             launches: Vec::new(),
+            rounded: false,
             warnings: Vec::new(),
         }
     }
@@ -94,6 +96,16 @@ impl Recording {
             id
         };
         self.launches.push(CountedLaunch { kernel, grid, block, flops, range });
+    }
+
+    /// Notes that the FLOPs of a launch were printed rounded (`1.32 Minst`).
+    pub fn mark_rounded(&mut self) {
+        self.rounded = true;
+    }
+
+    /// Whether the FLOPs of a launch were printed rounded, so that sums are off by up to half a percent.
+    pub fn is_rounded(&self) -> bool {
+        self.rounded
     }
 
     /// The file that it was read from.

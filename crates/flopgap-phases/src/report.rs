@@ -5,6 +5,7 @@ use std::path::Path;
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{Error, FlopCounter, Flops, LaunchView, Layout, Precision, Reader};
 
+use crate::repeat::SeenLaunches;
 use crate::{Phase, PhaseError, Recording};
 
 impl Recording {
@@ -15,7 +16,8 @@ impl Recording {
     ///
     /// # Errors
     /// [`PhaseError::Report`] when it cannot be read; [`PhaseError::Lossy`], [`PhaseError::NoFlopCounters`] and
-    /// [`PhaseError::UncountedLaunch`] when its sums would be too small; [`PhaseError::Summary`] for a page without launches.
+    /// [`PhaseError::UncountedLaunch`] when its sums would be too small; [`PhaseError::RepeatedLaunch`] when they would be too large;
+    /// [`PhaseError::Summary`] for a page without launches.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
         Recording::read(Reader::open(path)?, path, classifier)
     }
@@ -28,8 +30,14 @@ impl Recording {
     pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
         let mut recording = Recording::new(path);
         let mut counter = FlopCounter::new();
+        let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
-            let flops = counted(path, launch, &counter.count(launch), recording.launches().is_empty())?;
+            seen.note(path, launch)?;
+            let flops = counter.count(launch);
+            if flops.total().is_some_and(|total| total.rounded) {
+                recording.mark_rounded();
+            }
+            let flops = counted(path, launch, &flops, recording.launches().is_empty())?;
             let range = phase_of(launch);
             recording.push(classifier, launch.kernel_name(), launch.grid, launch.block, flops, range);
         }
@@ -40,6 +48,13 @@ impl Recording {
             return Err(PhaseError::Lossy { path: path.to_owned(), position: at });
         }
         recording.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
+        if recording.is_rounded() {
+            recording.warnings.push(format!(
+                "{}: ncu printed counts rounded (such as `1.32 Minst`), so sums may be off by half a percent; --print-units \
+                 base prints them whole",
+                path.display()
+            ));
+        }
         Ok(recording)
     }
 

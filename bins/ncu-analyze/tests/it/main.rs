@@ -83,7 +83,7 @@ fn overhead_in_json_and_csv() {
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(
         lines[0],
-        "n,d,m,pass,gemm,split_k,activation,other,total,theory_gemm,theory_activation,epsilon,rho,kappa,omega"
+        "n,d,m,pass,gemm,split_k,activation,other,total,theory_gemm,theory_activation,epsilon,rho,kappa,omega,reconstructed"
     );
     assert!(lines[1].starts_with(
         "10,1024,128,forward,2702704640,3932160,20969786,0,2727606586,2684354560,1310720,0.0068"
@@ -125,12 +125,54 @@ fn files_in_the_wrong_order_are_refused_with_the_difference() {
     assert_eq!(output.stdout, "");
 }
 
+/// A recording that cannot be one of the stated network gives no number, and with `--force` one with the reason beside it.
 #[test]
-fn implausible_sizes_warn_but_print() {
+fn impossible_results_are_refused_and_can_be_forced() {
     let files = notebook();
-    let output = overhead(["10", "2048", "128"], files.each_ref().map(PathBuf::as_path), &[]);
-    assert_eq!(output.code, 0);
-    assert!(output.stderr.starts_with("ncu-analyze: warning: forward: "), "{}", output.stderr);
+    let paths = files.each_ref().map(PathBuf::as_path);
+    for (sizes, reason) in [
+        (["17", "1024", "128"], "which are those of 10 layers, not of 17"),
+        (["10", "2048", "128"], "GEMM FLOPs were counted, but the stated network needs 10737418240"),
+        (["10", "1024", "130"], "GEMM FLOPs were counted, but the stated network needs 2726297600"),
+    ] {
+        let refused = overhead(sizes, paths, &[]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{sizes:?}");
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+        assert!(refused.stderr.contains("--force shows the numbers all the same"), "{}", refused.stderr);
+        let forced = overhead(sizes, paths, &["--force", "--format", "json"]);
+        assert_eq!(forced.code, 0, "{}", forced.stderr);
+        assert!(forced.stderr.starts_with("ncu-analyze: warning: "), "{}", forced.stderr);
+        let json: serde_json::Value = serde_json::from_str(&forced.stdout).unwrap();
+        assert!(json["contradictions"][0].as_str().unwrap().contains(reason), "{json}");
+    }
+}
+
+#[test]
+fn a_recording_without_its_last_launch_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [setup, forward, both] = notebook();
+    let text = std::fs::read_to_string(both).unwrap();
+    let cut = folder.path().join("cut.csv");
+    std::fs::write(&cut, &text[..text.find("\"69\",").unwrap()]).unwrap();
+    let refused = overhead(["10", "1024", "128"], [&setup, &forward, &cut], &[]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    let reason = "cut.csv: the backward phase has 18 of 19 matrix products; missing is a product of layer 1;";
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+}
+
+#[test]
+fn a_report_that_is_appended_to_itself_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(fixture("ncu/n4_d512_m64_forward.csv")).unwrap();
+    let twice = folder.path().join("twice.csv");
+    std::fs::write(&twice, text.repeat(2)).unwrap();
+    let path = twice.to_str().unwrap();
+    for arguments in [&["kernels", path][..], &["diff", path, path]] {
+        let refused = run(arguments);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{arguments:?}");
+        assert!(refused.stderr.contains(": launch 0 of process "), "{}", refused.stderr);
+        assert!(refused.stderr.contains(" is already at "), "{}", refused.stderr);
+    }
 }
 
 #[test]
@@ -248,7 +290,7 @@ fn standard_input_is_a_report_too() {
         .output()
         .unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("matmul,1,2702704640,"), "{stdout}");
+    assert!(stdout.contains("matmul,10,2702704640,"), "{stdout}");
 }
 
 /// One step of a BF16 network under ranges named `step/0`, `blocks.0/mlp a/b` and `loss (a, b)`.

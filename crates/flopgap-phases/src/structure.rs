@@ -1,0 +1,230 @@
+//! Whether a pass has the launches that its network cannot do without.
+//!
+//! A layer's product needs the activation before it, so a forward pass of N layers is at least N products and N
+//! activations; its backward pass is `2N - 1` products, because nothing needs the gradient of the first layer's input,
+//! and N activation gradients. A product may take more launches than one, so more than these are no contradiction, and
+//! fewer are. A product in slices (split-K) needs the launch that adds them up: a kernel that is followed by one once is
+//! always followed by one, in the same grid.
+
+use flopgap_flops::{Pass, SquareMlp};
+use flopgap_kernels::KernelClass;
+use rustc_hash::FxHashMap;
+
+use crate::{Contradiction, CountedLaunch, Kernel, LaunchKind, PhaseLaunches, Share};
+
+/// What a kernel's name says when it computes an activation or its gradient.
+const ACTIVATIONS: [&str; 12] = [
+    "sigmoid",
+    "logistic",
+    "tanh",
+    "relu",
+    "gelu",
+    "silu",
+    "swish",
+    "softplus",
+    "elu",
+    "clamp",
+    "threshold",
+    "activation",
+];
+
+/// The launches of a pass that its structure is told from.
+pub(crate) struct Structure<'a> {
+    pass: Pass,
+    phase: &'a PhaseLaunches<'a>,
+    /// What each launch of the phase is; `None` for helpers.
+    kinds: Vec<Option<LaunchKind>>,
+}
+
+impl<'a> Structure<'a> {
+    pub(crate) fn of(pass: Pass, phase: &'a PhaseLaunches<'a>) -> Self {
+        let kernel = |launch: &CountedLaunch| phase.recording.kernel(launch.kernel);
+        // A compiler names a kernel after some of what it fused, so there every kernel that works on elements may hold
+        // an activation.
+        let compiled = phase.launches.iter().any(|launch| is_compiled(kernel(launch)));
+        let named = phase.launches.iter().any(|launch| is_named_activation(kernel(launch)));
+        let kind = |launch: &CountedLaunch| {
+            let kernel = kernel(launch);
+            let activation = match kernel.class {
+                _ if Share::of(kernel.class, pass) == Share::Gemm => return Some(LaunchKind::Product),
+                KernelClass::SplitKReduce | KernelClass::Copy | KernelClass::Random => false,
+                KernelClass::Elementwise => compiled || !named || is_named_activation(kernel),
+                _ => compiled || is_named_activation(kernel),
+            };
+            activation.then_some(LaunchKind::Activation)
+        };
+        let kinds = phase.launches.iter().map(kind).collect();
+        Structure { pass, phase, kinds }
+    }
+
+    pub(crate) fn count(&self, kind: LaunchKind) -> u64 {
+        self.kinds.iter().filter(|&&one| one == Some(kind)).count() as u64
+    }
+
+    /// The kinds of launches of which the network needs more than there are.
+    pub(crate) fn missing(&self, network: SquareMlp) -> impl Iterator<Item = Contradiction> {
+        let layers = network.layers();
+        let needed = [LaunchKind::Product, LaunchKind::Activation].into_iter().filter_map(move |kind| {
+            let expected = match (kind, self.pass) {
+                (LaunchKind::Product, Pass::Backward) => layers + (layers - 1),
+                _ => layers,
+            };
+            let found = self.count(kind);
+            (found < expected).then(|| self.fewer(kind, expected, found, self.place(kind, layers)))
+        });
+        needed.chain(self.missing_reductions())
+    }
+
+    fn fewer(&self, kind: LaunchKind, expected: u64, found: u64, place: String) -> Contradiction {
+        let run = self.phase.recording.path().to_owned();
+        Contradiction::MissingLaunches { run, pass: self.pass, kind, expected, found, place }
+    }
+
+    /// The reductions that products lack while the same kernel in the same grid has one elsewhere in the pass.
+    fn missing_reductions(&self) -> Option<Contradiction> {
+        let launches = &self.phase.launches;
+        let reduces = |launch: &CountedLaunch| {
+            self.phase.recording.kernel(launch.kernel).class == KernelClass::SplitKReduce
+        };
+        let mut sliced: FxHashMap<_, (bool, Vec<usize>)> = FxHashMap::default();
+        for (index, launch) in launches.iter().enumerate() {
+            if self.kinds[index] == Some(LaunchKind::Product) {
+                let (in_slices, alone) =
+                    sliced.entry((launch.kernel, launch.grid, launch.block)).or_default();
+                if launches.get(index + 1).is_some_and(reduces) {
+                    *in_slices = true;
+                } else {
+                    alone.push(index);
+                }
+            }
+        }
+        let alone = sliced.into_values().filter(|(in_slices, _)| *in_slices).flat_map(|(_, alone)| alone);
+        let alone: Vec<usize> = alone.collect();
+        let first = *alone.iter().min()?;
+        // On several streams, a reduction need not be the next launch: then there are enough of them.
+        let found = launches.iter().filter(|launch| reduces(launch)).count();
+        let followed = (1..launches.len())
+            .filter(|&next| self.kinds[next - 1] == Some(LaunchKind::Product) && reduces(&launches[next]))
+            .count();
+        let expected = followed + alone.len();
+        let place = || format!("; missing is the one after {}", self.name(first, &launches[first]));
+        (found < expected)
+            .then(|| self.fewer(LaunchKind::SplitKReduction, expected as u64, found as u64, place()))
+    }
+
+    /// Where launches are missing, as far as the order tells, and where the phase ends.
+    fn place(&self, kind: LaunchKind, layers: u64) -> String {
+        let mut place = match kind {
+            LaunchKind::Product => self.gap_of_products(layers),
+            LaunchKind::Activation => self.gap_of_activations(),
+            LaunchKind::SplitKReduction => String::new(),
+        };
+        if let (Some(last), Some(index)) =
+            (self.phase.launches.last(), self.phase.launches.len().checked_sub(1))
+        {
+            place.push_str("; the phase ends with ");
+            place.push_str(&self.name(index, last));
+        }
+        let unclassified = self.phase.launches.iter().filter(|launch| {
+            Share::of(self.phase.recording.kernel(launch.kernel).class, self.pass) == Share::Other
+        });
+        let mut unclassified: Vec<&str> =
+            unclassified.map(|launch| self.phase.recording.kernel(launch.kernel).short.as_str()).collect();
+        unclassified.dedup();
+        if let [first, ..] = unclassified[..] {
+            place.push_str("; what `");
+            place.push_str(first);
+            place.push_str("` computes is not known from its name");
+        }
+        place
+    }
+
+    /// The layers whose products are missing, where each layer can be told by its activation.
+    fn gap_of_products(&self, layers: u64) -> String {
+        if self.count(LaunchKind::Activation) != layers {
+            return String::new();
+        }
+        // Forward, products come before their layer's activation; backward, after its gradient, from the last layer on.
+        let mut groups = vec![0_u64];
+        for kind in self.kinds.iter().flatten() {
+            match kind {
+                LaunchKind::Product => *groups.last_mut().expect("there is a first group") += 1,
+                LaunchKind::Activation => groups.push(0),
+                LaunchKind::SplitKReduction => {}
+            }
+        }
+        let (groups, needed): (&[u64], Box<dyn Fn(usize) -> u64>) = match self.pass {
+            Pass::Forward => (&groups[..groups.len() - 1], Box::new(|_| 1)),
+            Pass::Backward => {
+                let last = groups.len() - 2;
+                (&groups[1..], Box::new(move |at| if at == last { 1 } else { 2 }))
+            }
+        };
+        let short: Vec<u64> = (0..groups.len())
+            .filter(|&at| groups[at] < needed(at))
+            .map(|at| match self.pass {
+                Pass::Forward => at as u64 + 1,
+                Pass::Backward => layers - at as u64,
+            })
+            .collect();
+        match short[..] {
+            [] => String::new(),
+            [layer] => format!("; missing is a product of layer {layer}"),
+            [first, .., last] => {
+                format!("; missing are products of {} layers, {first} to {last}", short.len())
+            }
+        }
+    }
+
+    /// The first launch with which a layer begins although the layer before it had no activation.
+    fn gap_of_activations(&self) -> String {
+        if self.pass == Pass::Backward || self.count(LaunchKind::Activation) == 0 {
+            return String::new();
+        }
+        let mut products = 0;
+        for (index, kind) in self.kinds.iter().enumerate() {
+            match kind {
+                Some(LaunchKind::Product) if products == 1 => {
+                    let name = self.name(index, &self.phase.launches[index]);
+                    return format!("; missing is the one before {name}");
+                }
+                Some(LaunchKind::Product) => products += 1,
+                Some(LaunchKind::Activation) => products = 0,
+                Some(LaunchKind::SplitKReduction) | None => {}
+            }
+        }
+        String::new()
+    }
+
+    /// The launch's number, counted from 1 within the phase, and its kernel: `launch 7 of 35, …`.
+    fn name(&self, index: usize, launch: &CountedLaunch) -> String {
+        let kernel = self.phase.recording.kernel(launch.kernel);
+        format!("launch {} of {}, `{}`", index + 1, self.phase.launches.len(), kernel.short)
+    }
+}
+
+/// The layers of which both passes have exactly the products, if they are not those that were stated.
+pub(crate) fn other_layers(
+    network: SquareMlp,
+    forward: &Structure<'_>,
+    backward: &Structure<'_>,
+) -> Option<Contradiction> {
+    let [products, gradients] = [forward, backward].map(|pass| pass.count(LaunchKind::Product));
+    // Two launches for each product would be 2N forward and 4N - 2 backward, which no other N has.
+    let consistent = products > 0 && gradients == products + (products - 1);
+    (consistent && products != network.layers()).then(|| Contradiction::OtherLayers {
+        run: backward.phase.recording.path().to_owned(),
+        stated: network.layers(),
+        recorded: products,
+    })
+}
+
+fn is_named_activation(kernel: &Kernel) -> bool {
+    let name = kernel.short.to_ascii_lowercase();
+    ACTIVATIONS.iter().any(|activation| name.contains(activation))
+}
+
+/// Whether a compiler (Inductor, XLA) wrote the kernel and chose what it fuses.
+fn is_compiled(kernel: &Kernel) -> bool {
+    kernel.base.starts_with("triton_") || kernel.base.contains("fusion")
+}

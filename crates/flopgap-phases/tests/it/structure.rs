@@ -1,0 +1,219 @@
+//! Recordings that lack launches, hold them twice, or are of another network than was stated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flopgap_flops::{Pass, SquareMlp};
+use flopgap_kernels::Classifier;
+use flopgap_phases::{
+    Analysis, Contradiction, LaunchKind, PhaseError, Phases, Profile, Recording, Strictness,
+};
+
+use crate::{analyze, fixture};
+
+const SIZES: (u64, u64, u64) = (10, 1024, 128);
+
+/// One of the three recordings of N=10 D=1024 M=128 on an H200, as ncu printed it.
+fn text(stage: &str) -> String {
+    let bytes = fs::read(fixture(&format!("ncu/n10_d1024_m128_{stage}.csv.zst"))).unwrap();
+    String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap()
+}
+
+/// The recording without the rows of a launch.
+fn without(text: &str, launch: u64) -> String {
+    let start = format!("\"{launch}\",");
+    let kept: String = text.split_inclusive('\n').filter(|line| !line.starts_with(&start)).collect();
+    assert!(kept.len() < text.len(), "there is no launch {launch}");
+    kept
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// The analysis of the three recordings, changed by `change`.
+fn changed(sizes: (u64, u64, u64), change: impl Fn(&str, String) -> String) -> Result<Analysis, PhaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let stages = ["setup", "forward", "forward_backward"];
+    analyze(
+        sizes,
+        stages.map(|stage| write(folder.path(), &format!("{stage}.csv"), &change(stage, text(stage)))),
+    )
+}
+
+/// The contradictions for which a recording is refused.
+fn refused(result: Result<Analysis, PhaseError>) -> Vec<Contradiction> {
+    match result {
+        Err(PhaseError::Contradicted { contradictions, .. }) => contradictions,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn lacks(found: &Contradiction, pass: Pass, kind: LaunchKind, counts: (u64, u64), place: &str) {
+    let Contradiction::MissingLaunches { pass: of, kind: what, found: there, expected, place: at, .. } =
+        found
+    else {
+        panic!("{found:?}")
+    };
+    assert_eq!((*of, *what, (*there, *expected)), (pass, kind, counts), "{found}");
+    assert!(at.contains(place), "{found}");
+}
+
+#[test]
+fn the_whole_recording_is_accepted() {
+    let analysis = changed(SIZES, |_, text| text).unwrap();
+    assert_eq!(analysis.contradictions, Vec::<String>::new());
+}
+
+/// Without its last launch the backward pass had an epsilon that looked like any other.
+#[test]
+fn a_last_launch_that_is_missing_is_named() {
+    let cut = |stage: &str, text: String| match stage {
+        "forward_backward" => without(&text, 80),
+        _ => text,
+    };
+    let found = refused(changed(SIZES, cut));
+    assert_eq!(found.len(), 1, "{found:?}");
+    lacks(&found[0], Pass::Backward, LaunchKind::Product, (18, 19), "missing is a product of layer 1;");
+    let text = found[0].to_string();
+    assert!(text.ends_with("launch 39 of 39, `vectorized_elementwise_kernel [sigmoid_backward]`"), "{text}");
+}
+
+/// Each launch of both passes, one at a time: all are missed but the reduction of the loss and the fill of its gradient.
+#[test]
+fn every_launch_of_a_layer_is_missed() {
+    let (setup, whole) = (text("setup"), text("forward_backward"));
+    let classifier = Classifier::new();
+    let folder = tempfile::tempdir().unwrap();
+    let load =
+        |name: &str, text: &str| Recording::load(&write(folder.path(), name, text), &classifier).unwrap();
+    let setup = load("setup.csv", &setup);
+    let network = SquareMlp::new(10, 1024, 128).unwrap();
+    let (mut missed, mut accepted) = (0, Vec::new());
+    for launch in 11..81 {
+        let whole = without(&whole, launch);
+        // The forward run is the beginning of the whole one, without the same launch.
+        let end = whole.find(if launch == 41 { "\n\"42\"," } else { "\n\"41\"," }).unwrap() + 1;
+        let forward = load("forward.csv", &whole[..end]);
+        let whole = load("whole.csv", &whole);
+        let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
+        match Analysis::of(network, &phases) {
+            Ok(_) => accepted.push(launch),
+            Err(PhaseError::Contradicted { .. }) => missed += 1,
+            Err(error) => panic!("{launch}: {error}"),
+        }
+    }
+    // 10 + 19 products, 10 + 9 reductions of slices, 10 + 10 activations.
+    assert_eq!((missed, &accepted[..]), (68, &[41, 42][..]));
+}
+
+#[test]
+fn a_layer_in_the_middle_is_named() {
+    // Launch 23 is the product of the fifth layer, 25 its sigmoid.
+    let found =
+        refused(changed(SIZES, |stage, text| if stage == "setup" { text } else { without(&text, 23) }));
+    lacks(&found[0], Pass::Forward, LaunchKind::Product, (9, 10), "missing is a product of layer 5;");
+    let found =
+        refused(changed(SIZES, |stage, text| if stage == "setup" { text } else { without(&text, 25) }));
+    lacks(
+        &found[0],
+        Pass::Forward,
+        LaunchKind::Activation,
+        (9, 10),
+        "before launch 15 of 29, `sm80_xmma_gemm",
+    );
+    // 54 is the second product of the eighth layer, counted from the first.
+    let cut = |stage: &str, text: String| if stage == "forward_backward" { without(&text, 54) } else { text };
+    lacks(
+        &refused(changed(SIZES, cut))[0],
+        Pass::Backward,
+        LaunchKind::Product,
+        (18, 19),
+        "a product of layer 8;",
+    );
+}
+
+/// Cut before its last sigmoid, the forward run gives that launch to the backward pass.
+#[test]
+fn a_forward_run_that_ends_too_early_is_refused() {
+    let found =
+        refused(changed(SIZES, |stage, text| if stage == "forward" { without(&text, 40) } else { text }));
+    lacks(&found[0], Pass::Forward, LaunchKind::Activation, (9, 10), "the phase ends with launch 29 of 29");
+}
+
+#[test]
+fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = text("forward_backward");
+    let twice = write(folder.path(), "twice.csv", &(once.clone() + &once));
+    let first = once.lines().position(|line| line.starts_with("\"0\",")).unwrap() + 1;
+    let second = first + once.lines().count();
+    let process = once.lines().nth(first - 1).unwrap().split('"').nth(3).unwrap().to_owned();
+    let start = format!("twice.csv:{second}: launch 0 of process {process} is already at {first};");
+    let errors = [
+        Recording::load(&twice, &Classifier::new()).unwrap_err(),
+        Profile::load(&twice, &Classifier::new()).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains(&start), "{error} is not about {start}");
+        assert!(error.hint().is_some());
+    }
+    // Appended without its header, where the reader sees one table.
+    let rows: String = once.split_inclusive('\n').skip(first - 1).collect();
+    let longer = write(folder.path(), "longer.csv", &(once.clone() + &rows));
+    let error = Profile::load(&longer, &Classifier::new()).unwrap_err();
+    assert!(matches!(error, PhaseError::RepeatedLaunch { id: 0, .. }), "{error}");
+    // Another process numbers its launches from 0, too.
+    let other = once.replace(&format!("\"{process}\","), "\"4711\",");
+    let both = write(folder.path(), "both.csv", &(once + &other));
+    assert_eq!(Profile::load(&both, &Classifier::new()).unwrap().totals.launches, 162);
+}
+
+#[test]
+fn other_sizes_than_those_that_ran_are_refused_with_the_cause() {
+    let refused = |sizes| {
+        let error = changed(sizes, |_, text| text).unwrap_err();
+        assert!(matches!(error, PhaseError::Contradicted { .. }), "{error}");
+        (error.to_string(), error.hint().unwrap())
+    };
+    for layers in [17, 5] {
+        let (message, hint) = refused((layers, 1024, 128));
+        let cause =
+            format!("10 products forward and 19 backward, which are those of 10 layers, not of {layers}");
+        assert!(message.contains(&cause), "{message}");
+        assert!(hint.contains("number of layers that ran"), "{hint}");
+    }
+    for sizes in [(10, 1024, 130), (10, 1025, 128), (10, 2048, 128)] {
+        let (message, hint) = refused(sizes);
+        assert!(message.contains("FLOPs were counted, but the stated network needs"), "{message}");
+        assert!(message.contains("layers, width or tokens are not those that ran"), "{message}");
+        assert!(hint.contains("check layers, width and tokens"), "{hint}");
+    }
+    // Smaller sizes are possible by padding, up to a point.
+    let analysis = changed((10, 512, 128), |_, text| text).unwrap();
+    assert_eq!(analysis.warnings.len(), 2, "{:?}", analysis.warnings);
+    assert!(
+        analysis.warnings[0].contains("4.0 times the 671088640 that the stated network needs"),
+        "{:?}",
+        analysis.warnings
+    );
+}
+
+/// What is refused can be looked at, and says in JSON that it was.
+#[test]
+fn forced_results_carry_the_reason() {
+    let setup =
+        Recording::load_setup(&fixture("ncu/n10_d1024_m128_setup.csv.zst"), &Classifier::new()).unwrap();
+    let load = |stage: &str| {
+        Recording::load(&fixture(&format!("ncu/n10_d1024_m128_{stage}.csv.zst")), &Classifier::new()).unwrap()
+    };
+    let (forward, whole) = (load("forward"), load("forward_backward"));
+    let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
+    let network = SquareMlp::new(17, 1024, 128).unwrap();
+    let analysis = Analysis::with(network, &phases, Strictness::Forced).unwrap();
+    assert!(analysis.forward.decomposition.factors.epsilon < -0.4);
+    let json = serde_json::to_value(&analysis).unwrap();
+    assert!(json["contradictions"][0].as_str().unwrap().contains("not of 17"), "{json}");
+}
