@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
+use flopgap_phases::Strictness;
 use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// Write the metrics only, neither surfaces nor report.html.
     #[arg(long)]
     no_plots: bool,
+    /// Take configurations whose recordings cannot be theirs, too: launches are missing, or counts are below theory.
+    #[arg(long)]
+    force: bool,
     /// How to print the metrics.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -33,13 +37,14 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The arguments of `analyze RUN` without options, or with `--no-plots`.
     pub(crate) fn of_run(run: &Path, no_plots: bool) -> Arguments {
-        Arguments { run: run.to_owned(), no_plots, format: FormatArg::default(), output: None }
+        Arguments { run: run.to_owned(), no_plots, force: false, format: FormatArg::default(), output: None }
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let progress = OnceLock::new();
-    let analysis = flopgap_sweep::analyze(&arguments.run, |_done, all| {
+    let strictness = Strictness::of_force(arguments.force);
+    let analysis = flopgap_sweep::analyze_with(&arguments.run, strictness, |_done, all| {
         progress.get_or_init(|| Progress::new(all as u64, "configurations")).advance(1);
     });
     if let Some(progress) = progress.get() {
@@ -51,8 +56,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     analysis.require_complete(&arguments.run).map_err(|error| failure(&error))?;
 
-    let rows: Vec<MetricsRow> =
-        analysis.configs.iter().flat_map(|(config, one)| MetricsRow::of(*config, one)).collect();
+    let mut rows: Vec<MetricsRow> = Vec::with_capacity(2 * analysis.configs.len());
+    for (config, one) in &analysis.configs {
+        rows.extend(MetricsRow::of(*config, one).map_err(|error| Failure::from_error(&error))?);
+    }
     let target = arguments.output.as_deref().unwrap_or(&arguments.run);
     write_files(arguments, &analysis, &rows, target)?;
     print(&rows, analysis.asked_for().len(), arguments.format)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flopgap_flops::{Pass, Plausibility};
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, Phases, Recording};
+use flopgap_phases::{Analysis, Phases, Recording, Strictness};
 use rayon::prelude::*;
 
 use crate::journal::Journals;
@@ -104,12 +104,25 @@ impl RunAnalysis {
 /// Analyses every configuration of a run directory, on all cores. `progress` is called with the number of
 /// configurations that are done and the number of all, from several threads.
 ///
-/// A configuration that lacks a file or cannot be read becomes a [`Problem`]; the others are not affected.
+/// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete step of it (launches are missing,
+/// counts are below theory) becomes a [`Problem`]; the others are not affected.
 ///
 /// # Errors
 /// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without a complete configuration is no
 /// error here, but is one to [`RunAnalysis::require_complete`].
 pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<RunAnalysis, RunError> {
+    analyze_with(run, Strictness::Strict, progress)
+}
+
+/// Like [`analyze`]; [`Strictness::Forced`] also takes configurations whose recordings cannot be theirs, each with a warning.
+///
+/// # Errors
+/// As [`analyze`].
+pub fn analyze_with(
+    run: &Path,
+    strictness: Strictness,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Result<RunAnalysis, RunError> {
     let metadata = fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
     let not_a_run = || RunError::NotARun { path: run.to_owned() };
     if !metadata.is_dir() {
@@ -145,7 +158,7 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
     let results: Vec<Outcome> = work
         .par_iter()
         .map(|(config, stages)| {
-            let outcome = analyze_config(&classifier, *config, stages);
+            let outcome = analyze_config(&classifier, *config, stages, strictness);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, work.len());
             outcome
         })
@@ -156,7 +169,7 @@ pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<Run
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
         match result {
             Ok((one, warnings)) => {
-                let all = warnings.into_iter().chain(one.warnings.iter().cloned());
+                let all = warnings.into_iter().chain(one.contradictions.iter().chain(&one.warnings).cloned());
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
             }
@@ -198,12 +211,15 @@ impl From<RecordError> for Failure {
 
 type Outcome = Result<(Analysis, Vec<String>), Failure>;
 
-fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Stage, PathBuf>) -> Outcome {
+fn analyze_config(
+    classifier: &Classifier,
+    config: Config,
+    stages: &BTreeMap<Stage, PathBuf>,
+    strictness: Strictness,
+) -> Outcome {
     let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
     if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
-        let record = Record::read(path)?;
-        let recording = record.recording(path, classifier)?;
-        let mut analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
+        let mut analysis = Record::read(path)?.analyze(path, classifier, strictness)?;
         // A record is complete and names the sizes that ran: what is far above theory is padding, and the table shows it.
         for (pass, part) in [(Pass::Forward, &analysis.forward), (Pass::Backward, &analysis.backward)] {
             if let verdict @ Plausibility::FarAbove { .. } = &part.plausibility {
@@ -215,7 +231,7 @@ fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Sta
     }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
-        let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?)?;
+        let analysis = Analysis::with(network, &Phases::by_ranges(&recording)?, strictness)?;
         return Ok((analysis, recording.warnings));
     }
     let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
@@ -230,7 +246,8 @@ fn analyze_config(classifier: &Classifier, config: Config, stages: &BTreeMap<Sta
     let setup = Recording::load_setup(&stages[&Stage::Setup], classifier)?;
     let forward = Recording::load(&stages[&Stage::Forward], classifier)?;
     let forward_backward = Recording::load(&stages[&Stage::ForwardBackward], classifier)?;
-    let analysis = Analysis::of(network, &Phases::by_sequence(&setup, &forward, &forward_backward)?)?;
+    let phases = Phases::by_sequence(&setup, &forward, &forward_backward)?;
+    let analysis = Analysis::with(network, &phases, strictness)?;
     let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
     Ok((analysis, warnings.collect()))
 }
@@ -241,8 +258,8 @@ mod tests {
     use crate::Quantity;
     use flopgap_phases::{Cause, Phase};
 
-    /// What a record of n=1 d=128 m=16 with these multiply-adds in its forward product is warned of.
-    fn warnings(forward: u64) -> Vec<String> {
+    /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analysed.
+    fn analyzed(forward: u64, strictness: Strictness) -> RunAnalysis {
         let dir = tempfile::tempdir().unwrap();
         let config = Config { n: 1, d: 128, m: 16 };
         let mut record = Record::new(config, &Quantity::FP32);
@@ -252,15 +269,36 @@ mod tests {
         }
         fs::create_dir(dir.path().join("raw")).unwrap();
         record.write(&dir.path().join("raw").join(record.file_name())).unwrap();
-        let analysis = analyze(dir.path(), |_, _| {}).unwrap();
-        analysis.warnings.into_iter().map(|warning| warning.message).collect()
+        analyze_with(dir.path(), strictness, |_, _| {}).unwrap()
     }
 
     #[test]
-    fn padding_of_a_record_is_no_question_and_missing_work_is() {
-        assert_eq!(warnings(9 * 128 * 128 * 16), Vec::<String>::new());
-        let below = warnings(128 * 128 * 16 - 1);
-        assert!(below.len() == 1 && below[0].contains("the stated network needs"), "{below:?}");
+    fn padding_of_a_record_is_no_question_and_missing_work_is_a_problem() {
+        let padded = analyzed(9 * 128 * 128 * 16, Strictness::Strict);
+        assert_eq!((padded.configs.len(), &padded.problems[..], &padded.warnings[..]), (1, &[][..], &[][..]));
+        let below = 128 * 128 * 16 / 2;
+        let refused = analyzed(below, Strictness::Strict);
+        assert_eq!((refused.configs.len(), refused.problems.len()), (0, 1));
+        let message = refused.problems[0].to_string();
+        assert!(
+            message.starts_with("n1_d128_m16: ") && message.contains("the stated network needs"),
+            "{message}"
+        );
+        let forced = analyzed(below, Strictness::Forced);
+        assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 1));
+    }
+
+    /// The total is what was counted, the reconstruction what the overheads give: each keeps to its own source.
+    #[test]
+    fn a_broken_reconstruction_changes_no_total() {
+        let analysis = analyzed(128 * 128 * 16, Strictness::Strict);
+        let (&config, one) = analysis.configs.iter().next().unwrap();
+        let mut broken = one.clone();
+        broken.forward.decomposition.reconstructed -= 7;
+        let [whole, wrong] = [one, &broken].map(|one| crate::MetricsRow::of(config, one).unwrap()[0].clone());
+        assert_eq!(whole.total, whole.gemm + whole.split_k + whole.activation + whole.other);
+        assert_eq!((wrong.total, whole.reconstructed), (whole.total, Some(whole.total)));
+        assert_eq!(wrong.reconstructed, Some(whole.total - 7));
     }
 
     /// The record says: two products of a 128x64 tile in four slices, each 2·2,097,152 + 65,536; two reductions of 8,192 + 2,048; two

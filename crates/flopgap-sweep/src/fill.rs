@@ -1,10 +1,14 @@
 //! Measuring what is missing: a thread for each device pulls from one queue, this thread writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use flopgap_kernels::Classifier;
+use flopgap_phases::Strictness;
 
 use crate::journal::Entry;
 use crate::session::now;
@@ -141,10 +145,17 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
     // Whatever a library does to this thread, the others' work is kept.
     let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), MeterError> {
         let mut meter = backend.open(device)?;
+        let classifier = Classifier::new();
         while let Some(config) = queue.pull() {
             let start = Instant::now();
             let result = meter.measure(config).and_then(|record| match record.config() {
-                counted if counted == config => Ok(record),
+                // A record that lacks launches is not one to keep: it would never be measured again.
+                counted if counted == config => {
+                    match record.analyze(Path::new("live counters"), &classifier, Strictness::Strict) {
+                        Ok(_) => Ok(record),
+                        Err(error) => Err(MeterError::Failed { message: error.to_string() }),
+                    }
+                }
                 counted => Err(MeterError::Failed { message: format!("{counted} was measured instead") }),
             });
             let last = matches!(result, Err(MeterError::Lost { .. } | MeterError::Unavailable { .. }));
@@ -166,7 +177,6 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
     use std::sync::{Arc, Barrier};
 
     use super::*;
@@ -197,9 +207,13 @@ mod tests {
     impl Meter for FakeDevice<'_> {
         fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
             (self.act)(self.device, config)?;
+            let Config { n, d, m } = config;
             let mut record = Record::new(config, &Quantity::FP32);
-            for phase in [Phase::Forward, Phase::Backward] {
-                record.push(phase, "gemm", [1; 3], [1; 3], &[0, 0, config.d * config.d * config.m]);
+            for (phase, products) in [(Phase::Forward, n), (Phase::Backward, 2 * n - 1)] {
+                for _ in 0..products {
+                    record.push(phase, "gemm", [1; 3], [1; 3], &[0, 0, d * d * m]);
+                    record.push(phase, "sigmoid", [1; 3], [1; 3], &[d * m, 0, 0]);
+                }
             }
             Ok(record)
         }

@@ -13,7 +13,7 @@ mod raw;
 mod record;
 mod session;
 
-pub use analyze::{Problem, RunAnalysis, analyze};
+pub use analyze::{Problem, RunAnalysis, analyze, analyze_with};
 pub use config::Config;
 pub use error::RunError;
 pub use fill::{Event, Filled};

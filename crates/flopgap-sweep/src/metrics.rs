@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flopgap_flops::{ClassFlops, Decomposition, Pass};
+use flopgap_flops::{ClassFlops, Decomposition, FlopError, Pass};
 use flopgap_fs::write_atomic;
 use flopgap_phases::{Analysis, PassAnalysis};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct MetricsRow {
     pub activation: u64,
     /// Counted FLOPs of all other kernels.
     pub other: u64,
-    /// All counted FLOPs.
+    /// All counted FLOPs: the sum of the four classes.
     pub total: u64,
     /// The closed form's FLOPs of matrix products.
     pub theory_gemm: u64,
@@ -42,15 +42,21 @@ pub struct MetricsRow {
     pub kappa: f64,
     /// `total / (theory_gemm + theory_activation) − 1`.
     pub omega: f64,
+    /// What the closed form gives with the overheads: a check of them, equal to `total`. Absent in tables that older versions wrote.
+    #[serde(default)]
+    pub reconstructed: Option<u64>,
 }
 
 impl MetricsRow {
     /// The two rows of an analysed configuration, forward first.
-    pub fn of(config: Config, analysis: &Analysis) -> [MetricsRow; 2] {
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when counts that were changed by hand no longer add up within `u64`.
+    pub fn of(config: Config, analysis: &Analysis) -> Result<[MetricsRow; 2], FlopError> {
         let row = |pass, part: &PassAnalysis| {
             let Decomposition { measured, theory, factors, reconstructed, .. } = &part.decomposition;
             let ClassFlops { gemm, split_k, activation, other } = *measured;
-            MetricsRow {
+            Ok(MetricsRow {
                 n: config.n,
                 d: config.d,
                 m: config.m,
@@ -59,17 +65,17 @@ impl MetricsRow {
                 split_k,
                 activation,
                 other,
-                // Equal to the measured total, which the reconstruction gives back exactly.
-                total: *reconstructed,
+                total: measured.total()?,
                 theory_gemm: theory.gemm,
                 theory_activation: theory.activation,
                 epsilon: factors.epsilon,
                 rho: factors.rho,
                 kappa: factors.kappa,
                 omega: factors.omega,
-            }
+                reconstructed: Some(*reconstructed),
+            })
         };
-        [row(Pass::Forward, &analysis.forward), row(Pass::Backward, &analysis.backward)]
+        Ok([row(Pass::Forward, &analysis.forward)?, row(Pass::Backward, &analysis.backward)?])
     }
 
     /// The configuration of the row.

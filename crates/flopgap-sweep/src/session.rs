@@ -8,6 +8,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use flopgap_fs::{WriteError, create_folder, remove_leftovers};
+use flopgap_kernels::Classifier;
+use flopgap_phases::Strictness;
 use rayon::prelude::*;
 
 use crate::journal::{self, Entry, Journal, Journals, Opened};
@@ -259,8 +261,12 @@ impl Session {
     /// [`RunError::Record`] when a record was written by a newer program: it is not overwritten.
     pub fn outstanding(&self, plan: &BTreeSet<Config>) -> Result<Outstanding, RunError> {
         let mine = self.worker.shard.take(plan);
-        let records: Vec<Result<Record, RecordError>> =
-            mine.par_iter().map(|&config| Record::read(&self.record_path(config))).collect();
+        let classifier = Classifier::new();
+        let whole = |config| {
+            let path = self.record_path(config);
+            Record::read(&path)?.analyze(&path, &classifier, Strictness::Strict)
+        };
+        let records: Vec<Result<_, RecordError>> = mine.par_iter().map(|&config| whole(config)).collect();
         let mut outstanding = Outstanding::default();
         for (config, record) in mine.into_iter().zip(records) {
             match record {

@@ -214,6 +214,33 @@ fn one_binary_report_with_ranges_gives_the_same_rows() {
     assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), expected);
 }
 
+/// A record that lacks its last launch is named, and in no row and no median; `--force` shows it with the reason.
+#[test]
+fn a_record_without_its_last_launch_is_named_and_left_out() {
+    let default = recorded_run().join("../h200-default/raw");
+    let run = tempfile::tempdir().unwrap();
+    let raw = run.path().join("raw");
+    fs::create_dir(&raw).unwrap();
+    let [whole, cut] = ["n2_d128_m16", "n4_d128_m16"].map(|name| format!("{name}.counts.json.zst"));
+    fs::copy(default.join(&whole), raw.join(&whole)).unwrap();
+    let bytes = zstd::decode_all(&fs::read(default.join(&cut)).unwrap()[..]).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let last = text.rfind(",\n[").unwrap();
+    let rest = last + 2 + text[last + 2..].find(']').unwrap() + 1;
+    fs::write(raw.join("n4_d128_m16.counts.json"), [&text[..last], &text[rest..]].concat()).unwrap();
+
+    let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
+    assert_eq!((output.code, output.stdout.lines().count()), (0, 3), "{}", output.stderr);
+    assert!(output.stdout.lines().skip(1).all(|line| line.starts_with("2,128,16,")), "{}", output.stdout);
+    let reason =
+        "n4_d128_m16.counts.json: the backward phase has 3 of 4 split-K reductions; missing is the one after";
+    assert!(output.stderr.contains(reason), "{}", output.stderr);
+
+    let forced = analyze(run.path(), &["--no-plots", "--format", "csv", "--force"]);
+    assert_eq!((forced.code, forced.stdout.lines().count()), (0, 5), "{}", forced.stderr);
+    assert!(forced.stderr.contains(reason), "{}", forced.stderr);
+}
+
 /// Damage of any kind must end in a message, never in a panic or a wrong row.
 #[test]
 fn truncated_raw_files_never_change_a_number() {

@@ -25,7 +25,8 @@ launch() { metric "$1" "$2" fadd "$3"; metric "$1" "$2" fmul 0; metric "$1" "$2"
   launch 2 "fake_sgemm_nn" 0 65536
   launch 3 "fake_sigmoid_elementwise_kernel" 1024 0
   launch 4 "flopgap_mark_backward()" 0 0
-  launch 5 "fake_sgemm_nn" 0 65536
+  launch 5 "fake_sigmoid_elementwise_kernel" 1024 0
+  launch 6 "fake_sgemm_nn" 0 65536
 } > "$log"
 "#;
 

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use flopgap_fs::{WriteError, write_atomic_unsynced};
-use flopgap_phases::Phase;
+use flopgap_phases::{Phase, PhaseError};
 use serde::{Deserialize, Serialize};
 
 use super::{Quantity, Record};
@@ -74,6 +74,9 @@ pub enum RecordError {
         /// The contradiction, with the launch where there is one.
         what: String,
     },
+    /// Its launches are not those of a complete step of its configuration.
+    #[error(transparent)]
+    Phases(#[from] PhaseError),
 }
 
 impl RecordError {
@@ -84,9 +87,10 @@ impl RecordError {
             RecordError::Version { .. } => {
                 Some("use the flopgap version that wrote the record, or a newer one")
             }
-            RecordError::Damaged { .. } | RecordError::Json { .. } | RecordError::Contents { .. } => {
-                Some("`hyper-profile resume` measures it again")
-            }
+            RecordError::Damaged { .. }
+            | RecordError::Json { .. }
+            | RecordError::Contents { .. }
+            | RecordError::Phases(_) => Some("`hyper-profile resume` measures it again"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Phase, Recording};
+use flopgap_phases::{Analysis, Phase, Phases, Recording, Strictness};
 use rustc_hash::FxHashMap;
 
 pub(crate) use file::file_name;
@@ -162,6 +162,22 @@ impl Record {
             recording.push(classifier, launch.kernel, grid, block, flops, Some(launch.phase));
         }
         Ok(recording)
+    }
+
+    /// Counted against theoretical FLOPs of the record's configuration; `path` names the record in messages.
+    ///
+    /// # Errors
+    /// [`RecordError::Phases`] when the record is not one of a complete step of its configuration, which only
+    /// [`Strictness::Forced`] accepts, and as [`Record::recording`].
+    pub fn analyze(
+        &self,
+        path: &Path,
+        classifier: &Classifier,
+        strictness: Strictness,
+    ) -> Result<Analysis, RecordError> {
+        let network = self.config.network().map_err(flopgap_phases::PhaseError::from)?;
+        let recording = self.recording(path, classifier)?;
+        Ok(Analysis::with(network, &Phases::by_ranges(&recording)?, strictness)?)
     }
 }
 
