@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod classifier;
+mod distinct;
 mod info;
 mod library;
 mod normalize;
@@ -16,6 +17,7 @@ mod taxonomy;
 mod tile;
 
 pub use classifier::Classifier;
+pub use distinct::distinct_names;
 pub use info::{KernelInfo, classify};
 pub use normalize::demangle;
 pub use path::base_name;
