@@ -15,6 +15,7 @@ mod short;
 mod simple;
 mod taxonomy;
 mod tile;
+mod unit;
 
 pub use classifier::Classifier;
 pub use distinct::distinct_names;
