@@ -3,7 +3,6 @@
 #![allow(clippy::doc_markdown)]
 
 mod classifier;
-mod distinct;
 mod info;
 mod library;
 mod normalize;
@@ -15,10 +14,8 @@ mod short;
 mod simple;
 mod taxonomy;
 mod tile;
-mod unit;
 
 pub use classifier::Classifier;
-pub use distinct::distinct_names;
 pub use info::{KernelInfo, classify};
 pub use normalize::demangle;
 pub use path::base_name;

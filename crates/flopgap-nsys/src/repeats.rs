@@ -1,6 +1,7 @@
 //! Calls that were recorded a second time to add their backtrace.
 
-use crate::correlation::Ids;
+use rustc_hash::FxHashSet;
+
 use crate::tables::{BACKTRACE, RUNTIME, want};
 use crate::trace::Tally;
 use crate::{ApiCall, Error, GlobalId, Trace};
@@ -9,7 +10,7 @@ use crate::{ApiCall, Error, GlobalId, Trace};
 /// without one is the call itself.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
-    calls: Ids,
+    calls: FxHashSet<(GlobalId, i64)>,
 }
 
 impl Repeats {
@@ -48,7 +49,9 @@ impl Repeats {
         correlation: Option<i64>,
     ) -> bool {
         class == Some(BACKTRACE)
-            && thread.zip(correlation).is_some_and(|(thread, id)| self.calls.contains((thread.process(), id)))
+            && thread
+                .zip(correlation)
+                .is_some_and(|(thread, id)| self.calls.contains(&(thread.process(), id)))
     }
 
     /// Warns of the rows that repeat a call, in a report that counts them as nsys does.

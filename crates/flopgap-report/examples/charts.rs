@@ -4,7 +4,7 @@
 
 use std::{error::Error, fs};
 
-use flopgap_report::chart::{Bar, Colour, Interval, Part, ShareBars, Slice, Timeline, TimelineRow};
+use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice, Timeline};
 use flopgap_report::html::{Block, Document};
 
 const CLASSES: [&str; 7] =
@@ -28,31 +28,31 @@ fn main() -> Result<(), Box<dyn Error>> {
         parts,
         vec![bar("inference of a model with a long name", 0.3), bar("training", 0.7)],
     )?;
-    let step = |n: i64| {
+    let mut timeline = Timeline::new("Five steps", 0..200_000_000)?;
+    let host = timeline.row("Host");
+    let thread = timeline.lane(host, "thread 1");
+    for n in 0..5_i64 {
         let from = n * 40_000_000;
-        let range = |label: &str, start, end, colour| Interval {
-            label: label.to_owned(),
-            start: from + start,
-            end: from + end,
-            colour: Colour::nth(colour),
-        };
-        [
-            range(&format!("step {n}"), 0, 38_000_000, 0),
-            range("forward", 500_000, 14_000_000, 1),
-            range("backward", 14_000_000, 32_000_000, 2),
-            range("optimizer", 32_000_000, 37_900_000, 3),
-        ]
-    };
-    let kernels = (0..4000_i64).zip((0..7).cycle()).map(|(n, class)| Interval {
-        label: format!("kernel {n}"),
-        start: n * 50_000,
-        end: n * 50_000 + 20_000 + n % 7 * 4_000,
-        colour: Colour::nth(class),
-    });
-    let rows = vec![
-        TimelineRow { label: "Host, thread 1".to_owned(), intervals: (0..5).flat_map(step).collect() },
-        TimelineRow { label: "GPU 0".to_owned(), intervals: kernels.collect() },
-    ];
+        let ranges = [
+            (format!("step {n}"), 0, 38_000_000),
+            ("forward".to_owned(), 500_000, 14_000_000),
+            ("backward".to_owned(), 14_000_000, 32_000_000),
+            ("optimizer".to_owned(), 32_000_000, 37_900_000),
+        ];
+        for (colour, (label, start, end)) in ranges.into_iter().enumerate() {
+            let name = timeline.name(&label, Colour::nth(colour));
+            timeline.push(thread, name, from + start..from + end);
+        }
+    }
+    let gpu = timeline.row_of_work("GPU 0");
+    let stream = timeline.lane(gpu, "stream 7");
+    for class in 0..7 {
+        timeline.kind(format!("class {class}"), Colour::nth(class));
+    }
+    for (n, class) in (0..4000_i64).zip((0..7).cycle()) {
+        let name = timeline.name(&format!("kernel {n}"), Colour::nth(class));
+        timeline.push(stream, name, n * 50_000..n * 50_000 + 20_000 + n % 7 * 4_000);
+    }
     let page = Document {
         title: "Charts".to_owned(),
         subtitle: "From formulas.".to_owned(),
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Block::Shares(one),
             Block::Shares(two),
             Block::Heading("Time".to_owned()),
-            Block::Timeline(Timeline::new("Five steps", rows)?),
+            Block::Timeline(timeline),
         ],
     };
     fs::write(path, page.to_html()?)?;

@@ -1,12 +1,13 @@
 //! When what ran: ranges on the host, their work on the GPU, and what ran there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GlobalId, Trace, fold_name};
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Colour, Interval, Timeline, TimelineRow};
+use flopgap_report::chart::{Colour, NameId, Timeline};
 use flopgap_report::html::Block;
 use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
@@ -14,7 +15,7 @@ use flopgap_timings::shares::Work;
 
 use super::page::OfTrace;
 use super::work::colour;
-use super::work::{Devices, Names, Operation};
+use super::work::{Devices, Names, Operation, Stream, What};
 use crate::answer::report;
 use crate::failure;
 
@@ -24,19 +25,10 @@ const OPTIMIZER: Work = Work::Kernels(KernelClass::Optimizer);
 /// How many steps are drawn: the last ones, which are no longer warming up.
 const STEPS: usize = 3;
 
-/// A stretch of the recording.
-#[derive(Clone, Copy)]
-struct Window {
-    start: i64,
-    end: i64,
-}
-
-impl Window {
-    /// The part of an interval that lies within.
-    fn clip(self, start: i64, end: i64, label: &str, colour: Colour) -> Option<Interval> {
-        let (start, end) = (start.max(self.start), end.min(self.end));
-        (start <= end).then(|| Interval { label: label.to_owned(), start, end, colour })
-    }
+/// The work of a device in the window, by time.
+fn within<'a>(operations: &'a [Operation], window: &'a Range<i64>) -> impl Iterator<Item = &'a Operation> {
+    let before = operations.partition_point(|operation| operation.start < window.end);
+    operations[..before].iter().filter(|operation| operation.end > window.start)
 }
 
 pub(super) fn section(
@@ -47,37 +39,11 @@ pub(super) fn section(
     classifier: &Classifier,
 ) -> Result<(), Failure> {
     let steps = passes.and_then(steps);
-    let window = steps.map(|(_, window)| window).or_else(|| everything(devices));
+    let window = steps.as_ref().map(|(_, window)| window.clone()).or_else(|| everything(devices));
     let Some(window) = window else {
         page.skip("timeline", "neither steps nor GPU work were recorded");
         return Ok(());
     };
-    let mut rows = Vec::new();
-    let mut colours = Colours::default();
-    rows.extend(host_rows(trace, window, &mut colours)?);
-    rows.extend(passes.and_then(|passes| projected(passes, window, &mut colours)));
-    let mut names = Names::new(trace, classifier);
-    // As in the shares: only its range tells that an unfused kernel is part of an optimizer.
-    let optimizer: Vec<(i64, i64)> = passes.map(optimizer).unwrap_or_default();
-    let in_optimizer = |operation: &Operation| {
-        let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
-        next > 0 && operation.end <= optimizer[next - 1].1
-    };
-    for (device, operations) in devices {
-        let mut intervals = Vec::new();
-        for operation in
-            operations.iter().filter(|operation| operation.start < window.end && operation.end > window.start)
-        {
-            let (name, work) = names.of(*operation)?;
-            let work = if operation.name.is_some() && in_optimizer(operation) { OPTIMIZER } else { work };
-            intervals.extend(window.clip(operation.start, operation.end, &name, colour(work)));
-        }
-        rows.push(TimelineRow {
-            label: format!("GPU {device}: what ran, coloured by kind of work"),
-            intervals,
-        });
-    }
-    rows.retain(|row| !row.intervals.is_empty());
     let title = match steps {
         Some((pass, _)) => format!(
             "The last {} of `{}`, timed from their beginning",
@@ -86,22 +52,93 @@ pub(super) fn section(
         ),
         None => "Everything recorded, timed from its first work on a GPU".to_owned(),
     };
-    match Timeline::new(title, rows) {
-        Ok(timeline) => {
-            page.heading("Timeline");
-            page.push(Block::Timeline(timeline));
-            Ok(())
-        }
+    let mut timeline = match Timeline::new(title, window.clone()) {
+        Ok(timeline) => timeline,
         Err(ReportError::NothingToDraw { reason, .. }) => {
             page.skip("timeline", reason);
-            Ok(())
+            return Ok(());
         }
-        Err(error) => Err(report(&error)),
+        Err(error) => return Err(report(&error)),
+    };
+    if let Some(time) = kept_from(devices, &window) {
+        timeline = timeline.keep_from(time);
     }
+    let mut colours = Colours::default();
+    host_rows(trace, &window, &mut colours, &mut timeline)?;
+    if let Some(passes) = passes {
+        projected(passes, &mut colours, &mut timeline);
+    }
+    gpu_rows(trace, passes, devices, classifier, &window, &mut timeline)?;
+    if timeline.is_empty() {
+        page.skip("timeline", "nothing happened in its time");
+    } else {
+        page.heading("Timeline");
+        page.push(Block::Timeline(timeline));
+    }
+    Ok(())
+}
+
+/// From when on single operations are kept, where there are too many of them.
+fn kept_from(devices: &Devices, window: &Range<i64>) -> Option<i64> {
+    let count: usize = devices.values().map(|operations| within(operations, window).count()).sum();
+    let too_many = count.checked_sub(Timeline::capacity())?;
+    let mut starts: Vec<i64> =
+        devices.values().flat_map(|operations| within(operations, window)).map(|one| one.start).collect();
+    let (_, first, _) = starts.select_nth_unstable(too_many);
+    Some(*first)
+}
+
+/// A row for each GPU and in it a lane for each stream.
+fn gpu_rows(
+    trace: &Trace,
+    passes: Option<&Passes>,
+    devices: &Devices,
+    classifier: &Classifier,
+    window: &Range<i64>,
+    timeline: &mut Timeline,
+) -> Result<(), Failure> {
+    let mut names = Names::new(trace, classifier);
+    let mut known: BTreeMap<(What, bool), NameId> = BTreeMap::new();
+    // As in the shares: only its range tells that an unfused kernel is part of an optimizer.
+    let optimizer: Vec<(i64, i64)> = passes.map(optimizer).unwrap_or_default();
+    let in_optimizer = |operation: &Operation| {
+        let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
+        next > 0 && operation.end <= optimizer[next - 1].1
+    };
+    for (device, operations) in devices {
+        let streams: BTreeSet<Stream> =
+            within(operations, window).map(|operation| operation.stream).collect();
+        let processes = streams.iter().map(|stream| stream.process).collect::<BTreeSet<_>>().len();
+        let row = timeline.row_of_work(format!("GPU {device}: what ran, by stream and kind of work"));
+        let lanes = streams.into_iter().map(|stream| {
+            let mut label = format!("stream {}", stream.stream);
+            if processes > 1 {
+                label = format!("{label}, process {}", stream.process);
+            }
+            (stream, timeline.lane(row, label))
+        });
+        let lanes: BTreeMap<Stream, _> = lanes.collect();
+        for operation in within(operations, window) {
+            let of_optimizer = matches!(operation.what, What::Kernel(_)) && in_optimizer(operation);
+            let key = (operation.what, of_optimizer);
+            let name = if let Some(name) = known.get(&key) {
+                *name
+            } else {
+                let (name, work) = names.of(*operation)?;
+                let work = if of_optimizer { OPTIMIZER } else { work };
+                let name = timeline.name(&name, colour(work));
+                timeline.kind(work.as_str(), colour(work));
+                known.insert(key, name);
+                name
+            };
+            timeline.push(lanes[&operation.stream], name, operation.start..operation.end);
+        }
+    }
+    Ok(())
 }
 
 /// The pass to draw, and from the beginning of the first to the end of the last of its instances that are.
-fn steps(passes: &Passes) -> Option<(&Pass, Window)> {
+fn steps(passes: &Passes) -> Option<(&Pass, Range<i64>)> {
     let by_kind = |kind| passes.passes.iter().find(|pass| pass.kind == kind);
     let pass =
         by_kind(PassKind::Step).or_else(|| by_kind(PassKind::Forward)).or_else(|| passes.passes.first())?;
@@ -111,13 +148,13 @@ fn steps(passes: &Passes) -> Option<(&Pass, Window)> {
         .iter()
         .map(|instance| instance.gpu.map_or(instance.end_ns, |work| work.end_ns.max(instance.end_ns)))
         .max()?;
-    Some((pass, Window { start, end }))
+    Some((pass, start..end))
 }
 
-fn everything(devices: &Devices) -> Option<Window> {
+fn everything(devices: &Devices) -> Option<Range<i64>> {
     let all = || devices.values().flatten();
     let start = all().map(|operation| operation.start).min()?;
-    Some(Window { start, end: all().map(|operation| operation.end).max()? })
+    Some(start..all().map(|operation| operation.end).max()?)
 }
 
 /// From the first to the last operation of each optimizer pass, by time.
@@ -141,49 +178,53 @@ impl Colours {
 }
 
 /// The ranges of each thread.
-fn host_rows(trace: &Trace, window: Window, colours: &mut Colours) -> Result<Vec<TimelineRow>, Failure> {
+fn host_rows(
+    trace: &Trace,
+    window: &Range<i64>,
+    colours: &mut Colours,
+    timeline: &mut Timeline,
+) -> Result<(), Failure> {
     let nvtx = match trace.nvtx_ranges() {
         Ok(nvtx) => nvtx,
-        Err(error) if error.is_absence() => return Ok(Vec::new()),
+        Err(error) if error.is_absence() => return Ok(()),
         Err(error) => return Err(failure(&error)),
     };
-    let mut threads: BTreeMap<GlobalId, Vec<Interval>> = BTreeMap::new();
-    let mut ranges: Vec<_> = nvtx.ranges.iter().collect();
+    let end = |range: &flopgap_nsys::NvtxRange| range.end.unwrap_or(nvtx.last_range);
+    let mut ranges: Vec<_> = nvtx
+        .ranges
+        .iter()
+        .filter(|range| range.start < window.end && end(range) > window.start && end(range) >= range.start)
+        .collect();
     ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+    let threads: BTreeSet<GlobalId> = ranges.iter().map(|range| range.thread).collect();
+    let row = timeline.row("Host: NVTX ranges");
+    let several = threads.len() > 1;
+    let lanes = threads.into_iter().map(|thread| {
+        let label = if several { format!("thread {}", thread.tid()) } else { String::new() };
+        (thread, timeline.lane(row, label))
+    });
+    let lanes: BTreeMap<GlobalId, _> = lanes.collect();
     for range in ranges {
-        let end = range.end.unwrap_or(nvtx.last_range);
-        if range.start >= window.end || end <= window.start || end < range.start {
-            continue;
-        }
         let name = nvtx.names.text(range.name);
         let name = name.strip_prefix(':').unwrap_or(name);
-        let colour = colours.of(&fold_name(name));
-        threads.entry(range.thread).or_default().extend(window.clip(range.start, end, name, colour));
+        let name = timeline.name(name, colours.of(&fold_name(name)));
+        timeline.push(lanes[&range.thread], name, range.start..end(range));
     }
-    let several = threads.len() > 1;
-    let rows = threads.into_iter().map(|(thread, intervals)| TimelineRow {
-        label: if several {
-            format!("Host: NVTX ranges of thread {}", thread.tid())
-        } else {
-            "Host: NVTX ranges".to_owned()
-        },
-        intervals,
-    });
-    Ok(rows.collect())
+    Ok(())
 }
 
 /// The passes as their work ran on the GPU.
-fn projected(passes: &Passes, window: Window, colours: &mut Colours) -> Option<TimelineRow> {
-    let mut intervals = Vec::new();
+fn projected(passes: &Passes, colours: &mut Colours, timeline: &mut Timeline) {
+    let mut works = Vec::new();
     for pass in &passes.passes {
-        let colour = colours.of(&pass.name);
-        let works = pass.instances.iter().filter_map(|instance| instance.gpu);
-        let works = works.filter(|work| work.start_ns < window.end && work.end_ns > window.start);
-        intervals
-            .extend(works.filter_map(|work| window.clip(work.start_ns, work.end_ns, &pass.name, colour)));
+        let name = timeline.name(&pass.name, colours.of(&pass.name));
+        let gpu = pass.instances.iter().filter_map(|instance| instance.gpu);
+        works.extend(gpu.map(|work| (work.start_ns, std::cmp::Reverse(work.end_ns), name)));
     }
-    (!intervals.is_empty()).then(|| TimelineRow {
-        label: "GPU: from the first to the last operation of each pass".to_owned(),
-        intervals,
-    })
+    works.sort_unstable_by_key(|(start, end, _)| (*start, *end));
+    let row = timeline.row("GPU: from the first to the last operation of each pass");
+    let lane = timeline.lane(row, "");
+    for (start, end, name) in works {
+        timeline.push(lane, name, start..end.0);
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Error, Trace};
+use flopgap_nsys::{Error, Placement, Trace};
 use flopgap_report::chart::Colour;
 use flopgap_timings::shares::Work;
 
@@ -22,14 +22,31 @@ pub(super) fn colour(work: Work) -> Colour {
     }
 }
 
-/// A kernel, copy or set.
+/// What ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// A kernel, by the id of its name.
+    Kernel(i64),
+    Copy,
+    Set,
+    /// A CUDA graph whose kernels and copies were not recorded one by one.
+    Graph,
+}
+
+/// A stream of a process: its numbers, cut off beyond 32 bits, which the millions of operations need not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stream {
+    pub(super) process: u32,
+    pub(super) stream: i32,
+}
+
+/// A kernel, copy, set or graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) start: i64,
     pub(super) end: i64,
-    /// The kernel's name; none for copies and sets.
-    pub(super) name: Option<i64>,
-    pub(super) copy: bool,
+    pub(super) what: What,
+    pub(super) stream: Stream,
 }
 
 /// The operations of each device, by start.
@@ -53,23 +70,18 @@ impl Gap {
 /// Reads all operations.
 pub(super) fn read(trace: &Trace) -> Result<Devices, Failure> {
     let mut devices = Devices::new();
-    let mut add = |device: i64, operation: Operation| {
-        if operation.end >= operation.start {
-            devices.entry(device).or_default().push(operation);
+    let mut add = |at: Placement, what: What| {
+        if at.end >= at.start {
+            let process = at.process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
+            let stream = Stream { process, stream: i32::try_from(at.stream).unwrap_or(i32::MAX) };
+            let operation = Operation { start: at.start, end: at.end, what, stream };
+            devices.entry(at.device).or_default().push(operation);
         }
     };
-    present(trace.kernels(|kernel| {
-        let (start, end) = (kernel.at.start, kernel.at.end);
-        add(kernel.at.device, Operation { start, end, name: Some(kernel.demangled), copy: false });
-    }))?;
-    present(trace.copies(|copy| {
-        let (start, end) = (copy.at.start, copy.at.end);
-        add(copy.at.device, Operation { start, end, name: None, copy: true });
-    }))?;
-    present(trace.sets(|set| {
-        let (start, end) = (set.at.start, set.at.end);
-        add(set.at.device, Operation { start, end, name: None, copy: false });
-    }))?;
+    present(trace.kernels(|kernel| add(kernel.at, What::Kernel(kernel.demangled))))?;
+    present(trace.copies(|copy| add(copy.at, What::Copy)))?;
+    present(trace.sets(|set| add(set.at, What::Set)))?;
+    present(trace.graph_runs(|graph| add(graph.at, What::Graph)))?;
     for operations in devices.values_mut() {
         operations.sort_unstable_by_key(|operation| (operation.start, operation.end));
     }
@@ -116,12 +128,11 @@ impl<'a> Names<'a> {
 
     /// A short name, and the kind of work.
     pub(super) fn of(&mut self, operation: Operation) -> Result<(String, Work), Failure> {
-        let Some(id) = operation.name else {
-            return Ok(if operation.copy {
-                ("memcpy".to_owned(), Work::Memcpy)
-            } else {
-                ("memset".to_owned(), Work::Memset)
-            });
+        let id = match operation.what {
+            What::Kernel(id) => id,
+            What::Copy => return Ok(("memcpy".to_owned(), Work::Memcpy)),
+            What::Set => return Ok(("memset".to_owned(), Work::Memset)),
+            What::Graph => return Ok(("CUDA graph".to_owned(), Work::Kernels(KernelClass::Other))),
         };
         if let Some(known) = self.known.get(&id) {
             return Ok(known.clone());
@@ -132,7 +143,7 @@ impl<'a> Names<'a> {
                 let info = self.classifier.get(&name);
                 (info.short.clone(), Work::Kernels(info.class))
             }
-            None => (format!("[unknown string {id}]"), Work::Kernels(flopgap_kernels::KernelClass::Other)),
+            None => (format!("[unknown string {id}]"), Work::Kernels(KernelClass::Other)),
         };
         self.known.insert(id, found.clone());
         Ok(found)
@@ -144,7 +155,7 @@ mod tests {
     use super::*;
 
     fn operation(start: i64, end: i64) -> Operation {
-        Operation { start, end, name: None, copy: false }
+        Operation { start, end, what: What::Set, stream: Stream { process: 0, stream: 7 } }
     }
 
     #[test]

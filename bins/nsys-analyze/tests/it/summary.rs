@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{golden, run, trace};
 
-fn json(arguments: &[&str]) -> Value {
+pub(crate) fn json(arguments: &[&str]) -> Value {
     let mut all = vec!["summary"];
     all.extend(arguments);
     all.extend(["--format", "json"]);
@@ -15,14 +15,14 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-fn section<'a>(page: &'a Value, heading: &str) -> &'a Value {
+pub(crate) fn section<'a>(page: &'a Value, heading: &str) -> &'a Value {
     let sections = page["sections"].as_array().unwrap();
     let found = sections.iter().find(|section| section["heading"] == heading);
     found.unwrap_or_else(|| panic!("no section `{heading}`: {page}"))
 }
 
 /// The rows of the table of a section whose title begins like this.
-fn rows<'a>(section: &'a Value, title: &str) -> &'a Vec<Value> {
+pub(crate) fn rows<'a>(section: &'a Value, title: &str) -> &'a Vec<Value> {
     let tables = section["tables"].as_array().unwrap();
     let found = tables.iter().find(|table| table["title"].as_str().unwrap().starts_with(title));
     found.unwrap_or_else(|| panic!("no table `{title}`: {section}"))["rows"].as_array().unwrap()
@@ -215,19 +215,16 @@ fn the_html_page_is_whole_and_loads_nothing() {
     assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
     let html = fs::read_to_string(&output).unwrap();
     assert!(html.contains("content=\"default-src 'none'") && html.len() < 2_000_000, "{}", html.len());
-    assert_eq!(html.matches("role=\"img\"").count(), 2, "the bar and the timeline");
+    assert_eq!(html.matches("role=\"img\"").count(), 1, "the bar");
+    assert_eq!(html.matches("<figure class=\"chart timeline\">").count(), 1);
     for wanted in
         ["Host: NVTX ranges", "GPU 0: what ran", "<code>backward</code>", "multi_tensor_apply_kernel"]
     {
         assert!(html.contains(wanted), "{wanted}");
     }
-    // The kernels of the optimizer are drawn as in the shares: each of its 80 calls, its slice of the bar, and the legend.
-    let shares = json(&[&path]);
-    let work = rows(section(&shares, "GPU time by kind of work"), "Sums");
-    let optimizer = work.iter().find(|row| row["work"] == "optimizer").unwrap();
-    assert_eq!(optimizer["calls"], 80);
-    assert_eq!(html.matches("class=\"fg-c10").count(), 80 + 2);
-    let html = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    let html = html
+        .replace("xmlns=\"http://www.w3.org/2000/svg\"", "")
+        .replace("/*! https://github.com/leeoniya/uPlot", "");
     for loads in ["http:", "https:", "src=", "<link", "@import", "url("] {
         assert!(!html.contains(loads), "{loads}");
     }

@@ -19,4 +19,5 @@ pub use lines::{Line, LineChart};
 pub use shares::{Bar, Part, ShareBars, Slice};
 pub use style::Colour;
 pub(crate) use style::page_style;
-pub use timeline::{Interval, Timeline, TimelineRow};
+pub(crate) use timeline::script_json as timeline_json;
+pub use timeline::{LaneId, NameId, RowId, Timeline};

@@ -19,6 +19,20 @@ impl Colour {
         Self((index % 16) as u8)
     }
 
+    /// How many there are.
+    pub(super) const COUNT: usize = 17;
+
+    /// Its number, below [`Colour::COUNT`].
+    pub(super) const fn index(self) -> u8 {
+        self.0
+    }
+
+    /// The color of a number.
+    #[expect(clippy::cast_possible_truncation, reason = "below 17")]
+    pub(super) const fn of_index(index: usize) -> Self {
+        Self((index % Self::COUNT) as u8)
+    }
+
     /// Its name in the style sheet.
     pub(super) fn class(self) -> String {
         format!("fg-c{}", self.0)
@@ -30,7 +44,6 @@ const RULES: &str = "\
 .fg-ink{fill:var(--fg-ink)}.fg-muted{fill:var(--fg-muted)}.fg-on{fill:var(--fg-on);pointer-events:none}.fg-strong{font-weight:600}
 .fg-end{text-anchor:end}.fg-middle{text-anchor:middle}
 .fg-cut{stroke:var(--fg-paper);stroke-width:1}.fg-line{stroke:var(--fg-line);stroke-width:1}.fg-track{fill:var(--fg-raised)}
-.fg-row{transform:translateX(var(--fg-scrolled,0))}
 ";
 
 fn variables(theme: &Theme, categories: &[&str]) -> String {

@@ -6,14 +6,18 @@ use minijinja::{context, value::Serde};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::data::inside_script;
 use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
-use crate::chart::{ShareBars, Timeline, page_style};
+use crate::chart::{ShareBars, Timeline, page_style, timeline_json};
 use crate::table::{Table, escape_markdown};
 
 const TEMPLATE: &str = include_str!("../../assets/page/document.html");
-const ZOOM: &str = include_str!("../../assets/page/zoom.js");
+const TIMELINE: &str = include_str!("../../assets/page/timeline.js");
+const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
 
 /// A page: the same content as HTML, Markdown or JSON.
 ///
@@ -84,7 +88,8 @@ enum BlockView<'a> {
     Facts { items: &'a [(String, String)] },
     Problems { text: &'a str, items: Vec<Vec<Span<'a>>> },
     Table { title: Vec<Span<'a>>, table: TableView<'a> },
-    Chart { text: Vec<Span<'a>>, svg: String, zoom: bool },
+    Chart { text: Vec<Span<'a>>, svg: String },
+    Timeline { text: Vec<Span<'a>>, data: String },
 }
 
 /// A piece of prose.
@@ -128,20 +133,28 @@ impl Document {
     /// The page as one HTML document that loads nothing.
     ///
     /// # Errors
-    /// [`ReportError::Template`] when the template cannot be rendered.
+    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a timeline cannot be written.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,
             subtitle: &self.subtitle,
-            blocks: self.blocks.iter().map(view).collect(),
+            blocks: self.blocks.iter().map(view).collect::<Result<_, _>>()?,
         };
-        let script = format!("{TABLES}{ZOOM}");
+        let timelines = self.blocks.iter().any(|block| matches!(block, Block::Timeline(_)));
+        let mut style = format!("{STYLE}{}", page_style());
+        let mut script = TABLES.to_owned();
+        if timelines {
+            style.push_str(UPLOT_STYLE);
+            script.push_str(TIMELINE);
+        }
         let html =
             environment("document.html", TEMPLATE)?.get_template("document.html")?.render(context! {
                 page => Serde(view),
                 version => env!("CARGO_PKG_VERSION"),
-                style => format!("{STYLE}{}", page_style()),
-                policy => policy(&[&script]),
+                style,
+                policy => if timelines { policy(&[UPLOT, &script]) } else { policy(&[&script]) },
+                uplot => timelines.then_some(UPLOT),
+                uplot_license => UPLOT_LICENSE,
                 script,
             })?;
         Ok(html)
@@ -236,8 +249,8 @@ struct TableJson<'a> {
     rows: &'a Table,
 }
 
-fn view(block: &Block) -> BlockView<'_> {
-    match block {
+fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
+    Ok(match block {
         Block::Heading(text) => BlockView::Heading { text: spans(text) },
         Block::Text(text) => BlockView::Text { text: spans(text) },
         Block::List(items) => BlockView::List { items: items.iter().map(|item| spans(item)).collect() },
@@ -249,13 +262,11 @@ fn view(block: &Block) -> BlockView<'_> {
             BlockView::Problems { text, items: items.iter().map(|item| spans(item)).collect() }
         }
         Block::Table(table) => BlockView::Table { title: spans(table.title()), table: table.into() },
-        Block::Shares(chart) => {
-            BlockView::Chart { text: spans(chart.title()), svg: chart.to_page(), zoom: false }
-        }
+        Block::Shares(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page() },
         Block::Timeline(chart) => {
-            BlockView::Chart { text: spans(chart.title()), svg: chart.to_page(), zoom: true }
+            BlockView::Timeline { text: spans(chart.title()), data: inside_script(&timeline_json(chart)?) }
         }
-    }
+    })
 }
 
 fn markdown(out: &mut String, block: &Block) {

@@ -1,7 +1,8 @@
 //! The page as readers see it, in a headless Chromium; skipped where there is none.
 
 use flopgap_browser::{Browser, Swipe, sheets};
-use flopgap_report::html::{Explorer, Metric, Point, ReportPage};
+use flopgap_report::chart::{Colour, Timeline};
+use flopgap_report::html::{Block, Document, Explorer, Metric, Point, ReportPage};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 use flopgap_report::table::{Cell, Column, Table};
@@ -35,7 +36,6 @@ fn large_page() -> ReportPage {
                         x: f64::from(d),
                         y: f64::from(m),
                         values: vec![Some(overhead), Some(work as f64)],
-                        steps: Vec::new(),
                     });
                 }
             }
@@ -51,8 +51,6 @@ fn large_page() -> ReportPage {
         y: AxisLabel::new("columns m"),
         selectors: vec!["layers n".to_owned(), "pass".to_owned()],
         metrics: vec![metric("overhead"), metric("work")],
-        rules: vec![32.0, 64.0, 128.0],
-        total: None,
         points,
     };
     ReportPage {
@@ -154,7 +152,7 @@ fn the_plot_survives_a_resize_across_the_narrow_layout() {
         browser.wait_for("document.getElementById('plot')._fullLayout.width === document.getElementById('plot').clientWidth").unwrap();
         browser.settle().unwrap();
         let now = browser.evaluate(LAYOUT).unwrap();
-        assert_eq!(now, json!({ "bars": 0, "filled": true, "width": true }), "at {width}");
+        assert_eq!(now, json!({ "bars": 1, "filled": true, "width": true }), "at {width}");
     }
     browser.shot("report-after-resizes").unwrap();
 }
@@ -260,4 +258,225 @@ fn the_report_prints_on_few_sheets_with_all_columns() {
     assert_eq!(columns, 15);
     let rows = browser.evaluate("[...document.querySelectorAll('table.data tbody tr')].filter((row) => row.getClientRects().length > 0).length");
     assert_eq!(rows.unwrap(), 100);
+}
+
+/// A step of 667 kernels, a few long products and many short ones of an optimizer, over and over: 100,050 intervals on two streams.
+const STEPS: i64 = 150;
+const STEP: i64 = 4_000_000;
+
+fn large_timeline(kept_from: Option<i64>) -> Document {
+    let mut timeline = Timeline::new("Steps", 0..STEPS * STEP).unwrap();
+    if let Some(time) = kept_from {
+        timeline = timeline.keep_from(time);
+    }
+    let gpu = timeline.row_of_work("GPU 0");
+    let streams = [timeline.lane(gpu, "stream 7"), timeline.lane(gpu, "stream 14")];
+    let kinds = ["matmul", "optimizer", "copy"];
+    for (n, kind) in kinds.into_iter().enumerate() {
+        timeline.kind(kind, Colour::nth(n));
+    }
+    let [matmul, optimizer, copy] = [0, 1, 2].map(|n| timeline.name(&format!("kernel_{n}"), Colour::nth(n)));
+    for step in 0..STEPS {
+        let start = step * STEP;
+        // 67 products of 40 µs, 500 kernels of an optimizer of 1 µs, each followed by as much idle time; 100 copies beside them.
+        for n in 0..67 {
+            timeline.push(streams[0], matmul, start + n * 40_000..start + n * 40_000 + 40_000);
+        }
+        for n in 0..500 {
+            let at = start + 2_700_000 + n * 2_000;
+            timeline.push(streams[0], optimizer, at..at + 1_000);
+        }
+        for n in 0..100 {
+            timeline.push(streams[1], copy, start + n * 30_000..start + n * 30_000 + 3_000);
+        }
+    }
+    Document {
+        title: "Timeline".to_owned(),
+        blocks: vec![Block::Heading("Timeline".to_owned()), Block::Timeline(timeline)],
+        ..Document::default()
+    }
+}
+
+fn opened_timeline(test: &str, kept_from: Option<i64>) -> Option<Browser> {
+    let mut browser = Browser::for_test(test).unwrap()?;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("timeline.html");
+    let html = large_timeline(kept_from).to_html().unwrap();
+    assert!(html.len() < 1_000_000, "{} bytes for 100,050 intervals", html.len());
+    std::fs::write(&file, html).unwrap();
+    browser.open(&file).unwrap();
+    browser.wait_for("document.querySelector('.fg-timeline').dataset.ready === 'true'").unwrap();
+    browser.settle().unwrap();
+    Some(browser)
+}
+
+/// Counts the pixels of each kind's color in the lanes of the canvas, without letters and edges, and how long the drawing took.
+const PIXELS: &str = "(() => {
+    const { u } = document.querySelector('figure.timeline').timeline;
+    const context = CanvasRenderingContext2D.prototype;
+    const kept = [context.fillText, context.fillRect, context.strokeRect];
+    context.fillText = context.fillRect = context.strokeRect = () => {};
+    const start = performance.now();
+    u.redraw(false);
+    return new Promise((done) => setTimeout(() => {
+        [context.fillText, context.fillRect, context.strokeRect] = kept;
+        const { left, top, width, height } = u.bbox;
+        const { data } = u.ctx.getImageData(left, top, width, height);
+        const style = getComputedStyle(document.querySelector('.fg-timeline'));
+        const colors = [0, 1, 2].map((n) => style.getPropertyValue(`--fg-c${n}`).trim().slice(1).match(/../g).map((part) => parseInt(part, 16)).join());
+        const counts = [0, 0, 0];
+        for (let at = 0; at < data.length; at += 4) {
+            const n = colors.indexOf([data[at], data[at + 1], data[at + 2]].join());
+            if (n >= 0) counts[n] += 1;
+        }
+        const rows = Math.round(18 * devicePixelRatio);
+        done(counts.map((count) => count / rows / width));
+    }, 50)); })()";
+
+/// How much of a window each kind takes: what [`large_timeline`] draws, cut to it.
+fn shares(from: i64, to: i64) -> [f64; 3] {
+    let mut time = [0; 3];
+    let mut add = |kind: usize, start: i64, length: i64| {
+        time[kind] += ((start + length).min(to) - start.max(from)).max(0);
+    };
+    for start in (0..STEPS).map(|step| step * STEP) {
+        (0..67).for_each(|n| add(0, start + n * 40_000, 40_000));
+        (0..500).for_each(|n| add(1, start + 2_700_000 + n * 2_000, 1_000));
+        (0..100).for_each(|n| add(2, start + n * 30_000, 3_000));
+    }
+    time.map(|time| time as f64 / (to - from) as f64)
+}
+
+fn check_areas(browser: &mut Browser, windows: &[(i64, i64)]) {
+    for &(from, to) in windows {
+        browser
+            .evaluate(&format!("document.querySelector('figure.timeline').timeline.show({from}, {to})"))
+            .unwrap();
+        browser.settle().unwrap();
+        let found = browser.evaluate(PIXELS).unwrap();
+        for (kind, expected) in shares(from, to).into_iter().enumerate() {
+            let found = found[kind].as_f64().unwrap();
+            assert!(
+                (found - expected).abs() < 0.003,
+                "kind {kind} in {from}..{to}: {found} of the area, {expected} of the time"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_area_of_a_kind_is_its_time_at_every_zoom() {
+    let Some(mut browser) = opened_timeline("areas of the timeline", None) else { return };
+    let middle = STEPS / 2 * STEP;
+    // Everything, down to single kernels; before, the optimizer of such a step was drawn as a product.
+    let windows: Vec<(i64, i64)> =
+        [STEPS * STEP, 20 * STEP, 3 * STEP, STEP, 1_500_000, 120_000, 9_000]
+            .into_iter()
+            .map(|length| {
+                if length > middle { (0, length) } else { (middle + 2_650_000, middle + 2_650_000 + length) }
+            })
+            .collect();
+    check_areas(&mut browser, &windows);
+    let legend = browser.evaluate("document.querySelector('.fg-legend').textContent").unwrap();
+    assert!(legend.as_str().unwrap().contains("optimizer"), "{legend}");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+    assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn areas_stay_right_where_only_sums_are_kept() {
+    let Some(mut browser) = opened_timeline("areas of sums", Some(100 * STEP)) else { return };
+    // Whole steps, so that no stretch of sums is cut in the middle of a kind.
+    check_areas(&mut browser, &[(0, STEPS * STEP), (0, 100 * STEP), (110 * STEP, 111 * STEP)]);
+    let notes = browser.evaluate("document.querySelector('.fg-timeline').textContent").unwrap();
+    assert!(notes.as_str().unwrap().contains("Single intervals are kept from 400 ms on"), "{notes}");
+}
+
+/// What is in sight.
+fn sight(browser: &mut Browser) -> (f64, f64) {
+    browser.settle().unwrap();
+    let sight = browser.evaluate("(() => { const { min, max } = document.querySelector('figure.timeline').timeline.u.scales.x; return [min, max]; })()").unwrap();
+    (sight[0].as_f64().unwrap(), sight[1].as_f64().unwrap())
+}
+
+fn center(browser: &mut Browser, selector: &str) -> (f64, f64) {
+    let place = browser
+        .evaluate(&format!("(() => {{ const box = document.querySelector('{selector}').getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"))
+        .unwrap();
+    (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
+}
+
+#[test]
+#[expect(clippy::float_cmp, reason = "the ends of the window are set to just these numbers")]
+fn the_timeline_takes_mouse_wheel_and_keys() {
+    let Some(mut browser) = opened_timeline("moving the timeline", None) else { return };
+    let whole = (0.0, (STEPS * STEP) as f64);
+    let (x, y) = center(&mut browser, ".fg-lanes .u-over");
+    browser.drag((x - 100.0, y), (x + 100.0, y)).unwrap();
+    let part = sight(&mut browser);
+    assert!(part.0 > 0.0 && part.1 < whole.1, "{part:?}");
+    browser.wheel(x, y, -240.0, true).unwrap();
+    let closer = sight(&mut browser);
+    assert!(closer.1 - closer.0 < part.1 - part.0, "{closer:?}");
+    browser.click(x, y, 2).unwrap();
+    assert_eq!(sight(&mut browser), whole);
+
+    browser.evaluate("document.querySelector('.fg-lanes').focus()").unwrap();
+    browser.key("+").unwrap();
+    browser.key("ArrowRight").unwrap();
+    let moved = sight(&mut browser);
+    assert!(moved.0 > whole.1 / 4.0, "{moved:?}");
+    browser.key("0").unwrap();
+    assert_eq!(sight(&mut browser), whole);
+    browser.key(".").unwrap();
+    browser.key(".").unwrap();
+    browser.key("Enter").unwrap();
+    let status = browser.evaluate("document.querySelector('.fg-status').textContent").unwrap();
+    assert_eq!(status, "In sight: 200 µs from 0. kernel_0 · matmul · 40 µs · from 40 µs · stream 7");
+    browser.shot("timeline-keys").unwrap();
+}
+
+#[test]
+fn a_finger_moves_the_timeline_sideways_and_the_page_up_and_down() {
+    let Some(mut browser) = opened_timeline("fingers on the timeline", None) else { return };
+    browser.touch().unwrap();
+    browser.resize(390, 740).unwrap();
+    browser.evaluate("document.body.style.paddingBottom = '900px'").unwrap();
+    let (x, y) = center(&mut browser, ".fg-lanes .u-over");
+    let spread = |from: f64, to: f64| Swipe { from: (x + from, y), to: (x + to, y) };
+    browser.fingers(&[spread(-20.0, -90.0), spread(20.0, 90.0)]).unwrap();
+    let part = sight(&mut browser);
+    assert!(part.1 - part.0 < 0.5 * (STEPS * STEP) as f64, "two fingers zoom: {part:?}");
+    browser.fingers(&[spread(60.0, -60.0)]).unwrap();
+    let moved = sight(&mut browser);
+    assert!(moved.0 > part.0, "{moved:?}");
+    browser.shot("timeline-phone").unwrap();
+    browser.fingers(&[Swipe { from: (x, y), to: (x, y - 60.0) }]).unwrap();
+    browser.wait_for("scrollY > 0").unwrap();
+    assert_eq!(sight(&mut browser), moved);
+    let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
+    assert!(sideways.as_i64().unwrap() <= 0);
+}
+
+/// Zooms in and out over all of it and takes the time of every frame's own work, not of the screen.
+#[test]
+fn a_hundred_thousand_intervals_stay_fluid() {
+    let Some(mut browser) = opened_timeline("frames of the timeline", None) else { return };
+    let script = format!(
+        "new Promise(async (done) => {{ const {{ u, show }} = document.querySelector('figure.timeline').timeline; const times = [];
+            for (let n = 0; n < 40; n += 1) {{
+                const half = {} * 0.5 * 0.85 ** n;
+                const start = performance.now();
+                u.batch(() => show({1} - half, {1} + half));
+                times.push(performance.now() - start);
+                await new Promise(requestAnimationFrame);
+            }}
+            times.sort((a, b) => a - b); done([times[20], times[39]]); }})",
+        STEPS * STEP,
+        STEPS * STEP / 2
+    );
+    let times = browser.evaluate(&script).unwrap();
+    println!("100,050 intervals: {times} ms a frame, median and most");
+    // A frame of 60 a second is 16.7 ms; a busy machine gets some leave.
+    assert!(times[0].as_f64().unwrap() < 16.7 && times[1].as_f64().unwrap() < 100.0, "{times}");
 }

@@ -1,6 +1,6 @@
 //! Charts and the page around them: well-formed, complete, and safe against what names may contain.
 
-use flopgap_report::chart::{Bar, Colour, Interval, Part, ShareBars, Slice, Timeline, TimelineRow};
+use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice, Timeline};
 use flopgap_report::html::{Block, Document};
 use proptest::prelude::*;
 
@@ -14,10 +14,14 @@ fn shares(text: &str) -> ShareBars {
 }
 
 fn timeline(text: &str) -> Timeline {
-    let interval = |start, end| Interval { label: text.to_owned(), start, end, colour: Colour::NEUTRAL };
-    let row =
-        TimelineRow { label: text.to_owned(), intervals: vec![interval(0, 1_000_000), interval(5, 10)] };
-    Timeline::new(text, vec![row]).unwrap()
+    let mut timeline = Timeline::new(text, 0..1_000_000).unwrap();
+    let row = timeline.row_of_work(text);
+    let lane = timeline.lane(row, text);
+    let name = timeline.name(text, Colour::NEUTRAL);
+    timeline.kind(text, Colour::NEUTRAL);
+    timeline.push(lane, name, 0..1_000_000);
+    timeline.push(lane, name, 5..10);
+    timeline
 }
 
 fn page(text: &str) -> Document {
@@ -52,7 +56,12 @@ fn charts_are_whole_svg_documents() {
 fn the_page_loads_nothing() {
     let html = page("run").to_html().unwrap();
     assert!(html.contains("content=\"default-src 'none'; script-src 'sha256-"));
-    let html = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    assert!(
+        html.contains("uPlot (v1.6.32)") && html.contains("Permission is hereby granted, free of charge")
+    );
+    let html = html
+        .replace("xmlns=\"http://www.w3.org/2000/svg\"", "")
+        .replace("/*! https://github.com/leeoniya/uPlot", "");
     for loads in ["http:", "https:", "src=", "<link", "<iframe", "<img", "@import", "url(", "fetch("] {
         assert!(!html.contains(loads), "{loads} in the page");
     }
