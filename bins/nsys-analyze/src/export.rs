@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
 use flopgap_fs::{WriteError, create_folder, write_atomic_with};
-use flopgap_nsys::export::{CsvTable, csv, perfetto};
+use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 
 use crate::{PROGRAM, failure, open, warn_all};
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Where to: a file for perfetto, a folder that gets a file for each table for csv. Without it, standard output.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The one table to write as CSV: kernels, copies, sets, api or nvtx.
+    /// The one table to write as CSV: kernels, copies, sets, graphs, api, nvtx, os, cpu_faults, gpu_faults or overhead.
     #[arg(long, value_name = "TABLE", conflicts_with = "output")]
     table: Option<CsvTable>,
 }
@@ -88,8 +88,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         },
     }
+    if arguments.table.is_none() {
+        for (table, rows) in left_out(&trace).map_err(|error| failure(&error))? {
+            let rows = counted(rows);
+            flopgap_cli::note(
+                PROGRAM,
+                format!("not exported: {rows} of {table}, which this program does not read"),
+            );
+        }
+    }
     warn_all(&trace);
     Ok(())
+}
+
+/// A number of rows.
+fn counted(rows: u64) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
 /// One file for each table that the trace has.
@@ -102,7 +116,7 @@ fn all_tables(trace: &Trace, folder: &Path) -> Result<(), Failure> {
             write_atomic_with(&path, |file| csv(trace, table, file).map_err(|error| either(&path, error)));
         match rows {
             Ok(rows) => {
-                flopgap_cli::note(PROGRAM, format!("{rows} rows in {}", path.display()));
+                flopgap_cli::note(PROGRAM, format!("{} in {}", counted(rows), path.display()));
                 written += 1;
             }
             Err(Either::Read(error)) if error.is_absence() => {

@@ -40,8 +40,9 @@ pub use launched::{Launched, WorkSum};
 pub use model::{
     ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
     GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
-    NvtxPayload, NvtxText, OsCall, Placement, Process, Session, Stream, Synchronization, ThreadName,
-    access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
+    NvtxPayload, NvtxText, OsCall, Placement, Process, ProfilerOverhead, Session, Stream, Synchronization,
+    ThreadName, access_label, copy_label, memory_label, migration_label, severity_label, stream_label,
+    sync_label,
 };
 pub use names::{Name, Names};
 pub use operations::OperationTimes;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::owners::{Owners, Stretch, Threads};
 use crate::tables::{NVTX, need, want};
-use crate::{Error, GlobalId, Name, Names, Trace, fold_name};
+use crate::{Error, GlobalId, Name, Names, NvtxKind, Trace, fold_name};
 
 /// How a range was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,11 +18,11 @@ pub enum RangeStyle {
 }
 
 impl RangeStyle {
-    /// The style of the range that an event of this type is; nothing for other events.
-    pub(crate) fn of_event(kind: i64) -> Option<RangeStyle> {
+    /// The style of the range that an annotation is; nothing for other annotations.
+    pub fn of(kind: NvtxKind) -> Option<RangeStyle> {
         match kind {
-            kind if PUSH_POP.contains(&kind) => Some(RangeStyle::PushPop),
-            kind if START_END.contains(&kind) => Some(RangeStyle::StartEnd),
+            NvtxKind::PushPop => Some(RangeStyle::PushPop),
+            NvtxKind::StartEnd => Some(RangeStyle::StartEnd),
             _ => None,
         }
     }
@@ -138,11 +138,6 @@ impl Provisional {
     }
 }
 
-/// Event types of `NVTX_EVENTS`.
-const PUSH_POP: [i64; 2] = [59, 70];
-const START_END: [i64; 2] = [60, 71];
-const DOMAIN: i64 = 75;
-
 impl Trace {
     /// Reads all NVTX ranges.
     ///
@@ -229,13 +224,11 @@ impl Trace {
             let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
             let last = end.map_or(start, |end| end.max(start));
             last_event = last_event.max(last);
-            let style = match kind {
-                DOMAIN => RangeStyle::PushPop,
-                kind => match RangeStyle::of_event(kind) {
-                    Some(style) => style,
-                    None => return Some(()),
-                },
-            };
+            let kind = NvtxKind::of(kind);
+            let style = RangeStyle::of(kind);
+            if style.is_none() && kind != NvtxKind::DomainCreate {
+                return Some(());
+            }
             let name = match row.int(4) {
                 Some(id) => match by_id.get(&id) {
                     Some(&name) => name,
@@ -251,10 +244,10 @@ impl Trace {
             };
             let thread = GlobalId(row.int(5).unwrap_or_default());
             let domain = row.int(7).unwrap_or_default();
-            if kind == DOMAIN {
+            let Some(style) = style else {
                 domains.entry((thread.process(), domain)).or_insert(name);
                 return Some(());
-            }
+            };
             last_range = last_range.max(last);
             if style == RangeStyle::PushPop {
                 last_push_pop = last_push_pop.max(last);

@@ -157,6 +157,21 @@ impl Trace {
         offer.end(self, table)
     }
 
+    /// How many rows a table (a name that the export has) has, whatever the filter.
+    pub(crate) fn count(&self, table: &str) -> Result<u64, Error> {
+        let mut count = 0;
+        if let Some((pages, root)) = self.plain(table) {
+            let fault = |fault| self.fault(table, fault);
+            let mut rows = pages.rows(root, Vec::new()).map_err(fault)?;
+            while rows.next_row().map_err(fault)?.is_some() {
+                count += 1;
+            }
+        } else {
+            self.scan_by_sqlite(table, &[], &[], |_| count += 1)?;
+        }
+        Ok(count)
+    }
+
     /// Where a table is, and where its rows hold each column, those of the filter last.
     fn resolve(&self, table: &TableSpec, columns: &[Column]) -> Result<Resolved<'_>, Error> {
         let name = self.require(table)?;

@@ -129,6 +129,11 @@ impl Schema {
         self.tables.get(table)?.columns.get(column).copied()
     }
 
+    /// The names of all tables.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().map(String::as_str)
+    }
+
     /// How many tables there are.
     pub fn len(&self) -> usize {
         self.tables.len()

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Strings;
 use crate::tables::{NVTX, need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::{Error, GlobalId, NvtxKind, Trace};
 
 /// What an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,6 @@ pub(super) struct Annotation {
     pub(super) text: Arc<str>,
 }
 
-const DOMAIN: i64 = 75;
-
 /// Calls `visit` with every range and mark, in the order of the file.
 pub(super) fn annotations(
     trace: &Trace,
@@ -53,7 +51,7 @@ pub(super) fn annotations(
     let mut domains: FxHashMap<(GlobalId, i64), Arc<str>> = FxHashMap::default();
     let columns = [need("eventType"), want("text"), want("textId"), want("globalTid"), want("domainId")];
     trace.scan(&NVTX, &columns, |row| {
-        if row.int(0) == Some(DOMAIN) {
+        if row.int(0).map(NvtxKind::of) == Some(NvtxKind::DomainCreate) {
             let process = GlobalId(row.int(3).unwrap_or_default()).process();
             let name = lookup(row.int(2), row.text(1));
             domains.entry((process, row.int(4).unwrap_or_default())).or_insert(name);
@@ -73,10 +71,10 @@ pub(super) fn annotations(
     ];
     trace.scan(&NVTX, &columns, |row| {
         let (start, kind) = (row.int(0)?, row.int(2)?);
-        let kind = match kind {
-            59 | 70 => Kind::PushPop,
-            60 | 71 => Kind::StartEnd,
-            34 => Kind::Mark,
+        let kind = match NvtxKind::of(kind) {
+            NvtxKind::PushPop => Kind::PushPop,
+            NvtxKind::StartEnd => Kind::StartEnd,
+            NvtxKind::Mark => Kind::Mark,
             _ => return Some(()),
         };
         let thread = row.int(5).map(GlobalId);

@@ -4,15 +4,16 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use super::annotations::{Kind, annotations};
+use super::annotations::{Annotation, Kind, annotations};
 use super::{Strings, writing};
-use crate::{Error, GlobalId, Placement, Trace, copy_label, memory_label};
+use crate::{Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
 
 /// What to write as CSV.
 ///
 /// Times are integer nanoseconds since the recording began, sizes are bytes; what was not recorded is an empty field. Rows
 /// have the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CsvTable {
     /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `registers`, `grid_x`,
     /// `grid_y`, `grid_z`, `block_x`, `block_y`, `block_z`, `static_shared_bytes`, `dynamic_shared_bytes`, `graph_node`,
@@ -23,18 +24,41 @@ pub enum CsvTable {
     Copies,
     /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `bytes`, `memory`.
     Sets,
+    /// Launches of CUDA graphs that were traced as a whole: `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`,
+    /// `correlation`, `graph`, `executable`.
+    Graphs,
     /// `start_ns`, `end_ns`, `pid`, `tid`, `class` (0 runtime, 1 driver, 67 a row that repeats a call to add its backtrace),
     /// `correlation`, `result` (0 is success), `name` (with its version suffix).
     Api,
     /// `row`, `start_ns`, `end_ns`, `pid`, `tid`, `end_tid` (of a range that another thread ended), `style` (`PushPop`,
     /// `StartEnd` or `Mark`), `domain`, `category`, `text`.
     Nvtx,
+    /// Calls of the operating system's libraries: `start_ns`, `end_ns`, `pid`, `tid`, `class` (27 a call, else a state of the thread),
+    /// `result`, `nesting`, `name`.
+    Os,
+    /// Page faults of the CPU in unified memory: `time_ns`, `pid`, `address`, `instruction`, `module`.
+    CpuFaults,
+    /// Page faults of GPUs in unified memory: `start_ns`, `end_ns`, `pid`, `device`, `address`, `faults`, `access` (as in
+    /// [`access_label`]; an unknown kind is its number).
+    GpuFaults,
+    /// Work of the profiler itself: `start_ns`, `end_ns`, `pid`, `tid`, `name`.
+    Overhead,
 }
 
 impl CsvTable {
     /// All tables.
-    pub const ALL: [CsvTable; 5] =
-        [CsvTable::Kernels, CsvTable::Copies, CsvTable::Sets, CsvTable::Api, CsvTable::Nvtx];
+    pub const ALL: [CsvTable; 10] = [
+        CsvTable::Kernels,
+        CsvTable::Copies,
+        CsvTable::Sets,
+        CsvTable::Graphs,
+        CsvTable::Api,
+        CsvTable::Nvtx,
+        CsvTable::Os,
+        CsvTable::CpuFaults,
+        CsvTable::GpuFaults,
+        CsvTable::Overhead,
+    ];
 
     /// The name, as [`FromStr`] reads it.
     pub fn name(self) -> &'static str {
@@ -42,8 +66,13 @@ impl CsvTable {
             CsvTable::Kernels => "kernels",
             CsvTable::Copies => "copies",
             CsvTable::Sets => "sets",
+            CsvTable::Graphs => "graphs",
             CsvTable::Api => "api",
             CsvTable::Nvtx => "nvtx",
+            CsvTable::Os => "os",
+            CsvTable::CpuFaults => "cpu_faults",
+            CsvTable::GpuFaults => "gpu_faults",
+            CsvTable::Overhead => "overhead",
         }
     }
 
@@ -59,8 +88,15 @@ impl CsvTable {
             CsvTable::Sets => {
                 "start_ns,end_ns,pid,device,context,green_context,stream,correlation,bytes,memory\n"
             }
+            CsvTable::Graphs => {
+                "start_ns,end_ns,pid,device,context,green_context,stream,correlation,graph,executable\n"
+            }
             CsvTable::Api => "start_ns,end_ns,pid,tid,class,correlation,result,name\n",
             CsvTable::Nvtx => "row,start_ns,end_ns,pid,tid,end_tid,style,domain,category,text\n",
+            CsvTable::Os => "start_ns,end_ns,pid,tid,class,result,nesting,name\n",
+            CsvTable::CpuFaults => "time_ns,pid,address,instruction,module\n",
+            CsvTable::GpuFaults => "start_ns,end_ns,pid,device,address,faults,access\n",
+            CsvTable::Overhead => "start_ns,end_ns,pid,tid,name\n",
         }
     }
 }
@@ -73,7 +109,7 @@ impl fmt::Display for CsvTable {
 
 /// A name that is none of [`CsvTable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown table `{0}`: there are kernels, copies, sets, api and nvtx")]
+#[error("unknown table `{0}`: there are {names}", names = CsvTable::ALL.map(CsvTable::name).join(", "))]
 pub struct UnknownTable(String);
 
 impl FromStr for CsvTable {
@@ -125,10 +161,51 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 Ok(())
             });
         })?,
+        CsvTable::Graphs => trace.graph_runs(|graph| {
+            lines.row(header, |line, _| {
+                gpu(line, &graph.at);
+                numbers(line, &[Some(graph.graph), Some(graph.executable)]);
+                Ok(())
+            });
+        })?,
+        CsvTable::Os => trace.os_calls(|call| {
+            lines.row(header, |line, names| {
+                host(line, call.start, call.end, call.thread);
+                numbers(line, &[call.class, call.result, call.nesting]);
+                text(line, &names.get(call.name)?);
+                Ok(())
+            });
+        })?,
+        CsvTable::CpuFaults => trace.cpu_page_faults(|fault| {
+            lines.row(header, |line, names| {
+                numbers(line, &[Some(fault.time), fault.process.map(GlobalId::pid), Some(fault.address)]);
+                for id in [fault.instruction, fault.module] {
+                    match id {
+                        Some(id) => text(line, &names.get(id)?),
+                        None => line.push(','),
+                    }
+                }
+                Ok(())
+            });
+        })?,
+        CsvTable::GpuFaults => trace.gpu_page_faults(|fault| {
+            lines.row(header, |line, _| {
+                numbers(line, &[Some(fault.start), Some(fault.end), fault.process.map(GlobalId::pid)]);
+                numbers(line, &[Some(fault.device), Some(fault.address), Some(fault.faults)]);
+                label(line, fault.access, access_label);
+                Ok(())
+            });
+        })?,
+        CsvTable::Overhead => trace.profiler_overheads(|overhead| {
+            lines.row(header, |line, names| {
+                host(line, overhead.start, overhead.end, overhead.thread);
+                text(line, &names.get(overhead.name)?);
+                Ok(())
+            });
+        })?,
         CsvTable::Api => trace.api_calls(|call| {
             lines.row(header, |line, names| {
-                numbers(line, &[Some(call.start), Some(call.end)]);
-                numbers(line, &[call.thread.map(GlobalId::pid), call.thread.map(GlobalId::tid)]);
+                host(line, call.start, call.end, call.thread);
                 numbers(line, &[Some(call.class), call.correlation, call.result]);
                 text(line, &names.get(call.name)?);
                 Ok(())
@@ -136,18 +213,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
         })?,
         CsvTable::Nvtx => annotations(trace, &mut Strings::new(trace), |range| {
             lines.row(header, |line, _| {
-                numbers(line, &[Some(range.row), Some(range.start), range.end]);
-                numbers(line, &[range.thread.map(GlobalId::pid), range.thread.map(GlobalId::tid)]);
-                numbers(line, &[range.end_thread.map(GlobalId::tid)]);
-                let style = match range.kind {
-                    Kind::PushPop => "PushPop",
-                    Kind::StartEnd => "StartEnd",
-                    Kind::Mark => "Mark",
-                };
-                text(line, style);
-                text(line, range.domain.as_deref().unwrap_or_default());
-                numbers(line, &[range.category]);
-                text(line, &range.text);
+                annotation(line, &range);
                 Ok(())
             });
         })?,
@@ -197,10 +263,30 @@ fn gpu(line: &mut String, at: &Placement) {
     numbers(line, &[Some(at.device), Some(at.context), at.green_context, Some(at.stream), at.correlation]);
 }
 
+fn annotation(line: &mut String, range: &Annotation) {
+    numbers(line, &[Some(range.row), Some(range.start), range.end]);
+    numbers(line, &[range.thread.map(GlobalId::pid), range.thread.map(GlobalId::tid)]);
+    numbers(line, &[range.end_thread.map(GlobalId::tid)]);
+    let style = match range.kind {
+        Kind::PushPop => "PushPop",
+        Kind::StartEnd => "StartEnd",
+        Kind::Mark => "Mark",
+    };
+    text(line, style);
+    text(line, range.domain.as_deref().unwrap_or_default());
+    numbers(line, &[range.category]);
+    text(line, &range.text);
+}
+
+fn host(line: &mut String, start: i64, end: i64, thread: Option<GlobalId>) {
+    numbers(line, &[Some(start), Some(end), thread.map(GlobalId::pid), thread.map(GlobalId::tid)]);
+}
+
 fn numbers(line: &mut String, values: &[Option<i64>]) {
+    let mut digits = itoa::Buffer::new();
     for value in values {
         if let Some(value) = value {
-            line.push_str(&value.to_string());
+            line.push_str(digits.format(*value));
         }
         line.push(',');
     }

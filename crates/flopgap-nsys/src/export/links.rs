@@ -66,6 +66,7 @@ impl Links {
         optional(trace.kernels(|kernel| links.add(kernel.at.process, kernel.at.correlation)))?;
         optional(trace.copies(|copy| links.add(copy.at.process, copy.at.correlation)))?;
         optional(trace.sets(|set| links.add(set.at.process, set.at.correlation)))?;
+        optional(trace.graph_runs(|graph| links.add(graph.at.process, graph.at.correlation)))?;
         Ok(links)
     }
 

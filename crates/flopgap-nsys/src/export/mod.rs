@@ -7,6 +7,7 @@ mod csv;
 mod json;
 mod lanes;
 mod links;
+mod others;
 mod perfetto;
 mod window;
 mod work;
@@ -19,7 +20,30 @@ use rustc_hash::FxHashMap;
 pub use csv::{CsvTable, UnknownTable, csv};
 pub use perfetto::{ExportCounts, perfetto};
 
+use crate::tables::DIAGNOSTICS;
 use crate::{Error, Trace};
+
+/// The tables of events that no export holds, with how many rows each has: what happened that neither a timeline nor a CSV table says.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn left_out(trace: &Trace) -> Result<Vec<(String, u64)>, Error> {
+    let schema = trace.schema();
+    let held: Vec<&str> = perfetto::DRAWN.iter().filter_map(|table| schema.table(table.name)).collect();
+    let mut left_out = Vec::new();
+    for table in schema.names() {
+        // Records of CUDA events have a time only since 2026.
+        let signs = ["start", "timestamp", "correlationId"];
+        let is_event = signs.iter().any(|column| schema.slot(table, column).is_some());
+        // What nsys says of the recording is no event of the program.
+        if is_event && !held.contains(&table) && table != DIAGNOSTICS.name {
+            left_out.push((table.to_owned(), trace.count(table)?));
+        }
+    }
+    left_out.retain(|(_, rows)| *rows > 0);
+    left_out.sort_unstable();
+    Ok(left_out)
+}
 
 /// The texts of string ids, the latest kept at hand.
 struct Strings<'t> {

@@ -13,13 +13,18 @@ use super::links::{Links, optional};
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::{Strings, writing};
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, NVTX, PROCESSES, RUNTIME, THREADS, need, want};
+use crate::tables::{
+    CPU_FAULTS, DEVICES, GPU_FAULTS, GPUS, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX, OSRT, OVERHEAD, PROCESSES,
+    RUNTIME, THREADS, TableSpec, need, want,
+};
 use crate::{
-    ApiCall, Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label, memory_label,
+    ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label,
+    memory_label,
 };
 
 /// How many events an export has, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExportCounts {
     /// Kernels, one slice each.
     pub kernels: u64,
@@ -27,6 +32,8 @@ pub struct ExportCounts {
     pub copies: u64,
     /// Memory sets, one slice each.
     pub sets: u64,
+    /// Launches of CUDA graphs that were traced as a whole, one slice each.
+    pub graphs: u64,
     /// API calls, one slice each.
     pub api_calls: u64,
     /// API rows that were left out because they only repeat a call to add its backtrace.
@@ -39,9 +46,17 @@ pub struct ExportCounts {
     pub open_ranges: u64,
     /// Marks, one instant each.
     pub marks: u64,
+    /// Calls of the operating system's libraries, one slice each.
+    pub os_calls: u64,
+    /// Stretches of work of the profiler itself, one slice each.
+    pub overheads: u64,
+    /// Page faults of the CPU in unified memory, one instant each.
+    pub cpu_faults: u64,
+    /// Page faults of GPUs in unified memory, one slice for those of a page.
+    pub gpu_faults: u64,
     /// Arrows from a call to the work that it launched: two events each.
     pub flows: u64,
-    /// Kernels, copies and sets without an arrow, because the call was not recorded.
+    /// Kernels, copies, sets and graphs without an arrow, because the call was not recorded.
     pub unlinked: u64,
     /// Rows that end before they start: drawn without length, with the duration as an argument.
     pub backwards: u64,
@@ -55,12 +70,13 @@ pub struct ExportCounts {
 
 /// Writes the trace in the trace event format (JSON), which [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` open.
 ///
-/// - One process row for each process and each GPU. A process has for each thread a row of API calls and one of NVTX push/pop
-///   ranges and marks; start/end ranges, which may overlap, are asynchronous slices. A GPU has a row for each process,
-///   context and stream.
+/// - One process row for each process and each GPU. A process has for each thread a row of API calls, one of NVTX push/pop ranges and
+///   marks, one of calls of the operating system, and one of what the profiler itself did; start/end ranges, which may overlap, are
+///   asynchronous slices. A GPU has a row for each process, context and stream; page faults of unified memory have rows of their own.
+/// - A CUDA graph that was traced as a whole is one slice.
 /// - A slice that would cross another of its row goes to a further row of the same thread or stream, numbered in its name, as
 ///   viewers drop slices that cross. Concurrent work of one stream (nodes of a graph) is never drawn as nested.
-/// - An arrow leads from a call to each kernel, copy and set that it launched.
+/// - An arrow leads from a call to each kernel, copy, set and graph that it launched.
 /// - Slices are named as in the trace: kernels with their short names, ranges with `domain:text`, or the text alone in the
 ///   default domain. All else that was recorded is in the arguments.
 /// - Times are microseconds with three decimals, which is every nanosecond.
@@ -69,7 +85,7 @@ pub struct ExportCounts {
 /// correlation id and a number for each launch of several kernels.
 ///
 /// # Errors
-/// [`Error::NoTable`] when the trace has neither kernels, copies, sets, calls nor annotations; [`Error::Output`] when `out` fails.
+/// [`Error::NoTable`] when the trace has none of all this; [`Error::Output`] when `out` fails.
 ///
 /// ```no_run
 /// use std::io::Write;
@@ -82,7 +98,7 @@ pub struct ExportCounts {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Error> {
-    if [&KERNEL, &MEMCPY, &MEMSET, &RUNTIME, &NVTX].iter().all(|table| trace.require(table).is_err()) {
+    if DRAWN.iter().all(|table| trace.require(table).is_err()) {
         trace.require(&KERNEL)?;
     }
     let links = Links::read(trace)?;
@@ -104,18 +120,24 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
         },
         |range| writer.annotation(&range),
     ))?;
+    writer.others(trace)?;
     work_in_order(trace, |work| match work {
         Work::Kernel(kernel) => writer.kernel(kernel),
         Work::Copy(copy) => writer.copy(copy),
         Work::Set(set) => writer.set(set),
+        Work::Graph(graph) => writer.graph(graph),
     })?;
     writer.raw("\n]}\n")?;
     Ok(writer.counts)
 }
 
+/// The tables that are drawn.
+pub(super) const DRAWN: [&TableSpec; 10] =
+    [&KERNEL, &MEMCPY, &MEMSET, &GRAPH, &RUNTIME, &NVTX, &OSRT, &OVERHEAD, &CPU_FAULTS, &GPU_FAULTS];
+
 /// The names of GPUs, processes and threads.
 #[derive(Debug, Default)]
-struct Labels {
+pub(super) struct Labels {
     gpus: FxHashMap<i64, Arc<str>>,
     /// By process id and the number that the process gives a GPU.
     numbers: FxHashMap<(i64, i64), i64>,
@@ -163,7 +185,7 @@ impl Labels {
         Ok(labels)
     }
 
-    fn gpu(&self, process: Option<GlobalId>, device: i64) -> i64 {
+    pub(super) fn gpu(&self, process: Option<GlobalId>, device: i64) -> i64 {
         let number = process.and_then(|process| self.numbers.get(&(process.pid(), device)));
         number.copied().unwrap_or(device)
     }
@@ -178,10 +200,23 @@ enum Owner {
 
 /// A row within a process row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Track {
+pub(super) enum Track {
     Api(Option<GlobalId>),
     Nvtx(Option<GlobalId>),
-    Stream { gpu: i64, process: Option<GlobalId>, context: i64, stream: i64 },
+    Os(Option<GlobalId>),
+    Overhead(Option<GlobalId>),
+    /// Page faults of the CPU by process.
+    CpuFaults(Option<GlobalId>),
+    GpuFaults {
+        gpu: i64,
+        process: Option<GlobalId>,
+    },
+    Stream {
+        gpu: i64,
+        process: Option<GlobalId>,
+        context: i64,
+        stream: i64,
+    },
 }
 
 /// The rows that there are so far.
@@ -191,17 +226,20 @@ struct Timeline {
     lanes: FxHashMap<Track, Vec<Lane>>,
 }
 
+/// Where rows stand that come after those of all threads and streams.
+const LAST: i64 = 1 << 32;
+
 /// Numbers of rows that are no process or thread of the system: those have 24 bits.
 const INVENTED: i64 = 1 << 24;
 
-struct Writer<'t, 'o, W> {
+pub(super) struct Writer<'t, 'o, W> {
     out: &'o mut W,
-    event: Event,
+    pub(super) event: Event,
     links: Links,
-    strings: Strings<'t>,
-    labels: Labels,
+    pub(super) strings: Strings<'t>,
+    pub(super) labels: Labels,
     timeline: Timeline,
-    counts: ExportCounts,
+    pub(super) counts: ExportCounts,
 }
 
 impl<W: Write> Writer<'_, '_, W> {
@@ -210,7 +248,7 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     /// Writes the event that was put together.
-    fn put(&mut self) -> Result<(), Error> {
+    pub(super) fn put(&mut self) -> Result<(), Error> {
         let separator: &[u8] = if self.counts.events == 0 { b"\n" } else { b",\n" };
         self.counts.events += 1;
         let line = self.event.finish();
@@ -257,31 +295,39 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     /// The row of `track` on which a slice fits, a new one when there is none.
-    fn place(&mut self, track: Track, start: i64, end: i64) -> Result<Place, Error> {
+    pub(super) fn place(&mut self, track: Track, start: i64, end: i64) -> Result<Place, Error> {
         let owner = match track {
-            Track::Api(thread) | Track::Nvtx(thread) => Owner::Process(thread.map(GlobalId::process)),
-            Track::Stream { gpu, .. } => Owner::Gpu(gpu),
+            Track::Api(thread) | Track::Nvtx(thread) | Track::Os(thread) | Track::Overhead(thread) => {
+                Owner::Process(thread.map(GlobalId::process))
+            }
+            Track::CpuFaults(process) => Owner::Process(process),
+            Track::Stream { gpu, .. } | Track::GpuFaults { gpu, .. } => Owner::Gpu(gpu),
         };
         let pid = self.pid(owner)?;
-        let nests = !matches!(track, Track::Stream { .. });
+        let nests = !matches!(track, Track::Stream { .. } | Track::GpuFaults { .. });
         let lanes = self.timeline.lanes.entry(track).or_default();
         if let Some(lane) = lanes.iter_mut().find_map(|lane| lane.take(start, end, nests).then_some(lane)) {
             return Ok(Place { pid, tid: lane.tid });
         }
         let number = lanes.len() + 1;
         let suffix = if number > 1 { format!(" ({number})") } else { String::new() };
-        let (wanted, name, order) = match track {
-            Track::Api(thread) => (thread.map_or(0, GlobalId::tid), self.thread(thread, "CUDA API"), 1),
-            Track::Nvtx(thread) => (0, self.thread(thread, "NVTX"), 0),
-            Track::Stream { process, context, stream, .. } => {
-                let process =
-                    process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default();
-                (0, format!("{process}context {context}, stream {stream}"), 0)
-            }
+        // The rows of a thread lie together.
+        let of_thread = |thread: Option<GlobalId>, place: i64| thread.map_or(0, GlobalId::tid) * 4 + place;
+        let of_process = |process: Option<GlobalId>| {
+            process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default()
         };
-        let order = match track {
-            Track::Api(thread) | Track::Nvtx(thread) => thread.map_or(0, GlobalId::tid) * 2 + order,
-            Track::Stream { stream, .. } => stream,
+        let (wanted, name, order) = match track {
+            Track::Nvtx(thread) => (0, self.thread(thread, "NVTX"), of_thread(thread, 0)),
+            Track::Api(thread) => {
+                (thread.map_or(0, GlobalId::tid), self.thread(thread, "CUDA API"), of_thread(thread, 1))
+            }
+            Track::Os(thread) => (0, self.thread(thread, "OS runtime"), of_thread(thread, 2)),
+            Track::Overhead(thread) => (0, self.thread(thread, "profiler overhead"), of_thread(thread, 3)),
+            Track::CpuFaults(_) => (0, "CPU page faults".to_owned(), LAST),
+            Track::Stream { process, context, stream, .. } => {
+                (0, format!("{}context {context}, stream {stream}", of_process(process)), stream)
+            }
+            Track::GpuFaults { process, .. } => (0, format!("{}GPU page faults", of_process(process)), LAST),
         };
         let tid = self.number(wanted);
         let mut lane = Lane::new(tid);
@@ -303,7 +349,7 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     /// Begins a slice; the caller adds arguments and puts it.
-    fn slice(
+    pub(super) fn slice(
         &mut self,
         track: Track,
         name: &str,
@@ -480,6 +526,13 @@ impl<W: Write> Writer<'_, '_, W> {
         self.memory("memory", set.memory);
         self.counts.sets += 1;
         self.arrive(&set.at, place)
+    }
+
+    fn graph(&mut self, graph: &GraphRun) -> Result<(), Error> {
+        let place = self.work(&graph.at, &format!("CUDA graph {}", graph.graph), "graph")?;
+        self.event.arg("graph", graph.graph).arg("executable", graph.executable);
+        self.counts.graphs += 1;
+        self.arrive(&graph.at, place)
     }
 
     fn memory(&mut self, key: &str, kind: Option<i64>) {

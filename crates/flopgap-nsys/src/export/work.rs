@@ -1,4 +1,4 @@
-//! Kernels, copies and sets together, in the order of time.
+//! Kernels, copies, sets and whole graphs together, in the order of time.
 
 use std::cmp::Reverse;
 use std::io;
@@ -11,13 +11,14 @@ use std::vec;
 use super::links::optional;
 use super::window::in_order;
 use super::writing;
-use crate::{Error, Kernel, MemoryCopy, MemorySet, Trace};
+use crate::{Error, GraphRun, Kernel, MemoryCopy, MemorySet, Trace};
 
 /// A piece of GPU work.
 pub(super) enum Work {
     Kernel(Kernel),
     Copy(MemoryCopy),
     Set(MemorySet),
+    Graph(GraphRun),
 }
 
 impl Work {
@@ -26,6 +27,7 @@ impl Work {
             Work::Kernel(kernel) => &kernel.at,
             Work::Copy(copy) => &copy.at,
             Work::Set(set) => &set.at,
+            Work::Graph(graph) => &graph.at,
         };
         (at.start, Reverse(at.end))
     }
@@ -34,10 +36,11 @@ impl Work {
 /// Reads one table.
 type Scan = fn(&Trace, &mut dyn FnMut(i64, i64, Work)) -> Result<(), Error>;
 
-const SCANS: [Scan; 3] = [
+const SCANS: [Scan; 4] = [
     |trace, visit| trace.kernels(|kernel| visit(kernel.at.start, kernel.at.end, Work::Kernel(kernel))),
     |trace, visit| trace.copies(|copy| visit(copy.at.start, copy.at.end, Work::Copy(copy))),
     |trace, visit| trace.sets(|set| visit(set.at.start, set.at.end, Work::Set(set))),
+    |trace, visit| trace.graph_runs(|graph| visit(graph.at.start, graph.at.end, Work::Graph(graph))),
 ];
 
 /// How much work is handed over at once.
@@ -74,14 +77,12 @@ pub(super) fn work_in_order(
         let (mut sources, mut readers) = (Vec::new(), Vec::new());
         for scan in SCANS {
             let (sender, receiver) = sync_channel(2);
-            let path = trace.path();
             readers.push(scope.spawn(move || {
-                let trace = Trace::open(path)?;
                 // The other side hangs up only when it failed, and that failure is the one that is told.
                 let hung_up = || writing(Err(io::ErrorKind::BrokenPipe.into()));
                 let mut batch = Vec::with_capacity(BATCH);
                 optional(in_order(
-                    |visit| scan(&trace, visit),
+                    |visit| scan(trace, visit),
                     |work| {
                         batch.push(work);
                         if batch.len() < BATCH {

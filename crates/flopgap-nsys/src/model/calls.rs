@@ -1,6 +1,6 @@
 //! What the host called.
 
-use crate::tables::{OSRT, RUNTIME, need, want};
+use crate::tables::{OSRT, OVERHEAD, RUNTIME, need, want};
 use crate::{Error, GlobalId, Trace};
 
 /// A call of the CUDA runtime or driver API.
@@ -41,7 +41,33 @@ pub struct OsCall {
     pub nesting: Option<i64>,
 }
 
+/// Work of the profiler itself on a thread of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfilerOverhead {
+    /// When it began.
+    pub start: i64,
+    /// When it was done.
+    pub end: i64,
+    /// The thread.
+    pub thread: Option<GlobalId>,
+    /// What it is, for [`Trace::string`].
+    pub name: i64,
+}
+
 impl Trace {
+    /// Calls `visit` with all work of the profiler itself, in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when none was recorded.
+    pub fn profiler_overheads(&self, mut visit: impl FnMut(ProfilerOverhead)) -> Result<(), Error> {
+        let columns = [need("start"), need("end"), want("globalTid"), need("nameId")];
+        self.scan(&OVERHEAD, &columns, |row| {
+            let (start, end, name) = (row.int(0)?, row.int(1)?, row.int(3)?);
+            visit(ProfilerOverhead { start, end, thread: row.int(2).map(GlobalId), name });
+            Some(())
+        })
+    }
+
     /// Calls `visit` with every call of the CUDA APIs, in the order of the file, which since 2025.5 is not that of time.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ mod sync;
 mod target;
 pub(crate) mod unified;
 
-pub use calls::{ApiCall, OsCall};
+pub use calls::{ApiCall, OsCall, ProfilerOverhead};
 pub use graph::{GraphCreation, GraphPart, GraphRun};
 pub use labels::{
     access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,

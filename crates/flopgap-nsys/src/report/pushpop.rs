@@ -11,7 +11,7 @@ use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
 use crate::owners::Stretch;
 use crate::tables::{NVTX, need, want};
-use crate::{Error, GlobalId, RangeStyle, Trace};
+use crate::{Error, GlobalId, NvtxKind, Trace};
 
 static COLUMNS: [Column; 14] = [
     Column::new("Start", Unit::Time),
@@ -209,7 +209,7 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     ];
     let mut ranges = in_time(trace, &NVTX, &columns, |row| {
         let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
-        if RangeStyle::of_event(kind) != Some(RangeStyle::PushPop) {
+        if NvtxKind::of(kind) != NvtxKind::PushPop {
             return Some(None);
         }
         let thread = GlobalId(row.int(5).unwrap_or_default());

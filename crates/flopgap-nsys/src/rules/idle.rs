@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::RuleOptions;
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::{KERNEL, MEMCPY, MEMSET, OVERHEAD, need, want};
+use crate::tables::{KERNEL, MEMCPY, MEMSET, need, want};
 use crate::{Error, GlobalId, Trace, round};
 
 static GAPS: [Column; 6] = [
@@ -93,10 +93,9 @@ const PROFILER: [&str; 3] =
 /// When the profiler itself held a process up, by process id: nobody else's gaps.
 fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
     let mut rows = Vec::new();
-    let columns = [need("start"), need("end"), need("globalTid"), need("nameId")];
-    let found = trace.scan(&OVERHEAD, &columns, |row| {
-        rows.push((GlobalId(row.int(2)?).pid(), row.int(0)?, row.int(1)?, row.int(3)?));
-        Some(())
+    let found = trace.profiler_overheads(|overhead| {
+        let pid = overhead.thread.map(GlobalId::pid);
+        rows.extend(pid.map(|pid| (pid, overhead.start, overhead.end, overhead.name)));
     });
     match found {
         Err(error) if !error.is_absence() => return Err(error),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use flopgap_nsys::export::{CsvTable, ExportCounts, csv, perfetto};
+use flopgap_nsys::export::{CsvTable, ExportCounts, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -97,20 +97,27 @@ fn every_row_is_an_event() {
         );
         assert_eq!(counts.pushpop_ranges, rows(&unpacked, "NVTX_EVENTS", "eventType IN (59, 70)"), "{name}");
         assert_eq!(counts.startend_ranges, rows(&unpacked, "NVTX_EVENTS", "eventType IN (60, 71)"), "{name}");
-        assert_eq!(counts.marks, rows(&unpacked, "NVTX_EVENTS", "eventType = 34"), "{name}");
+        assert_eq!(counts.marks, rows(&unpacked, "NVTX_EVENTS", "eventType IN (34, 65)"), "{name}");
+        assert_eq!(counts.graphs, rows(&unpacked, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "1"), "{name}");
+        assert_eq!(counts.os_calls, rows(&unpacked, "OSRT_API", "1"), "{name}");
+        assert_eq!(counts.overheads, rows(&unpacked, "PROFILER_OVERHEAD", "1"), "{name}");
+        assert_eq!(counts.cpu_faults, rows(&unpacked, "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "1"), "{name}");
+        assert_eq!(counts.gpu_faults, rows(&unpacked, "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "1"), "{name}");
         let open = rows(&unpacked, "NVTX_EVENTS", "eventType IN (59, 60, 70, 71) AND end IS NULL");
         assert_eq!(counts.open_ranges, open, "{name}");
-        assert_eq!(counts.flows + counts.unlinked, counts.kernels + counts.copies + counts.sets, "{name}");
+        let work = counts.kernels + counts.copies + counts.sets + counts.graphs;
+        assert_eq!(counts.flows + counts.unlinked, work, "{name}");
 
         // What was counted is what was written.
         let phase = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count() as u64;
         let open_pushpop = rows(&unpacked, "NVTX_EVENTS", "eventType IN (59, 70) AND end IS NULL");
-        let slices = counts.kernels + counts.copies + counts.sets + counts.api_calls + counts.pushpop_ranges;
+        let host = counts.api_calls + counts.pushpop_ranges + counts.os_calls + counts.overheads;
+        let slices = work + host + counts.gpu_faults;
         assert_eq!(phase("X") + phase("B"), slices, "{name}");
         assert_eq!(phase("B"), open_pushpop, "{name}");
         assert_eq!(phase("b"), counts.startend_ranges, "{name}");
         assert_eq!((phase("s"), phase("f")), (counts.flows, counts.flows), "{name}");
-        assert_eq!(phase("i"), counts.marks, "{name}");
+        assert_eq!(phase("i"), counts.marks + counts.cpu_faults, "{name}");
         assert_eq!(phase("M"), 2 * (counts.processes + counts.tracks), "{name}");
         linked += counts.flows;
     }
@@ -206,9 +213,14 @@ fn csv_has_every_row_with_its_sums() {
             (
                 CsvTable::Nvtx,
                 "NVTX_EVENTS",
-                "eventType IN (34, 59, 60, 70, 71)",
+                "eventType IN (34, 65, 59, 60, 70, 71)",
                 "sum(ifnull(end - start, 0))",
             ),
+            (CsvTable::Graphs, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "1", "sum(end - start)"),
+            (CsvTable::Os, "OSRT_API", "1", "sum(end - start + returnValue)"),
+            (CsvTable::Overhead, "PROFILER_OVERHEAD", "1", "sum(end - start)"),
+            (CsvTable::CpuFaults, "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "1", "sum(address)"),
+            (CsvTable::GpuFaults, "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "1", "sum(end - start + address)"),
         ] {
             let mut out = Vec::new();
             let written = match csv(&trace, table, &mut out) {
@@ -234,7 +246,11 @@ fn csv_has_every_row_with_its_sums() {
                 if number("end_ns") != 0 {
                     total += number("end_ns") - number("start_ns");
                 }
-                total += number("bytes") + number("result") + number("grid_x") * 3 + number("block_y");
+                total += number("bytes")
+                    + number("result")
+                    + number("address")
+                    + number("grid_x") * 3
+                    + number("block_y");
             }
             let connection = Connection::open(unpacked.path()).unwrap();
             let query = format!("SELECT {sum} FROM {source} WHERE {condition}");
@@ -246,6 +262,88 @@ fn csv_has_every_row_with_its_sums() {
         }
     }
     assert!("kernel".parse::<CsvTable>().unwrap_err().to_string().contains("unknown table `kernel`"));
+}
+
+/// Of two graphs replayed sixteen times and traced as wholes each launch is a slice with the arrow of its call, and a row.
+#[test]
+fn whole_graphs_are_drawn() {
+    let unpacked = Unpacked::new("graph_whole");
+    let (counts, events) = exported(&unpacked.open());
+    let graphs: Vec<&Value> = events.iter().filter(|event| event["cat"] == "graph").collect();
+    assert_eq!((counts.graphs, graphs.len()), (16, 16));
+    let spent = |events: &[&Value]| events.iter().map(|event| nanoseconds(&event["dur"])).sum::<i64>();
+    let connection = Connection::open(unpacked.path()).unwrap();
+    let recorded = "SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+    assert_eq!(spent(&graphs), connection.query_row(recorded, [], |row| row.get::<_, i64>(0)).unwrap());
+    assert!(graphs.iter().all(|event| event["name"].as_str().unwrap().starts_with("CUDA graph ")));
+    assert_eq!(counts.unlinked, 0, "each has its cudaGraphLaunch");
+    let mut out = Vec::new();
+    assert_eq!(csv(&unpacked.open(), CsvTable::Graphs, &mut out).unwrap(), 16);
+    // A trace of nothing but whole graphs is a trace of GPU work.
+    connection
+        .execute_batch("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME; DROP TABLE NVTX_EVENTS;")
+        .unwrap();
+    let (counts, _) = exported(&unpacked.open());
+    assert_eq!((counts.graphs, counts.unlinked), (16, 16));
+}
+
+/// Annotations that were imported have numbers of their own for what they are.
+#[test]
+fn imported_annotations_are_those_that_were_recorded() {
+    let unpacked = Unpacked::new("host_threads");
+    let (before, _) = exported(&unpacked.open());
+    assert!(before.marks > 0 && before.pushpop_ranges > 0 && before.startend_ranges > 0);
+    let table = |unpacked: &Unpacked| {
+        let mut out = Vec::new();
+        csv(&unpacked.open(), CsvTable::Nvtx, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let written = table(&unpacked);
+    let connection = Connection::open(unpacked.path()).unwrap();
+    for (recorded, imported) in [(34, 65), (59, 70), (60, 71), (33, 64), (39, 72)] {
+        let update = "UPDATE NVTX_EVENTS SET eventType = ?2 WHERE eventType = ?1";
+        connection.execute(update, [recorded, imported]).unwrap();
+    }
+    let (after, _) = exported(&unpacked.open());
+    assert_eq!(after, before);
+    assert_eq!(table(&unpacked), written);
+}
+
+/// Every table of events is exported, or named.
+#[test]
+fn what_is_not_exported_is_named() {
+    let mut named = HashSet::new();
+    for name in TRACES {
+        let unpacked = Unpacked::new(name);
+        for (table, count) in left_out(&unpacked.open()).unwrap() {
+            assert_eq!(count, rows(&unpacked, &table, "1"), "{name} {table}");
+            named.insert(table);
+        }
+    }
+    let mut named: Vec<String> = named.into_iter().collect();
+    named.sort();
+    assert_eq!(
+        named,
+        [
+            "CUDA_GRAPH_EVENTS",
+            "CUDA_GRAPH_NODE_EVENTS",
+            "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        ]
+    );
+}
+
+#[test]
+fn a_filtered_trace_is_exported_filtered() {
+    let unpacked = Unpacked::new("small_training_step");
+    let trace = unpacked.open();
+    let (all, _) = exported(&trace);
+    let filtered = trace.filtered(trace.filter_of_range("forward/1").unwrap());
+    let (some, _) = exported(&filtered);
+    let mut out = Vec::new();
+    let kernels = csv(&filtered, CsvTable::Kernels, &mut out).unwrap();
+    assert_eq!(some.kernels, kernels);
+    assert!(0 < some.kernels && some.kernels < all.kernels, "{some:?}");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! What else happened on the host and in unified memory.
+
+use std::io::Write;
+
+use super::json::Micros;
+use super::links::optional;
+use super::perfetto::{Track, Writer};
+use super::window::in_order;
+use crate::{CpuPageFault, Error, GpuPageFault, OsCall, ProfilerOverhead, Trace, access_label};
+
+impl<W: Write> Writer<'_, '_, W> {
+    /// Draws calls of the operating system, what the profiler itself did, and page faults.
+    pub(super) fn others(&mut self, trace: &Trace) -> Result<(), Error> {
+        optional(in_order(
+            |visit| trace.os_calls(|call| visit(call.start, call.end, call)),
+            |call| self.os_call(&call),
+        ))?;
+        optional(in_order(
+            |visit| trace.profiler_overheads(|overhead| visit(overhead.start, overhead.end, overhead)),
+            |overhead| self.overhead(&overhead),
+        ))?;
+        optional(in_order(
+            |visit| trace.cpu_page_faults(|fault| visit(fault.time, fault.time, fault)),
+            |fault| self.cpu_fault(&fault),
+        ))?;
+        optional(in_order(
+            |visit| trace.gpu_page_faults(|fault| visit(fault.start, fault.end, fault)),
+            |fault| self.gpu_fault(&fault),
+        ))
+    }
+
+    fn os_call(&mut self, call: &OsCall) -> Result<(), Error> {
+        let name = self.strings.get(call.name)?;
+        self.slice(Track::Os(call.thread), &name, "os_runtime", call.start, call.end)?;
+        self.event.maybe("class", call.class).maybe("result", call.result);
+        self.counts.os_calls += 1;
+        self.put()
+    }
+
+    fn overhead(&mut self, overhead: &ProfilerOverhead) -> Result<(), Error> {
+        let name = self.strings.get(overhead.name)?;
+        let track = Track::Overhead(overhead.thread);
+        self.slice(track, &name, "profiler_overhead", overhead.start, overhead.end)?;
+        self.counts.overheads += 1;
+        self.put()
+    }
+
+    fn cpu_fault(&mut self, fault: &CpuPageFault) -> Result<(), Error> {
+        let place = self.place(Track::CpuFaults(fault.process), fault.time, fault.time)?;
+        self.event
+            .begin('i', "CPU page fault", place)
+            .field("cat", "\"page_fault\"")
+            .field("ts", Micros(fault.time.into()))
+            .field("s", "\"t\"")
+            .arg("address", fault.address);
+        for (key, id) in [("instruction", fault.instruction), ("module", fault.module)] {
+            if let Some(id) = id {
+                let text = self.strings.get(id)?;
+                self.event.text(key, &text);
+            }
+        }
+        self.counts.cpu_faults += 1;
+        self.put()
+    }
+
+    fn gpu_fault(&mut self, fault: &GpuPageFault) -> Result<(), Error> {
+        let gpu = self.labels.gpu(fault.process, fault.device);
+        let track = Track::GpuFaults { gpu, process: fault.process };
+        self.slice(track, "GPU page faults", "page_fault", fault.start, fault.end)?;
+        self.event.arg("address", fault.address).arg("faults", fault.faults);
+        match fault.access.map(|access| (access, access_label(access))) {
+            Some((_, Some(label))) => self.event.text("access", label),
+            Some((access, None)) => self.event.arg("access", access),
+            None => &mut self.event,
+        };
+        self.counts.gpu_faults += 1;
+        self.put()
+    }
+}
