@@ -219,7 +219,7 @@
       const kinds = data.kinds.map((kind) => kind[1]);
       const everyColor = [...Array(COLORS).keys()];
       return {
-        ink: variable("--fg-ink"), muted: variable("--fg-muted"), line: variable("--fg-line"), on: everyColor.map((color) => variable(`--fg-on${color}`) || variable("--fg-on")),
+        ink: variable("--fg-ink"), muted: variable("--fg-muted"), line: variable("--fg-line"), on: everyColor.map((color) => variable(`--fg-on${color}`)),
         track: packed(variable("--fg-raised")), touched: packed(variable("--fg-line")), pixels: everyColor.map((color) => packed(variable(`--fg-c${color}`))),
         order: [...new Set([...kinds, ...everyColor])], font: style.fontFamily,
       };

@@ -1,7 +1,7 @@
 //! Values over one axis, several lines to compare.
 
 use super::Colour;
-use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
+use super::svg::{Drawing, LEVELS, class_of, escape, fitted, percent, text_width, width_of};
 use crate::ReportError;
 use crate::numbers::ValueFormat;
 use crate::scale::Scale;
@@ -128,7 +128,7 @@ impl LineChart {
             percent(1.0 - left - RIGHT),
             PLOT + 2.0 * TEXT,
         ));
-        draw_axes(&mut drawing, &scale, &places);
+        draw_axes(&mut drawing, &scale, &places, 1.0 - left - RIGHT);
         for line in &self.lines {
             self.draw_line(&mut drawing, line, &scale, &places);
         }
@@ -188,7 +188,8 @@ impl LineChart {
     }
 }
 
-fn draw_axes(drawing: &mut Drawing, scale: &Scale, places: &Places) {
+/// `part` is the share of the chart's width that the plot takes.
+fn draw_axes(drawing: &mut Drawing, scale: &Scale, places: &Places, part: f64) {
     for (value, label) in &scale.ticks {
         let y = PLOT * (1.0 - scale.position(*value));
         drawing
@@ -199,22 +200,13 @@ fn draw_axes(drawing: &mut Drawing, scale: &Scale, places: &Places) {
             escape(label)
         ));
     }
-    // A place is labelled where it has room after the one before it, on charts that are wide enough.
-    let mut after = f64::NEG_INFINITY;
-    for &place in &places.values {
-        let (position, label) = (places.position(place), format!("{place}"));
-        let width = text_width(&label) + 10.0;
-        let room = (position - after).min(1.0);
-        if let Some(class) = shown_when(room, width) {
-            drawing.push(format_args!(
-                "<text class=\"fg-muted fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{label}</text>",
-                percent(position),
-                PLOT + 18.0
-            ));
-            if class.is_empty() {
-                after = position;
-            }
-        }
+    for (place, level) in places.labels(part) {
+        drawing.push(format_args!(
+            "<text class=\"fg-muted fg-middle{}\" x=\"{}\" y=\"{:.0}\">{place}</text>",
+            class_of(level),
+            percent(places.position(place)),
+            PLOT + 18.0
+        ));
     }
 }
 
@@ -235,6 +227,32 @@ impl Places {
         Self { values, spacing }
     }
 
+    /// The places that are labelled, each with the level from which on it has room beside those before it: both ends first, then round numbers before
+    /// others. No two labels touch, on a chart of any width.
+    fn labels(&self, part: f64) -> Vec<(f64, u32)> {
+        let mut wanted = self.values.clone();
+        // Stable: equally round places stay in order.
+        wanted.sort_by_key(|place| {
+            let end = self.values.first() == Some(place) || self.values.last() == Some(place);
+            (!end, std::cmp::Reverse(roundness(*place)))
+        });
+        let half = |place: f64| text_width(&place.to_string()) / 2.0 + 5.0;
+        let mut labels: Vec<(f64, u32)> = Vec::new();
+        for level in 0..=LEVELS {
+            let width = f64::from(width_of(level)) * part;
+            wanted.retain(|&place| {
+                let has_room = labels.iter().all(|&(other, _)| {
+                    (self.position(place) - self.position(other)).abs() * width >= half(place) + half(other)
+                });
+                if has_room {
+                    labels.push((place, level));
+                }
+                !has_room
+            });
+        }
+        labels
+    }
+
     /// From 0 to 1, with room beside the outermost; a lone place is in the middle.
     fn position(&self, place: f64) -> f64 {
         let [low, high] =
@@ -247,9 +265,47 @@ impl Places {
     }
 }
 
+/// How round a number is: the powers of ten that it is a multiple of, and whether of five of them.
+fn roundness(place: f64) -> (isize, bool) {
+    let written = place.to_string();
+    let digits = written.trim_end_matches('0');
+    // A number with a point has no zeros at its end.
+    let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let power = (written.len() - digits.len()).cast_signed() - decimals.cast_signed();
+    (power, digits.ends_with('5'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The steps of `field_loss.svg`. Before, labels lay over each other on wide charts, and stretches of the axis had none.
+    #[test]
+    fn labels_of_places_never_touch_and_leave_no_gap() {
+        let steps: Vec<(f64, f64)> =
+            (0..=40).map(|n| (if n == 0 { 1.0 } else { f64::from(n) * 50.0 }, 0.0)).collect();
+        let line = Line { label: String::new(), colour: Colour::nth(0), points: steps };
+        let places = Places::of(&[line]);
+        let part = 0.85;
+        let labels = places.labels(part);
+        for level in 0..=LEVELS {
+            let width = f64::from(width_of(level)) * part;
+            let mut shown: Vec<f64> =
+                labels.iter().filter(|label| label.1 <= level).map(|label| label.0).collect();
+            shown.sort_by(f64::total_cmp);
+            assert_eq!((shown.first(), shown.last()), (Some(&1.0), Some(&2000.0)));
+            for pair in shown.windows(2) {
+                let apart = (places.position(pair[1]) - places.position(pair[0])) * width;
+                let needed =
+                    f64::midpoint(text_width(&pair[0].to_string()), text_width(&pair[1].to_string()));
+                assert!(apart >= needed + 8.0, "{pair:?} at {width}");
+                assert!(apart <= 160.0 || shown.len() == 41, "nothing between {pair:?} at {width}");
+            }
+        }
+        let at =
+            |level| labels.iter().filter(|label| label.1 <= level).map(|label| label.0).collect::<Vec<_>>();
+        assert_eq!(at(0), [2000.0, 1.0, 1000.0, 500.0, 1500.0]);
+    }
 
     fn chart(lines: &[&[(f64, f64)]]) -> Result<LineChart, ReportError> {
         let line = |(index, points): (usize, &&[(f64, f64)])| Line {

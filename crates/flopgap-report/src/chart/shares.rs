@@ -205,7 +205,8 @@ impl ShareBars {
             let label = if always(&long) { long } else { label };
             if let Some(class) = shown_when(share, text_width(&label) + 12.0) {
                 drawing.push(format_args!(
-                    "<text class=\"fg-on fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{}</text>",
+                    "<text class=\"fg-on fg-on{} fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{}</text>",
+                    part.colour.index(),
                     percent(left + share / 2.0),
                     top + 20.0,
                     escape(&label)

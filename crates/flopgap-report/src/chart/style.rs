@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::svg::{FIRST_WIDTH, LEVELS, width_of};
-use crate::palette::{CATEGORIES_DARK, CATEGORIES_LIGHT, DARK, LIGHT, Theme};
+use crate::palette::{CATEGORIES_DARK, CATEGORIES_LIGHT, DARK, LIGHT, Theme, letters_on};
 
 /// A colour of the charts: one of sixteen that can be told apart, or grey for what is left over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,18 +41,18 @@ impl Colour {
 
 const RULES: &str = "\
 .fg-chart{display:block;font:13px system-ui,\"Segoe UI\",\"DejaVu Sans\",sans-serif;font-variant-numeric:tabular-nums}
-.fg-ink{fill:var(--fg-ink)}.fg-muted{fill:var(--fg-muted)}.fg-on{fill:var(--fg-on);pointer-events:none}.fg-strong{font-weight:600}
+.fg-ink{fill:var(--fg-ink)}.fg-muted{fill:var(--fg-muted)}.fg-on{pointer-events:none}.fg-strong{font-weight:600}
 .fg-end{text-anchor:end}.fg-middle{text-anchor:middle}
 .fg-cut{stroke:var(--fg-paper);stroke-width:1}.fg-line{stroke:var(--fg-line);stroke-width:1}.fg-track{fill:var(--fg-raised)}
 ";
 
 fn variables(theme: &Theme, categories: &[&str]) -> String {
-    let Theme { paper, raised, ink, muted, line, on } = theme;
+    let Theme { paper, raised, ink, muted, line } = theme;
     let mut css = format!(
-        "--fg-paper:{paper};--fg-raised:{raised};--fg-ink:{ink};--fg-muted:{muted};--fg-line:{line};--fg-on:{on};"
+        "--fg-paper:{paper};--fg-raised:{raised};--fg-ink:{ink};--fg-muted:{muted};--fg-line:{line};"
     );
     for (index, color) in categories.iter().enumerate() {
-        let _ = write!(css, "--fg-c{index}:{color};");
+        let _ = write!(css, "--fg-c{index}:{color};--fg-on{index}:{};", letters_on(color));
     }
     css
 }
@@ -64,7 +64,10 @@ fn style(query: &str) -> String {
     let mut css =
         format!(".fg-chart{{{light}}}\n@media (prefers-color-scheme:dark){{.fg-chart{{{dark}}}}}\n{RULES}");
     for index in 0..CATEGORIES_LIGHT.len() {
-        let _ = write!(css, ".fg-c{index}{{fill:var(--fg-c{index});stroke:var(--fg-c{index})}}");
+        let _ = write!(
+            css,
+            ".fg-c{index}{{fill:var(--fg-c{index});stroke:var(--fg-c{index})}}.fg-on{index}{{fill:var(--fg-on{index})}}"
+        );
     }
     css.push('\n');
     for level in 1..=LEVELS {

@@ -407,7 +407,6 @@ fn center(browser: &mut Browser, selector: &str) -> (f64, f64) {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "the ends of the window are set to just these numbers")]
 fn the_timeline_takes_mouse_wheel_and_keys() {
     let Some(mut browser) = opened_timeline("moving the timeline", None) else { return };
     let whole = (0.0, (STEPS * STEP) as f64);
@@ -460,6 +459,7 @@ fn a_finger_moves_the_timeline_sideways_and_the_page_up_and_down() {
 
 /// Zooms in and out over all of it and takes the time of every frame's own work, not of the screen.
 #[test]
+#[expect(clippy::print_stdout, reason = "a figure that the documentation quotes")]
 fn a_hundred_thousand_intervals_stay_fluid() {
     let Some(mut browser) = opened_timeline("frames of the timeline", None) else { return };
     let script = format!(
