@@ -85,7 +85,7 @@ fn write_files(
     let files = plots::write(&measured, &page::origin_line(analysis), &folder)?;
     note(format_args!("{files} pictures in {}", folder.display()));
     let report = target.join("report.html");
-    let html = page::render(&arguments.run, analysis, rows).map_err(|error| Failure::from_error(&error))?;
+    let html = page::render(&arguments.run, analysis, &measured, rows)?;
     write_atomic(&report, html.as_bytes()).map_err(write_error)?;
     note(format_args!("interactive report in {}", report.display()));
     Ok(())

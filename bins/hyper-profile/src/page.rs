@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
+use flopgap_cli::Failure;
+use flopgap_flops::{FlopError, Pass};
+use flopgap_phases::{Cause, PassAnalysis};
 use flopgap_report::ReportError;
-use flopgap_report::html::{Explorer, Metric, Point, ReportPage};
+use flopgap_report::html::{Explorer, Metric, Point, ReportPage, Step};
 use flopgap_report::numbers::{self, ValueFormat};
 use flopgap_report::surface::AxisLabel;
+use flopgap_report::table::Table;
 use flopgap_sweep::{MetricsRow, RunAnalysis};
 
 use crate::metric::METRICS;
+use crate::plots::{Measured, TILES};
 use crate::tables;
 
 /// Where the numbers come from, in one line; empty when the run does not say.
@@ -19,8 +24,63 @@ pub(crate) fn origin_line(analysis: &RunAnalysis) -> String {
     parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
+/// A point for each pass of each configuration that was asked for, measured or not.
+fn points(analysis: &RunAnalysis, measured: &Measured<'_>) -> Result<Vec<Point>, Failure> {
+    let mut points = Vec::new();
+    for n in measured.layers() {
+        for pass in Pass::ALL {
+            for (config, row) in measured.of(n, pass) {
+                let part = analysis.configs.get(&config).map(|one| match pass {
+                    Pass::Forward => &one.forward,
+                    Pass::Backward => &one.backward,
+                });
+                let steps = part.map(steps).transpose().map_err(|error| Failure::from_error(&error))?;
+                points.push(Point {
+                    selection: vec![n.to_string(), pass.to_string()],
+                    x: config.d as f64,
+                    y: config.m as f64,
+                    values: METRICS.iter().map(|metric| row.map(metric.of)).collect(),
+                    steps: steps.unwrap_or_default(),
+                });
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// What the counted FLOPs of a pass are made of.
+fn steps(part: &PassAnalysis) -> Result<Vec<Step>, FlopError> {
+    let step = |step: flopgap_phases::Step| Step {
+        cause: step.cause.name().to_owned(),
+        expected: matches!(step.cause, Cause::Products | Cause::Activations),
+        label: step.kernel.unwrap_or_default(),
+        detail: step.tile.map(|tile| tile.to_string()).unwrap_or_default(),
+        times: step.launches,
+        amount: step.flops,
+    };
+    Ok(part.breakdown()?.steps.into_iter().map(step).collect())
+}
+
 /// The page of a run.
-pub(crate) fn render(run: &Path, analysis: &RunAnalysis, rows: &[MetricsRow]) -> Result<String, ReportError> {
+pub(crate) fn render(
+    run: &Path,
+    analysis: &RunAnalysis,
+    measured: &Measured<'_>,
+    rows: &[MetricsRow],
+) -> Result<String, Failure> {
+    let page = page(run, analysis, measured, rows)?;
+    page.to_html().map_err(|error| Failure::from_error(&error))
+}
+
+fn page(
+    run: &Path,
+    analysis: &RunAnalysis,
+    measured: &Measured<'_>,
+    rows: &[MetricsRow],
+) -> Result<ReportPage, Failure> {
+    let tables = [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)];
+    let tables: Result<Vec<Table>, ReportError> = tables.into_iter().collect();
+    let tables = tables.map_err(|error| Failure::from_error(&error))?;
     let name =
         run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
     let explorer = Explorer {
@@ -35,26 +95,19 @@ pub(crate) fn render(run: &Path, analysis: &RunAnalysis, rows: &[MetricsRow]) ->
                 format: ValueFormat::Number,
             })
             .collect(),
-        points: rows
-            .iter()
-            .map(|row| Point {
-                selection: vec![row.n.to_string(), row.pass.to_string()],
-                x: row.d as f64,
-                y: row.m as f64,
-                values: METRICS.iter().map(|metric| Some((metric.of)(row))).collect(),
-            })
-            .collect(),
+        rules: TILES.to_vec(),
+        total: Some(AxisLabel::new("counted").unit("FLOP")),
+        points: points(analysis, measured)?,
     };
-    let page = ReportPage {
+    Ok(ReportPage {
         title: format!("Counted against theoretical FLOPs: {name}"),
         subtitle: "Square sigmoid networks of n layers, d×d weights and m columns; counters of the hardware against closed forms."
             .to_owned(),
         facts: facts(analysis),
         explorer: Some(explorer),
-        tables: vec![tables::summary(rows, analysis.asked_for().len())?, tables::for_page(rows)?],
+        tables,
         problems: analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect(),
-    };
-    page.to_html()
+    })
 }
 
 /// What the manifest says, and how much of the run is there.

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::metric::{METRICS, Metric};
 
 /// Columns behind which tiles of products end: a network of one column more needs another tile.
-const TILES: [f64; 3] = [32.0, 64.0, 128.0];
+pub(crate) const TILES: [f64; 3] = [32.0, 64.0, 128.0];
 
 /// What pictures are made of: every configuration that was asked for, with its two rows where it was measured.
 pub(crate) struct Measured<'a> {

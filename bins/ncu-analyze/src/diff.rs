@@ -11,7 +11,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
 use crate::input::Input;
-use crate::{PROGRAM, failure};
+use crate::{PROGRAM, failure, gaps};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
         let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;
         flopgap_cli::warn_all(PROGRAM, &profile.warnings);
+        gaps::warn(path, &profile);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
         Ok(groups.map_err(|error| Failure::from_error(&error))?.into_iter().collect())
     };

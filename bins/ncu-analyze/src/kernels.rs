@@ -10,12 +10,11 @@ use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_ncu::Precision;
 use flopgap_phases::{KernelProfile, Profile, Sum, Totals};
 use flopgap_report::ReportError;
-use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use serde_json::{Map, Value, json};
 
 use crate::input::Input;
-use crate::{PROGRAM, failure};
+use crate::{PROGRAM, failure, gaps};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -53,49 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let hint = "check that no filter of ncu (-k, --nvtx-include) left all kernels out, and record again";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
-    warn_of_gaps(&profile.totals);
+    gaps::warn(&arguments.file, &profile);
     let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     flopgap_cli::print(&result)
-}
-
-/// Says which sums are not there, and which work is not in them.
-fn warn_of_gaps(totals: &Totals) {
-    for (quantity, sum) in quantities(totals) {
-        if let Some(lacking) = totals.lacking(sum) {
-            let (lacking, all) = (group_thousands(lacking), group_thousands(totals.launches));
-            flopgap_cli::warn(
-                PROGRAM,
-                format!(
-                    "{quantity} was not measured for {lacking} of {all} launches; sums over them are left empty"
-                ),
-            );
-        }
-    }
-    let rounded: Vec<&str> = quantities(totals)
-        .into_iter()
-        .filter(|(_, sum)| sum.is_rounded())
-        .map(|(quantity, _)| quantity)
-        .collect();
-    if !rounded.is_empty() {
-        flopgap_cli::warn(
-            PROGRAM,
-            format!(
-                "{}: ncu printed values rounded (such as `10.53 Mbyte`), so their sums are, too; --print-units base prints \
-                 them whole",
-                rounded.join(", ")
-            ),
-        );
-    }
-    if totals.suspect_fp16 > 0 {
-        let suspect = group_thousands(totals.suspect_fp16);
-        flopgap_cli::warn(
-            PROGRAM,
-            format!(
-                "{suspect} half-precision operations are left out: HFMA beside FP32 work, without HADD or HMUL, is how \
-                 the compiler loads constants"
-            ),
-        );
-    }
 }
 
 fn render(profile: &Profile, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
@@ -177,8 +136,9 @@ fn kernel_group(kernel: &KernelProfile) -> Group {
 }
 
 fn share(part: &Totals, whole: &Totals) -> Option<f64> {
-    let whole = whole.complete(whole.flops).filter(|&flops| flops > 0)?;
-    Some(part.complete(part.flops)? as f64 / whole as f64)
+    // Of what is known: the warning beside it says what is not.
+    let known = Some(whole.known(whole.flops)).filter(|&flops| flops > 0)?;
+    Some(part.complete(part.flops)? as f64 / known as f64)
 }
 
 fn table(title: &str, by: By, groups: &[Group], whole: &Totals) -> Result<Table, ReportError> {
@@ -270,6 +230,7 @@ fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
     for (key, value) in [
         ("launches", json!(totals.launches)),
         ("flops", json!(totals.complete(totals.flops))),
+        ("launches_of_unknown_flops", json!(totals.launches - totals.measured(totals.flops))),
         ("share", json!(share(totals, whole))),
         ("flops_by_precision", Value::Object(by_precision)),
         ("dram_bytes", json!(totals.complete(totals.dram_bytes))),

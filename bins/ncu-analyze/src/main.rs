@@ -1,6 +1,7 @@
 //! `ncu-analyze`: FLOPs, overheads and differences from Nsight Compute reports.
 
 mod diff;
+mod gaps;
 mod input;
 mod kernels;
 mod overhead;

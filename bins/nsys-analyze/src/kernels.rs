@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure, FormatArg};
-use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_kernels::{Classifier, KernelClass, distinct_names};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, side_by_side};
@@ -103,11 +103,34 @@ fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Resul
         }
         None => "Kernels".to_owned(),
     };
-    titled(&title, shown)
+    titled(&title, Names::of(arguments.format), shown)
+}
+
+/// How the kernels of a table are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// So that a row fits in a line, with what tells apart rows whose short name is the same.
+    Short,
+    /// As recorded: for CSV, which programs read.
+    Full,
+}
+
+impl Names {
+    fn of(format: FormatArg) -> Names {
+        if format == FormatArg::Csv { Names::Full } else { Names::Short }
+    }
+
+    /// The names of some kernels, given their full and their short ones.
+    fn shown(self, kernels: &[(&str, &str)]) -> Vec<String> {
+        match self {
+            Names::Short => distinct_names(kernels),
+            Names::Full => kernels.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        }
+    }
 }
 
 /// Kernels with their times.
-pub(crate) fn titled(title: &str, shown: &[KernelTimes]) -> Result<Table, ReportError> {
+pub(crate) fn titled(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, ReportError> {
     let mut table = Table::new(
         title,
         [
@@ -116,16 +139,19 @@ pub(crate) fn titled(title: &str, shown: &[KernelTimes]) -> Result<Table, Report
             Column::number("calls", "calls"),
             Column::number("total_ns", "total").unit("ns"),
             Column::number("mean_ns", "mean").unit("ns"),
+            Column::number("median_ns", "median").unit("ns"),
             Column::number("share", "share"),
         ],
     )?;
-    for kernel in shown {
+    let both: Vec<_> = shown.iter().map(|kernel| (kernel.name.as_str(), kernel.short.as_str())).collect();
+    for (kernel, name) in shown.iter().zip(names.shown(&both)) {
         table.push([
-            Cell::text(&kernel.short),
+            Cell::text(name),
             Cell::text(kernel.class.as_str()),
             Cell::from(kernel.times.count),
             Cell::from(kernel.times.total_ns),
             Cell::float(kernel.times.mean_ns, 1),
+            Cell::float(kernel.times.median_ns, 1),
             Cell::percent(kernel.share, 2),
         ])?;
     }
@@ -134,7 +160,7 @@ pub(crate) fn titled(title: &str, shown: &[KernelTimes]) -> Result<Table, Report
 
 fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<(), Failure> {
     let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
-    let table = pairs_table(&pairs).map_err(|error| report(&error))?;
+    let table = pairs_table(&pairs, Names::of(arguments.format)).map_err(|error| report(&error))?;
     let mut sentences = vec![format!("A is {}, B is {}.", names[0], names[1])];
     for (letter, kernels) in ["A", "B"].iter().zip(found) {
         sentences.extend(kernels.sentence().map(|sentence| format!("{letter}: {sentence}")));
@@ -146,7 +172,7 @@ fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<
     Answer::new(&data, vec![table], sentences)?.print(arguments.format)
 }
 
-fn pairs_table(pairs: &[Pair]) -> Result<Table, ReportError> {
+fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Kernels of A and B",
         [
@@ -162,7 +188,8 @@ fn pairs_table(pairs: &[Pair]) -> Result<Table, ReportError> {
             Column::number("share_b", "share B"),
         ],
     )?;
-    for pair in pairs {
+    let both: Vec<_> = pairs.iter().map(|pair| (pair.name.as_str(), pair.short.as_str())).collect();
+    for (pair, name) in pairs.iter().zip(names.shown(&both)) {
         let sides = [pair.a.as_ref(), pair.b.as_ref()];
         let [calls_a, calls_b] = sides.map(|side| Cell::optional(side, |side| Cell::from(side.times.count)));
         let [total_a, total_b] =
@@ -171,7 +198,7 @@ fn pairs_table(pairs: &[Pair]) -> Result<Table, ReportError> {
             sides.map(|side| Cell::optional(side, |side| Cell::float(side.times.mean_ns, 1)));
         let [share_a, share_b] = sides.map(|side| Cell::optional(side, |side| Cell::percent(side.share, 2)));
         table.push([
-            Cell::text(&pair.short),
+            Cell::text(name),
             Cell::text(pair.class.as_str()),
             calls_a,
             calls_b,

@@ -13,6 +13,7 @@ use crate::rules::class_of;
 use crate::short::short_of;
 use crate::taxonomy::{KernelClass, Library, Precision, Tile};
 use crate::tile::tile_of;
+use crate::unit::Subject;
 
 /// What a kernel's name tells about it.
 ///
@@ -30,6 +31,19 @@ pub struct KernelInfo {
     /// The output tile of one thread block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
+    /// Whether it multiplies on the tensor cores. `None` where the name does not say: users' own products, Triton's and XLA's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensor_cores: Option<bool>,
+    /// Rows, columns and depth (m, n, k) of one tensor-core instruction of a warp, where the name has them: `s16816gemm`,
+    /// `tensor16x8x16`. One such instruction is 2 m n k operations. Hopper's instructions of four warps and Blackwell's of a whole
+    /// block have sizes that no name gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<[u32; 3]>,
+    /// Whether half-precision instructions of the shader cores (HADD, HMUL, HFMA) are arithmetic of this kernel. Compilers also load
+    /// constants with HFMA and widen 16-bit values with HADD: `Some(false)` where the kernel computes in another type or not at all,
+    /// `None` where the name does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_arithmetic: Option<bool>,
     /// The bare name, by which launches of two recordings are compared; see [`base_name`](crate::base_name).
     pub base: String,
     /// A display name, the same for every spelling of one kernel:
@@ -67,14 +81,20 @@ pub fn classify(name: &str) -> KernelInfo {
     let lower_path = Path::parse(&lower);
     let subject = subject(&text, &path, operation.as_deref());
     let precision = precision_of(&lower_path, &lower);
-    let tile = tile_of(&subject_with_args(&lower_path, &lower));
+    let with_args = subject_with_args(&lower_path, &lower);
+    let tile = tile_of(&with_args);
+    let (class, library) = (class_of(&subject), library_of(&subject, &lower));
+    let unit = Subject { class, library, precision, name: &with_args, whole: &lower };
     let base = settle(Cow::Borrowed(base_of(&text))).into_owned();
     let short = short_of(&base, &path, operation.as_deref(), precision, tile);
     KernelInfo {
-        class: class_of(&subject),
-        library: library_of(&subject, &lower),
+        class,
+        library,
         precision,
         tile,
+        tensor_cores: unit.tensor_cores(),
+        instruction: unit.instruction(),
+        half_arithmetic: unit.half_arithmetic(),
         base,
         short,
     }

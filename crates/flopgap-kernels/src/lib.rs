@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod classifier;
+mod distinct;
 mod info;
 mod library;
 mod normalize;
@@ -14,8 +15,10 @@ mod short;
 mod simple;
 mod taxonomy;
 mod tile;
+mod unit;
 
 pub use classifier::Classifier;
+pub use distinct::distinct_names;
 pub use info::{KernelInfo, classify};
 pub use normalize::demangle;
 pub use path::base_name;

@@ -145,6 +145,8 @@ pub type Dim3 = [u64; 3];
 /// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several launches alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
+    /// The kind of page that it stands on.
+    pub layout: Layout,
     /// Which header (CSV) or block sequence (`.ncu-rep`) of the file it came under; a file of concatenated runs has several.
     pub segment: u32,
     /// ncu's launch id; absent in a summary.
@@ -183,6 +185,7 @@ pub struct Launch {
 impl Default for Launch {
     fn default() -> Self {
         Launch {
+            layout: Layout::Long,
             segment: 0,
             id: None,
             process_id: None,

@@ -1,4 +1,4 @@
-//! From a process and a correlation id to a number.
+//! Correlation ids: from a process and an id to a number, and sets of them.
 
 use std::collections::hash_map::Entry;
 
@@ -51,14 +51,22 @@ fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<
 }
 
 impl Correlations {
+    /// Adds a process, of which there may be no ids; its place.
+    pub(crate) fn add_process(&mut self, process: GlobalId) -> usize {
+        self.place_of(Some(process)).unwrap_or_else(|| {
+            self.processes.push((process, Slots::Dense { base: 0, numbers: Vec::new(), ids: 0 }));
+            self.processes.len() - 1
+        })
+    }
+
     /// Gives an id a number, unless it has one, which is then returned.
     pub(crate) fn insert(&mut self, process: GlobalId, id: i64, number: u32) -> Option<u32> {
-        let at = self.place_of(Some(process)).unwrap_or_else(|| {
-            self.processes.push((process, Slots::Dense { base: id, numbers: Vec::new(), ids: 0 }));
-            self.processes.len() - 1
-        });
+        let at = self.add_process(process);
         let slots = &mut self.processes[at].1;
         if let Slots::Dense { base, numbers, ids } = slots {
+            if numbers.is_empty() {
+                *base = id;
+            }
             *ids += 1;
             if let Some(at) = reach(base, numbers, *ids, id) {
                 let slot = &mut numbers[at];
@@ -121,11 +129,51 @@ impl Correlations {
     }
 }
 
+/// A set of correlation ids, in about one bit for each: a process counts them up.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    /// Pages of 4096 bits.
+    pages: FxHashMap<(GlobalId, i64), Box<[u64; 64]>>,
+}
+
+impl Ids {
+    fn place((process, id): (GlobalId, i64)) -> ((GlobalId, i64), usize, u64) {
+        let low = usize::try_from(id & 0xfff).unwrap_or_default();
+        ((process, id >> 12), low / 64, 1 << (low % 64))
+    }
+
+    /// Adds an id; false when it was there.
+    pub(crate) fn insert(&mut self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = Ids::place(id);
+        let word = &mut self.pages.entry(page).or_insert_with(|| Box::new([0; 64]))[word];
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    pub(crate) fn contains(&self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = Ids::place(id);
+        self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn ids_are_kept_apart() {
+        let mut ids = Ids::default();
+        let (a, b) = (GlobalId(1 << 24), GlobalId(2 << 24));
+        for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX] {
+            assert!(ids.insert((a, id)));
+            assert!(!ids.insert((a, id)));
+            assert!(ids.contains((a, id)) && !ids.contains((b, id)));
+        }
+        assert!(!ids.contains((a, 2)) && !ids.contains((a, 4097)) && !ids.contains((a, -2)));
+    }
 
     proptest! {
         /// Whatever the ids, the first number given to one is found again, and nothing else is found.

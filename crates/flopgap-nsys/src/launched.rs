@@ -38,6 +38,7 @@ pub struct Launched {
     nesting: Nesting,
     lanes: Vec<Lane>,
     pub(crate) kinds: Kinds,
+    unlaunched: Unlaunched,
 }
 
 /// The work of one process on one GPU.
@@ -124,6 +125,19 @@ pub struct WorkSum {
     pub operations: u64,
 }
 
+/// GPU work whose launch was not recorded, as when the recording began between the call and the kernel. No range can own it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unlaunched {
+    /// How many kernels; graphs that were traced as a whole do not count.
+    pub kernels: u64,
+    /// The sum of their durations, in nanoseconds.
+    pub kernel_time: i128,
+    /// How many kernels, copies, sets and whole graphs.
+    pub operations: u64,
+    /// The sum of their durations, in nanoseconds.
+    pub time: i128,
+}
+
 impl Trace {
     /// The GPU work of the trace and the ranges around its launches.
     ///
@@ -147,11 +161,20 @@ impl Launched {
         let mut nesting = Nesting::of(trace, &Owners::of(&nvtx), attribution.by)?;
         let mut lanes: Vec<Lane> = Vec::new();
         let mut last = 0;
+        let mut unlaunched = Unlaunched::default();
         let kinds = trace.identified_work(attribution.whole_graphs, |work, kind| {
             let launch = match nesting.take(work.process, work.correlation) {
                 // There are fewer than 2^31 nodes.
                 Some((node, first)) => u32::try_from(node).unwrap_or(NONE) | if first { FIRST } else { 0 },
-                None => NONE,
+                None => {
+                    let time = i128::from(work.duration());
+                    let is_kernel = work.kind == Kind::Kernel;
+                    unlaunched.kernels += u64::from(is_kernel);
+                    unlaunched.kernel_time += if is_kernel { time } else { 0 };
+                    unlaunched.operations += 1;
+                    unlaunched.time += time;
+                    NONE
+                }
             };
             let is_of = |lane: &Lane| (lane.process, lane.device) == (work.process, work.device);
             if !lanes.get(last).is_some_and(is_of) {
@@ -168,12 +191,17 @@ impl Launched {
             lane.pieces.shrink_to_fit();
             lane.pieces.sort_unstable_by_key(|piece| piece.start);
         }
-        Ok(Launched { nvtx, nesting, lanes, kinds })
+        Ok(Launched { nvtx, nesting, lanes, kinds, unlaunched })
     }
 
     /// The ranges; in all else they are named by their places here.
     pub fn nvtx(&self) -> &Arc<NvtxRanges> {
         &self.nvtx
+    }
+
+    /// The work that belongs to no range because its launch was not recorded.
+    pub fn unlaunched(&self) -> Unlaunched {
+        self.unlaunched
     }
 
     /// The work launched within each of some ranges; none where nothing was launched.

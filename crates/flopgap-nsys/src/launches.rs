@@ -1,43 +1,90 @@
 //! From GPU work to the call that launched it.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+use crate::correlation::{Correlations, Ids};
 use crate::tables::BACKTRACE;
 use crate::{ApiCall, Error, GlobalId, Trace};
 
-/// The API calls of a trace by process and correlation id.
+/// The API calls of some GPU work, by process and correlation id.
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
-    calls: FxHashMap<(GlobalId, i64), ApiCall>,
-    /// The process of all calls, when there is only one: exports that lack the process of kernels mean this one.
-    only: Option<GlobalId>,
+    places: Correlations,
+    calls: Vec<Launch>,
+}
+
+/// A call that launched work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) thread: GlobalId,
+    /// Its name, for [`Trace::string`].
+    pub(crate) name: i64,
+    has_backtrace: bool,
+}
+
+/// The GPU work whose calls are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    ids: Ids,
+    /// Ids of work that does not say whose it is.
+    of_anyone: FxHashSet<i64>,
+}
+
+impl Work {
+    /// Adds a piece of work.
+    pub(crate) fn add(&mut self, process: Option<GlobalId>, correlation: Option<i64>) {
+        match (process, correlation) {
+            (Some(process), Some(correlation)) => {
+                self.ids.insert((process, correlation));
+            }
+            (None, Some(correlation)) => {
+                self.of_anyone.insert(correlation);
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn has(&self, process: GlobalId, correlation: i64) -> bool {
+        self.ids.contains((process, correlation)) || self.of_anyone.contains(&correlation)
+    }
 }
 
 impl Launches {
-    /// Reads all calls. A call that was recorded twice, once with its backtrace, is one call: nsys counts its kernels twice.
-    pub(crate) fn read(trace: &Trace) -> Result<Launches, Error> {
-        let mut calls: FxHashMap<(GlobalId, i64), ApiCall> = FxHashMap::default();
-        let mut processes = FxHashSet::default();
-        trace.api_calls(|call| {
-            let (Some(thread), Some(correlation)) = (call.thread, call.correlation) else {
-                return;
-            };
-            processes.insert(thread.process());
-            calls
-                .entry((thread.process(), correlation))
-                .and_modify(|known| {
-                    if known.class == BACKTRACE && call.class != BACKTRACE {
-                        *known = call;
-                    }
-                })
-                .or_insert(call);
-        })?;
-        let only = (processes.len() == 1).then(|| processes.into_iter().next()).flatten();
-        Ok(Launches { calls, only })
+    /// Reads the calls of some work. A call that was recorded twice, once with its backtrace, is one call: nsys counts its kernels
+    /// twice.
+    pub(crate) fn of_work(trace: &Trace, work: &Work) -> Result<Launches, Error> {
+        let mut launches = Launches::default();
+        trace.api_calls(|call| launches.add(&call, work))?;
+        Ok(launches)
+    }
+
+    fn add(&mut self, call: &ApiCall, work: &Work) {
+        let (Some(thread), Some(correlation)) = (call.thread, call.correlation) else { return };
+        let process = thread.process();
+        if !work.has(process, correlation) {
+            // Whether there is only one process is known by its calls.
+            self.places.add_process(process);
+            return;
+        }
+        let has_backtrace = call.class == BACKTRACE;
+        let launch = Launch { start: call.start, end: call.end, thread, name: call.name, has_backtrace };
+        // `Correlations` holds numbers below 2^31; no trace of less than 80 GB has as many calls.
+        let next = u32::try_from(self.calls.len()).expect("fewer than 2^31 launches");
+        match self.places.insert(process, correlation, next) {
+            None => self.calls.push(launch),
+            Some(known) => {
+                let known = &mut self.calls[known as usize];
+                if known.has_backtrace && !has_backtrace {
+                    *known = launch;
+                }
+            }
+        }
     }
 
     /// The call that started a piece of GPU work; nothing when it was not recorded.
-    pub(crate) fn of(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&ApiCall> {
-        self.calls.get(&(process.or(self.only)?, correlation?))
+    pub(crate) fn of(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&Launch> {
+        self.calls.get(self.places.get(process, correlation?)? as usize)
     }
 }

@@ -36,7 +36,7 @@ pub use error::Error;
 pub use filter::{Filter, InvalidTime};
 pub use fold::fold_name;
 pub use ids::GlobalId;
-pub use launched::{Launched, WorkSum};
+pub use launched::{Launched, Unlaunched, WorkSum};
 pub use model::{
     ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
     GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,

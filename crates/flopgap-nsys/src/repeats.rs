@@ -1,7 +1,6 @@
 //! Calls that were recorded a second time to add their backtrace.
 
-use rustc_hash::FxHashSet;
-
+use crate::correlation::Ids;
 use crate::tables::{BACKTRACE, RUNTIME, want};
 use crate::trace::Tally;
 use crate::{ApiCall, Error, GlobalId, Trace};
@@ -10,7 +9,7 @@ use crate::{ApiCall, Error, GlobalId, Trace};
 /// without one is the call itself.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
-    calls: FxHashSet<(GlobalId, i64)>,
+    calls: Ids,
 }
 
 impl Repeats {
@@ -49,9 +48,7 @@ impl Repeats {
         correlation: Option<i64>,
     ) -> bool {
         class == Some(BACKTRACE)
-            && thread
-                .zip(correlation)
-                .is_some_and(|(thread, id)| self.calls.contains(&(thread.process(), id)))
+            && thread.zip(correlation).is_some_and(|(thread, id)| self.calls.contains((thread.process(), id)))
     }
 
     /// Warns of the rows that repeat a call, in a report that counts them as nsys does.

@@ -29,8 +29,8 @@ pub enum PhaseError {
         /// The counters that are missing.
         missing: String,
     },
-    /// Counters of one launch were not measured or cannot be read, so that a sum over the file would be too small.
-    #[error("{}:{position}: the FLOP counters of `{kernel}` have no value ({missing})", path.display())]
+    /// The FLOPs of one launch are not known, so that a sum over the file would be too small.
+    #[error("{}:{position}: the FLOPs of `{kernel}` are not known: {reason}{}", path.display(), to_record(counters))]
     UncountedLaunch {
         /// The report.
         path: PathBuf,
@@ -38,8 +38,10 @@ pub enum PhaseError {
         position: u64,
         /// The kernel.
         kernel: String,
-        /// The counters that are absent.
-        missing: String,
+        /// Why its FLOPs are not known.
+        reason: Box<flopgap_ncu::Unknown>,
+        /// The counters that would tell, with commas between them; empty where none would.
+        counters: String,
     },
     /// A per-kernel summary has no launch order.
     #[error("{}: a --print-summary page has no launch order, which cutting phases needs", path.display())]
@@ -123,16 +125,22 @@ fn listed(contradictions: &[Contradiction]) -> String {
     contradictions.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
 }
 
+/// `; record --metrics …`, where counters would help.
+fn to_record(counters: &str) -> String {
+    if counters.is_empty() { String::new() } else { format!(" (record --metrics {counters})") }
+}
+
 impl PhaseError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PhaseError::Report(error) => error.hint(),
+            PhaseError::UncountedLaunch { counters, .. } if counters.is_empty() => None,
             PhaseError::UncountedLaunch { .. } => Some(
-                "collect these counters, too, or none of their precision; for a 32-bit network --metrics \
+                "profile again with these counters besides those that the report has; a network in FP32 without tensor cores needs \
                  smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
                  smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
-                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum is enough",
+                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum and no others",
             ),
             PhaseError::NoFlopCounters { .. } => Some(
                 "profile again with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod analysis;
+mod arithmetic;
 mod breakdown;
 mod contradiction;
 mod cut;
 mod error;
+mod gap;
 mod phase;
 mod profile;
 mod recording;
@@ -14,10 +16,12 @@ mod split;
 mod structure;
 
 pub use analysis::{Analysis, PassAnalysis, Strictness};
+pub use arithmetic::arithmetic;
 pub use breakdown::{Breakdown, Cause, Step};
 pub use contradiction::{Contradiction, LaunchKind};
 pub use cut::{PhaseLaunches, Phases};
 pub use error::PhaseError;
+pub use gap::{Gap, Missing, Place};
 pub use phase::Phase;
 pub use profile::{KernelProfile, Profile, Sum, Totals};
 pub use recording::{CountedLaunch, Kernel, KernelId, Recording};

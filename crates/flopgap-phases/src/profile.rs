@@ -1,15 +1,21 @@
 //! Which kernels a report holds, and what each of them did.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
-use flopgap_ncu::{Count, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol};
+use flopgap_ncu::{
+    Arithmetic, Count, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
+    Unknown,
+};
 use rustc_hash::FxHashMap;
 
 use crate::PhaseError;
+use crate::arithmetic::arithmetic;
+use crate::gap::{Gap, Missing, Place};
 use crate::repeat::SeenLaunches;
 
 /// What the launches of a kernel, of a class or of a whole report add up to.
@@ -19,7 +25,8 @@ use crate::repeat::SeenLaunches;
 pub struct Totals {
     /// Launches.
     pub launches: u64,
-    /// Floating-point operations of all counted precisions; suspect half-precision counts are left out.
+    /// Floating-point operations of all precisions. It is measured for a launch only if nothing of that launch's is missing
+    /// ([`Flops::work`]).
     pub flops: Sum,
     /// The same by precision; a precision that no launch was measured for is not listed.
     pub by_precision: BTreeMap<Precision, Sum>,
@@ -29,8 +36,10 @@ pub struct Totals {
     pub l2_bytes: Sum,
     /// Time on the GPU in nanoseconds.
     pub duration_ns: Sum,
-    /// Half-precision operations that are most likely constants loaded with HFMA, not in `flops`.
-    pub suspect_fp16: u64,
+    /// Half-precision instructions, counted as operations, that are constants and conversions. Not in `flops`.
+    pub half_artifacts: u64,
+    /// Half-precision operations of which nothing tells whether they are arithmetic. Not in `flops`.
+    pub half_undecided: u64,
 }
 
 /// A sum over launches, with the number of launches that it was measured for.
@@ -63,6 +72,21 @@ impl Totals {
         (self.launches > 0 && sum.measured == self.launches).then_some(sum.value)
     }
 
+    /// The sum over those launches that it was measured for.
+    pub fn known(&self, sum: Sum) -> u64 {
+        sum.value
+    }
+
+    /// How many launches a sum was measured for.
+    pub fn measured(&self, sum: Sum) -> u64 {
+        sum.measured
+    }
+
+    /// Whether some launch lacks it.
+    fn lacks(&self, sum: Sum) -> bool {
+        sum.measured < self.launches
+    }
+
     /// How many launches a sum lacks, if it was measured for some and not for all.
     pub fn lacking(&self, sum: Sum) -> Option<u64> {
         (sum.measured > 0).then(|| self.launches - sum.measured).filter(|&launches| launches > 0)
@@ -78,14 +102,20 @@ impl Totals {
         self.launches += launches;
         self.flops.add(flops.total(), launches, "FLOPs")?;
         for (precision, measurement) in flops.iter() {
+            let operations = match measurement {
+                // Constants and conversions: of arithmetic there is none.
+                Measurement::Artifact(_) => Some(Count::default()),
+                other => other.count(),
+            };
             self.by_precision.entry(precision).or_default().add(
-                measurement.count(),
+                operations,
                 launches,
                 "FLOPs of a precision",
             )?;
-            if let Measurement::Suspect(count) = measurement {
-                let overflow = || FlopError::Overflow { quantity: "suspect FLOPs".into() };
-                self.suspect_fp16 = self.suspect_fp16.checked_add(count.value).ok_or_else(overflow)?;
+            match measurement {
+                Measurement::Artifact(count) => add_to(&mut self.half_artifacts, count.value)?,
+                Measurement::Undecided(count) => add_to(&mut self.half_undecided, count.value)?,
+                _ => {}
             }
         }
         self.dram_bytes.add(flops.dram_bytes, launches, "DRAM bytes")?;
@@ -106,13 +136,19 @@ pub struct KernelProfile {
     pub totals: Totals,
 }
 
-/// The kernels of a report, the one with the most FLOPs first (then the longest, then by name).
+/// The kernels of a report: those whose FLOPs are not known, then the one with the most FLOPs (then the longest, then by name).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The kernels.
     pub kernels: Vec<KernelProfile>,
     /// The sum of all.
     pub totals: Totals,
+    /// Why the FLOPs of launches are not known, the reason of most launches first.
+    pub gaps: Vec<Gap>,
+    /// Launches without DRAM traffic, without L2 traffic and without GPU time.
+    pub missing: [Option<Missing>; 3],
+    /// Launches whose half-precision instructions may be arithmetic or not.
+    pub undecided: Option<Missing>,
     /// What was strange in the report.
     pub warnings: Vec<String>,
 }
@@ -135,23 +171,50 @@ impl Profile {
     /// As [`Profile::load`].
     pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let mut counter = FlopCounter::new();
-        let mut slots: FxHashMap<Symbol, usize> = FxHashMap::default();
+        let mut slots: FxHashMap<Symbol, (usize, Arithmetic)> = FxHashMap::default();
         let mut profile = Profile::default();
+        let mut gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing> = BTreeMap::new();
         let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
             seen.note(path, launch)?;
-            let flops = counter.count(launch);
-            let slot = *slots.entry(launch.name).or_insert_with(|| profile.start(launch, classifier));
+            let (slot, computes) = *slots.entry(launch.name).or_insert_with(|| {
+                let slot = profile.start(launch, classifier);
+                (slot, arithmetic(&profile.kernels[slot].info))
+            });
+            let flops = counter.count_as(launch, &computes);
             profile.kernels[slot].totals.add(launch.invocations, &flops)?;
             profile.totals.add(launch.invocations, &flops)?;
+            let kernel = profile.kernels[slot].info.short.as_str();
+            let place = Place::of(launch);
+            if let Err(reason) = flops.work() {
+                let key = (reason, launch.compute_capability);
+                let mut missing = gaps.remove(&key);
+                Missing::add(&mut missing, kernel, launch.invocations, place);
+                gaps.extend(missing.map(|missing| (key, missing)));
+            }
+            let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
+            for (missing, count) in profile.missing.iter_mut().zip(measured) {
+                if count.is_none() {
+                    Missing::add(missing, kernel, launch.invocations, place);
+                }
+            }
+            if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
+                Missing::add(&mut profile.undecided, kernel, launch.invocations, place);
+            }
         }
         if reader.layout() == Layout::NvtxSummary {
             return Err(PhaseError::NvtxSummary { path: path.to_owned() });
         }
-        profile.kernels.sort_by_key(|kernel| {
-            let totals = &kernel.totals;
-            (std::cmp::Reverse((totals.flops.value, totals.duration_ns.value)), kernel.name.clone())
-        });
+        profile.kernels.sort_by_cached_key(|kernel| (kernel.totals.rank(), kernel.name.clone()));
+        profile.gaps = gaps
+            .into_iter()
+            .map(|((reason, capability), missing)| Gap {
+                reason,
+                missing,
+                counters: reason.counters_to_record(capability),
+            })
+            .collect();
+        profile.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
         profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(profile)
     }
@@ -163,7 +226,7 @@ impl Profile {
         self.kernels.len() - 1
     }
 
-    /// The totals of each class that occurs, the one with the most FLOPs first.
+    /// The totals of each class that occurs, in the order of [`Profile::kernels`].
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
@@ -171,7 +234,7 @@ impl Profile {
         self.group(|kernel| kernel.info.class)
     }
 
-    /// The totals of each value of `key`, the one with the most FLOPs first.
+    /// The totals of each value of `key`, in the order of [`Profile::kernels`].
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
@@ -181,7 +244,7 @@ impl Profile {
             groups.entry(key(kernel)).or_default().merge(&kernel.totals)?;
         }
         let mut groups: Vec<(K, Totals)> = groups.into_iter().collect();
-        groups.sort_by_key(|(_, totals)| std::cmp::Reverse((totals.flops.value, totals.duration_ns.value)));
+        groups.sort_by_key(|(_, totals)| totals.rank());
         Ok(groups)
     }
 }
@@ -202,8 +265,18 @@ impl Totals {
         self.dram_bytes.merge(more.dram_bytes, "DRAM bytes")?;
         self.l2_bytes.merge(more.l2_bytes, "L2 bytes")?;
         self.duration_ns.merge(more.duration_ns, "GPU time")?;
-        let overflow = || FlopError::Overflow { quantity: "suspect FLOPs".into() };
-        self.suspect_fp16 = self.suspect_fp16.checked_add(more.suspect_fp16).ok_or_else(overflow)?;
-        Ok(())
+        add_to(&mut self.half_artifacts, more.half_artifacts)?;
+        add_to(&mut self.half_undecided, more.half_undecided)
     }
+
+    /// What the largest come first by: what is not known may be anything, then FLOPs, then time.
+    fn rank(&self) -> Reverse<(bool, u64, u64)> {
+        Reverse((self.lacks(self.flops), self.flops.value, self.duration_ns.value))
+    }
+}
+
+fn add_to(operations: &mut u64, more: u64) -> Result<(), FlopError> {
+    let overflow = || FlopError::Overflow { quantity: "half-precision operations".into() };
+    *operations = operations.checked_add(more).ok_or_else(overflow)?;
+    Ok(())
 }

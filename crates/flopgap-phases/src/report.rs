@@ -3,16 +3,22 @@
 use std::path::Path;
 
 use flopgap_kernels::Classifier;
-use flopgap_ncu::{Error, FlopCounter, Flops, LaunchView, Layout, Precision, Reader};
+use flopgap_ncu::{
+    Arithmetic, Error, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
+    Unknown,
+};
+use rustc_hash::FxHashMap;
 
+use crate::arithmetic::arithmetic;
 use crate::repeat::SeenLaunches;
 use crate::{Phase, PhaseError, Recording};
 
 impl Recording {
     /// Reads the launches of an Nsight Compute report (any CSV layout with launches, or `.ncu-rep`), in launch order.
     ///
-    /// The FLOPs of a launch are those of all precisions that the report has counters for; suspect half-precision counts (constants
-    /// loaded with HFMA) are not among them.
+    /// The FLOPs of a launch are those of all precisions that the report has counters for; half-precision instructions that are no
+    /// arithmetic (constants loaded with HFMA) are not among them. A launch whose FLOPs are not known ([`flopgap_ncu::Unknown`]) is
+    /// an error: every sum over it would be too small.
     ///
     /// # Errors
     /// [`PhaseError::Report`] when it cannot be read; [`PhaseError::Lossy`], [`PhaseError::NoFlopCounters`] and
@@ -30,10 +36,15 @@ impl Recording {
     pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
         let mut recording = Recording::new(path);
         let mut counter = FlopCounter::new();
+        let mut known: FxHashMap<Symbol, Arithmetic> = FxHashMap::default();
+        let mut undecided = Undecided::default();
         let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
             seen.note(path, launch)?;
-            let flops = counter.count(launch);
+            let computes =
+                known.entry(launch.name).or_insert_with(|| arithmetic(&classifier.get(launch.kernel_name())));
+            let flops = counter.count_as(launch, computes);
+            undecided.take(launch, &flops);
             if flops.total().is_some_and(|total| total.rounded) {
                 recording.mark_rounded();
             }
@@ -55,6 +66,7 @@ impl Recording {
                 path.display()
             ));
         }
+        recording.warnings.extend(undecided.warning(path));
         Ok(recording)
     }
 
@@ -83,21 +95,55 @@ fn phase_of(launch: LaunchView<'_>) -> Option<Phase> {
     launch.nvtx.iter().find_map(|range| Phase::of_range(launch.strings.get(range.name)))
 }
 
+/// Half-precision instructions of which nothing tells whether they are arithmetic.
+#[derive(Default)]
+struct Undecided {
+    launches: u64,
+    operations: u64,
+    first: Option<(u64, String)>,
+}
+
+impl Undecided {
+    fn take(&mut self, launch: LaunchView<'_>, flops: &Flops) {
+        if let Measurement::Undecided(count) = flops.get(Precision::Fp16) {
+            self.launches += 1;
+            self.operations = self.operations.saturating_add(count.value);
+            self.first.get_or_insert_with(|| (launch.position, launch.kernel_name().to_owned()));
+        }
+    }
+
+    fn warning(self, path: &Path) -> Option<String> {
+        let (position, kernel) = self.first?;
+        Some(format!(
+            "{}:{position}: {} half-precision operations of {} launches, the first of `{kernel}`, may be arithmetic, constants or \
+             conversions, which the counters do not tell apart: they are left out",
+            path.display(),
+            self.operations,
+            self.launches
+        ))
+    }
+}
+
 /// The launch's FLOPs, or why they are not known.
 fn counted(path: &Path, launch: LaunchView<'_>, flops: &Flops, first: bool) -> Result<u64, PhaseError> {
-    let missing =
-        flops.incomplete().flat_map(|(_, counters)| counters.names()).collect::<Vec<_>>().join(", ");
-    if let (Some(total), "") = (flops.total(), missing.as_str()) {
-        return Ok(total.value);
-    }
-    let missing = if missing.is_empty() { "none of them is in the report".to_owned() } else { missing };
-    if first && flops.get(Precision::Fp32).count().is_none() {
+    let reason = match flops.work() {
+        Ok(count) => return Ok(count.value),
+        Err(reason) => reason,
+    };
+    let counters = reason.counters_to_record(launch.compute_capability);
+    let nothing = matches!(reason, Unknown::NotRecorded);
+    if first
+        && (nothing || matches!(reason, Unknown::Incomplete(_)))
+        && flops.get(Precision::Fp32).count().is_none()
+    {
+        let missing = if nothing { "none of them is in the report".to_owned() } else { counters.join(", ") };
         return Err(PhaseError::NoFlopCounters { path: path.to_owned(), missing });
     }
     Err(PhaseError::UncountedLaunch {
         path: path.to_owned(),
         position: launch.position,
         kernel: launch.kernel_name().to_owned(),
-        missing,
+        reason: Box::new(reason),
+        counters: counters.join(","),
     })
 }

@@ -67,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         x: f64::from(*d),
                         y: f64::from(*m),
                         values: vec![epsilon, epsilon.map(|epsilon| epsilon * 0.4), Some(work as f64)],
+                        steps: Vec::new(),
                     });
                 }
             }
@@ -83,6 +84,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             y: AxisLabel::new("batch m").unit("rows"),
             selectors: vec!["layers n".to_owned(), "pass".to_owned()],
             metrics,
+            rules: Vec::new(),
+            total: None,
             points,
         }),
         tables: vec![table],

@@ -94,7 +94,21 @@ fn plots_and_report_are_written_for_every_metric_pass_and_n() {
         }
     }
     let html = fs::read_to_string(run.path().join("report.html")).unwrap();
-    assert!(html.contains("n2_d256_m16") || html.contains("256"));
+    // A click on a cell says which kernels: the steps of each point add up to what was counted.
+    let data = html.split_once(r#"id="report-data">"#).unwrap().1.split_once("</script>").unwrap().0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let sums = data["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|steps| steps.as_array().unwrap().iter().map(|step| step[4].as_i64().unwrap()).sum::<i64>());
+    let metrics = fs::read_to_string(run.path().join("processed/metrics.csv")).unwrap();
+    let totals = metrics.lines().skip(1).map(|line| line.split(',').nth(8).unwrap().parse::<i64>().unwrap());
+    assert_eq!(sums.collect::<Vec<_>>(), totals.collect::<Vec<_>>());
+    assert!(
+        data["details"].as_array().unwrap().iter().any(|tile| tile.as_str().unwrap().contains('x')),
+        "tiles"
+    );
 }
 
 /// The grid is what was asked for, not what is there: a width of which nothing was measured keeps its place.

@@ -310,3 +310,47 @@ fn ranges_before_the_kernels_names_are_not_kernels() {
         );
     }
 }
+
+/// The three counters that a 32-bit network needs, of a BF16 step: nothing shows its products as 0.
+#[test]
+fn unknown_work_is_never_printed_as_zero() {
+    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = text.replace("sm__ops_path_tensor", "not__recorded").replace("_pipe_tensor", "_not_recorded");
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("three.csv");
+    std::fs::write(&report, text).unwrap();
+    let path = report.to_str().unwrap();
+    let kernels = |format: &str| run(&["kernels", path, "--by", "class", "--format", format]);
+
+    let table = kernels("table");
+    let matmul = table.stdout.lines().find(|line| line.starts_with("matmul ")).unwrap();
+    assert_eq!(matmul.split_whitespace().take(4).collect::<Vec<_>>(), ["matmul", "27", "-", "-"], "{matmul}");
+    let message = "the FLOPs of 27 of 141 launches are not known and in no sum or share (`nvjet_sm90_tst_";
+    assert!(table.stderr.contains(message), "{}", table.stderr);
+    assert!(
+        table.stderr.contains("record --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum\n"),
+        "{}",
+        table.stderr
+    );
+    let csv = kernels("csv").stdout;
+    assert!(csv.lines().any(|line| line.starts_with("matmul,27,,,")), "{csv}");
+    let shares = csv.lines().skip(1).filter_map(|line| line.split(',').nth(3)?.parse::<f64>().ok());
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-3, "shares are of what is known: {csv}");
+    let json: serde_json::Value = serde_json::from_str(&kernels("json").stdout).unwrap();
+    let class =
+        |name: &str| json["classes"].as_array().unwrap().iter().find(|row| row["class"] == name).unwrap();
+    assert_eq!(class("matmul")["flops"], serde_json::Value::Null);
+    assert_eq!(class("matmul")["share"], serde_json::Value::Null);
+    assert_eq!(class("matmul")["launches_of_unknown_flops"], 27);
+    assert_eq!(class("copy")["flops"], 0);
+    assert_eq!(json["total"]["flops"], serde_json::Value::Null);
+
+    let diff = run(&["diff", path, path, "--format", "csv"]);
+    assert!(
+        diff.stdout.lines().any(|line| line.starts_with("nvjet") && line.ends_with(",,,,")),
+        "{}",
+        diff.stdout
+    );
+    assert!(diff.stderr.contains(message), "{}", diff.stderr);
+}

@@ -214,7 +214,7 @@ fn kernels_section(
             Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
             None => "Kernels".to_owned(),
         };
-        page.table(kernels_command::titled(&title, top))?;
+        page.table(kernels_command::titled(&title, kernels_command::Names::Short, top))?;
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }
@@ -239,7 +239,8 @@ fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failur
     let Some(sentence) = answers::others(found) else { return Ok(()) };
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
-    page.table(kernels_command::titled(&format!("Kernels{scope} other than matrix products"), &others))
+    let title = format!("Kernels{scope} other than matrix products");
+    page.table(kernels_command::titled(&title, kernels_command::Names::Short, &others))
 }
 
 fn shares_section(

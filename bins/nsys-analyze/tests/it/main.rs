@@ -241,8 +241,11 @@ fn kernels_of_a_range_with_class_and_share() {
     let nsys = golden("small_forward/cuda_gpu_kern_sum.csv");
     let totals: Vec<&str> =
         nsys.trim_end().lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
-    let ours: Vec<&str> = all.stdout.lines().skip(1).map(|line| line.rsplit(',').nth(2).unwrap()).collect();
+    let ours: Vec<&str> = all.stdout.lines().skip(1).map(|line| line.rsplit(',').nth(3).unwrap()).collect();
     assert_eq!(ours, totals);
+    // CSV has the names as recorded.
+    let nsys_name = nsys.lines().nth(1).unwrap().splitn(9, ',').nth(8).unwrap();
+    assert!(all.stdout.lines().nth(1).unwrap().starts_with(nsys_name), "{nsys_name}");
 
     let json = run(&[
         "kernels",
@@ -568,4 +571,22 @@ fn problems_that_nsys_reported_come_first() {
     assert_eq!(output.code, 3);
     assert!(lines[0].ends_with(&format!("nsys reported (warning): {reason}")), "{}", output.stderr);
     assert!(lines[1].contains("does not contain CUDA kernel data"), "{}", output.stderr);
+}
+
+/// Kernels that share a short name have rows that can be told apart, in the table of one trace and of two.
+#[test]
+fn kernels_of_one_short_name_are_told_apart() {
+    let (_folder, path) = trace("small_training_step");
+    for traces in [&[path.as_str()][..], &[path.as_str(), path.as_str()]] {
+        let text = run(&[&["kernels"], traces].concat()).stdout;
+        let names: Vec<&str> = text
+            .lines()
+            .skip(3)
+            .take_while(|line| !line.is_empty())
+            .map(|line| line.split("   ").next().unwrap())
+            .collect();
+        let different: std::collections::BTreeSet<&&str> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:#?}");
+        assert!(text.contains("vectorized_elementwise_kernel [mul] (BinaryFunctor<"), "{text}");
+    }
 }

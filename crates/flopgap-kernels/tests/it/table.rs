@@ -16,6 +16,9 @@ pub(crate) struct Row {
     base: String,
     short: String,
     simple: String,
+    tensor: String,
+    instruction: String,
+    half: String,
 }
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -25,13 +28,41 @@ pub(crate) fn rows() -> Vec<Row> {
         .skip(1)
         .map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
-            let [source, name, class, library, precision, tile, base, short, simple] = fields[..] else {
-                panic!("nine fields: {line}");
+            let [
+                source,
+                name,
+                class,
+                library,
+                precision,
+                tile,
+                base,
+                short,
+                simple,
+                tensor,
+                instruction,
+                half,
+            ] = fields[..]
+            else {
+                panic!("twelve fields: {line}");
             };
             let [source, name, class] = [source, name, class].map(str::to_owned);
             let [library, precision, tile] = [library, precision, tile].map(str::to_owned);
             let [base, short, simple] = [base, short, simple].map(str::to_owned);
-            Row { source, name, class, library, precision, tile, base, short, simple }
+            let [tensor, instruction, half] = [tensor, instruction, half].map(str::to_owned);
+            Row {
+                source,
+                name,
+                class,
+                library,
+                precision,
+                tile,
+                base,
+                short,
+                simple,
+                tensor,
+                instruction,
+                half,
+            }
         })
         .collect()
 }
@@ -44,11 +75,16 @@ fn every_name_is_read_as_written_down() {
     for row in &rows {
         let info = classify(&row.name);
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let yes_no = |answer: bool| if answer { "yes" } else { "no" }.to_owned();
+        let [m, n, k] = info.instruction.unwrap_or_default();
         for (what, found, expected) in [
             ("class", info.class.to_string(), &row.class),
             ("library", info.library.to_string(), &row.library),
             ("precision", or_dash(info.precision.map(|p| p.to_string())), &row.precision),
             ("tile", or_dash(info.tile.map(|t| t.to_string())), &row.tile),
+            ("tensor cores", or_dash(info.tensor_cores.map(yes_no)), &row.tensor),
+            ("instruction", or_dash(info.instruction.map(|_| format!("{m}x{n}x{k}"))), &row.instruction),
+            ("half arithmetic", or_dash(info.half_arithmetic.map(yes_no)), &row.half),
             ("base", info.base, &row.base),
             ("base_name", base_name(&row.name).into_owned(), &row.base),
             ("short", info.short, &row.short),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::model::{Launch, Metric, Symbol, Value};
+use crate::model::{Launch, Layout, Metric, Symbol, Value};
 use crate::source::Context;
 
 use super::cell::Decimal;
@@ -32,6 +32,7 @@ pub(super) struct Assembly {
     pub(super) numbers: Numbers,
     pub(super) noise: Noise,
     pub(super) segment: u32,
+    layout: Layout,
     seen: Seen,
     open: Launch,
     open_key: Option<Key>,
@@ -51,6 +52,7 @@ impl Assembly {
             numbers: Numbers::chosen(decimal),
             noise: Noise::default(),
             segment: 0,
+            layout: Layout::Long,
             seen: Seen::default(),
             open: Launch::default(),
             open_key: None,
@@ -105,6 +107,7 @@ impl Assembly {
 
     fn began(&mut self, key: Key, line: u64, context: &mut Context) {
         self.open.segment = self.segment;
+        self.open.layout = self.layout;
         self.open.position = line;
         self.open_key = Some(key);
         self.has_launch = true;
@@ -242,7 +245,8 @@ impl Assembly {
     }
 
     /// A new header: ids start over, and the numbers may be printed differently.
-    pub(super) fn next_table(&mut self, first: bool) -> Result<(), Error> {
+    pub(super) fn next_table(&mut self, first: bool, layout: Layout) -> Result<(), Error> {
+        self.layout = layout;
         if !first {
             self.segment += 1;
         }

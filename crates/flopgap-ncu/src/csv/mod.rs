@@ -258,7 +258,7 @@ impl<R: Read> CsvSource<R> {
     }
 
     fn begin_table(&mut self, header: Header, context: &mut Context) -> Result<(), Error> {
-        self.assembly.next_table(self.tables == 0)?;
+        self.assembly.next_table(self.tables == 0, header.layout)?;
         self.tables += 1;
         if header.layout == Layout::NvtxSummary {
             let message = "a summary by NVTX range lists a launch once for every domain it has ranges in: rows of different \

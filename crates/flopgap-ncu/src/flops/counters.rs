@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Precision;
+use super::pipe::{Pipe, pipe};
 
 /// The counters of instructions that the shader cores execute, in the order of their bits.
 pub(super) const INSTRUCTIONS: [&str; 12] =
@@ -15,12 +16,19 @@ pub(super) const TENSOR: [(&str, Precision); 11] = [
     ("bf16", Precision::TensorBf16),
     ("fp16", Precision::TensorFp16),
     ("fp8", Precision::TensorFp8),
-    ("fp6", Precision::TensorFp6),
     ("fp4", Precision::TensorFp4),
+    ("fp4_fp6", Precision::TensorFp4Fp6),
+    ("fp4_fp6_fp8", Precision::TensorFp4Fp6Fp8),
     ("int8", Precision::TensorInt8),
     ("int4", Precision::TensorInt4),
     ("int1", Precision::TensorInt1),
-    ("mx", Precision::TensorMx),
+];
+
+/// The operations of a precision of the shader cores: add, multiply, fused multiply-add.
+pub(super) const SHADER: [(Precision, [&str; 3]); 3] = [
+    (Precision::Fp32, ["fadd", "fmul", "ffma"]),
+    (Precision::Fp64, ["dadd", "dmul", "dfma"]),
+    (Precision::Fp16, ["hadd", "hmul", "hfma"]),
 ];
 
 /// The forms of one source type's counter: over all destination types, or for one; over all sparsities, or for one.
@@ -31,14 +39,26 @@ const FORMS: usize = DESTINATIONS.len() * SPARSITIES.len();
 /// How many counters there are.
 pub(super) const COUNTERS: usize = INSTRUCTIONS.len() + TENSOR.len() * FORMS;
 
+/// The bit that says that the counters are Turing's.
+const TURING: usize = 127;
+
 /// A set of hardware counters, such as those that a report lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Counters(pub(super) u128);
 
 impl Counters {
     /// The counters' full names.
     pub fn names(self) -> impl Iterator<Item = String> {
-        (0..COUNTERS).filter(move |index| self.0 >> index & 1 == 1).map(name)
+        let turing = self.0 >> TURING & 1 == 1;
+        (0..COUNTERS).filter(move |index| self.0 >> index & 1 == 1).map(move |index| {
+            let name = name(index);
+            if turing { name.replace("src_fp16_dst_fp32", "src_fp16_bf16_tf32_dst_fp32") } else { name }
+        })
+    }
+
+    /// The same counters by the names that they have on Turing.
+    pub(super) fn on_turing(self) -> Self {
+        Counters(self.0 | 1 << TURING)
     }
 
     /// Whether there is none.
@@ -82,15 +102,39 @@ pub(super) enum Role {
     Counter(u8),
     /// One of the first [`INSTRUCTIONS`] for each elapsed cycle, which is all that `--set full` stores.
     Rate(u8),
-    /// The cycles that rates are over: `smsp__cycles_elapsed.avg`.
-    Cycles,
+    /// The cycles that rates are over (`smsp__cycles_elapsed.avg`), of a clock domain.
+    Cycles(Clock),
+    /// Such cycles in a second (`sm__cycles_elapsed.avg.per_second`).
+    CyclesPerSecond(Clock),
     /// A part of a source type's operations (`op_hgmma`): it tells that the type matters, not how much.
     TensorPart(u8),
+    /// Instructions of the tensor pipe.
+    Pipe(Pipe),
     Traffic(Traffic),
     /// `gpu__time_duration.sum`.
     Duration,
     /// The details page's `Duration`, which may be another metric's label too.
     DurationLabel,
+}
+
+/// Where cycles are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    Smsp,
+    Sm,
+    Gpc,
+}
+
+/// How many clocks there are.
+pub(super) const CLOCKS: usize = 3;
+
+fn clock(unit: &str) -> Option<Clock> {
+    Some(match unit {
+        "smsp" => Clock::Smsp,
+        "sm" => Clock::Sm,
+        "gpc" => Clock::Gpc,
+        _ => return None,
+    })
 }
 
 /// Memory traffic.
@@ -120,8 +164,12 @@ pub(super) fn role(name: &str) -> Role {
     if name == "Duration" {
         return Role::DurationLabel;
     }
-    if name == "smsp__cycles_elapsed.avg" {
-        return Role::Cycles;
+    if let Some((unit, rate)) = name.split_once("__cycles_elapsed.avg") {
+        return match (clock(unit), rate) {
+            (Some(clock), "") => Role::Cycles(clock),
+            (Some(clock), ".per_second") => Role::CyclesPerSecond(clock),
+            _ => Role::None,
+        };
     }
     if let Some(metric) = name.strip_suffix(".sum.per_cycle_elapsed") {
         let op = metric.strip_prefix(SASS[0]).and_then(instruction);
@@ -131,14 +179,20 @@ pub(super) fn role(name: &str) -> Role {
     if let Some(op) = SASS.iter().find_map(|prefix| metric.strip_prefix(prefix)) {
         return instruction(op).map_or(Role::None, counter);
     }
-    if let Some(path) = metric.strip_prefix("sm__ops_path_tensor_") {
+    let path = metric.strip_prefix("smsp").or_else(|| metric.strip_prefix("sm"));
+    if let Some(path) = path.and_then(|rest| rest.strip_prefix("__ops_path_tensor_")) {
         return tensor_role(path);
+    }
+    if let Some(pipe) = pipe(metric) {
+        return Role::Pipe(pipe);
     }
     match metric {
         "gpu__time_duration" => Role::Duration,
         "dram__bytes" => Role::Traffic(Traffic::Dram),
-        "dram__bytes_read" | "dram__bytes_op_read" => Role::Traffic(Traffic::DramRead),
-        "dram__bytes_write" | "dram__bytes_op_write" => Role::Traffic(Traffic::DramWrite),
+        "dram__bytes_read" | "dram__bytes_op_read" | "dram__read_bytes" => Role::Traffic(Traffic::DramRead),
+        "dram__bytes_write" | "dram__bytes_op_write" | "dram__write_bytes" => {
+            Role::Traffic(Traffic::DramWrite)
+        }
         "lts__t_bytes" => Role::Traffic(Traffic::L2),
         "l1tex__t_bytes" => Role::Traffic(Traffic::L1),
         _ => Role::None,
@@ -154,11 +208,16 @@ fn tensor_role(path: &str) -> Role {
             None => return Role::None,
         },
     };
-    let found = TENSOR.iter().enumerate().find_map(|(index, (name, _))| {
+    // Turing's tensor cores have no other of these types than FP16; FP16 to FP16 is counted by itself.
+    let form = form
+        .strip_prefix("fp16_bf16_tf32_dst_fp32")
+        .map_or(form.to_owned(), |rest| format!("fp16_dst_fp32{rest}"));
+    let found = TENSOR.iter().enumerate().filter_map(|(index, (name, _))| {
         let rest = form.strip_prefix(name)?;
         (rest.is_empty() || rest.starts_with('_')).then_some((index, rest))
     });
-    let Some((source, rest)) = found else { return Role::None };
+    // `fp4_fp6_fp8` begins like `fp4`.
+    let Some((source, rest)) = found.min_by_key(|(_, rest)| rest.len()) else { return Role::None };
     if is_part {
         return u8::try_from(source).map_or(Role::None, Role::TensorPart);
     }

@@ -25,7 +25,7 @@ use self::launch::Name;
 use self::proto::{KNOWN_VERSION, ProcessInfo};
 use self::wire::{Damage, Message};
 use crate::error::Error;
-use crate::model::{Launch, Strings, Symbol, Warning};
+use crate::model::{Launch, Layout, Strings, Symbol, Warning};
 use crate::source::{Context, Source};
 
 /// The bytes that every `.ncu-rep` begins with.
@@ -115,6 +115,7 @@ impl<R: Read> RepSource<R> {
                 }
                 Item::Result(kind, message) => {
                     clear(launch);
+                    launch.layout = Layout::Report;
                     launch.id = Some(self.next);
                     launch.position = self.next;
                     launch.process_id = self.process.id;

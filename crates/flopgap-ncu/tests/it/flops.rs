@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use flopgap_ncu::{Count, FlopCounter, Flops, Layout, Measurement, Precision, Report, Value};
+use flopgap_ncu::{
+    Arithmetic, Count, FlopCounter, Flops, Layout, Measurement, Precision, Report, Unknown, Value,
+};
 
 use crate::support::{parse, read, text};
 
@@ -50,7 +52,7 @@ fn suspects(file: &str) -> usize {
     let report = read(file);
     let mut shapes = std::collections::BTreeSet::new();
     for (launch, flops) in report.iter().zip(flops(&report)) {
-        if matches!(flops.get(Precision::Fp16), Measurement::Suspect(_)) {
+        if matches!(flops.get(Precision::Fp16), Measurement::Artifact(_) | Measurement::Undecided(_)) {
             shapes.insert((launch.kernel_name(), launch.grid, launch.block));
         }
     }
@@ -213,7 +215,7 @@ fn half_precision_has_ncus_weights_and_constants_are_suspect() {
     assert_eq!(work.get(Precision::Fp16).count().unwrap().value, 2 + 20 + 400);
     assert_eq!(work.total().unwrap().value, 14 + 422);
     let constants = with("0", "0", "100");
-    assert_eq!(constants.get(Precision::Fp16), Measurement::Suspect(Count { value: 400, rounded: false }));
+    assert_eq!(constants.get(Precision::Fp16), Measurement::Artifact(Count { value: 400, rounded: false }));
     assert_eq!(constants.total().unwrap().value, 14, "suspect work is in no total");
     assert_eq!(with("0", "0", "0").get(Precision::Fp16).count().unwrap().value, 0);
 }
@@ -300,4 +302,226 @@ fn rates_of_a_full_set_give_the_counts() {
     // The product executes ffma only, a tile of 64 columns for 16.
     assert_eq!(fp32[3].value % 2, 0);
     assert!(fp32.iter().all(|count| !count.rounded), "{fp32:?}");
+}
+
+/// The FLOPs of a report's kernels whose name holds `part`, computed as `arithmetic` says.
+fn of_kernel(report: &Report, part: &str, arithmetic: &Arithmetic) -> Flops {
+    let mut counter = FlopCounter::new();
+    let launch = report.iter().find(|launch| launch.kernel_name().contains(part)).expect(part);
+    counter.count_as(launch, arithmetic)
+}
+
+/// A report of the fixture with only those of its metrics whose names hold one of these.
+fn with_metrics(file: &str, kept: &[&str]) -> Report {
+    let mut report = read(file);
+    let strings = report.strings.clone();
+    for launch in &mut report.launches {
+        launch.metrics.retain(|metric| kept.iter().any(|part| strings.get(metric.name).contains(part)));
+    }
+    report
+}
+
+const ON_TENSOR_CORES: Arithmetic = Arithmetic {
+    tensor_cores: Some(true),
+    is_product: true,
+    precision: None,
+    tensor_precision: None,
+    instruction: None,
+    half_arithmetic: None,
+};
+
+#[test]
+fn work_on_tensor_cores_that_was_not_counted_is_unknown() {
+    let three = with_metrics("h200_gemms_raw.csv.zst", &["_op_fadd_", "_op_fmul_", "_op_ffma_"]);
+    let bf16 = Arithmetic { tensor_precision: Some(Precision::TensorBf16), ..ON_TENSOR_CORES };
+    let flops = of_kernel(&three, "nvjet_sm90_tst", &bf16);
+    assert_eq!(flops.work(), Err(Unknown::TensorCores(Some(Precision::TensorBf16))));
+    assert_eq!(flops.total(), None);
+    let Err(reason) = flops.work() else { panic!() };
+    assert_eq!(reason.counters_to_record(Some((9, 0))), ["sm__ops_path_tensor_src_bf16_dst_fp32.sum"]);
+    assert_eq!(
+        Unknown::TensorCores(Some(Precision::TensorFp16)).counters_to_record(Some((7, 5))),
+        ["sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"]
+    );
+    // A product of which the name tells nothing: on the shader cores it is fused multiply-adds.
+    let product = Arithmetic { is_product: true, ..Arithmetic::default() };
+    assert_eq!(of_kernel(&three, "nvjet_sm90_tst", &product).work(), Err(Unknown::PerhapsTensorCores));
+    assert_eq!(of_kernel(&three, "cudnn_generated", &product).work(), Err(Unknown::PerhapsTensorCores));
+    let exact = |value| Ok(Count { value, rounded: false });
+    assert_eq!(of_kernel(&three, "sm80_xmma_gemm_f32f32", &product).work(), exact(2 * 512 * 512 * 512));
+    // Everything was counted.
+    let all = read("h200_gemms_raw.csv.zst");
+    for (kernel, work) in
+        [("nvjet_sm90_tst", 301_989_888), ("cudnn_generated", 100_663_296 + 815_104 + 2 * 12_288 + 737_280)]
+    {
+        assert_eq!(of_kernel(&all, kernel, &product).work(), exact(work), "{kernel}");
+        assert_eq!(of_kernel(&all, kernel, &ON_TENSOR_CORES).work(), exact(work), "{kernel}");
+    }
+}
+
+#[test]
+fn the_tensor_pipe_proves_what_names_do_not_say() {
+    let sass = ["_op_fadd_", "_op_fmul_", "_op_ffma_", "_op_hfma_"];
+    let pipe = |more: &[&str]| with_metrics("h200_gemms_raw.csv.zst", &[&sass[..], more].concat());
+    let nothing = Arithmetic::default();
+    // More instructions than HFMA accounts for, of which A100 and H100 execute some on this pipe.
+    let all = pipe(&["pipe_tensor.sum"]);
+    assert_eq!(of_kernel(&all, "nvjet_sm90_hsh", &nothing).work(), Err(Unknown::TensorCores(None)));
+    // 16,384 instructions, all of them HFMA2.MMA.
+    let integers = Arithmetic { half_arithmetic: Some(false), ..nothing };
+    assert_eq!(of_kernel(&all, "random_from_to", &integers).total().unwrap().value, 0);
+    // The counters outweigh the name.
+    let named = Arithmetic { half_arithmetic: Some(false), ..ON_TENSOR_CORES };
+    assert!(of_kernel(&all, "sm80_xmma_gemm_f32f32", &named).work().is_err());
+    let told_apart = pipe(&["pipe_tensor.sum", "type_hfma2.sum"]);
+    assert!(of_kernel(&told_apart, "sm80_xmma_gemm_f32f32", &named).work().is_ok());
+    // One kind of instruction is enough.
+    let gmma = pipe(&["op_gmma.sum"]);
+    assert_eq!(of_kernel(&gmma, "nvjet_sm90_tst", &nothing).work(), Err(Unknown::TensorCores(None)));
+}
+
+/// 2·M·N·K of the products that the kernels computed, from instructions alone.
+#[test]
+fn instructions_of_known_size_are_operations() {
+    let pipe = ["_op_fadd_", "_op_fmul_", "_op_ffma_", "pipe_tensor.sum", "type_hfma2.sum"];
+    let report = with_metrics("h200_gemms_raw.csv.zst", &pipe);
+    for (kernel, instruction, precision) in [
+        ("cutlass_80_tensorop_s1688gemm", [16, 8, 8], Precision::TensorTf32),
+        ("sm90_xmma_gemm_f64f64", [16, 8, 16], Precision::TensorFp64),
+        ("cutlass_80_tensorop_i16832gemm", [16, 8, 32], Precision::TensorInt8),
+    ] {
+        let arithmetic = Arithmetic {
+            instruction: Some(instruction),
+            tensor_precision: Some(precision),
+            ..ON_TENSOR_CORES
+        };
+        let counted = of_kernel(&report, kernel, &arithmetic).get(precision).count();
+        assert_eq!(counted, Some(Count { value: 2 * 512 * 512 * 512, rounded: false }), "{kernel}");
+        let all = read("h200_gemms_raw.csv.zst");
+        assert_eq!(of_kernel(&all, kernel, &ON_TENSOR_CORES).get(precision).count(), counted, "{kernel}");
+    }
+    // V100 has one instruction, of 512 operations.
+    let volta = |metric: &str| {
+        one("7.0", &[(FADD, "", "0"), (FMUL, "", "0"), (FFMA, "", "7"), (metric, "inst", "1000")])
+    };
+    for metric in [
+        "sm__inst_executed_pipe_tensor.sum",
+        "smsp__inst_executed_pipe_tensor.sum",
+        "sm__inst_executed_pipe_tensor_op_hmma.sum",
+    ] {
+        assert_eq!(volta(metric).total(), Some(Count { value: 512_014, rounded: false }), "{metric}");
+    }
+    // Elsewhere their size is unknown, so the operations are.
+    for (cc, metric) in [
+        ("7.5", "sm__inst_executed_pipe_tensor.sum"),
+        ("8.9", "sm__inst_executed_pipe_tensor_v2.sum"),
+        ("10.0", "sm__inst_executed_pipe_tensor_subpipe_hmma.sum"),
+    ] {
+        let packed = ["fadd2", "fmul2", "ffma2"]
+            .map(|op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"));
+        let mut metrics = vec![(FADD, "", "0"), (FMUL, "", "0"), (FFMA, "", "7"), (metric, "inst", "1000")];
+        if cc == "10.0" {
+            metrics.extend(packed.iter().map(|name| (name.as_str(), "", "0")));
+        }
+        assert_eq!(one(cc, &metrics).work(), Err(Unknown::TensorCores(None)), "{cc}");
+        metrics[3].2 = "0";
+        assert_eq!(one(cc, &metrics).total(), Some(Count { value: 14, rounded: false }), "{cc}");
+    }
+}
+
+#[test]
+fn the_counters_of_every_gpu_are_whole() {
+    for cc in [(7, 0), (7, 2), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0)] {
+        let names = Unknown::TensorCores(None).counters_to_record(Some(cc));
+        assert!(
+            names.len() >= 2 && names.iter().all(|name| name.starts_with("sm__ops")),
+            "{cc:?}: {names:?}"
+        );
+        let metrics: Vec<_> = names.iter().map(|name| (name.as_str(), "", "3")).collect();
+        let flops = one(&format!("{}.{}", cc.0, cc.1), &metrics);
+        let sum = Count { value: 3 * names.len() as u64, rounded: false };
+        assert_eq!(flops.total(), Some(sum), "{cc:?}: {:?}", flops.iter().collect::<Vec<_>>());
+        assert_eq!(flops.incomplete().count(), 0, "{cc:?}");
+        // At either level of the hierarchy.
+        let twins: Vec<String> = names.iter().map(|name| name.replace("sm__", "smsp__")).collect();
+        let twins: Vec<_> = twins.iter().map(|name| (name.as_str(), "", "3")).collect();
+        assert_eq!(one(&format!("{}.{}", cc.0, cc.1), &twins).total(), Some(sum), "{cc:?}");
+    }
+    let turing = one("7.5", &[("sm__ops_path_tensor_src_fp16_dst_fp16.sum", "", "3")]);
+    let Measurement::Incomplete(missing) = turing.get(Precision::TensorFp16) else { panic!("{turing:?}") };
+    assert_eq!(missing.to_string(), "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum");
+}
+
+/// HFMA and HADD of PyTorch's kernels are constants and conversions, whatever else they execute.
+#[test]
+fn half_precision_is_judged_by_what_the_kernel_computes() {
+    let report = read("h200_pytorch_raw.csv.zst");
+    let in_float = Arithmetic { half_arithmetic: Some(false), ..Arithmetic::default() };
+    for (kernel, work) in [
+        ("upsample_nearest2d_out_frame<float", 524_288),
+        ("splitKreduce_kernel", 528_384),
+        ("direct_copy_kernel_cuda", 0),
+        ("CUDAFunctorOnSelf_add<c10::Half>", 524_288),
+    ] {
+        assert_eq!(
+            of_kernel(&report, kernel, &in_float).total(),
+            Some(Count { value: work, rounded: false }),
+            "{kernel}"
+        );
+    }
+    // Without a word about the kernel: beside FP32 it is constants; alone it may be anything.
+    let nothing = Arithmetic::default();
+    assert_eq!(of_kernel(&report, "splitKreduce_kernel", &nothing).total().unwrap().value, 528_384);
+    let copy = of_kernel(&report, "direct_copy_kernel_cuda", &nothing);
+    assert_eq!(copy.work(), Err(Unknown::HalfPrecision));
+    assert_eq!(
+        copy.get(Precision::Fp16),
+        Measurement::Undecided(Count { value: 4 * 524_288, rounded: false })
+    );
+    // Conversions of a kernel on 16-bit data cost as much as its arithmetic.
+    let on_half = Arithmetic { precision: Some(Precision::Fp16), ..Arithmetic::default() };
+    let add = of_kernel(&report, "CUDAFunctorOnSelf_add<c10::Half>", &on_half);
+    assert!(matches!(add.get(Precision::Fp16), Measurement::Undecided(_)), "{add:?}");
+}
+
+#[test]
+fn a_precision_that_the_kernel_computes_in_must_be_counted() {
+    let three = [(FADD, "", "0"), (FMUL, "", "0"), (FFMA, "", "0")];
+    let with = |precision| {
+        let mut text =
+            "\"ID\",\"Kernel Name\",\"CC\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n".to_owned();
+        for (name, unit, value) in three {
+            writeln!(text, "\"0\",\"k\",\"9.0\",\"{name}\",\"{unit}\",\"{value}\"").unwrap();
+        }
+        let report = parse(text).unwrap();
+        let arithmetic = Arithmetic { precision: Some(precision), ..Arithmetic::default() };
+        FlopCounter::new().count_as(report.iter().next().unwrap(), &arithmetic).work()
+    };
+    assert_eq!(with(Precision::Fp64), Err(Unknown::NotCounted(Precision::Fp64)));
+    assert_eq!(with(Precision::Fp16), Err(Unknown::NotCounted(Precision::Fp16)));
+    assert_eq!(with(Precision::Fp32), Ok(Count::default()));
+}
+
+#[test]
+fn time_is_cycles_over_their_rate_where_it_was_not_recorded() {
+    let report = with_metrics("h200_gemms_raw.csv.zst", &["cycles_elapsed"]);
+    for (launch, whole) in report.iter().zip(read("h200_gemms_raw.csv.zst").iter()) {
+        let recorded = FlopCounter::new().count(whole).duration_ns.unwrap();
+        let computed = FlopCounter::new().count(launch).duration_ns.unwrap();
+        assert!(!recorded.rounded && computed.rounded);
+        // The two are measured in different passes of a kernel of microseconds.
+        assert!(computed.value.abs_diff(recorded.value) * 5 < recorded.value, "{computed:?} {recorded:?}");
+    }
+}
+
+/// The binary report holds doubles: sums from its rates are exact where the printed ones are not.
+#[test]
+fn rates_of_a_binary_report_are_exact() {
+    let (csv, report) = (read("nvtx_names/raw_C.csv.zst"), read("nvtx_names/full.ncu-rep.zst"));
+    for (printed, exact) in flops(&csv).iter().zip(flops(&report)) {
+        let (printed, exact) =
+            (printed.get(Precision::Fp32).count().unwrap(), exact.get(Precision::Fp32).count().unwrap());
+        assert!(!exact.rounded, "{exact:?}");
+        assert!(printed.value.abs_diff(exact.value) <= 1, "{printed:?} {exact:?}");
+    }
 }

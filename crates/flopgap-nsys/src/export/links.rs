@@ -2,35 +2,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::correlation::Ids;
 use crate::tables::BACKTRACE;
 use crate::{Error, GlobalId, Trace};
-
-/// A set of correlation ids, which a process counts up: pages of 4096 bits.
-#[derive(Debug, Default)]
-struct Ids {
-    pages: FxHashMap<(GlobalId, i64), Box<[u64; 64]>>,
-}
-
-impl Ids {
-    fn place((process, id): (GlobalId, i64)) -> ((GlobalId, i64), usize, u64) {
-        let low = usize::try_from(id & 0xfff).unwrap_or_default();
-        ((process, id >> 12), low / 64, 1 << (low % 64))
-    }
-
-    /// Adds an id; false when it was there.
-    fn insert(&mut self, id: (GlobalId, i64)) -> bool {
-        let (page, word, bit) = Ids::place(id);
-        let word = &mut self.pages.entry(page).or_insert_with(|| Box::new([0; 64]))[word];
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
-    }
-
-    fn contains(&self, id: (GlobalId, i64)) -> bool {
-        let (page, word, bit) = Ids::place(id);
-        self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
-    }
-}
 
 /// What ties GPU work to the calls that asked for it.
 #[derive(Debug, Default)]
@@ -140,18 +114,6 @@ pub(super) fn optional(result: Result<(), Error>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_kept_apart() {
-        let mut ids = Ids::default();
-        let (a, b) = (GlobalId(1 << 24), GlobalId(2 << 24));
-        for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX] {
-            assert!(ids.insert((a, id)));
-            assert!(!ids.insert((a, id)));
-            assert!(ids.contains((a, id)) && !ids.contains((b, id)));
-        }
-        assert!(!ids.contains((a, 2)) && !ids.contains((a, 4097)) && !ids.contains((a, -2)));
-    }
 
     #[test]
     fn a_launch_of_many_begins_a_flow_for_each() {

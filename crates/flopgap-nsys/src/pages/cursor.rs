@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         }
         self.before = Some(cell.rowid);
         let payload = if self.layout.fits(cell.local, cell.size, number)? {
-            cell.local
+            cell.rest
         } else {
             cell.assemble(self.pages, number, &mut self.visited, &mut self.overflowing)?;
             if !self.layout.fits(&self.overflowing, cell.size, number)? {

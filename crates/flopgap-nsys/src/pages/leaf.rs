@@ -61,6 +61,8 @@ pub(super) struct Cell<'a> {
     pub(super) size: u64,
     /// Those of them that lie on the leaf.
     pub(super) local: &'a [u8],
+    /// The same with what follows them on the leaf.
+    pub(super) rest: &'a [u8],
     /// The page on which it continues; 0 for none.
     overflow: u32,
 }
@@ -74,15 +76,16 @@ fn cell(page: &[u8], at: usize) -> Option<Cell<'_>> {
     let (rowid, bytes) = (rowid.cast_signed(), &bytes[taken..]);
     let most = page.len() as u64 - 35;
     if size <= most {
-        return Some(Cell { rowid, size, local: bytes.get(..usize::try_from(size).ok()?)?, overflow: 0 });
+        let local = bytes.get(..usize::try_from(size).ok()?)?;
+        return Some(Cell { rowid, size, local, rest: bytes, overflow: 0 });
     }
     // What remains beyond whole overflow pages is kept on the leaf when it fits there.
     let usable = page.len() as u64;
     let least = (usable - 12) * 32 / 255 - 23;
     let best = least + (size - least) % (usable - 4);
     let local = usize::try_from(if best <= most { best } else { least }).ok()?;
-    let (local, rest) = bytes.split_at_checked(local)?;
-    Some(Cell { rowid, size, local, overflow: u32::from_be_bytes(*rest.first_chunk()?) })
+    let (local, after) = bytes.split_at_checked(local)?;
+    Some(Cell { rowid, size, local, rest: bytes, overflow: u32::from_be_bytes(*after.first_chunk()?) })
 }
 
 impl Cell<'_> {

@@ -85,21 +85,35 @@ impl Kind {
 /// How many bytes a value of each of the first serial types takes.
 const LENGTHS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
 
-/// Where the columns of the last record lay. Rows of one table are alike: the next often has the same header.
+/// Where the columns of records lie. Rows of one table are alike: the next often has the same header as one of the last.
 #[derive(Debug)]
 pub(super) struct Layout {
     slots: Vec<Slot>,
     /// How many stored columns are needed.
     needed: usize,
-    /// The header of the last record up to the last needed column; empty before the first.
-    header: Vec<u8>,
-    /// The values of the stored columns.
+    /// The latest headers that differ.
+    known: Vec<Known>,
+    /// That of the last record.
+    current: usize,
+    /// The next to be forgotten.
+    oldest: usize,
+    /// The values of the stored columns, while they are learnt.
     stored: Vec<Field>,
+}
+
+/// Where the columns of a record with a certain header lie.
+#[derive(Debug, Default)]
+struct Known {
+    /// The header up to the last needed column.
+    header: Vec<u8>,
     /// The values of the columns that are asked for.
     fields: Vec<Field>,
     /// Where the last needed column ends.
     end: usize,
 }
+
+/// How many headers are kept. Numbers of a row take from none to eight bytes, so that a table has a few dozen, most of them seldom.
+const KEPT: usize = 16;
 
 impl Layout {
     pub(super) fn of(slots: Vec<Slot>) -> Layout {
@@ -108,31 +122,47 @@ impl Layout {
             Slot::Absent | Slot::Rowid => None,
         });
         let needed = places.max().unwrap_or(0);
-        Layout { slots, needed, header: Vec::new(), stored: Vec::new(), fields: Vec::new(), end: 0 }
+        Layout { slots, needed, known: Vec::new(), current: 0, oldest: 0, stored: Vec::new() }
     }
 
     /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the length; false when more bytes
     /// are needed.
     #[inline]
     pub(super) fn fits(&mut self, bytes: &[u8], size: u64, page: u32) -> Result<bool, Fault> {
-        if self.header.is_empty() || !bytes.starts_with(&self.header) {
-            match self.learn(bytes, size) {
+        if !self.known.get(self.current).is_some_and(|known| bytes.starts_with(&known.header)) {
+            match self.find(bytes, size) {
                 Ok(()) => {}
-                Err(Unlearned::Incomplete) if (bytes.len() as u64) < size => {
-                    self.header.clear();
-                    return Ok(false);
-                }
+                Err(Unlearned::Incomplete) if (bytes.len() as u64) < size => return Ok(false),
                 Err(Unlearned::Incomplete) => return damage(page, "has a row whose header is cut off"),
                 Err(Unlearned::Wrong(what)) => return damage(page, what),
             }
         }
-        if self.end as u64 > size {
+        let end = self.known[self.current].end;
+        if end as u64 > size {
             return damage(page, "has a row that ends before its columns");
         }
-        Ok(self.end <= bytes.len())
+        Ok(end <= bytes.len())
     }
 
-    fn learn(&mut self, bytes: &[u8], size: u64) -> Result<(), Unlearned> {
+    /// Goes to the header that a record has, which is learnt when it is not known.
+    fn find(&mut self, bytes: &[u8], size: u64) -> Result<(), Unlearned> {
+        if let Some(at) = self.known.iter().position(|known| bytes.starts_with(&known.header)) {
+            self.current = at;
+            return Ok(());
+        }
+        let learnt = self.learn(bytes, size)?;
+        if self.known.len() < KEPT {
+            self.current = self.known.len();
+            self.known.push(learnt);
+        } else {
+            self.current = self.oldest;
+            self.oldest = (self.oldest + 1) % KEPT;
+            self.known[self.current] = learnt;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, bytes: &[u8], size: u64) -> Result<Known, Unlearned> {
         const RESERVED: Unlearned = Unlearned::Wrong("has a value of a type that SQLite does not have");
         self.stored.clear();
         let (length, mut at) = varint(bytes).ok_or(Unlearned::Incomplete)?;
@@ -161,8 +191,7 @@ impl Layout {
             self.stored.push(Field { offset: place, length, kind });
             offset += u64::from(length);
         }
-        self.fields.clear();
-        self.fields.extend(self.slots.iter().map(|slot| match *slot {
+        let fields = self.slots.iter().map(|slot| match *slot {
             Slot::Absent => Field::default(),
             Slot::Rowid => Field { kind: Kind::Rowid, ..Field::default() },
             Slot::Stored { place, real } => match self.stored.get(place) {
@@ -171,11 +200,12 @@ impl Layout {
                 // A column that was added to the table after the row: NULL.
                 None => Field::default(),
             },
-        }));
-        self.header.clear();
-        self.header.extend_from_slice(bytes.get(..at).ok_or(Unlearned::Incomplete)?);
-        self.end = usize::try_from(offset).map_err(|_| Unlearned::Incomplete)?;
-        Ok(())
+        });
+        Ok(Known {
+            header: bytes.get(..at).ok_or(Unlearned::Incomplete)?.to_vec(),
+            fields: fields.collect(),
+            end: usize::try_from(offset).map_err(|_| Unlearned::Incomplete)?,
+        })
     }
 }
 
@@ -195,10 +225,11 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `layout` was found to fit the payload.
+    /// `layout` was found to fit the payload, which may be followed by other bytes.
     #[inline]
     pub(super) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout) -> Record<'a> {
-        Record { rowid, payload, fields: &layout.fields }
+        let fields = layout.known.get(layout.current).map_or(&[][..], |known| &known.fields);
+        Record { rowid, payload, fields }
     }
 
     /// The row id.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::KernelName;
 use super::names::{api, shape};
 use super::table::{Column, Sink, Unit};
-use crate::launches::Launches;
+use crate::launches::{Launches, Work};
 use crate::tables::{KERNEL, need, want};
 use crate::{Error, GlobalId, Trace};
 
@@ -65,7 +65,12 @@ impl Execution {
 /// Every kernel whose launch was recorded, in the order of the file.
 fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error> {
     trace.require(&KERNEL)?;
-    let launches = Launches::read(trace)?;
+    let mut work = Work::default();
+    trace.scan(&KERNEL, &[want("globalPid"), want("correlationId")], |row| {
+        work.add(row.int(0).map(GlobalId), row.int(1));
+        Some(())
+    })?;
+    let launches = Launches::of_work(trace, &work)?;
     let mut executions = Vec::new();
     let [first, second] = names.columns();
     let columns = [
@@ -89,9 +94,9 @@ fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error>
         let grid = [row.int(7)?, row.int(8)?, row.int(9)?];
         let block = [row.int(10)?, row.int(11)?, row.int(12)?];
         let call = launches.of(row.int(4).map(GlobalId), row.int(3));
-        let execution = call.and_then(|call| {
-            let (call_start, call_end, thread, call) = (call.start, call.end, call.thread?, call.name);
-            Some(Execution { call_start, call_end, start, end, thread, device, call, kernel, grid, block })
+        let execution = call.map(|call| {
+            let (call_start, call_end, thread, call) = (call.start, call.end, call.thread, call.name);
+            Execution { call_start, call_end, start, end, thread, device, call, kernel, grid, block }
         });
         executions.extend(execution);
         Some(())

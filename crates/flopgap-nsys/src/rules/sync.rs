@@ -6,10 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::RuleOptions;
-use crate::launches::Launches;
+use crate::launches::{Launches, Work};
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::MEMSET;
-use crate::{ApiCall, Error, GlobalId, MemoryCopy, Trace, memory_label};
+use crate::{Error, GlobalId, MemoryCopy, MemorySet, Trace, memory_label};
 
 static CALLS: [Column; 5] = [
     Column::new("Duration", Unit::Time),
@@ -52,24 +51,84 @@ const DEVICE_TO_DEVICE: i64 = 8;
 /// Up to this size a copy to the device returns before it is done.
 const SMALL: i64 = 64_000;
 
-/// The names of calls, each looked up once.
+/// What the names of calls begin with that wait for a whole device or stream.
+const WAITING: [&str; 2] = ["cudaDeviceSynchronize", "cudaStreamSynchronize"];
+
+/// The names of calls, each looked up and tested once.
 struct CallNames<'a> {
     trace: &'a Trace,
-    texts: FxHashMap<i64, Arc<str>>,
+    /// The text, and the outcome of the test.
+    known: FxHashMap<i64, (Arc<str>, bool)>,
+    failure: Option<Error>,
 }
 
 impl<'a> CallNames<'a> {
     fn new(trace: &'a Trace) -> CallNames<'a> {
-        CallNames { trace, texts: FxHashMap::default() }
+        CallNames { trace, known: FxHashMap::default(), failure: None }
     }
 
-    fn get(&mut self, id: i64) -> Result<Arc<str>, Error> {
-        if let Some(text) = self.texts.get(&id) {
-            return Ok(text.clone());
+    /// Whether a name passes a test, which is the same each time; not when it cannot be read.
+    fn test(&mut self, id: i64, test: impl FnOnce(&str) -> bool) -> bool {
+        if let Some((_, passes)) = self.known.get(&id) {
+            return *passes;
         }
-        let text = self.trace.string_or_id(id)?;
-        self.texts.insert(id, text.clone());
-        Ok(text)
+        match self.trace.string_or_id(id) {
+            Ok(name) => {
+                let passes = test(&name);
+                self.known.insert(id, (name, passes));
+                passes
+            }
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                false
+            }
+        }
+    }
+
+    /// A name that was tested.
+    fn text(&self, id: i64) -> Option<&str> {
+        self.known.get(&id).map(|(text, _)| &**text)
+    }
+
+    /// Whether all names could be read.
+    fn check(&mut self) -> Result<(), Error> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn get(&self, id: i64) -> Result<Arc<str>, Error> {
+        self.known.get(&id).map_or_else(|| self.trace.string_or_id(id), |(text, _)| Ok(text.clone()))
+    }
+}
+
+/// The longest of some things, of equal ones those that came first; no more are held than twice as many as are wanted.
+struct Longest<T> {
+    wanted: usize,
+    /// Each with its length and how many came before it.
+    held: Vec<(i64, u64, T)>,
+    seen: u64,
+}
+
+impl<T> Longest<T> {
+    fn new(wanted: usize) -> Longest<T> {
+        Longest { wanted, held: Vec::new(), seen: 0 }
+    }
+
+    fn offer(&mut self, length: i64, thing: T) {
+        if self.held.len() >= self.wanted.saturating_mul(2).max(1) {
+            self.shrink();
+        }
+        self.held.push((length, self.seen, thing));
+        self.seen += 1;
+    }
+
+    fn shrink(&mut self) {
+        self.held.sort_unstable_by_key(|(length, place, _)| (Reverse(*length), *place));
+        self.held.truncate(self.wanted);
+    }
+
+    fn sorted(mut self) -> impl Iterator<Item = (i64, T)> {
+        self.shrink();
+        self.held.into_iter().map(|(length, _, thing)| (length, thing))
     }
 }
 
@@ -85,25 +144,23 @@ fn is_async(name: &str) -> bool {
 
 /// `cuda_api_sync`.
 pub(super) fn waiting_calls(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut calls: Vec<ApiCall> = Vec::new();
-    trace.api_calls(|call| calls.push(call))?;
-    calls.sort_by_key(|call| Reverse(call.end.saturating_sub(call.start)));
     let mut names = CallNames::new(trace);
+    let mut longest = Longest::new(options.limit());
+    trace.api_calls(|call| {
+        if names.test(call.name, |name| WAITING.iter().any(|waits| begins_with(name, waits))) {
+            longest.offer(call.end.saturating_sub(call.start), call);
+        }
+    })?;
+    names.check()?;
     let mut rows = Vec::new();
-    for call in calls {
-        let name = names.get(call.name)?;
-        if ["cudaDeviceSynchronize", "cudaStreamSynchronize"].iter().any(|waits| begins_with(&name, waits)) {
-            rows.push([
-                call.end.saturating_sub(call.start).into(),
-                call.start.into(),
-                call.thread.map(GlobalId::pid).into(),
-                call.thread.map(GlobalId::tid).into(),
-                name.into(),
-            ]);
-        }
-        if rows.len() >= options.limit() {
-            break;
-        }
+    for (duration, call) in longest.sorted() {
+        rows.push([
+            duration.into(),
+            call.start.into(),
+            call.thread.map(GlobalId::pid).into(),
+            call.thread.map(GlobalId::tid).into(),
+            names.get(call.name)?.into(),
+        ]);
     }
     write(trace, sink, &CALLS, &rows)
 }
@@ -137,66 +194,76 @@ fn copies(
     sink: &mut dyn Sink,
     found: impl Fn(&MemoryCopy, &str) -> bool,
 ) -> Result<(), Error> {
-    let mut copies = Vec::new();
-    trace.copies(|copy| copies.push(copy))?;
-    let launches = Launches::read(&trace.unfiltered())?;
-    copies.sort_by_key(|copy| Reverse(copy.at.duration()));
+    let mut work = Work::default();
+    trace.copies(|copy| work.add(copy.at.process, copy.at.correlation))?;
+    let launches = Launches::of_work(&trace.unfiltered(), &work)?;
     let mut names = CallNames::new(trace);
+    let mut longest = Longest::new(options.limit());
+    trace.copies(|copy| {
+        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { return };
+        if names.test(call.name, |name| begins_with(name, "cudaMemcpy"))
+            && names.text(call.name).is_some_and(|name| found(&copy, name))
+        {
+            longest.offer(copy.at.duration(), copy);
+        }
+    })?;
+    names.check()?;
     let mut rows = Vec::new();
-    for copy in &copies {
+    for (duration, copy) in longest.sorted() {
         let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
-        let name = names.get(call.name)?;
-        if begins_with(&name, "cudaMemcpy") && found(copy, &name) {
-            rows.push([
-                copy.at.duration().into(),
-                copy.at.start.into(),
-                memory(copy.source),
-                memory(copy.destination),
-                copy.bytes.into(),
-                call.thread.map(GlobalId::pid).into(),
-                copy.at.device.into(),
-                copy.at.context.into(),
-                copy.at.green_context.filter(|context| *context != 0).into(),
-                copy.at.stream.into(),
-                name.into(),
-            ]);
-        }
-        if rows.len() >= options.limit() {
-            break;
-        }
+        rows.push([
+            duration.into(),
+            copy.at.start.into(),
+            memory(copy.source),
+            memory(copy.destination),
+            copy.bytes.into(),
+            call.thread.pid().into(),
+            copy.at.device.into(),
+            copy.at.context.into(),
+            copy.at.green_context.filter(|context| *context != 0).into(),
+            copy.at.stream.into(),
+            names.get(call.name)?.into(),
+        ]);
     }
     write(trace, sink, &COPIES, &rows)
 }
 
 /// `cuda_memset_sync`.
 pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    trace.require(&MEMSET)?;
-    let launches = Launches::read(&trace.unfiltered())?;
-    let mut sets = Vec::new();
-    trace.sets(|set| sets.push(set))?;
-    sets.sort_by_key(|set| Reverse(set.at.duration()));
+    let waits = |set: &MemorySet| [Some(PINNED), Some(MANAGED)].contains(&set.memory);
+    let mut work = Work::default();
+    trace.sets(|set| {
+        if waits(&set) {
+            work.add(set.at.process, set.at.correlation);
+        }
+    })?;
+    let launches = Launches::of_work(&trace.unfiltered(), &work)?;
     let mut names = CallNames::new(trace);
+    let mut longest = Longest::new(options.limit());
+    trace.sets(|set| {
+        let Some(call) = launches.of(set.at.process, set.at.correlation).filter(|_| waits(&set)) else {
+            return;
+        };
+        if names.test(call.name, |name| begins_with(name, "cudaMemset") && !is_async(name)) {
+            longest.offer(set.at.duration(), set);
+        }
+    })?;
+    names.check()?;
     let mut rows = Vec::new();
-    for set in sets.iter().filter(|set| [Some(PINNED), Some(MANAGED)].contains(&set.memory)) {
+    for (duration, set) in longest.sorted() {
         let Some(call) = launches.of(set.at.process, set.at.correlation) else { continue };
-        let name = names.get(call.name)?;
-        if begins_with(&name, "cudaMemset") && !is_async(&name) {
-            rows.push([
-                set.at.duration().into(),
-                set.at.start.into(),
-                memory(set.memory),
-                set.bytes.into(),
-                call.thread.map(GlobalId::pid).into(),
-                set.at.device.into(),
-                set.at.context.into(),
-                set.at.green_context.filter(|context| *context != 0).into(),
-                set.at.stream.into(),
-                name.into(),
-            ]);
-        }
-        if rows.len() >= options.limit() {
-            break;
-        }
+        rows.push([
+            duration.into(),
+            set.at.start.into(),
+            memory(set.memory),
+            set.bytes.into(),
+            call.thread.pid().into(),
+            set.at.device.into(),
+            set.at.context.into(),
+            set.at.green_context.filter(|context| *context != 0).into(),
+            set.at.stream.into(),
+            names.get(call.name)?.into(),
+        ]);
     }
     write(trace, sink, &SETS, &rows)
 }
@@ -222,7 +289,24 @@ fn write<const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// What is held is what a stable sort puts first.
+        #[test]
+        fn the_longest_are_kept(lengths in prop::collection::vec(0_i64..20, 0..60), wanted in 0_usize..10) {
+            let mut longest = Longest::new(wanted);
+            for (place, length) in lengths.iter().enumerate() {
+                longest.offer(*length, place);
+            }
+            let mut expected: Vec<(i64, usize)> = lengths.iter().copied().zip(0..).collect();
+            expected.sort_by_key(|(length, _)| Reverse(*length));
+            expected.truncate(wanted);
+            prop_assert_eq!(longest.sorted().collect::<Vec<_>>(), expected);
+        }
+    }
 
     #[test]
     fn names_are_compared_as_sql_does() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use flopgap_nsys::{Attribution, Error, Report, ReportKind, ReportOptions, ReportTable, Trace};
+use flopgap_nsys::{Attribution, Error, Report, ReportKind, ReportOptions, ReportTable, Trace, Unlaunched};
 use rusqlite::Connection;
 
 use crate::support::{TRACES, Unpacked, printed};
@@ -298,6 +298,41 @@ fn api_reports_say_that_calls_with_backtraces_count_twice() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!((warnings[0].rows, warnings[0].first), (215, 216));
     assert!(warnings[0].to_string().contains("as `nsys stats` does"), "{}", warnings[0]);
+}
+
+/// Work whose launch is not in the recording belongs to no range: how much of it there is can be asked.
+#[test]
+fn work_without_a_recorded_launch_is_counted() {
+    let unpacked = Unpacked::new("streams_domains");
+    let sound = unpacked.open().launched(Attribution::default()).unwrap().unlaunched();
+    assert_eq!(sound, Unlaunched::default());
+    let database = Connection::open(unpacked.path()).unwrap();
+    let of_kernels = "FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 7 = 0";
+    let (kernels, kernel_time): (u32, i64) = database
+        .query_row(&format!("SELECT count(*), sum(end - start) {of_kernels}"), [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    let copy_time: i64 = database
+        .query_row("SELECT end - start FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE rowid = 1", [], |row| row.get(0))
+        .unwrap();
+    database
+        .execute_batch(&format!(
+            "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN
+                 (SELECT correlationId {of_kernels}
+                  UNION SELECT correlationId FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE rowid = 1)"
+        ))
+        .unwrap();
+    drop(database);
+    let found = unpacked.open().launched(Attribution::default()).unwrap().unlaunched();
+    let expected = Unlaunched {
+        kernels: kernels.into(),
+        kernel_time: kernel_time.into(),
+        operations: u64::from(kernels) + 1,
+        time: (kernel_time + copy_time).into(),
+    };
+    assert!(kernels > 3);
+    assert_eq!(found, expected);
 }
 
 /// Work that ends before it starts: nsys subtracts it from its sums. The reports do as nsys does, answers leave it out, and both warn.

@@ -1,8 +1,8 @@
 //! Totals by kernel and class.
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_ncu::Precision;
-use flopgap_phases::{PhaseError, Profile};
+use flopgap_ncu::{Precision, Reader, Unknown};
+use flopgap_phases::{PhaseError, Place, Profile};
 
 use crate::fixture;
 
@@ -69,4 +69,80 @@ fn overlapping_rows_are_refused() {
     let error = load("ncu/nvtx_names/summary_per_nvtx.csv").unwrap_err();
     assert!(matches!(error, PhaseError::NvtxSummary { .. }), "{error}");
     assert!(error.hint().is_some());
+}
+
+/// A report of the fixtures as it would be if some of its counters had not been recorded: their names mean nothing.
+fn without(name: &str, counters: &[&str]) -> Profile {
+    let packed = std::fs::read(fixture(name)).unwrap();
+    let mut text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    for counter in counters {
+        assert!(text.contains(counter), "{counter}");
+        text = text.replace(counter, "not__recorded");
+    }
+    let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), name).unwrap();
+    Profile::read(reader, std::path::Path::new(name), &Classifier::new()).unwrap()
+}
+
+/// One BF16 training step with the three counters of FP32 instructions: its products run on the tensor cores.
+#[test]
+fn work_on_tensor_cores_without_their_counters_is_not_zero() {
+    for name in ["ncu/lm_raw_base.csv.zst", "ncu/lm_raw.csv.zst", "ncu/lm_details.csv.zst"] {
+        let profile = without(name, &["sm__ops_path_tensor", "sm__inst_executed_pipe_tensor", "_op_hfma_"]);
+        let classes = profile.by_class().unwrap();
+        let (first, matmul) = &classes[0];
+        assert_eq!((*first, matmul.launches), (KernelClass::Matmul, 27), "what is not known comes first");
+        assert_eq!(matmul.complete(matmul.flops), None, "{name}");
+        for (class, totals) in &classes[1..] {
+            assert!(totals.complete(totals.flops).is_some(), "{class}");
+        }
+        assert_eq!(profile.totals.complete(profile.totals.flops), None);
+        assert_eq!(profile.totals.lacking(profile.totals.flops), Some(27));
+        let [gap] = &profile.gaps[..] else { panic!("{:?}", profile.gaps) };
+        assert_eq!(gap.reason, Unknown::TensorCores(Some(Precision::TensorBf16)));
+        assert_eq!(gap.counters, ["sm__ops_path_tensor_src_bf16_dst_fp32.sum"]);
+        assert_eq!((gap.missing.launches, gap.missing.kernels.len()), (27, 15));
+        assert!(matches!(gap.missing.first, Place::Line(_)));
+        assert!(gap.missing.describe().contains(" and 13 more kernels, the first in line "));
+    }
+}
+
+/// With the tensor pipe's instructions, those products are known whose instruction's size is in the kernel's name.
+#[test]
+fn products_are_counted_by_their_instructions_where_the_name_has_their_size() {
+    let profile = without("ncu/h200_gemms_raw.csv.zst", &["sm__ops_path_tensor"]);
+    let known = |part: &str| {
+        let kernel = profile.kernels.iter().find(|kernel| kernel.name.contains(part)).unwrap();
+        kernel.totals.complete(kernel.totals.flops)
+    };
+    assert_eq!(known("cutlass_80_tensorop_s1688gemm"), Some(2 * 512 * 512 * 512 + 262_144));
+    assert_eq!(known("sm90_xmma_gemm_f64f64"), Some(2 * 512 * 512 * 512 + 262_144));
+    assert_eq!(known("_ffma_aligna4_alignc4_execute_kernel"), Some(2 * 512 * 512 * 512));
+    let unknown: Vec<&str> = profile
+        .kernels
+        .iter()
+        .filter(|kernel| kernel.totals.complete(kernel.totals.flops).is_none())
+        .map(|kernel| kernel.info.short.split('_').next().unwrap())
+        .collect();
+    assert_eq!(unknown, ["fmha", "cudnn", "nvjet", "nvjet", "nvjet"]);
+}
+
+/// Constants and conversions are no FLOPs, whatever instructions they take.
+#[test]
+fn half_precision_instructions_of_other_arithmetic_are_not_counted() {
+    let profile = load("ncu/h200_pytorch_raw.csv.zst").unwrap();
+    assert_eq!((profile.gaps.len(), profile.undecided.as_ref()), (0, None));
+    let single: u64 = profile
+        .kernels
+        .iter()
+        .map(|kernel| kernel.totals.complete(kernel.totals.by_precision[&Precision::Fp32]).unwrap())
+        .sum();
+    assert_eq!(profile.totals.complete(profile.totals.flops), Some(single));
+    assert_eq!(profile.totals.half_artifacts, 88_161_152);
+    let nearest = profile.kernels.iter().find(|kernel| kernel.name.contains("upsample_nearest2d")).unwrap();
+    assert_eq!(nearest.totals.complete(nearest.totals.flops), Some(524_288));
+    for (class, totals) in profile.by_class().unwrap() {
+        if [KernelClass::Copy, KernelClass::Index].contains(&class) {
+            assert_eq!(totals.complete(totals.flops), Some(0), "{class}");
+        }
+    }
 }

@@ -3,11 +3,13 @@
   const data = JSON.parse(document.getElementById("report-data").textContent);
   if (!data) return;
   const RAMP = data.ramp;
+  const scales = data.metrics.map((metric) => (metric.scale ? scaleOf(metric.scale) : null));
   const SURFACE_BUTTONS = ["toImage", "orbitRotation", "tableRotation", "pan3d", "zoom3d", "resetCameraLastSave3d"];
   const FLAT_BUTTONS = ["toImage", "zoom2d", "pan2d", "resetScale2d"];
   const plot = document.getElementById("plot");
   let drawnAs = null;
-  const state = { metric: 0, selection: data.selectors.map(() => 0), sameScale: false };
+  const state = { metric: 0, selection: data.selectors.map(() => 0) };
+  const selects = [];
 
   const element = (tag, properties, ...children) => {
     const made = Object.assign(document.createElement(tag), properties);
@@ -22,16 +24,13 @@
   }
 
   function buildControls() {
-    const controls = document.getElementById("controls");
-    controls.append(chooser("Metric", data.metrics.map((metric) => metric.label), (i) => { state.metric = i; }));
+    const metrics = chooser("Metric", data.metrics.map((metric) => metric.label), (i) => { state.metric = i; });
+    document.getElementById("controls").append(metrics);
     data.selectors.forEach((selector, index) => {
-      controls.append(chooser(selector.label, selector.options, (i) => { state.selection[index] = i; }));
+      const label = chooser(selector.label, selector.options, (i) => { state.selection[index] = i; });
+      selects.push(label.querySelector("select"));
+      document.getElementById("surface-controls").append(label);
     });
-    if (data.selectors.length > 0) {
-      const box = element("input", { type: "checkbox" });
-      box.addEventListener("change", () => { state.sameScale = box.checked; draw(); });
-      controls.append(element("label", { className: "check" }, box, "Same scale for every selection"));
-    }
   }
 
   // Numbers as the printed tables write them.
@@ -72,29 +71,11 @@
     return grid;
   }
 
-  function range(grid) {
-    const values = state.sameScale
-      ? data.points.map((point) => point[at.value + state.metric])
-      : grid.z.flat();
-    const known = values.filter((value) => value !== null);
-    if (known.length === 0) return null;
-    let [low, high] = known.reduce(([l, h], v) => [Math.min(l, v), Math.max(h, v)], [Infinity, -Infinity]);
-    if (high - low <= 1e-11 * Math.max(Math.abs(low), Math.abs(high))) {
-      const half = low === 0 ? (data.metrics[state.metric].percent ? 0.01 : 1) : Math.abs(low) * 0.1;
-      [low, high] = [low - half, high + half];
-    }
-    return [low, high];
-  }
-
-  function colour(share) {
-    const place = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
-    const index = Math.min(Math.floor(place), RAMP.length - 2);
-    return RAMP[index].map((c, i) => Math.round(c + (RAMP[index + 1][i] - c) * (place - index)));
-  }
+  const channels = (color) => color.match(/[0-9a-f]{2}/g).map((channel) => parseInt(channel, 16));
 
   // The letters with the greater contrast, as WCAG counts it: white is as far from a luminance of 0.179 as black.
-  function lettersOn(...channels) {
-    const [r, g, b] = channels.map((channel) => {
+  function lettersOn(color) {
+    const [r, g, b] = channels(color).map((channel) => {
       const share = channel / 255;
       return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
     });
@@ -126,8 +107,8 @@
     return unevenness(values.map(Math.log2)) < unevenness(values);
   }
 
-  function title(axis, values) {
-    const notes = [axis.unit, values && isLog(values) ? "log2 scale" : ""].filter(Boolean);
+  function title(axis, note) {
+    const notes = [axis.unit, note].filter(Boolean);
     return plain(notes.length ? `${axis.label} (${notes.join(", ")})` : axis.label);
   }
 
@@ -138,29 +119,20 @@
   }
 
   function positionAxis(axis, values, colours, solid) {
-    // Labels at measured values alone, both ends included; about seven fit.
-    const last = values.length - 1;
-    const step = Math.ceil(values.length / 7);
-    const shown = values.filter((_, i) => i === last || (i % step === 0 && last - i >= step / 2));
+    const shown = values.filter((_, i) => labeled(values.length, 8)(i));
     return {
-      title: { text: title(axis, values) }, type: isLog(values) ? "log" : "linear",
+      title: { text: title(axis, isLog(values) ? "log2 scale" : "") }, type: isLog(values) ? "log" : "linear",
       tickmode: "array", tickvals: shown, ticktext: shown.map(exact), ...(solid ? { tickangle: 0 } : {}),
       color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
       backgroundcolor: colours.raised, showbackground: true,
     };
   }
 
-  // SI prefixes help with billions; half of something is 0.5, not 500m.
-  function tickFormat(metric, limits) {
-    if (metric.percent) return ".3~%";
-    return Math.max(...limits.map(Math.abs)) < 10000 ? ".4~f" : ".4~s";
-  }
-
-  function valueAxis(metric, limits, colours) {
-    const room = (limits[1] - limits[0]) * 0.03;
+  // Heights are positions on the scale, from 0 to 1.
+  function valueAxis(metric, scale, colours) {
     return {
-      title: { text: title(metric) }, range: [limits[0] - room, limits[1] + room],
-      tickformat: tickFormat(metric, limits), exponentformat: "SI", tickangle: 0,
+      title: { text: title(metric, scale.note) }, range: [-0.03, 1.03], tickangle: 0,
+      tickmode: "array", tickvals: scale.ticks.map(([value]) => scale.position(value)), ticktext: scale.ticks.map(([, label]) => label),
       color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
       backgroundcolor: colours.raised, showbackground: true,
     };
@@ -168,22 +140,21 @@
 
   const scaleColours = () => RAMP.map((c, i) => [i / (RAMP.length - 1), `rgb(${c.join(",")})`]);
 
-  function surfaceTraces(grid, limits, metric, colours) {
+  const heights = (grid, scale) => grid.z.map((row) => row.map((value) => (value === null ? null : scale.position(value))));
+
+  function surfaceTraces(grid, scale) {
+    const z = heights(grid, scale);
     const text = grid.points.map((row, j) =>
       row.map((point, i) => (point ? describe(point, grid.xs[i], grid.ys[j]) : "")));
     const surface = {
-      type: "surface", x: grid.xs, y: grid.ys, z: grid.z, text, hoverinfo: "text", connectgaps: false,
-      cmin: limits[0], cmax: limits[1], colorscale: scaleColours(), contours: { x: { highlight: false }, y: { highlight: false }, z: { highlight: false } },
+      type: "surface", x: grid.xs, y: grid.ys, z, text, hoverinfo: "text", connectgaps: false, showscale: false,
+      surfacecolor: z.map((row) => row.map((height) => (height === null ? null : scale.shade(height)))),
+      cmin: 0, cmax: 1, colorscale: scaleColours(), contours: { x: { highlight: false }, y: { highlight: false }, z: { highlight: false } },
       lighting: { ambient: 0.85, diffuse: 0.25, specular: 0.02, roughness: 0.9 },
-      colorbar: {
-        title: { text: title(metric), side: "top" }, thickness: 16, len: 0.75, outlinewidth: 0,
-        ...(isNarrow() ? { orientation: "h", len: 0.9, y: -0.02, yanchor: "top" } : {}),
-        tickformat: tickFormat(metric, limits), tickfont: { color: colours.ink },
-      },
     };
     // Grid lines through the measured points; null lifts the pen.
     const lines = { x: [], y: [], z: [] };
-    const to = (i, j) => { lines.x.push(grid.xs[i]); lines.y.push(grid.ys[j]); lines.z.push(grid.z[j][i]); };
+    const to = (i, j) => { lines.x.push(grid.xs[i]); lines.y.push(grid.ys[j]); lines.z.push(z[j][i]); };
     const lift = () => { lines.x.push(null); lines.y.push(null); lines.z.push(null); };
     grid.ys.forEach((_, j) => { grid.xs.forEach((__, i) => to(i, j)); lift(); });
     grid.xs.forEach((_, i) => { grid.ys.forEach((__, j) => to(i, j)); lift(); });
@@ -191,11 +162,11 @@
       type: "scatter3d", mode: "lines", ...lines, hoverinfo: "skip", showlegend: false,
       connectgaps: false, line: { color: "#1f2430", width: 2 },
     };
-    return [surface, mesh, ...markers(grid, text)];
+    return [surface, mesh, ...markers(grid, z, text), ...crosses(grid)];
   }
 
   // Every point of a small grid is marked; of a large one, those that no cell of the surface reaches.
-  function markers(grid, text) {
+  function markers(grid, z, text) {
     const known = (i, j) => grid.z[j] !== undefined && grid.z[j][i] !== null && grid.z[j][i] !== undefined;
     const cell = (i, j) => known(i, j) && known(i + 1, j) && known(i, j + 1) && known(i + 1, j + 1);
     const all = grid.xs.length * grid.ys.length <= 40;
@@ -203,7 +174,7 @@
     grid.ys.forEach((y, j) => grid.xs.forEach((x, i) => {
       const reached = cell(i, j) || cell(i - 1, j) || cell(i, j - 1) || cell(i - 1, j - 1);
       if (known(i, j) && (all || !reached)) {
-        marks.x.push(x); marks.y.push(y); marks.z.push(grid.z[j][i]); marks.text.push(text[j][i]);
+        marks.x.push(x); marks.y.push(y); marks.z.push(z[j][i]); marks.text.push(text[j][i]);
       }
     }));
     if (marks.x.length === 0) return [];
@@ -211,23 +182,23 @@
       marker: { size: 3.5, color: "#1f2430", line: { color: "#ffffff", width: 1 } } }];
   }
 
-  // From the high ends of both axes if the surface falls towards them, from the low ends if it rises.
-  function camera(grid) {
-    let trend = 0;
-    const middle = (list) => (list.length - 1) / 2;
-    const known = grid.z.flat().filter((value) => value !== null);
-    const mean = known.reduce((sum, value) => sum + value / known.length, 0);
-    grid.z.forEach((row, j) => row.forEach((value, i) => {
-      if (value !== null) trend += (value - mean) * ((i - middle(grid.xs)) / grid.xs.length + (j - middle(grid.ys)) / grid.ys.length);
+  // What was planned and not measured has a cross on the floor.
+  function crosses(grid) {
+    const marks = { x: [], y: [], z: [], text: [] };
+    grid.ys.forEach((y, j) => grid.xs.forEach((x, i) => {
+      if (!grid.points[j][i] || grid.z[j][i] !== null) return;
+      marks.x.push(x); marks.y.push(y); marks.z.push(0); marks.text.push(`${describe(grid.points[j][i], x, y)}<br>not measured`);
     }));
-    const side = trend > 0 ? -1 : 1;
-    return { eye: { x: 1.45 * side, y: 1.25 * side, z: 0.85 }, center: { x: 0, y: 0, z: -0.12 }, projection: { type: "orthographic" } };
+    if (marks.x.length === 0) return [];
+    return [{ type: "scatter3d", mode: "markers", ...marks, hoverinfo: "text", showlegend: false, marker: { size: 3, symbol: "x", color: "#7b8290" } }];
   }
 
-  // On a narrow screen the colour bar lies below the surface, which shrinks until its labels fit.
-  const isNarrow = () => plot.clientWidth < 640;
+  // Every surface is seen from the high ends of both axes: from there the hill of the small sizes hides nothing, and metrics can be compared.
+  const CAMERA = { eye: { x: 1.45, y: 1.25, z: 0.85 }, center: { x: 0, y: 0, z: -0.12 }, projection: { type: "orthographic" } };
+
+  // On a narrow screen the surface shrinks until its labels fit.
   function boxSize() {
-    const room = isNarrow() ? [plot.clientWidth, plot.clientHeight - 110] : [plot.clientWidth - 130, plot.clientHeight];
+    const room = [plot.clientWidth - 20, plot.clientHeight];
     return 1.3 * Math.min(1, room[0] / (1.1 * plot.clientHeight), room[1] / (0.8 * plot.clientHeight));
   }
 
@@ -246,26 +217,24 @@
     }
   }
 
-  function drawPlot(grid, limits, metric) {
+  function drawPlot(grid, scale, metric) {
     const note = document.getElementById("plot-note");
     const flat = grid.xs.length < 2 || grid.ys.length < 2;
     const known = grid.z.flat().filter((value) => value !== null).length;
-    const missing = grid.xs.length * grid.ys.length - known;
-    let said = missing > 0 && known > 0 ? `${missing} of ${grid.xs.length * grid.ys.length} values missing. ` : "";
+    const asked = grid.points.flat().filter(Boolean).length;
+    let said = asked > known && known > 0 ? `${asked - known} of ${asked} values missing${flat ? "" : " (×)"}. ` : "";
     if (known === 0) said = "Nothing was measured for this selection.";
     else if (!flat && !hasWebGl()) said += "The surface needs WebGL, which this browser does not offer; the values are below.";
     else said += flat ? "" : "Drag to turn, Ctrl and wheel to zoom, double-click to reset; on a touch screen with two fingers; with the keyboard by arrows, + and −, 0.";
     note.textContent = said;
-    const drawable = known > 0 && (flat || hasWebGl());
+    const drawable = known > 0 && scale && (flat || hasWebGl());
     plot.classList.toggle("off", !drawable);
     if (!drawable) return;
 
     const colours = theme();
-    // The plotting code cannot move a color bar from one side to another: it begins anew, with the reader's view.
-    const kind = `${flat} ${isNarrow()}`;
-    const kept = kind === drawnAs ? null : plot._fullLayout?.scene?._scene?.getCamera();
-    if (kind !== drawnAs && drawnAs !== null) Plotly.purge(plot);
-    drawnAs = kind;
+    // The plotting code does not turn a surface into a line: it begins anew.
+    if (flat !== drawnAs && drawnAs !== null) Plotly.purge(plot);
+    drawnAs = flat;
     // Buttons by name, and no server: plotly.js's own set holds one that uploads the chart to a web service.
     const options = { displaylogo: false, scrollZoom: true, plotlyServerURL: "", modeBarButtons: [flat ? FLAT_BUTTONS : SURFACE_BUTTONS] };
     if (flat) {
@@ -273,54 +242,64 @@
       const values = overX ? grid.xs : grid.ys;
       const pairs = values.map((value, i) => (overX ? [i, 0] : [0, i]));
       const trace = {
-        type: "scatter", mode: "lines+markers", x: values, y: pairs.map(([i, j]) => grid.z[j][i]), hoverinfo: "text",
+        type: "scatter", mode: "lines+markers", x: values, y: pairs.map(([i, j]) => heights(grid, scale)[j][i]), hoverinfo: "text",
         text: pairs.map(([i, j]) => (grid.points[j][i] ? describe(grid.points[j][i], grid.xs[i], grid.ys[j]) : "")),
-        line: { color: "#31688e", width: 2 }, marker: { size: 9, color: "#35b779" },
+        line: { color: data.line, width: 2 }, marker: { size: 9, color: data.line },
       };
       Plotly.react(plot, [trace], layout(colours, {
         margin: { l: 90, r: 30, t: 40, b: 70 },
-        xaxis: positionAxis(overX ? data.x : data.y, values, colours), yaxis: valueAxis(metric, limits, colours),
+        xaxis: positionAxis(overX ? data.x : data.y, values, colours), yaxis: valueAxis(metric, scale, colours),
       }), options);
       return;
     }
     const size = boxSize();
-    Plotly.react(plot, surfaceTraces(grid, limits, metric, colours), layout(colours, {
-      margin: { l: 0, r: 0, t: 30, b: isNarrow() ? 80 : 0 },
+    Plotly.react(plot, surfaceTraces(grid, scale), layout(colours, {
+      margin: { l: 0, r: 0, t: 30, b: 0 },
       scene: {
         xaxis: positionAxis(data.x, grid.xs, colours, true), yaxis: positionAxis(data.y, grid.ys, colours, true),
-        zaxis: valueAxis(metric, limits, colours), camera: kept ?? camera(grid),
+        zaxis: valueAxis(metric, scale, colours), camera: CAMERA,
         aspectmode: "manual", aspectratio: { x: size, y: size, z: 0.73 * size }, bgcolor: colours.paper,
       },
     }), options);
   }
 
-  function drawMatrix(grid, limits, metric) {
+  function drawMatrix(grid, scale, metric) {
     const head = element("tr", {}, element("th", { scope: "col" }, `${data.y.label} \\ ${data.x.label}`),
       ...grid.xs.map((x) => element("th", { scope: "col" }, exact(x))));
     const rows = grid.ys.map((y, j) => element("tr", {}, element("th", { scope: "row" }, exact(y)),
-      ...grid.z[j].map((value) => {
-        if (value === null) return element("td", { className: "gap" }, "-");
-        const [r, g, b] = colour((value - limits[0]) / (limits[1] - limits[0]));
+      ...grid.z[j].map((value, i) => {
+        if (value === null) return grid.points[j][i] ? element("td", { className: "missing" }, "-") : element("td");
+        const color = scale.colors[scale.classOf(value)];
         const cell = element("td", { title: String(value) }, short(value, metric));
-        cell.style.background = `rgb(${r},${g},${b})`;
-        cell.style.color = lettersOn(r, g, b);
+        cell.style.background = color;
+        cell.style.color = lettersOn(color);
         return cell;
       })));
-    const caption = element("caption", {}, title(metric).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&"));
+    const name = metric.unit ? `${metric.label} (${metric.unit})` : metric.label;
+    const selection = data.selectors.map((selector, i) => `${selector.label} = ${selector.options[state.selection[i]]}`);
+    const caption = element("caption", {}, [name, ...selection].join(", "));
     document.getElementById("matrix").replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...rows));
   }
 
   function draw() {
     const metric = data.metrics[state.metric];
+    const scale = scales[state.metric];
     const grid = currentGrid();
-    const limits = range(grid);
     document.getElementById("explanation").textContent = metric.explanation;
-    drawMatrix(grid, limits ?? [0, 1], metric);
-    drawPlot(grid, limits ?? [0, 1], metric);
+    heat.update(state.metric, scale ?? scaleOf({ low: 0, high: 1, ticks: [], bounds: [], colors: [], shades: [[0, 0], [1, 1]] }));
+    drawMatrix(grid, scale, metric);
+    drawPlot(grid, scale, metric);
   }
 
   buildControls();
+  const heat = heatmaps(data, { element, exact, short, withUnit, at }, (selection) => {
+    if (selection.every((option, i) => option === state.selection[i])) return;
+    state.selection = [...selection];
+    selects.forEach((select, i) => { select.value = selection[i]; });
+    draw();
+  });
   draw();
+  heat.showLargest();
   let width = plot.clientWidth;
   new ResizeObserver(() => {
     // Phones change the height when their address bar hides; only another width asks for another layout.
@@ -338,6 +317,6 @@
     canvas.after(picture);
   });
   addEventListener("afterprint", () => plot.querySelectorAll(".on-paper").forEach((picture) => picture.remove()));
-  surfaceCamera(plot, () => ({ camera: camera(currentGrid()), size: boxSize() }));
+  surfaceCamera(plot, () => ({ camera: CAMERA, size: boxSize() }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 })();

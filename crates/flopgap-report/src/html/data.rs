@@ -6,7 +6,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Explorer, Point};
-use crate::{ReportError, numbers::ValueFormat, palette::ramp_stops, surface::AxisLabel};
+use crate::palette::{self, ramp_stops};
+use crate::scale::{Scale, ValueSpacing};
+use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel};
 
 #[derive(Serialize)]
 struct Label<'a> {
@@ -50,13 +52,42 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
     let metrics: Vec<Value> = explorer
         .metrics
         .iter()
-        .map(|metric| {
+        .enumerate()
+        .map(|(index, metric)| {
+            let values = explorer.points.iter().filter_map(|point| point.values[index]);
             json!({
                 "label": metric.label.label,
                 "unit": metric.label.unit.as_deref().unwrap_or_default(),
                 "explanation": metric.explanation,
                 "percent": metric.format == ValueFormat::Percent,
+                "scale": Scale::of(values, metric.format).as_ref().map(scale_json),
             })
+        })
+        .collect();
+    // Causes of what was expected come first, so that one number tells them from the others.
+    let (mut causes, mut labels, mut details) = (Options::default(), Options::default(), Options::default());
+    let all = || explorer.points.iter().flat_map(|point| &point.steps);
+    for step in all().filter(|step| step.expected) {
+        causes.index(&step.cause);
+    }
+    let expected = causes.names.len();
+    if let Some(step) = all().find(|step| !step.expected && causes.indices.contains_key(step.cause.as_str()))
+    {
+        return Err(invalid(format!(
+            "the cause `{}` is expected in one step and not in another",
+            step.cause
+        )));
+    }
+    let steps: Vec<Vec<Value>> = explorer
+        .points
+        .iter()
+        .map(|point| {
+            let of_point = point.steps.iter().map(|step| {
+                let indices =
+                    [causes.index(&step.cause), labels.index(&step.label), details.index(&step.detail)];
+                json!([indices[0], indices[1], indices[2], step.times, exact_integer(step.amount)])
+            });
+            of_point.collect()
         })
         .collect();
     let json = serde_json::to_string(&json!({
@@ -65,9 +96,49 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
         "selectors": selectors,
         "metrics": metrics,
         "ramp": ramp_stops(),
+        "line": hex(palette::LINE),
+        "rules": explorer.rules,
+        "total": explorer.total.as_ref().map(Label::from),
+        "causes": causes.names,
+        "expected": expected,
+        "labels": labels.names,
+        "details": details.names,
+        "steps": steps,
         "points": rows,
     }))?;
     Ok(inside_script(&json))
+}
+
+/// A scale as `scale.js` reads it.
+fn scale_json(scale: &Scale) -> Value {
+    let (spacing, linear, factor) = match scale.spacing {
+        ValueSpacing::Linear => ("linear", None, None),
+        ValueSpacing::Log => ("log", None, None),
+        ValueSpacing::SymLog { linear, factor } => ("symlog", Some(linear), Some(factor)),
+    };
+    json!({
+        "spacing": spacing,
+        "linear": linear,
+        "factor": factor,
+        "low": scale.low,
+        "high": scale.high,
+        "ticks": scale.ticks,
+        "bounds": scale.bounds,
+        "colors": scale.colors().into_iter().map(hex).collect::<Vec<_>>(),
+        "shades": scale.shades(),
+    })
+}
+
+fn hex((r, g, b): palette::Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// A number where a script reads it exactly, and text beyond that.
+fn exact_integer(value: i128) -> Value {
+    match i64::try_from(value) {
+        Ok(small) if small.unsigned_abs() < 1 << 53 => Value::from(small),
+        _ => Value::from(value.to_string()),
+    }
 }
 
 /// The choices of a selector in order of first occurrence.
@@ -166,12 +237,14 @@ mod tests {
             y: AxisLabel::new("m").unit("rows"),
             selectors: vec!["pass".to_owned()],
             metrics: vec![metric("ε"), metric("ρ")],
+            rules: Vec::new(),
+            total: None,
             points,
         }
     }
 
     fn point(pass: &str, x: f64, values: [Option<f64>; 2]) -> Point {
-        Point { selection: vec![pass.to_owned()], x, y: 16.0, values: values.to_vec() }
+        Point { selection: vec![pass.to_owned()], x, y: 16.0, values: values.to_vec(), steps: Vec::new() }
     }
 
     #[test]

@@ -14,4 +14,4 @@ mod policy;
 mod view;
 
 pub use document::{Block, Document};
-pub use page::{Explorer, Metric, Point, ReportPage};
+pub use page::{Explorer, Metric, Point, ReportPage, Step};

@@ -7,8 +7,12 @@ use super::view::{STYLE, TABLES, TableView, environment};
 use crate::{ReportError, numbers::ValueFormat, surface::AxisLabel, table::Table};
 
 const TEMPLATE: &str = include_str!("../../assets/page/report.html");
-const SCRIPT: &str =
-    concat!(include_str!("../../assets/page/camera.js"), include_str!("../../assets/page/report.js"));
+const SCRIPT: &str = concat!(
+    include_str!("../../assets/page/scale.js"),
+    include_str!("../../assets/page/heatmap.js"),
+    include_str!("../../assets/page/camera.js"),
+    include_str!("../../assets/page/report.js"),
+);
 const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
 const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
 
@@ -30,9 +34,11 @@ const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
 ///         explanation: "FLOPs executed beyond the closed form, as a share of it.".to_owned(),
 ///         format: ValueFormat::Percent,
 ///     }],
+///     rules: Vec::new(),
+///     total: None,
 ///     points: vec![
-///         Point { selection: vec!["forward".to_owned()], x: 256.0, y: 16.0, values: vec![Some(0.31)] },
-///         Point { selection: vec!["forward".to_owned()], x: 512.0, y: 16.0, values: vec![None] },
+///         Point { selection: vec!["forward".to_owned()], x: 256.0, y: 16.0, values: vec![Some(0.31)], steps: Vec::new() },
+///         Point { selection: vec!["forward".to_owned()], x: 512.0, y: 16.0, values: vec![None], steps: Vec::new() },
 ///     ],
 /// };
 /// let page = ReportPage { title: "A <run>".to_owned(), explorer: Some(explorer), ..ReportPage::default() };
@@ -48,7 +54,7 @@ pub struct ReportPage {
     pub subtitle: String,
     /// What identifies the run, as name and value: machine, versions, time.
     pub facts: Vec<(String, String)>,
-    /// The interactive surface. Without it the page has no plot and is small.
+    /// The interactive heatmaps and surface. Without them the page has no plot and is small.
     pub explorer: Option<Explorer>,
     /// Tables, each below its title.
     pub tables: Vec<Table>,
@@ -56,7 +62,7 @@ pub struct ReportPage {
     pub problems: Vec<String>,
 }
 
-/// Metrics over a grid of two quantities, one surface for each selection.
+/// Metrics over a grid of two quantities, one heatmap and surface for each selection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explorer {
     /// The first quantity of the grid.
@@ -67,7 +73,12 @@ pub struct Explorer {
     pub selectors: Vec<String>,
     /// What is drawn upwards; the reader chooses one.
     pub metrics: Vec<Metric>,
-    /// The measured points, in any order.
+    /// Values of y behind which a line is drawn across each heatmap, such as the sizes where tiles end.
+    pub rules: Vec<f64>,
+    /// What the [steps](Point::steps) of a point add up to; `None` where points have none.
+    pub total: Option<AxisLabel>,
+    /// The measured points, in any order. One whose values are all `None` was planned and not measured; a place without a point
+    /// was not asked for.
     pub points: Vec<Point>,
 }
 
@@ -93,6 +104,25 @@ pub struct Point {
     pub y: f64,
     /// One value for each metric; `None` where it was not measured.
     pub values: Vec<Option<f64>>,
+    /// What the point's total is made of, expected parts first. Readers see it when they choose the point.
+    pub steps: Vec<Step>,
+}
+
+/// A part of a point's total.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Why it is there, such as `padding`.
+    pub cause: String,
+    /// Whether it was expected; other parts are shown as what was added to these.
+    pub expected: bool,
+    /// What did it, such as a kernel; may be empty.
+    pub label: String,
+    /// More about that, such as its tile; may be empty.
+    pub detail: String,
+    /// How often; 0 where that says nothing.
+    pub times: u64,
+    /// How much, in the unit of the total.
+    pub amount: i128,
 }
 
 #[derive(Serialize)]
@@ -102,6 +132,7 @@ struct PageView<'a> {
     facts: &'a [(String, String)],
     problems: &'a [String],
     metrics: Vec<MetricView<'a>>,
+    steps: bool,
     tables: Vec<TableView<'a>>,
 }
 
@@ -119,7 +150,7 @@ impl ReportPage {
     /// or stands twice at one place.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let data = data::script_json(self.explorer.as_ref())?;
-        let script = format!("{TABLES}{SCRIPT}");
+        let script = if self.explorer.is_some() { format!("{TABLES}{SCRIPT}") } else { TABLES.to_owned() };
         let environment = environment("report.html", TEMPLATE)?;
         let html = environment.get_template("report.html")?.render(context! {
             page => Serde(self.view()),
@@ -144,6 +175,7 @@ impl ReportPage {
             metrics: metrics
                 .map(|metric| MetricView { label: &metric.label.label, explanation: &metric.explanation })
                 .collect(),
+            steps: self.explorer.as_ref().is_some_and(|explorer| explorer.total.is_some()),
             tables: self.tables.iter().map(TableView::from).collect(),
         }
     }

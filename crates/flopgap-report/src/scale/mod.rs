@@ -46,7 +46,7 @@ impl ValueSpacing {
         match self {
             ValueSpacing::Linear => None,
             ValueSpacing::Log => Some("log scale"),
-            ValueSpacing::SymLog { .. } => Some("log scale, 0 included"),
+            ValueSpacing::SymLog { .. } => Some("symlog scale"),
         }
     }
 }

@@ -13,7 +13,13 @@ fn page(text: &str) -> ReportPage {
         Table::new(text, [Column::text("name", text), Column::number("flops", "work").unit("FLOP")]).unwrap();
     table.push([Cell::text(text), Cell::from(1_234_567_u64)]).unwrap();
     table.push([Cell::text("not measured"), Cell::Absent]).unwrap();
-    let point = |x: f64, value| Point { selection: vec![text.to_owned()], x, y: 16.0, values: vec![value] };
+    let point = |x: f64, value| Point {
+        selection: vec![text.to_owned()],
+        x,
+        y: 16.0,
+        values: vec![value],
+        steps: Vec::new(),
+    };
     ReportPage {
         title: text.to_owned(),
         subtitle: text.to_owned(),
@@ -27,6 +33,8 @@ fn page(text: &str) -> ReportPage {
                 explanation: text.to_owned(),
                 format: ValueFormat::Percent,
             }],
+            rules: Vec::new(),
+            total: None,
             points: vec![point(256.0, Some(0.25)), point(512.0, None)],
         }),
         tables: vec![table],

@@ -313,6 +313,24 @@ mod tests {
         assert_eq!(Record::from_json(expected.as_bytes(), Path::new("x")).unwrap(), record());
     }
 
+    /// A record holds FADD, FMUL and FFMA: of a product on tensor cores these are what is left over.
+    #[test]
+    fn work_on_tensor_cores_is_refused() {
+        let classifier = flopgap_kernels::Classifier::new();
+        let product = "nvjet_sm90_tst_128x160_64x5_2x1_v_bz_NTT";
+        let mut record = Record::new(Config { n: 1, d: 128, m: 16 }, &Quantity::FP32);
+        record.push(Phase::Forward, "ampere_sgemm_128x64_nn", [4, 1, 1], [128, 1, 1], &[0, 0, 7]);
+        assert!(record.recording(Path::new("raw/x"), &classifier).is_ok());
+        record.push(Phase::Backward, product, [4, 1, 1], [128, 1, 1], &[0, 0, 0]);
+        let error = record.recording(Path::new("raw/x"), &classifier).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "raw/x: a backward launch of `{product}` ran on the tensor cores, whose operations a record does not count"
+            )
+        );
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
         let whole = record().to_json();

@@ -153,7 +153,20 @@ impl Record {
     /// [`RecordError::Contents`] when the FLOPs of a launch leave `u64`, which no hardware counts.
     pub fn recording(&self, path: &Path, classifier: &Classifier) -> Result<Recording, RecordError> {
         let mut recording = Recording::new(path);
+        let tensor: Vec<&str> = self
+            .kernels
+            .iter()
+            .map(String::as_str)
+            .filter(|kernel| classifier.get(kernel).tensor_cores == Some(true))
+            .collect();
         for launch in self.launches() {
+            if launch.phase != Phase::Setup && tensor.contains(&launch.kernel) {
+                let what = format!(
+                    "a {} launch of `{}` ran on the tensor cores, whose operations a record does not count",
+                    launch.phase, launch.kernel
+                );
+                return Err(RecordError::Contents { path: path.to_owned(), what });
+            }
             let (grid, block) = (Some(launch.grid), Some(launch.block));
             let flops = launch.flops().map_err(|_| RecordError::Contents {
                 path: path.to_owned(),

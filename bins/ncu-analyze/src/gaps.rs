@@ -1,0 +1,106 @@
+//! What a report does not tell, said beside every answer from it.
+
+use std::path::Path;
+
+use flopgap_ncu::Unknown;
+use flopgap_phases::{Gap, Profile, Totals};
+use flopgap_report::numbers::group_thousands;
+
+use crate::PROGRAM;
+
+/// Warns of launches whose FLOPs, traffic or time are not known, and of values that are not exact.
+pub(crate) fn warn(file: &Path, profile: &Profile) {
+    for message in messages(profile) {
+        flopgap_cli::warn(PROGRAM, format!("{}: {message}", file.display()));
+    }
+}
+
+fn messages(profile: &Profile) -> Vec<String> {
+    let totals = &profile.totals;
+    let all = group_thousands(totals.launches);
+    let mut messages = unknown(&profile.gaps, &all);
+    let sums = [
+        ("DRAM traffic", totals.dram_bytes),
+        ("L2 traffic", totals.l2_bytes),
+        ("GPU time", totals.duration_ns),
+    ];
+    for ((quantity, sum), missing) in sums.into_iter().zip(&profile.missing) {
+        if let (Some(lacking), Some(missing)) = (totals.lacking(sum), missing) {
+            messages.push(format!(
+                "{quantity} was not measured for {} of {all} launches ({}); sums over them are left empty",
+                group_thousands(lacking),
+                missing.describe()
+            ));
+        }
+    }
+    let rounded: Vec<&str> =
+        quantities(totals).filter(|(_, is_rounded)| *is_rounded).map(|(quantity, _)| quantity).collect();
+    if !rounded.is_empty() {
+        messages.push(format!(
+            "{}: sums are not exact, because the report holds rounded values (such as `10.53 Mbyte`) or averages and rates of them; \
+             --print-units base prints values whole, and the .ncu-rep holds them exactly",
+            rounded.join(", ")
+        ));
+    }
+    if totals.half_artifacts > 0 {
+        messages.push(format!(
+            "{} half-precision operations are left out: kernels that compute in another type load constants with HFMA and \
+             convert with HADD",
+            group_thousands(totals.half_artifacts)
+        ));
+    }
+    if let Some(undecided) = &profile.undecided {
+        messages.push(format!(
+            "{} half-precision operations are left out, because nothing tells whether they are arithmetic, constants or \
+             conversions: {}",
+            group_thousands(totals.half_undecided),
+            undecided.describe()
+        ));
+    }
+    messages
+}
+
+/// Launches whose FLOPs are not known: how many, which, why, and what to record. One line for all precisions of the tensor cores.
+fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
+    let mut merged: Vec<Gap> = Vec::new();
+    for gap in gaps {
+        let is_tensor = |reason| matches!(reason, Unknown::TensorCores(_));
+        match merged.iter_mut().find(|known| is_tensor(known.reason) && is_tensor(gap.reason)) {
+            Some(known) => {
+                known.reason =
+                    if known.reason == gap.reason { gap.reason } else { Unknown::TensorCores(None) };
+                known.missing.merge(&gap.missing);
+                known.counters.extend(gap.counters.iter().cloned());
+                known.counters.sort();
+                known.counters.dedup();
+            }
+            None => merged.push(gap.clone()),
+        }
+    }
+    merged
+        .iter()
+        .map(|Gap { reason, missing, counters }| {
+            let launches = group_thousands(missing.launches);
+            let record = if counters.is_empty() {
+                String::new()
+            } else {
+                format!("; to count them, record --metrics {}", counters.join(","))
+            };
+            format!(
+                "the FLOPs of {launches} of {all} launches are not known and in no sum or share ({}): {reason}{record}",
+                missing.describe()
+            )
+        })
+        .collect()
+}
+
+fn quantities(totals: &Totals) -> impl Iterator<Item = (&'static str, bool)> {
+    [
+        ("FLOPs", totals.flops),
+        ("DRAM traffic", totals.dram_bytes),
+        ("L2 traffic", totals.l2_bytes),
+        ("GPU time", totals.duration_ns),
+    ]
+    .into_iter()
+    .map(|(quantity, sum)| (quantity, sum.is_rounded()))
+}

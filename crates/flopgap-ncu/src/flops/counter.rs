@@ -1,0 +1,415 @@
+//! The FLOPs of launch after launch.
+
+use crate::model::{Launch, LaunchView, Layout, Metric, Strings, Value};
+use crate::units;
+
+use super::chip::Capability;
+use super::counters::{
+    CLOCKS, COUNTERS, Clock, Counters, INSTRUCTIONS, Role, SHADER, TENSOR, TRAFFIC, role, tensor_index,
+};
+use super::half::Half;
+use super::pipe::Pipes;
+use super::work::Evidence;
+use super::{Arithmetic, Count, Flops, Measurement, Precision};
+
+/// Computes [`Flops`] launch by launch.
+///
+/// Per thread instruction: FADD, FMUL, DADD, DMUL count 1, FFMA and DFMA 2; HADD and HMUL work on two halves and count 2, HFMA 4, as
+/// in ncu's own roofline sections; Blackwell's packed FADD2 and FMUL2 count 2, FFMA2 4. The tensor counters
+/// (`sm__ops_path_tensor_*`) already count operations. Where they are missing, the tensor pipe's instruction counters
+/// (`sm__inst_executed_pipe_tensor*`) tell whether the tensor cores were used, and how many operations that were on V100 (512 for each
+/// instruction) and where the kernel's name has the instruction's size ([`Arithmetic::instruction`]).
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/ncu/n4_d512_m64_forward.csv");
+/// use flopgap_ncu::{FlopCounter, Precision, Reader};
+///
+/// let mut reader = Reader::open(path)?;
+/// let mut counter = FlopCounter::new();
+/// let mut total = 0;
+/// while let Some(launch) = reader.next_launch()? {
+///     let flops = counter.count(launch);
+///     total += flops.get(Precision::Fp32).count().expect("all three counters were collected").value;
+/// }
+/// assert_eq!(total, 358_154_240);
+/// # Ok::<(), flopgap_ncu::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct FlopCounter {
+    /// By symbol index: what a string means as a metric's name, and as a unit.
+    known: Vec<Known>,
+    values: Vec<Count>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    role: Role,
+    /// The factor to the base unit; 0 where it was not looked up yet.
+    factor: u64,
+    is_time: bool,
+}
+
+/// What was found in one launch: bits say which of the counter's values are this launch's.
+#[derive(Debug, Default)]
+struct Found {
+    present: u128,
+    conflicts: u128,
+    /// By source type: a part of its operations was counted, and some were executed.
+    parts: u16,
+    busy_parts: u16,
+    pipes: Pipes,
+    traffic: [Option<Count>; TRAFFIC],
+    duration: Option<Count>,
+    /// Instructions for each elapsed cycle.
+    rates: [Option<f64>; INSTRUCTIONS.len()],
+    cycles: [Option<f64>; CLOCKS],
+    cycles_per_second: [Option<f64>; CLOCKS],
+}
+
+impl FlopCounter {
+    /// A counter for the launches of one report. Symbols mean something else in another report: use a new counter there.
+    pub fn new() -> Self {
+        FlopCounter::default()
+    }
+
+    /// The FLOPs of a launch of which nothing is known but its counters. That a kernel used the tensor cores shows only where their
+    /// operations or instructions were counted: to know it from kernels' names, use [`FlopCounter::count_as`].
+    pub fn count(&mut self, launch: LaunchView<'_>) -> Flops {
+        self.count_as(launch, &Arithmetic::default())
+    }
+
+    /// The FLOPs of a launch whose kernel is known to compute as `arithmetic` says.
+    pub fn count_as(&mut self, launch: LaunchView<'_>, arithmetic: &Arithmetic) -> Flops {
+        self.values.resize(COUNTERS, Count::default());
+        let mut found = Found::default();
+        for metric in &launch.metrics {
+            let role = self.known(metric.name.index(), launch.strings).role;
+            if role != Role::None {
+                let unit = self.known(metric.unit.index(), launch.strings);
+                self.take(metric, role, unit, launch.invocations, &mut found);
+            }
+        }
+        // Averages over several launches do not multiply to a sum.
+        if launch.invocations == 1 {
+            self.fill_from_rates(&launch, &mut found);
+            fill_duration(&mut found);
+        }
+        self.flops(&found, arithmetic, launch.compute_capability)
+    }
+
+    /// Computes counters that the report has for each elapsed cycle only: `--set full` stores no sums.
+    fn fill_from_rates(&mut self, launch: &Launch, found: &mut Found) {
+        let Some(cycles) = found.cycles[Clock::Smsp as usize] else { return };
+        for (index, rate) in found.rates.iter().enumerate() {
+            let bit = 1 << index;
+            if let Some(count) = rate.and_then(|rate| count_from_rate(rate, cycles, launch.layout))
+                && found.present & bit == 0
+            {
+                self.values[index] = count;
+                found.present |= bit;
+            }
+        }
+    }
+
+    #[inline]
+    fn known(&mut self, index: usize, strings: &Strings) -> Known {
+        match self.known.get(index) {
+            Some(&known) => known,
+            None => self.learn(index, strings),
+        }
+    }
+
+    /// Looks at all strings that are new.
+    fn learn(&mut self, index: usize, strings: &Strings) -> Known {
+        for text in strings.iter().skip(self.known.len()) {
+            let (factor, base) = units::base_unit(text);
+            self.known.push(Known { role: role(text), factor, is_time: base == "ns" });
+        }
+        self.known.get(index).copied().unwrap_or(Known { role: Role::None, factor: 1, is_time: false })
+    }
+
+    fn take(&mut self, metric: &Metric, role: Role, unit: Known, invocations: u64, found: &mut Found) {
+        match role {
+            // ncu prints a rate of nothing as `0`, and one that it rounds to nothing as `0.000000`.
+            Role::Rate(index) if metric.value == Value::U64(0) && found.present >> index & 1 == 0 => {
+                self.values[usize::from(index)] = Count::default();
+                found.present |= 1 << index;
+            }
+            Role::Rate(index) => found.rates[usize::from(index)] = in_base_unit(metric, unit.factor),
+            Role::Cycles(clock) => found.cycles[clock as usize] = in_base_unit(metric, unit.factor),
+            Role::CyclesPerSecond(clock) => {
+                found.cycles_per_second[clock as usize] = in_base_unit(metric, unit.factor);
+            }
+            _ => {}
+        }
+        let Some(count) = sum_of(metric, unit.factor, invocations) else { return };
+        match role {
+            Role::Counter(index) => {
+                let bit = 1 << index;
+                let value = &mut self.values[usize::from(index)];
+                // The same counter under two names, or in two sections.
+                if found.present & bit == 0 || (value.rounded && !count.rounded) {
+                    *value = count;
+                } else if value.value != count.value && !value.rounded && !count.rounded {
+                    found.conflicts |= bit;
+                }
+                found.present |= bit;
+            }
+            Role::TensorPart(source) => {
+                found.parts |= 1 << source;
+                found.busy_parts |= u16::from(count.value > 0) << source;
+            }
+            Role::Pipe(pipe) => found.pipes.take(pipe, count),
+            Role::Traffic(traffic) => {
+                found.traffic[traffic as usize].get_or_insert(count);
+            }
+            Role::Duration => found.duration = Some(count),
+            Role::DurationLabel if unit.is_time => {
+                found.duration.get_or_insert(count);
+            }
+            Role::DurationLabel | Role::Rate(_) | Role::Cycles(_) | Role::CyclesPerSecond(_) | Role::None => {
+            }
+        }
+    }
+
+    fn flops(&self, found: &Found, arithmetic: &Arithmetic, capability: Capability) -> Flops {
+        let mut by_precision = [Measurement::NotMeasured; Precision::ALL.len()];
+        let mut set = |precision: Precision, measurement| by_precision[precision.index()] = measurement;
+        // Bits: fadd fmul ffma fadd2 fmul2 ffma2 dadd dmul dfma hadd hmul hfma.
+        let packed = 0b111_000;
+        // Of the GPUs with tcgen05, Thor (11.0, once 10.1) has no packed FP32.
+        let is_b200 = matches!(capability, Some((10, 0 | 3)));
+        let fp32 = if is_b200 || found.present & packed != 0 { packed | 0b111 } else { 0b111 };
+        set(Precision::Fp32, self.instructions(found, fp32, &[1, 1, 2, 2, 2, 4]));
+        set(Precision::Fp64, self.instructions(found, 0b111 << 6, &[0, 0, 0, 0, 0, 0, 1, 1, 2]));
+        let value = |op: &str| self.instruction(found, op).map(|count| count.value);
+        let fp16 = match self.instructions(found, 0b111 << 9, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 4]) {
+            Measurement::Counted(operations) => {
+                let single = ["fadd", "fmul", "ffma"].into_iter().map(value);
+                let half = Half {
+                    hadd: value("hadd").unwrap_or_default(),
+                    hmul: value("hmul").unwrap_or_default(),
+                    single: single.sum::<Option<u64>>(),
+                    operations,
+                };
+                half.judge(arithmetic)
+            }
+            other => other,
+        };
+        set(Precision::Fp16, fp16);
+        let has_tensor = found.present >> INSTRUCTIONS.len() != 0 || found.parts != 0;
+        for (source, &(_, precision)) in TENSOR.iter().enumerate().take_while(|_| has_tensor) {
+            set(precision, self.tensor(found, source, capability));
+        }
+        let hfma = value("hfma");
+        if let Some((precision, count)) = found.pipes.operations(arithmetic, capability, hfma)
+            && by_precision[precision.index()] == Measurement::NotMeasured
+        {
+            by_precision[precision.index()] = Measurement::Counted(count);
+        }
+        let used = (found.busy_parts != 0).then_some(true);
+        let work = Evidence {
+            by_precision: &by_precision,
+            arithmetic,
+            capability,
+            tensor_cores: used.or_else(|| found.pipes.prove(capability, hfma)).or(arithmetic.tensor_cores),
+            begun: self.begun(found, &by_precision),
+            fused: value("ffma").unwrap_or_default().saturating_add(value("dfma").unwrap_or_default()),
+            unfused: ["fadd", "fmul", "dadd", "dmul"]
+                .into_iter()
+                .filter_map(value)
+                .fold(0, u64::saturating_add),
+        }
+        .work();
+        let [total, read, write, l2, l1] = found.traffic;
+        Flops {
+            by_precision,
+            work,
+            dram_bytes: total.or_else(|| read.zip(write).and_then(|(read, write)| read.plus(write))),
+            dram_read_bytes: read,
+            dram_write_bytes: write,
+            l2_bytes: l2,
+            l1_bytes: l1,
+            duration_ns: found.duration,
+        }
+    }
+
+    /// By precision: some of its counters are missing, and one that is there is above 0.
+    fn begun(&self, found: &Found, by_precision: &[Measurement; Precision::ALL.len()]) -> u32 {
+        let busy = |index: usize| found.present >> index & 1 == 1 && self.values[index].value > 0;
+        let counters = |precision: Precision| -> Vec<usize> {
+            let shader = SHADER.iter().find(|(known, _)| *known == precision);
+            let source = TENSOR.iter().position(|&(_, known)| known == precision);
+            match (shader, source) {
+                (Some((_, ops)), _) => {
+                    ops.iter().filter_map(|op| INSTRUCTIONS.iter().position(|known| known == op)).collect()
+                }
+                (_, Some(source)) => (0..9).map(|form| tensor_index(source, form / 3, form % 3)).collect(),
+                _ => Vec::new(),
+            }
+        };
+        Precision::ALL
+            .into_iter()
+            .filter(|precision| matches!(by_precision[precision.index()], Measurement::Incomplete(_)))
+            .filter(|&precision| counters(precision).into_iter().any(busy))
+            .fold(0, |begun, precision| begun | 1 << precision.index())
+    }
+
+    fn instruction(&self, found: &Found, op: &str) -> Option<Count> {
+        let index = INSTRUCTIONS.iter().position(|&known| known == op)?;
+        (found.present >> index & 1 == 1).then(|| self.values[index])
+    }
+
+    /// The weighted sum of the counters in `needed`.
+    fn instructions(&self, found: &Found, needed: u128, weights: &[u64]) -> Measurement {
+        if found.present & needed == 0 {
+            return Measurement::NotMeasured;
+        }
+        if found.present & needed != needed {
+            return Measurement::Incomplete(Counters(needed & !found.present));
+        }
+        if found.conflicts & needed != 0 {
+            return Measurement::Conflicting(Counters(found.conflicts & needed));
+        }
+        let weighted =
+            weights.iter().zip(&self.values).enumerate().filter(|(index, _)| needed >> index & 1 == 1);
+        weighted
+            .map(|(_, (&weight, count))| count.times(weight))
+            .try_fold(Count::default(), |sum, count| sum.plus(count?))
+            .map_or(Measurement::Overflow, Measurement::Counted)
+    }
+
+    /// The operations of a source type: its total, or the sum over all its destination types.
+    fn tensor(&self, found: &Found, source: usize, capability: Capability) -> Measurement {
+        let forms =
+            (0..3).flat_map(|dst| (0..3).map(move |sparsity| 1_u128 << tensor_index(source, dst, sparsity)));
+        let any = forms.fold(0, |all, bit| all | bit);
+        if found.present & any == 0 {
+            let whole = Counters(1 << tensor_index(source, 0, 0));
+            let is_part = found.parts >> source & 1 == 1;
+            return if is_part { Measurement::Incomplete(whole) } else { Measurement::NotMeasured };
+        }
+        if found.conflicts & any != 0 {
+            return Measurement::Conflicting(Counters(found.conflicts & any));
+        }
+        // BF16, TF32 and FP4 accumulate in FP32 only; the others have an FP16 path too.
+        let precision = TENSOR[source].1;
+        let fp32_only =
+            matches!(precision, Precision::TensorBf16 | Precision::TensorTf32 | Precision::TensorFp4)
+                || !precision.is_float();
+        let split = if fp32_only { 2..3 } else { 1..3 };
+        // Where a part of the total is there, the rest of it is what is missing.
+        let total_begun = (0..3).any(|sparsity| found.present >> tensor_index(source, 0, sparsity) & 1 == 1);
+        let sum = self.any_sparsity(found, source, 0).or_else(|missing| {
+            if total_begun {
+                return Err(missing);
+            }
+            split
+                .map(|dst| self.any_sparsity(found, source, dst))
+                .reduce(both)
+                .unwrap_or(Err(Measurement::NotMeasured))
+        });
+        match sum {
+            Ok(Some(count)) => Measurement::Counted(count),
+            Ok(None) => Measurement::Overflow,
+            Err(Measurement::Incomplete(missing)) if capability == Some((7, 5)) => {
+                Measurement::Incomplete(missing.on_turing())
+            }
+            Err(missing) => missing,
+        }
+    }
+
+    /// The operations of a source and destination type (0: all), or what is missing. `Ok(None)`: overflow.
+    fn any_sparsity(&self, found: &Found, source: usize, dst: usize) -> Result<Option<Count>, Measurement> {
+        let value = |sparsity| {
+            let index = tensor_index(source, dst, sparsity);
+            (found.present >> index & 1 == 1).then(|| self.values[index])
+        };
+        let missing = |sparsity| Measurement::Incomplete(Counters(1 << tensor_index(source, dst, sparsity)));
+        match (value(0), value(1), value(2)) {
+            (Some(all), ..) => Ok(Some(all)),
+            (None, Some(on), Some(off)) => Ok(on.plus(off)),
+            (None, Some(_), None) => Err(missing(2)),
+            (None, None, Some(_)) => Err(missing(1)),
+            (None, None, None) => Err(missing(0)),
+        }
+    }
+}
+
+type Sum = Result<Option<Count>, Measurement>;
+
+/// The sum of two parts, or everything that is missing from them.
+fn both(a: Sum, b: Sum) -> Sum {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok(a.zip(b).and_then(|(a, b)| a.plus(b))),
+        (Err(Measurement::Incomplete(a)), Err(Measurement::Incomplete(b))) => {
+            Err(Measurement::Incomplete(Counters(a.0 | b.0)))
+        }
+        (Err(missing), _) | (_, Err(missing)) => Err(missing),
+    }
+}
+
+/// A metric's sum over the launches that its row stands for, in base units. `None` if it is no count.
+fn sum_of(metric: &Metric, factor: u64, invocations: u64) -> Option<Count> {
+    let scaled = factor != 1;
+    let alike = invocations == 1 || metric.spread.is_some_and(|(low, high)| low.to_bits() == high.to_bits());
+    match metric.value {
+        Value::U64(value) => {
+            let value = value.checked_mul(factor)?.checked_mul(invocations)?;
+            // Minimum and maximum are floats: beyond 2^53 they may be equal by rounding.
+            Some(Count {
+                value,
+                rounded: scaled || !alike || (invocations > 1 && value / invocations > 1 << 53),
+            })
+        }
+        Value::F64(value) => {
+            let whole = value.fract() == 0.0 && value < 9_007_199_254_740_992.0;
+            let value = to_u64(value * factor as f64 * invocations as f64)?;
+            Some(Count { value, rounded: scaled || !alike || !whole })
+        }
+        Value::Text(_) => None,
+    }
+}
+
+/// A metric's value in its base unit.
+fn in_base_unit(metric: &Metric, factor: u64) -> Option<f64> {
+    metric.value.as_f64().map(|value| value * factor as f64)
+}
+
+/// The count behind a rate: exact while the digits that the report holds determine it.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
+fn count_from_rate(rate: f64, cycles: f64, layout: Layout) -> Option<Count> {
+    // The raw page prints six decimals, the details page two; a binary report holds doubles.
+    let printed = match layout {
+        Layout::Report => 0.0,
+        Layout::Wide => 0.5e-6,
+        _ => 0.5e-2,
+    };
+    let count = rate * cycles;
+    if !(0.0..9e15).contains(&count) {
+        return None;
+    }
+    let error = printed * (rate + cycles) + 4.0 * count * f64::EPSILON;
+    let nearest = count.round();
+    let exact =
+        (rate == 0.0 && layout == Layout::Report) || (error < 0.5 && (count - nearest).abs() <= error);
+    Some(Count { value: nearest as u64, rounded: !exact })
+}
+
+/// The time from cycles and their rate, where it was not recorded itself, as NERSC's roofline scripts compute it.
+fn fill_duration(found: &mut Found) {
+    let rates = found.cycles.iter().zip(found.cycles_per_second);
+    let seconds = rates.filter_map(|(cycles, rate)| {
+        let (cycles, rate) = ((*cycles)?, rate.filter(|&rate| rate > 0.0)?);
+        to_u64(cycles / rate * 1e9)
+    });
+    if let (None, Some(value)) = (found.duration, seconds.into_iter().next()) {
+        found.duration = Some(Count { value, rounded: true });
+    }
+}
+
+/// The nearest whole number, if there is one in 64 bits.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
+fn to_u64(value: f64) -> Option<u64> {
+    (0.0..18_446_744_073_709_549_568.0).contains(&value).then(|| value.round() as u64)
+}

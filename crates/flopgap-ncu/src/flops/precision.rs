@@ -1,0 +1,89 @@
+//! Kinds of arithmetic.
+
+/// An arithmetic that is counted by itself: a type, on the shader cores or on the tensor cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Precision {
+    /// Double precision on the shader cores: DADD, DMUL, DFMA.
+    Fp64,
+    /// Single precision on the shader cores: FADD, FMUL, FFMA, and on Blackwell the packed FADD2, FMUL2, FFMA2.
+    Fp32,
+    /// Half precision on the shader cores, packed in twos: HADD, HMUL, HFMA.
+    Fp16,
+    /// Tensor operations on FP64.
+    TensorFp64,
+    /// Tensor operations on TF32.
+    TensorTf32,
+    /// Tensor operations on BF16.
+    TensorBf16,
+    /// Tensor operations on FP16.
+    TensorFp16,
+    /// Tensor operations on FP8.
+    TensorFp8,
+    /// Tensor operations on FP4.
+    TensorFp4,
+    /// Tensor operations on FP4 or FP6, which some GPUs count together.
+    TensorFp4Fp6,
+    /// Tensor operations on FP4, FP6 or FP8, which some GPUs count together.
+    TensorFp4Fp6Fp8,
+    /// Tensor operations on 8-bit integers: operations, but not floating-point ones.
+    TensorInt8,
+    /// Tensor operations on 4-bit integers.
+    TensorInt4,
+    /// Tensor operations on bits.
+    TensorInt1,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Precision; 14] = [
+        Precision::Fp64,
+        Precision::Fp32,
+        Precision::Fp16,
+        Precision::TensorFp64,
+        Precision::TensorTf32,
+        Precision::TensorBf16,
+        Precision::TensorFp16,
+        Precision::TensorFp8,
+        Precision::TensorFp4,
+        Precision::TensorFp4Fp6,
+        Precision::TensorFp4Fp6Fp8,
+        Precision::TensorInt8,
+        Precision::TensorInt4,
+        Precision::TensorInt1,
+    ];
+
+    /// Whether its operations are floating-point operations.
+    pub fn is_float(self) -> bool {
+        !matches!(self, Precision::TensorInt8 | Precision::TensorInt4 | Precision::TensorInt1)
+    }
+
+    /// Whether the tensor cores execute it.
+    pub fn is_tensor(self) -> bool {
+        !matches!(self, Precision::Fp64 | Precision::Fp32 | Precision::Fp16)
+    }
+
+    /// A short name: `fp32`, `tensor bf16`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Precision::Fp64 => "fp64",
+            Precision::Fp32 => "fp32",
+            Precision::Fp16 => "fp16",
+            Precision::TensorFp64 => "tensor fp64",
+            Precision::TensorTf32 => "tensor tf32",
+            Precision::TensorBf16 => "tensor bf16",
+            Precision::TensorFp16 => "tensor fp16",
+            Precision::TensorFp8 => "tensor fp8",
+            Precision::TensorFp4 => "tensor fp4",
+            Precision::TensorFp4Fp6 => "tensor fp4-fp6",
+            Precision::TensorFp4Fp6Fp8 => "tensor fp4-fp6-fp8",
+            Precision::TensorInt8 => "tensor int8",
+            Precision::TensorInt4 => "tensor int4",
+            Precision::TensorInt1 => "tensor int1",
+        }
+    }
+
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}

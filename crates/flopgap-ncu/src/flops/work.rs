@@ -1,0 +1,129 @@
+//! Whether what was counted is all of a launch's floating-point operations.
+
+use super::chip::{self, Capability};
+use super::{Arithmetic, Count, Measurement, Precision, Unknown};
+
+/// What was found about one launch.
+pub(super) struct Evidence<'a> {
+    pub(super) by_precision: &'a [Measurement; Precision::ALL.len()],
+    pub(super) arithmetic: &'a Arithmetic,
+    pub(super) capability: Capability,
+    /// Whether the launch multiplied on the tensor cores, where counters prove it or the kernel's name says so.
+    pub(super) tensor_cores: Option<bool>,
+    /// By [`Precision`]: a counter is there and above 0 while others are missing.
+    pub(super) begun: u32,
+    /// Fused multiply-adds and other instructions of the shader cores, over all precisions.
+    pub(super) fused: u64,
+    pub(super) unfused: u64,
+}
+
+impl Evidence<'_> {
+    fn get(&self, precision: Precision) -> Measurement {
+        self.by_precision[precision.index()]
+    }
+
+    fn counted(&self, precision: Precision) -> Option<u64> {
+        self.get(precision).count().map(|count| count.value)
+    }
+
+    /// The sum over all precisions, or why it would be too small.
+    pub(super) fn work(&self) -> Result<Count, Unknown> {
+        if self.by_precision.iter().all(|measurement| *measurement == Measurement::NotMeasured) {
+            return Err(Unknown::NotRecorded);
+        }
+        for precision in Precision::ALL.into_iter().filter(|precision| precision.is_float()) {
+            match self.get(precision) {
+                Measurement::Conflicting(counters) => return Err(Unknown::Conflicting(counters)),
+                Measurement::Overflow => return Err(Unknown::Overflow),
+                Measurement::Incomplete(counters) if self.needs(precision) => {
+                    return Err(Unknown::Incomplete(counters));
+                }
+                _ => {}
+            }
+        }
+        let floats = Precision::ALL.into_iter().filter(|precision| precision.is_float());
+        let sum = floats
+            .filter_map(|precision| self.get(precision).count())
+            .try_fold(Count::default(), Count::plus)
+            .ok_or(Unknown::Overflow)?;
+        self.tensor_operations()?;
+        self.shader_operations(sum.value)?;
+        match self.get(Precision::Fp16) {
+            // Less than half of all is left out; beyond that the number would not be the kernel's.
+            Measurement::Undecided(count) if count.value > sum.value => Err(Unknown::HalfPrecision),
+            _ => Ok(sum),
+        }
+    }
+
+    /// Whether a precision with missing counters matters: any kernel may compute in FP32, and in others where it is known to, or a
+    /// counter that is there says so.
+    fn needs(&self, precision: Precision) -> bool {
+        let named = |known: Option<Precision>| known == Some(precision);
+        if precision == Precision::Fp16 && self.arithmetic.half_arithmetic == Some(false) {
+            return false;
+        }
+        self.begun >> precision.index() & 1 == 1
+            || match self.tensor_cores {
+                Some(true) => named(self.arithmetic.tensor_precision),
+                _ => named(self.arithmetic.precision),
+            }
+            || (precision == Precision::Fp32 && self.arithmetic.precision != Some(Precision::Fp64))
+    }
+
+    /// Whether the operations on the tensor cores were counted, if there were any.
+    fn tensor_operations(&self) -> Result<(), Unknown> {
+        let Arithmetic { tensor_precision, is_product, .. } = *self.arithmetic;
+        let types = chip::counted_as(tensor_precision);
+        let all_types = chip::counted_as(None);
+        let some_work =
+            |types: &[Precision]| types.iter().any(|&precision| self.counted(precision) > Some(0));
+        let nothing_else = || {
+            let mut types = chip::float_types(self.capability)?;
+            types.all(|precision| self.counted(precision).is_some()).then_some(())
+        };
+        match self.tensor_cores {
+            Some(false) => Ok(()),
+            _ if some_work(types) || some_work(all_types) || nothing_else().is_some() => Ok(()),
+            Some(true) if tensor_precision.is_some() => {
+                let counted = types.iter().any(|&precision| self.counted(precision).is_some());
+                if counted { Ok(()) } else { Err(Unknown::TensorCores(tensor_precision)) }
+            }
+            Some(true) => Err(Unknown::TensorCores(None)),
+            // On the shader cores, a product is a long row of fused multiply-adds, and what a product on the tensor cores leaves
+            // to them (softmax, bias, scaling) is not.
+            None if is_product && (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {
+                Err(Unknown::PerhapsTensorCores)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the shader cores' operations were counted that the kernel is known to execute. `sum`: everything that was counted.
+    fn shader_operations(&self, sum: u64) -> Result<(), Unknown> {
+        let Arithmetic { precision, half_arithmetic, .. } = *self.arithmetic;
+        let absent = |precision: Precision| self.get(precision) == Measurement::NotMeasured;
+        let on_shader_cores = self.tensor_cores != Some(true);
+        let single = !absent(Precision::Fp32);
+        match precision {
+            Some(Precision::Fp64) if on_shader_cores && absent(Precision::Fp64) => {
+                Err(if single { Unknown::NotCounted(Precision::Fp64) } else { Unknown::NotRecorded })
+            }
+            Some(Precision::Fp64) if !absent(Precision::Fp64) => Ok(()),
+            Some(Precision::Fp16)
+                if on_shader_cores
+                    && sum == 0
+                    && single
+                    && half_arithmetic != Some(false)
+                    && absent(Precision::Fp16) =>
+            {
+                Err(Unknown::NotCounted(Precision::Fp16))
+            }
+            Some(Precision::Fp32) if on_shader_cores && !single && sum > 0 => {
+                Err(Unknown::NotCounted(Precision::Fp32))
+            }
+            // Without FP32, 0 is what was not looked for.
+            _ if !single && sum == 0 => Err(Unknown::NotRecorded),
+            _ => Ok(()),
+        }
+    }
+}
