@@ -1,5 +1,6 @@
 //! `hyper-profile analyze RUN`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -8,7 +9,7 @@ use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
+use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
 use crate::plots::{self, Measured};
 use crate::{PROGRAM, configurations, page, tables};
@@ -32,12 +33,17 @@ pub(crate) struct Arguments {
     /// Write processed/, plots/ and report.html here instead of into the run directory.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Configurations whose problems have been printed while they were measured.
+    #[arg(skip)]
+    named: BTreeSet<Config>,
 }
 
 impl Arguments {
-    /// The arguments of `analyze RUN` without options, or with `--no-plots`.
-    pub(crate) fn of_run(run: &Path, no_plots: bool) -> Arguments {
-        Arguments { run: run.to_owned(), no_plots, force: false, format: FormatArg::default(), output: None }
+    /// The arguments of `analyze RUN` without options, or with `--no-plots`; the problems of `named` configurations have been
+    /// printed already.
+    pub(crate) fn of_run(run: &Path, no_plots: bool, named: BTreeSet<Config>) -> Arguments {
+        let run = run.to_owned();
+        Arguments { run, no_plots, force: false, format: FormatArg::default(), output: None, named }
     }
 }
 
@@ -51,7 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         progress.finish();
     }
     let analysis = analysis.map_err(|error| failure(&error))?;
-    for problem in Problem::summarised(&analysis.problems).iter().chain(&analysis.warnings) {
+    let is_new = |problem: &&Problem| problem.config.is_none_or(|config| !arguments.named.contains(&config));
+    let problems = Problem::summarised(analysis.problems.iter().filter(is_new));
+    for problem in problems.iter().chain(&analysis.warnings) {
         flopgap_cli::warn(PROGRAM, problem);
     }
     analysis.require_complete(&arguments.run).map_err(|error| failure(&error))?;

@@ -229,7 +229,8 @@ fn fill(
         let left = configurations(others);
         flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; the others have {left} left"));
     } else {
-        analyze::run(&analyze::Arguments::of_run(&run, no_plots))?;
+        let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();
+        analyze::run(&analyze::Arguments::of_run(&run, no_plots, named))?;
     }
     drop(session); // no sooner: whoever comes next clears away what looks like a dead process's leftovers
     match filled.failed.len() {

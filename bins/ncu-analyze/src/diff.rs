@@ -35,17 +35,20 @@ type Key = (KernelClass, String);
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Input::at_most_one_stdin([arguments.a.as_path(), arguments.b.as_path()])?;
     let classifier = Classifier::new();
-    let load = |path: &Path| -> Result<BTreeMap<Key, Totals>, Failure> {
+    let load = |path: &Path| -> Result<(BTreeMap<Key, Totals>, Option<u64>), Failure> {
         let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;
         flopgap_cli::warn_all(PROGRAM, &profile.warnings);
         gaps::warn(path, &profile);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
-        Ok(groups.map_err(|error| Failure::from_error(&error))?.into_iter().collect())
+        let groups = groups.map_err(|error| Failure::from_error(&error))?;
+        Ok((groups.into_iter().collect(), profile.lost_at))
     };
-    let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
+    let ((a, a_lost), (b, b_lost)) = (load(&arguments.a)?, load(&arguments.b)?);
     let table = compare(&a, &b, arguments.changed).map_err(|error| Failure::from_error(&error))?;
     let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
-    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
+    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)?;
+    gaps::require_whole(&arguments.a, a_lost)?;
+    gaps::require_whole(&arguments.b, b_lost)
 }
 
 /// A kernel in A and in B.

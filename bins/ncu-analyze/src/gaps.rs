@@ -2,16 +2,25 @@
 
 use std::path::Path;
 
+use flopgap_cli::Failure;
 use flopgap_ncu::Unknown;
-use flopgap_phases::{Gap, Profile, Totals};
+use flopgap_phases::{Gap, PhaseError, Profile, Totals};
 use flopgap_report::numbers::group_thousands;
 
-use crate::PROGRAM;
+use crate::{PROGRAM, failure};
 
 /// Warns of launches whose FLOPs, traffic or time are not known, and of values that are not exact.
 pub(crate) fn warn(file: &Path, profile: &Profile) {
     for message in messages(profile) {
         flopgap_cli::warn(PROGRAM, format!("{}: {message}", file.display()));
+    }
+}
+
+/// Fails for a report that breaks off or is damaged: what was printed of it is of what came before, or around it.
+pub(crate) fn require_whole(file: &Path, lost_at: Option<u64>) -> Result<(), Failure> {
+    match lost_at {
+        None => Ok(()),
+        Some(position) => Err(failure(&PhaseError::Lossy { path: file.to_owned(), position })),
     }
 }
 

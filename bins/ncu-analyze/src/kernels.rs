@@ -48,13 +48,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &profile.warnings);
     if profile.kernels.is_empty() {
+        gaps::require_whole(&arguments.file, profile.lost_at)?;
         let message = format!("{}: no launch is in the report", arguments.file.display());
         let hint = "check that no filter of ncu (-k, --nvtx-include) left all kernels out, and record again";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
     gaps::warn(&arguments.file, &profile);
     let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
-    flopgap_cli::print(&result)
+    flopgap_cli::print(&result)?;
+    gaps::require_whole(&arguments.file, profile.lost_at)
 }
 
 fn render(profile: &Profile, arguments: &Arguments) -> Result<String, Box<dyn Error>> {

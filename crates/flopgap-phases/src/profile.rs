@@ -149,6 +149,8 @@ pub struct Profile {
     pub missing: [Option<Missing>; 3],
     /// Launches whose half-precision instructions may be arithmetic or not.
     pub undecided: Option<Missing>,
+    /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too small.
+    pub lost_at: Option<u64>,
     /// What was strange in the report.
     pub warnings: Vec<String>,
 }
@@ -215,6 +217,7 @@ impl Profile {
             })
             .collect();
         profile.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
+        profile.lost_at = reader.lost_at();
         profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(profile)
     }

@@ -164,6 +164,8 @@ pub fn analyze_with(
         })
         .collect();
 
+    // What this program records has no raw files by hand, whether or not its journals are still there.
+    let recorded_here = journals.any || manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
     let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
     for ((config, stages), result) in work.iter().zip(results) {
         let problem = |message, hint| Problem { config: Some(*config), message, hint };
@@ -173,7 +175,7 @@ pub fn analyze_with(
                 analysis.warnings.extend(all.map(|message| problem(message, None)));
                 analysis.configs.insert(*config, one);
             }
-            Err(_) if stages.is_empty() && journals.any => {
+            Err(_) if stages.is_empty() && recorded_here => {
                 let reason = journals.gaps.get(config).cloned();
                 let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
                 analysis

@@ -168,7 +168,7 @@ impl RunError {
                 Some("use the flopgap version that wrote the run, or a newer one")
             }
             RunError::NothingComplete { .. } => {
-                Some("each problem is listed above; record the run again or repair it")
+                Some("each problem is listed above, with what to do about it")
             }
             RunError::Occupied { .. } => {
                 Some("resume it with `hyper-profile resume`, or name another folder")

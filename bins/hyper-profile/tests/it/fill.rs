@@ -145,6 +145,9 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
             "1 configuration could not be measured",
         ],
     );
+    for reason in ["no fake kernel for this shape", "n3_d128_m16: does not fit"] {
+        assert_eq!(ended.stderr.matches(reason).count(), 1, "said once: {}", ended.stderr);
+    }
     // What does not fit alone is no failure.
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_MEMORY", "200000"));
     ended.expect(0, &["4 of 6 configurations are done", "n3_d128_m16: does not fit"]);
@@ -152,6 +155,22 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
     ended.expect(0, &["n3_d128_m16: does not fit: it needs 240.0 KiB"]);
     run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["5 of 6 configurations are done"]);
     assert_eq!(contents(&path), contents(&whole));
+}
+
+/// Its manifest says that this program recorded it: what is missing is measured, not looked for in files with other names.
+#[test]
+fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    run(fake(&new(&path, &[])).env("FAKE_LOST", "n2_d64_m16")).expect(1, &[]);
+    for entry in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.file_name().is_some_and(|name| name.to_string_lossy().contains("journal")) {
+            if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
+        }
+    }
+    let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
+    ended.expect(0, &["not measured yet", "`hyper-profile resume` measures what is missing"]);
+    assert!(!ended.stderr.contains("_forward.csv"), "{}", ended.stderr);
 }
 
 #[test]

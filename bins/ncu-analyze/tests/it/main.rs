@@ -354,3 +354,61 @@ fn unknown_work_is_never_printed_as_zero() {
     );
     assert!(diff.stderr.contains(message), "{}", diff.stderr);
 }
+
+/// A report that was cut off ends with 1, whatever it is packed in; what could be read of it is printed.
+#[test]
+fn reports_that_break_off_end_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read(fixture("ncu/n4_d512_m64_forward.csv")).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gz, &text).unwrap();
+    let zst = zstd::encode_all(&text[..], 1).unwrap();
+    let packed = [("csv", text), ("csv.gz", gz.finish().unwrap()), ("csv.zst", zst)];
+    for (ending, bytes) in &packed {
+        for kept in [bytes.len() * 3 / 4, bytes.len() - 5] {
+            let path = folder.path().join(format!("cut.{ending}"));
+            std::fs::write(&path, &bytes[..kept]).unwrap();
+            let cut = run(&["kernels", path.to_str().unwrap()]);
+            assert_eq!(cut.code, 1, "{ending} {kept}: {}", cut.stderr);
+            assert!(cut.stderr.contains("error: "), "{ending}: {}", cut.stderr);
+            assert!(!cut.stderr.contains("filter"), "{ending}: {}", cut.stderr);
+        }
+    }
+    // A binary report that ends behind its header, as ncu leaves it when it is killed.
+    let whole = std::fs::read(fixture("ncu/h200_range.ncu-rep")).unwrap();
+    let report = folder.path().join("killed.ncu-rep");
+    for kept in [2, 6, 10, 11, 100, 20_000] {
+        std::fs::write(&report, &whole[..kept]).unwrap();
+        let killed = run(&["kernels", report.to_str().unwrap()]);
+        assert_ne!(killed.code, 0, "{kept}: {}", killed.stdout);
+        assert!(!killed.stderr.contains("filter"), "{kept}: {}", killed.stderr);
+    }
+    std::fs::write(&report, &whole[..10]).unwrap();
+    let killed = run(&["kernels", report.to_str().unwrap()]);
+    assert_eq!(killed.code, 1);
+    assert!(killed.stderr.contains("the file ends behind its header"), "{}", killed.stderr);
+}
+
+/// What a report lacks is named with the launch, the line and what to record.
+#[test]
+fn what_is_not_known_is_named_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("partial.csv");
+    let text = std::fs::read_to_string(fixture("notebook/forward.csv")).unwrap();
+    std::fs::write(&path, text.replace("\"917,436\"", "\"n/a\"")).unwrap();
+    let partial = run(&["kernels", path.to_str().unwrap(), "--by", "class"]);
+    assert_eq!(partial.code, 0);
+    let message = "the FLOPs of 8 of 31 launches are not known and in no sum or share (`vectorized_elementwise_kernel [sigmoid]` (8 launches), \
+                   the first in line ";
+    assert!(partial.stderr.contains(message), "{}", partial.stderr);
+    assert!(partial.stderr.contains("_op_ffma_pred_on.sum"), "{}", partial.stderr);
+
+    // Nothing but traffic and time was recorded.
+    let bytes =
+        run(&["kernels", fixture("ncu/h200_kernels_graph_nvtx.ncu-rep").to_str().unwrap(), "--by", "class"]);
+    assert_eq!(bytes.code, 0);
+    let message = "no counter of floating-point operations was recorded; to count them, record --metrics \
+                   smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,";
+    assert!(bytes.stderr.contains(message), "{}", bytes.stderr);
+    assert!(bytes.stderr.contains(",sm__ops_path_tensor_src_fp16.sum,"), "for this GPU: {}", bytes.stderr);
+}

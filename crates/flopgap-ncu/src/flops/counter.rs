@@ -413,3 +413,27 @@ fn fill_duration(found: &mut Found) {
 fn to_u64(value: f64) -> Option<u64> {
     (0.0..18_446_744_073_709_549_568.0).contains(&value).then(|| value.round() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel of a millisecond: its six printed decimals do not determine the sum, the doubles of a binary report do.
+    #[test]
+    fn a_rate_is_as_exact_as_the_page_that_holds_it() {
+        let (count, cycles) = (1_074_790_400_u64, 1_975_310.5);
+        let rate = count as f64 / cycles;
+        let printed = |decimals: f64| (rate * decimals).round() / decimals;
+        let of = |rate, layout| count_from_rate(rate, cycles, layout).unwrap();
+        assert_eq!(of(rate, Layout::Report), Count { value: count, rounded: false });
+        let six = of(printed(1e6), Layout::Wide);
+        assert!(six.rounded && six.value.abs_diff(count) <= 1, "{six:?}");
+        // The details page prints two decimals, of a short kernel, too.
+        let two = count_from_rate(12.35, 1000.0, Layout::Long).unwrap();
+        assert_eq!(two, Count { value: 12_350, rounded: true });
+        assert_eq!(
+            count_from_rate(12.35, 1000.0, Layout::Wide).unwrap(),
+            Count { value: 12_350, rounded: false }
+        );
+    }
+}

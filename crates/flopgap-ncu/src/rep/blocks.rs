@@ -59,6 +59,8 @@ pub(super) struct Blocks<R> {
     graphs: u32,
     /// Where the current block's payload ends.
     end: u64,
+    /// A block was met.
+    begun: bool,
 }
 
 impl<R: Read> Blocks<R> {
@@ -73,6 +75,7 @@ impl<R: Read> Blocks<R> {
             results: [0; KINDS.len()],
             graphs: 0,
             end: 0,
+            begun: false,
         };
         blocks.fill(MAGIC.len() as u64, "the file's magic bytes")?;
         if blocks.buffer != MAGIC {
@@ -111,8 +114,14 @@ impl<R: Read> Blocks<R> {
             }
         }
         let Some(length) = self.length_or_end("a block header")? else {
-            return Ok(Item::End);
+            if self.begun {
+                return Ok(Item::End);
+            }
+            // ncu writes no report where it profiled nothing.
+            let what = "the file ends behind its header: ncu was stopped before it wrote a result, or the file was cut off";
+            return Err(Damage::new(self.offset, what).into());
         };
+        self.begun = true;
         self.fill(length, "a block header")?;
         let at = self.offset - length;
         let header = BlockHeader::parse(Message { at, bytes: &self.buffer })?;
