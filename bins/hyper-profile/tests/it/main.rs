@@ -1,5 +1,6 @@
 //! The built `hyper-profile`: `analyze` on the recorded run here, `new` and `resume` on fake counters in the modules.
 
+mod browser;
 #[cfg(unix)]
 mod crash;
 #[cfg(unix)]
