@@ -1,4 +1,4 @@
-//! One plot for each n and pass: how far the framework's formula and the counters lie from theory, over d.
+//! One picture for each n and pass: how far the framework's formula and the counters lie from theory, over d, with a plot for each m.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
-use flopgap_report::chart::{Colour, Line, LineChart};
+use flopgap_report::chart::Colour;
+use flopgap_report::multiples::{Plot, PlotLine, SmallMultiples, WIDTH};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
@@ -22,7 +23,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
         for pass in Pass::ALL {
             let of_plot: Vec<&Row> =
                 rows.iter().filter(|row| row.config.n == n && row.pass == pass).collect();
-            let svg = plot(&of_plot, n, pass, origin).and_then(|chart| chart.to_svg());
+            let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg(WIDTH));
             let svg = svg.map_err(|error| Failure::from_error(&error))?;
             let path = folder.join(format!("over_theory_{pass}_n{n}.svg"));
             write_atomic(&path, svg.as_bytes()).map_err(write_error)?;
@@ -32,36 +33,35 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
     Ok(files)
 }
 
-fn plot(rows: &[&Row], n: u64, pass: Pass, origin: &str) -> Result<LineChart, flopgap_report::ReportError> {
-    let mut framework: BTreeMap<u64, f64> = BTreeMap::new();
-    let mut counted: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+/// A plot for each m: many of them lie so close to each other that lines in one plot would hide each other.
+fn picture(
+    rows: &[&Row],
+    n: u64,
+    pass: Pass,
+    origin: &str,
+) -> Result<SmallMultiples, flopgap_report::ReportError> {
+    let mut by_columns: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        let d = row.config.d as f64;
-        let share = |flops| difference(flops, row.theory.total).1;
-        if let Some(share) = share(row.framework.total) {
-            // The same for all m but for what a trace adds; the largest shows it.
-            let largest = framework.entry(row.config.d).or_insert(share);
-            *largest = largest.max(share);
-        }
-        if let Some(share) = row.counted.and_then(|counts| share(counts.total)) {
-            counted.entry(row.config.m).or_default().push((d, share));
-        }
+        by_columns.entry(row.config.m).or_default().push(row);
     }
-    let mut lines: Vec<Line> = counted
-        .into_iter()
-        .enumerate()
-        .map(|(index, (m, points))| Line {
-            label: format!("counted, m={m}"),
-            colour: Colour::nth(index),
-            points,
-        })
-        .collect();
-    lines.push(Line {
-        label: "framework's formula".to_owned(),
-        colour: Colour::NEUTRAL,
-        points: framework.into_iter().map(|(d, share)| (d as f64, share)).collect(),
+    let share = |row: &Row, flops: u64| difference(flops, row.theory.total).1;
+    let any_counted = rows.iter().any(|row| row.counted.is_some());
+    let plots = by_columns.into_iter().map(|(m, rows)| {
+        let line = |label: &str, colour, value: &dyn Fn(&Row) -> Option<f64>| PlotLine {
+            label: label.to_owned(),
+            colour,
+            points: rows.iter().map(|row| (row.config.d as f64, value(row))).collect(),
+        };
+        let mut lines =
+            vec![line("framework's formula", Colour::NEUTRAL, &|row| share(row, row.framework.total))];
+        // Traces alone have no counters that could be missing.
+        if any_counted {
+            let counted = |row: &Row| row.counted.and_then(|counts| share(row, counts.total));
+            lines.push(line("counted", Colour::nth(0), &counted));
+        }
+        Plot { name: format!("m = {m}"), lines }
     });
     let title = format!("FLOPs against theory, {pass} pass, n={n}");
-    LineChart::new(title, AxisLabel::new("width d"), AxisLabel::new("above theory"), lines)
-        .map(|chart| chart.subtitle(origin).format(ValueFormat::Percent))
+    SmallMultiples::new(title, AxisLabel::new("width d"), AxisLabel::new("above theory"), plots.collect())
+        .map(|picture| picture.subtitle(origin).format(ValueFormat::Percent))
 }

@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
-    let (counted, origin, sizes) = match &arguments.run {
+    let Counted { configs: counted, asked_for, origin, sizes } = match &arguments.run {
         Some(run) => recorded(run, &wanted, Strictness::of_force(arguments.force))?,
         None => count(arguments, live)?,
     };
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
         Some(folder) => traces(folder, &wanted)?,
         None => BTreeMap::new(),
     };
-    let configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
+    let mut configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
     if configs.is_empty() {
         return Err(Failure::new("none of the networks that were asked for is recorded")
             .maybe_hint(sizes.as_deref())
@@ -72,6 +72,8 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     for size in wanted.missing(&configs) {
         flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));
     }
+    // What was asked for and not counted keeps its row and its place.
+    configs.extend(asked_for);
     let mut rows = Vec::new();
     for config in configs {
         rows.extend(rows_of(config, counted.get(&config), traces.get(&config).map(PathBuf::as_path))?);
@@ -117,8 +119,16 @@ impl Wanted {
     }
 }
 
-/// The networks that were counted, where the counts come from, and which networks there are to ask for.
-type Counted = (BTreeMap<Config, Analysis>, String, Option<String>);
+/// What was counted.
+struct Counted {
+    configs: BTreeMap<Config, Analysis>,
+    /// The networks that were to be counted, with those that were.
+    asked_for: BTreeSet<Config>,
+    /// Where the counts come from.
+    origin: String,
+    /// Which networks there are to ask for.
+    sizes: Option<String>,
+}
 
 fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Counted, Failure> {
     let mut analysis = counters::of_run(run, strictness)?;
@@ -129,8 +139,9 @@ fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Count
     let problems = Problem::summarised(problems.filter(|problem| concerned(problem.config)));
     flopgap_cli::warn_all(PROGRAM, problems);
     let sizes = counters::sizes(&analysis);
+    let asked_for = analysis.asked_for().into_iter().filter(|config| wanted.takes(*config)).collect();
     analysis.configs.retain(|config, _| wanted.takes(*config));
-    Ok((analysis.configs, origin, Some(sizes)))
+    Ok(Counted { configs: analysis.configs, asked_for, origin, sizes: Some(sizes) })
 }
 
 /// Counts every network of the grid on this machine.
@@ -150,7 +161,8 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
         // Traces alone are a comparison, too.
         Err(error) if arguments.kineto_dir.is_some() => {
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
-            return Ok((BTreeMap::new(), String::new(), None));
+            let (configs, asked_for) = (BTreeMap::new(), BTreeSet::new());
+            return Ok(Counted { configs, asked_for, origin: String::new(), sizes: None });
         }
         Err(error) => return Err(counters::live_failure(&error)),
     };
@@ -160,7 +172,7 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
             counted.insert(config, analysis);
         }
     }
-    Ok((counted, live.origin, None))
+    Ok(Counted { configs: counted, asked_for: grid.configs().collect(), origin: live.origin, sizes: None })
 }
 
 /// The traces of a folder by the network that their names tell.

@@ -5,6 +5,7 @@ mod error;
 mod field;
 pub mod heatmap;
 pub mod html;
+pub mod multiples;
 pub mod numbers;
 mod palette;
 mod picture;

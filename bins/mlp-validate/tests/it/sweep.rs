@@ -53,8 +53,42 @@ fn a_recorded_run_becomes_a_table_and_plots() {
     assert_eq!(plots.len(), 6);
     let plot = fs::read_to_string(&plots[5]).unwrap();
     assert!(plots[5].ends_with("over_theory_forward_n8.svg") && plot.contains("NVIDIA H200"));
-    // Four widths on four lines: one for each m, and the framework.
-    assert_eq!(plot.matches("<circle ").count(), 16);
+    // A plot for each m, with four widths on two lines, and the legend; each mark has a rim.
+    assert_eq!(plot.matches("<circle ").count(), 2 * (3 * 2 * 4 + 2));
+    for name in ["m = 16", "m = 64", "m = 256"] {
+        assert_eq!(plot.matches(&format!("\n{name}\n")).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_full_run_has_a_plot_for_each_m_and_what_is_missing_keeps_its_place() {
+    let (_guard, folder) = folder();
+    let whole = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");
+    std::fs::create_dir(folder.join("raw")).unwrap();
+    for entry in fs::read_dir(whole.join("raw")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with("n2_") && !name.contains("_d1024_") {
+            fs::copy(&path, folder.join("raw").join(name)).unwrap();
+        }
+    }
+    fs::copy(whole.join("manifest.json"), folder.join("manifest.json")).unwrap();
+    let output = run_in(&folder, &["sweep", ".", "-n", "2", "--format", "csv"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    // The width that was not counted has rows without counts.
+    let rows = rows(&output.stdout);
+    assert_eq!(rows.len(), 2 * 256);
+    let missing: Vec<_> = rows.iter().filter(|row| row["counted_flops"].is_empty()).collect();
+    assert!(
+        missing.len() == 2 * 16
+            && missing.iter().all(|row| row["d"] == "1024" && !row["analytical_flops"].is_empty())
+    );
+
+    let plot = fs::read_to_string(folder.join("results/plots/over_theory_forward_n2.svg")).unwrap();
+    assert!(plot.contains("16 of 512 values missing (×)"), "{}", &plot[..600]);
+    for m in 1..=16 {
+        assert_eq!(plot.matches(&format!("\nm = {}\n", m * 16)).count(), 1);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::svg::{FIRST_WIDTH, LEVELS, width_of};
-use crate::palette::{CATEGORIES_DARK, CATEGORIES_LIGHT, DARK, LIGHT, Theme, letters_on};
+use crate::palette::{CATEGORIES_DARK, CATEGORIES_LIGHT, DARK, LIGHT, Rgb, Theme, hex, letters_on};
 
 /// A colour of the charts: one of sixteen that can be told apart, or grey for what is left over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +31,11 @@ impl Colour {
     #[expect(clippy::cast_possible_truncation, reason = "below 17")]
     pub(super) const fn of_index(index: usize) -> Self {
         Self((index % Self::COUNT) as u8)
+    }
+
+    /// Its color on white paper.
+    pub(crate) fn rgb(self) -> Rgb {
+        hex(CATEGORIES_LIGHT[usize::from(self.0)])
     }
 
     /// Its name in the style sheet.

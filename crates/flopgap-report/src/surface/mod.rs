@@ -11,9 +11,8 @@ mod view;
 
 pub use crate::picture::Size;
 pub use axis::AxisLabel;
-pub(crate) use axis::{Spacing, exact};
+pub(crate) use axis::{Axis, Spacing, exact};
 
-use axis::Axis;
 use plotters::prelude::DrawingBackend;
 
 use crate::field::{Field, Points};
