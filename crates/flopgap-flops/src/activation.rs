@@ -9,9 +9,11 @@ use crate::{FlopError, checked};
 
 /// An element-wise non-linearity. In text and JSON: `identity`, `relu`, `leaky_relu`, `sigmoid`, `tanh`,
 /// `gelu`, `gelu_tanh`, `silu`.
+///
+/// The list is meant to be matched as a whole, and is not `non_exhaustive`: a program that computes activations must not compile before it knows a
+/// new one, which a catch-all would turn into another function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Activation {
     /// `x`: no work under any convention.
     Identity,
@@ -43,6 +45,26 @@ impl Activation {
         Self::GeluTanh,
         Self::Silu,
     ];
+
+    /// Its place in [`Activation::ALL`].
+    ///
+    /// ```
+    /// use flopgap_flops::Activation;
+    ///
+    /// assert!(Activation::ALL.into_iter().enumerate().all(|(index, activation)| activation.index() == index));
+    /// ```
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Identity => 0,
+            Self::Relu => 1,
+            Self::LeakyRelu => 2,
+            Self::Sigmoid => 3,
+            Self::Tanh => 4,
+            Self::Gelu => 5,
+            Self::GeluTanh => 6,
+            Self::Silu => 7,
+        }
+    }
 
     /// The name used in text and JSON.
     pub const fn name(self) -> &'static str {

@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod reference;
 
+mod activation;
 mod adamw;
 mod element;
 mod file;
@@ -14,12 +15,13 @@ mod network;
 mod parameters;
 mod size;
 
+pub use activation::LEAKY_SLOPE;
+pub(crate) use activation::slope_from_output;
 pub use adamw::AdamWSettings;
 pub use cpu::{CorePeaks, Cpu};
 pub use element::{Element, Precision};
 pub use file::FileError;
 pub use flopgap_flops::Activation;
-pub(crate) use network::slope_from_output;
-pub use network::{LEAKY_SLOPE, Network};
+pub use network::Network;
 pub use parameters::Parameters;
 pub use size::Size;

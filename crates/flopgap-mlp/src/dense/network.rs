@@ -6,14 +6,7 @@ use std::ops::Range;
 use flopgap_flops::{Activation, FlopError, Mlp};
 
 use crate::MlpError;
-
-/// The slope of [`Activation::LeakyRelu`] below 0.
-pub const LEAKY_SLOPE: f32 = 0.01;
-
-/// Whether the slope of an activation follows from its output, so that a training pass need not keep the sum before it. As in `common.cuh`.
-pub(crate) fn slope_from_output(activation: Activation) -> bool {
-    !matches!(activation, Activation::Gelu | Activation::GeluTanh | Activation::Silu)
-}
+use crate::dense::slope_from_output;
 
 /// All widths are multiples of this: 16 bytes of half precision.
 const MULTIPLE: usize = 8;

@@ -6,6 +6,7 @@ use std::thread;
 use flopgap_flops::Activation;
 
 use crate::MlpError;
+use crate::dense::activation::has_kink;
 use crate::dense::{LEAKY_SLOPE, Network, Parameters, Precision};
 
 pub use crate::square::reference::relative_error;
@@ -180,14 +181,10 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Whether the slope jumps where the sum is 0.
-fn has_kink(activation: Activation) -> bool {
-    matches!(activation, Activation::Relu | Activation::LeakyRelu)
-}
-
-/// The activation of `z`. [`Activation::Identity`] stands for any that this crate does not know.
+/// The activation of `z`.
 pub fn activate(activation: Activation, z: f64) -> f64 {
     match activation {
+        Activation::Identity => z,
         Activation::Relu => z.max(0.0),
         Activation::LeakyRelu => {
             if z > 0.0 {
@@ -201,13 +198,13 @@ pub fn activate(activation: Activation, z: f64) -> f64 {
         Activation::Gelu => z * normal(z),
         Activation::GeluTanh => 0.5 * z * (1.0 + inner(z).tanh()),
         Activation::Silu => z * sigmoid(z),
-        _ => z,
     }
 }
 
 /// The derivative of the activation at `z`; at a kink, that from below.
 pub fn slope(activation: Activation, z: f64) -> f64 {
     match activation {
+        Activation::Identity => 1.0,
         Activation::Relu => f64::from(u8::from(z > 0.0)),
         Activation::LeakyRelu => {
             if z > 0.0 {
@@ -224,7 +221,6 @@ pub fn slope(activation: Activation, z: f64) -> f64 {
             0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * GELU_SCALE * (1.0 + 3.0 * GELU_CUBE * z * z)
         }
         Activation::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
-        _ => 1.0,
     }
 }
 
@@ -302,6 +298,37 @@ pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// At -1 and 1, from tables of the functions (the normal distribution is 0.8413447460685429 at 1), to all digits that they have.
+    #[test]
+    fn each_activation_is_itself() {
+        let expected = |activation| match activation {
+            Activation::Identity => (-1.0, 1.0),
+            Activation::Relu => (0.0, 1.0),
+            Activation::LeakyRelu => (-0.01, 1.0),
+            Activation::Sigmoid => (0.268_941_421_369_995_1, 0.731_058_578_630_004_9),
+            Activation::Tanh => (-0.761_594_155_955_764_9, 0.761_594_155_955_764_9),
+            Activation::Gelu => (-0.158_655_253_931_457_05, 0.841_344_746_068_542_9),
+            Activation::GeluTanh => (-0.158_808_009_391_723_24, 0.841_191_990_608_276_8),
+            Activation::Silu => (-0.268_941_421_369_995_1, 0.731_058_578_630_004_9),
+        };
+        for activation in Activation::ALL {
+            let (below, above) = expected(activation);
+            for (z, expected) in [(-1.0, below), (1.0, above)] {
+                let found = activate(activation, z);
+                // The slope of the leaky one is a 32-bit number.
+                assert!((found - expected).abs() < 1e-9, "{activation} of {z}: {found}");
+                let difference = (activate(activation, z + 1e-6) - activate(activation, z - 1e-6)) / 2e-6;
+                assert!((slope(activation, z) - difference).abs() < 1e-8, "slope of {activation} at {z}");
+            }
+        }
+        for (index, &first) in Activation::ALL.iter().enumerate() {
+            for &second in &Activation::ALL[index + 1..] {
+                let differ = |f: fn(Activation, f64) -> f64| (f(first, -1.0) - f(second, -1.0)).abs() > 1e-4;
+                assert!(differ(activate) && differ(slope), "{first} and {second} are told apart");
+            }
+        }
+    }
 
     #[test]
     fn gradients_are_finite_differences() {

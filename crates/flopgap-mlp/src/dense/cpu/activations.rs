@@ -51,6 +51,7 @@ trait Pass {
 
 fn dispatch(activation: Activation, pass: impl Pass) {
     match activation {
+        Activation::Identity => run::<Identity>(pass),
         Activation::Relu => run::<Relu>(pass),
         Activation::LeakyRelu => run::<LeakyRelu>(pass),
         Activation::Sigmoid => run::<Sigmoid>(pass),
@@ -58,7 +59,6 @@ fn dispatch(activation: Activation, pass: impl Pass) {
         Activation::Gelu => run::<Gelu>(pass),
         Activation::GeluTanh => run::<GeluTanh>(pass),
         Activation::Silu => run::<Silu>(pass),
-        _ => run::<Identity>(pass),
     }
 }
 

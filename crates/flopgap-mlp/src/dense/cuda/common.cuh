@@ -60,54 +60,49 @@ __device__ __forceinline__ float widen_low(u32 pair) { return widen(Storage{(u16
 __device__ __forceinline__ float widen_high(u32 pair) { return widen(Storage{(u16)(pair >> 16)}); }
 #endif
 
-// ---- Activations, in 32 bits, by the numbers that the host gives them.
-
-enum { IDENTITY = 0, RELU = 1, LEAKY_RELU = 2, SIGMOID = 3, TANH = 4, GELU = 5, GELU_TANH = 6, SILU = 7 };
+// ---- Activations, in 32 bits, by the numbers that the host gives them. It also says of which the derivative follows from the output alone
+// (`slope_from_output`), so that the sum before it need not be kept.
 
 __device__ __forceinline__ float logistic(float z) { return 1.0f / (1.0f + expf(-z)); }
 
 template <int ACTIVATION>
 __device__ __forceinline__ float activate(float z) {
     if constexpr (ACTIVATION == RELU) return fmaxf(z, 0.0f);
-    if constexpr (ACTIVATION == LEAKY_RELU) return fmaxf(z, LEAKY_SLOPE * z);
-    if constexpr (ACTIVATION == SIGMOID) return logistic(z);
-    if constexpr (ACTIVATION == TANH) return tanhf(z);
-    if constexpr (ACTIVATION == GELU) return z * normcdff(z);
-    if constexpr (ACTIVATION == GELU_TANH)
+    else if constexpr (ACTIVATION == LEAKY_RELU) return fmaxf(z, LEAKY_SLOPE * z);
+    else if constexpr (ACTIVATION == SIGMOID) return logistic(z);
+    else if constexpr (ACTIVATION == TANH) return tanhf(z);
+    else if constexpr (ACTIVATION == GELU) return z * normcdff(z);
+    else if constexpr (ACTIVATION == GELU_TANH)
         return 0.5f * z * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)));
-    if constexpr (ACTIVATION == SILU) return z * logistic(z);
-    return z;
+    else if constexpr (ACTIVATION == SILU) return z * logistic(z);
+    else {
+        static_assert(ACTIVATION == IDENTITY, "no code for this activation");
+        return z;
+    }
 }
 
 // The derivative at z, where the sum before the activation is at hand.
 template <int ACTIVATION>
 __device__ __forceinline__ float slope(float z) {
     if constexpr (ACTIVATION == RELU) return z > 0.0f ? 1.0f : 0.0f;
-    if constexpr (ACTIVATION == LEAKY_RELU) return z > 0.0f ? 1.0f : LEAKY_SLOPE;
-    if constexpr (ACTIVATION == SIGMOID) {
+    else if constexpr (ACTIVATION == LEAKY_RELU) return z > 0.0f ? 1.0f : LEAKY_SLOPE;
+    else if constexpr (ACTIVATION == SIGMOID) {
         const float a = logistic(z);
         return a * (1.0f - a);
-    }
-    if constexpr (ACTIVATION == TANH) {
+    } else if constexpr (ACTIVATION == TANH) {
         const float a = tanhf(z);
         return fmaf(-a, a, 1.0f);
-    }
-    if constexpr (ACTIVATION == GELU) return fmaf(z * 0.3989422804f, expf(-0.5f * z * z), normcdff(z));
-    if constexpr (ACTIVATION == GELU_TANH) {
+    } else if constexpr (ACTIVATION == GELU) return fmaf(z * 0.3989422804f, expf(-0.5f * z * z), normcdff(z));
+    else if constexpr (ACTIVATION == GELU_TANH) {
         const float t = tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z));
         return 0.5f * (1.0f + t) + 0.5f * z * fmaf(-t, t, 1.0f) * 0.7978845608f * fmaf(0.134145f * z, z, 1.0f);
-    }
-    if constexpr (ACTIVATION == SILU) {
+    } else if constexpr (ACTIVATION == SILU) {
         const float a = logistic(z);
         return a * fmaf(z, 1.0f - a, 1.0f);
+    } else {
+        static_assert(ACTIVATION == IDENTITY, "no code for the slope of this activation");
+        return 1.0f;
     }
-    return 1.0f;
-}
-
-// Whether the derivative follows from the output a alone, so that z need not be kept.
-template <int ACTIVATION>
-__device__ constexpr bool slope_from_output() {
-    return ACTIVATION == IDENTITY || ACTIVATION == RELU || ACTIVATION == LEAKY_RELU || ACTIVATION == SIGMOID || ACTIVATION == TANH;
 }
 
 // The derivative where the output is a.
@@ -115,10 +110,13 @@ template <int ACTIVATION>
 __device__ __forceinline__ float slope_at_output(float a) {
     static_assert(slope_from_output<ACTIVATION>(), "the sum before the activation is needed");
     if constexpr (ACTIVATION == RELU) return a > 0.0f ? 1.0f : 0.0f;
-    if constexpr (ACTIVATION == LEAKY_RELU) return a > 0.0f ? 1.0f : LEAKY_SLOPE;
-    if constexpr (ACTIVATION == SIGMOID) return a * (1.0f - a);
-    if constexpr (ACTIVATION == TANH) return fmaf(-a, a, 1.0f);
-    return 1.0f;
+    else if constexpr (ACTIVATION == LEAKY_RELU) return a > 0.0f ? 1.0f : LEAKY_SLOPE;
+    else if constexpr (ACTIVATION == SIGMOID) return a * (1.0f - a);
+    else if constexpr (ACTIVATION == TANH) return fmaf(-a, a, 1.0f);
+    else {
+        static_assert(ACTIVATION == IDENTITY, "no code for the slope of this activation from its output");
+        return 1.0f;
+    }
 }
 
 // The derivative where the tape keeps `kept`: the output, or the sum before the activation.

@@ -62,3 +62,35 @@ pub fn compile_all(
     let log = |source: &Source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned()));
     sources.iter().map(log).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::Activation;
+
+    /// An activation that is forgotten in `common.cuh` would be compiled to the code of another one. (The first attempt stands for all: they
+    /// share that file, and the compiler gives some of the others other bits for the same source.)
+    #[test]
+    fn each_activation_has_code_of_its_own() {
+        let Ok(compiler) = Compiler::without_cache() else { return };
+        let capability = flopgap_gpu::ComputeCapability { major: 8, minor: 0 };
+        let code = |activation| {
+            let network = Network::new(&[8, 8, 8]).unwrap().with_activation(activation);
+            let request = Request {
+                network: &network.with_output_activation(Activation::Identity),
+                precision: Precision::F32,
+                options: Options::new(Implementation::Naive),
+                target: Target::nominal(capability),
+            };
+            let [source] = &sources(&request).unwrap()[..] else { panic!("one source") };
+            source.compile(&compiler).unwrap().image().to_vec()
+        };
+        let all = Activation::ALL.map(|activation| (activation, code(activation)));
+        assert!(all[0].1 == code(all[0].0), "the same source, the same code");
+        for (index, (first, code)) in all.iter().enumerate() {
+            for (second, other) in &all[index + 1..] {
+                assert!(code != other, "{first} is {second}");
+            }
+        }
+    }
+}

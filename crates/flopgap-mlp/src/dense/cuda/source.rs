@@ -6,7 +6,8 @@ use flopgap_gpu::compile::{Architecture, Binary, CompileError, Compiler};
 use flopgap_gpu::{Context, GpuError, Kernel, Module};
 
 use crate::MlpError;
-use crate::dense::{Activation, LEAKY_SLOPE, Network, Precision};
+use crate::dense::activation::{cuda_definitions, cuda_name};
+use crate::dense::{LEAKY_SLOPE, Network, Precision};
 
 use super::options::Accumulate;
 
@@ -89,20 +90,6 @@ pub(super) fn table_of(kind: &str, name: &str, values: &[usize]) -> String {
     format!("__device__ constexpr {kind} {name}(int i) {{ return {rest}; }}\n")
 }
 
-/// The number of an activation in `common.cuh`.
-fn number(activation: Activation) -> usize {
-    match activation {
-        Activation::Relu => 1,
-        Activation::LeakyRelu => 2,
-        Activation::Sigmoid => 3,
-        Activation::Tanh => 4,
-        Activation::Gelu => 5,
-        Activation::GeluTanh => 6,
-        Activation::Silu => 7,
-        _ => 0,
-    }
-}
-
 /// The constants of a network: its widths, where its parameters lie, its activations and types.
 fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> String {
     let storage = match precision {
@@ -116,8 +103,11 @@ fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> 
     let _ = writeln!(text, "#define ACCUMULATE_F16 {}", u8::from(accumulate == Accumulate::F16));
     let _ = writeln!(text, "constexpr float LEAKY_SLOPE = {LEAKY_SLOPE}f;");
     let _ = writeln!(text, "constexpr int LAYERS = {layers};");
-    let _ = writeln!(text, "constexpr int HIDDEN_ACTIVATION = {};", number(network.activation(0)));
-    let _ = writeln!(text, "constexpr int OUTPUT_ACTIVATION = {};", number(network.activation(layers - 1)));
+    text.push_str(&cuda_definitions());
+    let activations = [("HIDDEN", network.activation(0)), ("OUTPUT", network.activation(layers - 1))];
+    for (which, activation) in activations {
+        let _ = writeln!(text, "constexpr int {which}_ACTIVATION = {};", cuda_name(activation));
+    }
     let _ = writeln!(text, "constexpr int PARAMETERS = {};", network.parameters());
     let widest = network.widths().iter().copied().max().unwrap_or_default();
     let _ = writeln!(text, "constexpr int WIDEST = {widest};");
@@ -134,6 +124,7 @@ fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dense::Activation;
 
     #[test]
     fn constants_are_those_of_the_network() {
@@ -142,8 +133,8 @@ mod tests {
         assert!(text.contains("#define STORAGE STORAGE_BF16\n"));
         assert!(text.contains("int width(int i) { return i == 0 ? 64 : i == 1 ? 128 : 16; }"));
         assert!(text.contains("int biases_at(int i) { return i == 0 ? 8192 : 10368; }"));
-        assert!(
-            text.contains("constexpr int HIDDEN_ACTIVATION = 2;\nconstexpr int OUTPUT_ACTIVATION = 3;\n")
-        );
+        assert!(text.contains(
+            "constexpr int HIDDEN_ACTIVATION = LEAKY_RELU;\nconstexpr int OUTPUT_ACTIVATION = SIGMOID;\n"
+        ));
     }
 }

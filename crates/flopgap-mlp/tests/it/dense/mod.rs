@@ -1,5 +1,6 @@
 //! The fully connected network: every implementation against the 64-bit reference.
 
+mod activations;
 mod agreement;
 mod cpu;
 mod draws;

@@ -165,8 +165,7 @@ impl Plan {
 fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
     let limit = request.target.shared_bytes;
     // Sums on the tape, which outputs are computed from beside the slopes, take more.
-    let of_sums =
-        matches!(request.network.activation(0), Activation::Gelu | Activation::GeluTanh | Activation::Silu);
+    let of_sums = !slope_from_output(request.network.activation(0));
     let others = match (shape.bytes, of_sums) {
         (4, _) => OTHERS + 56,
         (_, true) => OTHERS + 16,

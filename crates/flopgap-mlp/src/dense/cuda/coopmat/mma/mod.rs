@@ -35,7 +35,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), MlpError> {
         Precision::F32 => Err(request.unsupported("these kernels take 16-bit numbers; forloop has fp32")),
         Precision::Bf16 if major < 8 => Err(request
             .unsupported("the tensor cores have no bfloat16 before sm_80; fp16 is there, naive has bf16")),
-        _ => Ok(()),
+        Precision::F16 | Precision::Bf16 => Ok(()),
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) fn map(
 ) -> Result<sys::CUtensorMap, GpuError> {
     let element = match precision {
         Precision::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        _ => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Precision::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Precision::F32 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     };
     let dimensions = [columns as u64, rows as u64];
     let strides = [(columns * precision.bytes()) as u64];

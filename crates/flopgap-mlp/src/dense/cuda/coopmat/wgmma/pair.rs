@@ -4,12 +4,13 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
+use crate::dense::activation::is_piecewise_linear;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::options::Reduction;
 use crate::dense::cuda::reduce::{Reducer, SumKernel};
 use crate::dense::cuda::request::Request;
-use crate::dense::{Activation, Network, Precision, slope_from_output};
+use crate::dense::{Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -45,8 +46,7 @@ fn fits(network: &Network) -> bool {
     let wide = HALF + 1..=2 * HALF;
     // The slope of the hidden layer must follow from what is multiplied, its outputs; further functions at the outputs need more registers.
     let of_hidden = slope_from_output(network.activation(0));
-    let of_outputs =
-        matches!(network.activation(1), Activation::Identity | Activation::Relu | Activation::LeakyRelu);
+    let of_outputs = is_piecewise_linear(network.activation(1));
     wide.contains(&inputs) && wide.contains(&hidden) && outputs <= CHUNK && of_hidden && of_outputs
 }
 
@@ -140,6 +140,7 @@ impl Backward for Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dense::Activation;
 
     #[test]
     fn two_blocks_have_room_for_what_one_has_not() {

@@ -9,7 +9,7 @@ use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::request::{Request, Target};
 use crate::dense::cuda::source::{Program, Source};
-use crate::dense::{Activation, Network};
+use crate::dense::{Network, slope_from_output};
 
 use super::plan::{Block, Chain, Plan};
 use super::{LAYOUT, TILES};
@@ -56,9 +56,7 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
     }
     let widest = widths.iter().copied().max().unwrap_or_default();
     // Beside 128 sums there are no registers for the longer activations, or for their slopes: they would spill.
-    let long = (0..network.layers()).any(|layer| {
-        matches!(network.activation(layer), Activation::Gelu | Activation::GeluTanh | Activation::Silu)
-    });
+    let long = (0..network.layers()).any(|layer| !slope_from_output(network.activation(layer)));
     let good = |plan: &Plan| {
         let wide = plan.block.most == 128;
         !(wide && long && (plan.block.samples == 128 || chain.backward()))
