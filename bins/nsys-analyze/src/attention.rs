@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         warm_up: arguments.scope.warm_up(),
         attribution: arguments.scope.attribution(),
+        pool: arguments.scope.pool(),
     };
     let found = attention(&trace, &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
     warn_all(&trace);

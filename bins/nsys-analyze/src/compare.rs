@@ -57,10 +57,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         compare((&a, &scopes[0]), (&b, &scopes[1]), &classifier).map_err(|error| unanswered(&error))?;
     warn_all(&a);
     warn_all(&b);
-    let tables = [shares(&found), busy(&found)].into_iter().collect::<Result<Vec<_>, ReportError>>();
-    let tables = tables.map_err(|error| report(&error))?;
-    let side = |shares: &Shares| match shares.instances {
-        Some(instances) => format!("one `{}` (mean of {instances})", shares.scope),
+    let tables = tables(&found).map_err(|error| report(&error))?;
+    let side = |shares: &Shares| match shares.mean_of() {
+        Some(mean) => format!("one `{}` ({mean})", shares.scope),
         None => "everything recorded".to_owned(),
     };
     let mut sentences = vec![format!(
@@ -80,10 +79,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Answer::new(&found, tables, sentences)?.print(arguments.format)
 }
 
+/// The tables of a comparison: those of each process on each GPU, where there are several.
+pub(crate) fn tables(found: &Comparison) -> Result<Vec<Table>, ReportError> {
+    if found.places.is_empty() {
+        return [shares(found), busy(found)].into_iter().collect();
+    }
+    found.places.iter().flat_map(|own| [shares(own), busy(own)]).collect()
+}
+
+/// Which process on which GPU, to end a title.
+fn place(found: &Comparison) -> String {
+    match [found.a.place, found.b.place] {
+        [Some(a), Some(b)] if a == b => format!(", {a}"),
+        [Some(a), Some(b)] => format!(", A on {a}, B on {b}"),
+        _ => String::new(),
+    }
+}
+
 /// Each kind of work in both traces.
-pub(crate) fn shares(found: &Comparison) -> Result<Table, ReportError> {
+fn shares(found: &Comparison) -> Result<Table, ReportError> {
     let mut table = Table::new(
-        "GPU time by kind of work",
+        format!("GPU time by kind of work{}", place(found)),
         [
             Column::text("work", "work"),
             Column::number("calls_a", "calls A"),
@@ -111,9 +127,9 @@ pub(crate) fn shares(found: &Comparison) -> Result<Table, ReportError> {
 }
 
 /// How long the GPU worked and rested in both traces.
-pub(crate) fn busy(found: &Comparison) -> Result<Table, ReportError> {
+fn busy(found: &Comparison) -> Result<Table, ReportError> {
     let mut table = Table::new(
-        "GPU busy and idle",
+        format!("GPU busy and idle{}", place(found)),
         [
             Column::text("gpu", "GPU"),
             Column::number("time_a_ms", "A").unit("ms"),

@@ -1,20 +1,23 @@
 //! `nsys-analyze diff BEFORE AFTER`: what got slower and what faster.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg};
+use clap::ValueEnum;
+use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::compare::scopes;
-use flopgap_timings::diff::{Change, Diff, Slower, diff};
+use flopgap_timings::diff::{self, By, Change, Diff, PlaceDiff, Quantity, RangeChange, Side, Slower, diff};
 use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
 use crate::answer::{Answer, report, unanswered};
+use crate::kernels::Names;
 use crate::scope::{ScopeArguments, named};
-use crate::{open, warn_all};
+use crate::{PROGRAM, open, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -22,9 +25,15 @@ pub(crate) struct Arguments {
     before: PathBuf,
     /// One after the change.
     after: PathBuf,
-    /// End with exit code 1 when the total GPU time, a kernel or a range is slower by more than this percentage.
+    /// End with exit code 1 when the step, a kernel or a range is slower by more than this percentage.
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
+    /// By which time --fail-if-slower judges.
+    #[arg(long, value_enum, default_value_t, requires = "fail_if_slower")]
+    by: ByArg,
+    /// End with exit code 1 when the traces do not hold the same work: other kernels, launches or bytes.
+    #[arg(long)]
+    fail_if_work_differs: bool,
     /// Judge and show only kernels and ranges whose total is at least this many microseconds in one of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
@@ -35,6 +44,9 @@ pub(crate) struct Arguments {
     /// Compare everything that was recorded, also where steps are marked.
     #[arg(long, conflicts_with = "range")]
     all: bool,
+    /// A row for each layer: without, `blocks.7` and `blocks.21` are `blocks.*`.
+    #[arg(long)]
+    keep_layers: bool,
     /// Show at most this many kernels, and as many ranges.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -45,10 +57,36 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
+/// By which time a gate judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum ByArg {
+    /// Time on the host: of the step and of ranges.
+    Wall,
+    /// From the first to the last GPU operation: of the step and of ranges.
+    Gpu,
+    /// The time in which GPUs were busy: of the step, of ranges and of kernels.
+    Busy,
+    /// What is slower by any of them.
+    #[default]
+    Any,
+}
+
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> By {
+        match by {
+            ByArg::Wall => By::Wall,
+            ByArg::Gpu => By::Gpu,
+            ByArg::Busy => By::Busy,
+            ByArg::Any => By::Any,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Data<'a> {
     #[serde(flatten)]
     diff: &'a Diff,
+    same_work: bool,
     slower: &'a [Slower],
 }
 
@@ -61,136 +99,250 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None if arguments.all => scope(Ranges::All),
         None => scopes(&before, &after, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?,
     };
-    let mut found =
-        diff((&before, &scope), (&after, &scope), &classifier).map_err(|error| unanswered(&error))?;
+    let options = diff::Options { keep_layers: arguments.keep_layers };
+    let mut found = diff((&before, &scope), (&after, &scope), options, &classifier)
+        .map_err(|error| unanswered(&error))?;
     warn_all(&before);
     warn_all(&after);
 
+    let by = By::from(arguments.by);
+    if by == By::Wall && found.places.iter().all(|place| place.wall_ns.difference().is_none()) {
+        return Err(Failure::new(
+            "the traces do not say for how long they were recorded, so --by wall has nothing to judge",
+        )
+        .hint("name ranges with --range, or judge --by gpu")
+        .exit(Exit::Absent));
+    }
     let least = i128::from(arguments.min_total_us) * 1000;
     let slower =
-        arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least)).unwrap_or_default();
+        arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least, by)).unwrap_or_default();
     let mut sentences = vec![scope_sentence(&found)];
     sentences.extend(found.sentences());
     found.kernels.retain(|kernel| kernel.time.most_ns() >= least);
-    found.ranges.retain(|range| range.gpu.most_ns().max(range.host.most_ns()) >= least);
-    let tables = [kernels(arguments, &found), ranges(arguments, &found)];
+    let most = |range: &RangeChange| {
+        let busy = range.gpus.iter().map(|gpu| gpu.busy.most_ns().max(gpu.projected.most_ns()));
+        busy.fold(range.wall.most_ns(), i128::max)
+    };
+    found.ranges.retain(|range| most(range) >= least);
+    let mut tables = Vec::new();
+    for place in &found.places {
+        tables.push(times(&found, place));
+    }
+    tables.extend([kernels(arguments, &found), ranges(arguments, &found)]);
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
     sentences.extend(found.rule.clone());
     sentences.push(found.attribution.clone());
-    let answer = Answer::new(&Data { diff: &found, slower: &slower }, tables, sentences)?;
+    let same_work = found.same_work();
+    let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, sentences)?;
     let printed = answer.print(arguments.format);
-    match (slower.as_slice(), arguments.fail_if_slower) {
-        ([], _) | (_, None) => printed,
-        // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked for.
-        (slower, Some(percent)) => Err(Failure::new(too_slow(slower, percent))),
+    // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked for.
+    let mut failures = Vec::new();
+    if let Some(percent) = arguments.fail_if_slower.filter(|_| !slower.is_empty()) {
+        failures.push(too_slow(&slower, percent));
     }
+    match (same_work, arguments.fail_if_work_differs) {
+        (false, true) => failures.push(found.verdict()),
+        (false, false) if arguments.fail_if_slower.is_some() => flopgap_cli::warn(PROGRAM, found.verdict()),
+        _ => {}
+    }
+    if failures.is_empty() { printed } else { Err(Failure::new(failures.join("\n"))) }
 }
 
 fn scope_sentence(found: &Diff) -> String {
-    let side = |at: usize| match found.instances[at] {
-        Some(instances) => format!("one `{}` (mean of {instances})", found.scope[at]),
+    let mut means = found.mean_of().into_iter();
+    let mut side = |at: usize| match means.next().flatten() {
+        Some(mean) => format!("one `{}` ({mean})", found.scope[at]),
         None => "everything recorded".to_owned(),
     };
-    format!("Kernels are those of {} before and {} after.", side(0), side(1))
+    let before = side(0);
+    format!("Compares {before} before with {} after.", side(1))
 }
 
 fn too_slow(slower: &[Slower], percent: f64) -> String {
     let mut text = format!("slower by more than {percent}%:");
     for slower in slower {
+        // One unit for both.
+        let (scale, unit) = if slower.after_ns < 1e5 { (1e3, "µs") } else { (1e6, "ms") };
         let _ = write!(
             text,
-            "\n  {}: {:.3} ms before, {:.3} ms after ({:+.1}%)",
+            "\n  {}, {}: {:.3} {unit} before, {:.3} {unit} after ({:+.1}%)",
             slower.what,
-            slower.before_ns / 1e6,
-            slower.after_ns / 1e6,
+            slower.by,
+            slower.before_ns / scale,
+            slower.after_ns / scale,
             slower.fraction * 100.0
         );
     }
     text
 }
 
-/// Calls, times and their change, of both traces.
-fn cells(change: &Change) -> [Cell; 8] {
-    let (before, after) = (change.before, change.after);
-    let us = |ns: f64| Cell::float(ns / 1e3, 3);
-    let changed = match (before, after) {
-        (None, _) => Cell::text("new"),
-        (_, None) => Cell::text("gone"),
-        _ => Cell::optional(change.fraction(), |fraction| Cell::signed_percent(fraction, 2)),
-    };
-    [
-        Cell::optional(before, |side| Cell::from(side.calls)),
-        Cell::optional(after, |side| Cell::from(side.calls)),
-        Cell::optional(before, |side| us(side.each_ns)),
-        Cell::optional(after, |side| us(side.each_ns)),
-        Cell::optional(before, |side| us(side.mean_ns)),
-        Cell::optional(after, |side| us(side.mean_ns)),
-        us(change.difference_ns()),
-        changed,
-    ]
+fn us(ns: f64) -> Cell {
+    Cell::float(ns / 1e3, 3)
 }
 
-fn columns(each: &str) -> [Column; 8] {
-    [
-        Column::number("calls_before", "calls before"),
-        Column::number("calls_after", "after"),
-        Column::number("each_before_us", format!("{each} before")).unit("µs"),
-        Column::number("each_after_us", "after").unit("µs"),
-        Column::number("mean_before_us", "mean before").unit("µs"),
-        Column::number("mean_after_us", "after").unit("µs"),
-        Column::number("difference_us", "difference").unit("µs"),
-        Column::number("change", "change"),
-    ]
+fn changed(fraction: Option<f64>) -> Cell {
+    Cell::optional(fraction, |fraction| Cell::signed_percent(fraction, 2))
+}
+
+/// The times and the work of the scope in one place.
+fn times(found: &Diff, place: &PlaceDiff) -> Result<Table, ReportError> {
+    let scope = match (&found.instances, &found.scope) {
+        ([None, None], _) => "Everything recorded".to_owned(),
+        (_, [before, after]) if before == after => format!("One `{after}`"),
+        (_, [before, after]) => format!("One `{before}` before, one `{after}` after"),
+    };
+    let title = match place.place {
+        [Some(before), Some(after)] if before == after => format!("{scope}, {after}"),
+        [Some(before), Some(after)] => format!("{scope}, {before} before, {after} after"),
+        _ => scope,
+    };
+    let mut table = Table::new(
+        title,
+        [
+            Column::text("what", "what"),
+            Column::number("before", "before"),
+            Column::number("after", "after"),
+            Column::number("difference", "difference"),
+            Column::number("change", "change"),
+        ],
+    )?;
+    let mut row = |what: &str, quantity: Quantity, cell: &dyn Fn(f64) -> Cell| {
+        table.push([
+            Cell::text(what),
+            Cell::optional(quantity.before, cell),
+            Cell::optional(quantity.after, cell),
+            Cell::optional(quantity.difference(), cell),
+            changed(quantity.fraction()),
+        ])
+    };
+    for (what, quantity) in [
+        ("wall time (µs)", place.wall_ns),
+        ("GPU projected (µs)", place.projected_ns),
+        ("GPU busy (µs)", place.busy_ns),
+        ("GPU idle (µs)", place.idle_ns),
+        ("GPU overlap (µs)", place.overlap_ns),
+        ("durations of operations (µs)", place.operations_ns),
+    ] {
+        row(what, quantity, &us)?;
+    }
+    for (what, quantity) in [
+        ("kernel launches", place.kernels),
+        ("copies", place.copies),
+        ("copied bytes", place.copied_bytes),
+        ("sets", place.sets),
+        ("set bytes", place.set_bytes),
+    ] {
+        row(what, quantity, &|count| Cell::float(count, usize::from(count.fract() != 0.0)))?;
+    }
+    Ok(table)
+}
+
+/// What the place of a row is, where there are several.
+fn place_of(found: &Diff, at: usize) -> Cell {
+    let [before, after] = found.places[at].place;
+    Cell::optional(after.or(before), |place| Cell::text(place.to_string()))
 }
 
 fn kernels(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
-    let each = if found.instances == [None, None] { "total" } else { "time" };
-    let first = [Column::text("kernel", "kernel"), Column::text("class", "class")];
-    let mut table = Table::new("Kernels before and after", first.into_iter().chain(columns(each)))?;
-    for kernel in found.kernels.iter().take(arguments.top.unwrap_or(usize::MAX)) {
-        let first = [Cell::text(&kernel.short), Cell::text(kernel.class.as_str())];
-        table.push(first.into_iter().chain(cells(&kernel.time)))?;
+    let several = found.places.len() > 1;
+    let mut columns = vec![Column::text("kernel", "kernel"), Column::text("class", "class")];
+    columns.extend(several.then(|| Column::text("place", "place")));
+    columns.extend([
+        Column::number("launches_before", "launches before"),
+        Column::number("launches_after", "after"),
+        Column::number("each_before_us", "time before").unit("µs"),
+        Column::number("each_after_us", "after").unit("µs"),
+        Column::number("difference_us", "difference").unit("µs"),
+        Column::number("change", "change"),
+        Column::number("per_launch", "per launch"),
+        Column::number("per_byte", "per byte"),
+    ]);
+    let of = if found.instances == [None, None] { "everything recorded" } else { "one instance" };
+    let mut table = Table::new(format!("Kernels before and after, of {of}"), columns)?;
+    let launches = |side: Side| Cell::float(side.each_calls, usize::from(side.each_calls.fract() != 0.0));
+    let shown = &found.kernels[..arguments.top.unwrap_or(usize::MAX).min(found.kernels.len())];
+    // A kernel has a row for each place, under one name.
+    let names: BTreeSet<(&str, &str)> =
+        shown.iter().map(|kernel| (kernel.name.as_str(), kernel.short.as_str())).collect();
+    let names: Vec<_> = names.into_iter().collect();
+    let called: BTreeMap<&str, String> =
+        names.iter().map(|(name, _)| *name).zip(Names::of(arguments.format).shown(&names)).collect();
+    for kernel in shown {
+        let Change { before, after } = kernel.time;
+        let per_byte = |side: Side| Some(side.each_ns / side.each_bytes.filter(|bytes| *bytes > 0.0)?);
+        let bytes = Quantity { before: before.and_then(per_byte), after: after.and_then(per_byte) };
+        let change = match (before, after) {
+            (None, _) => Cell::text("new"),
+            (_, None) => Cell::text("gone"),
+            _ => changed(kernel.time.fraction()),
+        };
+        let mut row = vec![Cell::text(&called[kernel.name.as_str()]), Cell::text(kernel.class.as_str())];
+        row.extend(several.then(|| place_of(found, kernel.place)));
+        row.extend([
+            Cell::optional(before, launches),
+            Cell::optional(after, launches),
+            Cell::optional(before, |side| us(side.each_ns)),
+            Cell::optional(after, |side| us(side.each_ns)),
+            us(kernel.time.difference_ns()),
+            change,
+            changed(kernel.time.per_call()),
+            changed(bytes.fraction()),
+        ]);
+        table.push(row)?;
     }
-    let total = [Cell::text("(all)"), Cell::Absent];
-    table.push(total.into_iter().chain(cells(&found.total)))?;
     Ok(table)
 }
 
 fn ranges(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        "Ranges before and after: means of their instances",
-        [
-            Column::text("range", "range"),
-            Column::number("n_before", "n before"),
-            Column::number("n_after", "after"),
-            Column::number("gpu_before_us", "GPU busy before").unit("µs"),
-            Column::number("gpu_after_us", "after").unit("µs"),
-            Column::number("gpu_change", "change"),
-            Column::number("host_before_us", "host before").unit("µs"),
-            Column::number("host_after_us", "after").unit("µs"),
-            Column::number("host_change", "change"),
-        ],
-    )?;
-    let us = |ns: f64| Cell::float(ns / 1e3, 3);
-    let change = |change: &Change| match (change.before, change.after) {
-        (None, None) => Cell::Absent,
-        (None, _) => Cell::text("new"),
-        (_, None) => Cell::text("gone"),
-        _ => Cell::optional(change.fraction(), |fraction| Cell::signed_percent(fraction, 2)),
-    };
+    let several = found.ranges.iter().any(|range| range.process != [None, None]);
+    let mut columns = vec![Column::text("range", "range")];
+    columns.extend(several.then(|| Column::text("process", "process")));
+    columns.extend([
+        Column::text("time", "time"),
+        Column::number("n_before", "n before"),
+        Column::number("n_after", "after"),
+        Column::number("mean_before_us", "mean before").unit("µs"),
+        Column::number("mean_after_us", "after").unit("µs"),
+        Column::number("difference_us", "difference").unit("µs"),
+        Column::number("change", "change"),
+    ]);
+    let mut table = Table::new("Ranges before and after: means of n instances", columns)?;
     for range in found.ranges.iter().take(arguments.top.unwrap_or(usize::MAX)) {
-        table.push([
-            Cell::text(&range.name),
-            Cell::optional(range.host.before, |side| Cell::from(side.calls)),
-            Cell::optional(range.host.after, |side| Cell::from(side.calls)),
-            Cell::optional(range.gpu.before, |side| us(side.each_ns)),
-            Cell::optional(range.gpu.after, |side| us(side.each_ns)),
-            change(&range.gpu),
-            Cell::optional(range.host.before, |side| us(side.each_ns)),
-            Cell::optional(range.host.after, |side| us(side.each_ns)),
-            change(&range.host),
-        ])?;
+        let mut row = |time: &str, change: &Change| {
+            let Change { before, after } = *change;
+            let difference = match (before, after) {
+                (None, None) => return Ok(()),
+                (None, _) => Cell::text("new"),
+                (_, None) => Cell::text("gone"),
+                _ => changed(change.fraction()),
+            };
+            let mut row = vec![Cell::text(&range.name)];
+            let process = range.process[1].or(range.process[0]);
+            row.extend(several.then(|| Cell::optional(process, |process| Cell::text(process.to_string()))));
+            row.extend([
+                Cell::text(time),
+                Cell::optional(before, |side| Cell::from(side.calls)),
+                Cell::optional(after, |side| Cell::from(side.calls)),
+                Cell::optional(before, |side| us(side.each_ns)),
+                Cell::optional(after, |side| us(side.each_ns)),
+                us(change.difference_ns()),
+                difference,
+            ]);
+            table.push(row)
+        };
+        row("wall", &range.wall)?;
+        for gpu in &range.gpus {
+            let number = gpu.gpu[1].or(gpu.gpu[0]).map(|number| format!("GPU {number}"));
+            let number = number.as_deref().unwrap_or("GPU");
+            row(&format!("{number} projected"), &gpu.projected)?;
+            row(&format!("{number} busy"), &gpu.busy)?;
+            row(&format!("{number} idle"), &gpu.idle)?;
+            let overlaps = |side: Option<Side>| side.is_some_and(|side| side.total_ns != 0);
+            if overlaps(gpu.overlap.before) || overlaps(gpu.overlap.after) {
+                row(&format!("{number} overlap"), &gpu.overlap)?;
+            }
+        }
     }
     Ok(table)
 }

@@ -7,7 +7,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass, distinct_names};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, kernels, same_top, side_by_side};
+use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, PlaceKernels, kernels, same_top, side_by_side};
 use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
@@ -77,7 +77,8 @@ impl Arguments {
 
 fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
-    let table = table(arguments, found, &shown).map_err(|error| report(&error))?;
+    let table = titled(&title(arguments, found), Names::of(arguments.format), found, &shown)
+        .map_err(|error| report(&error))?;
     let shown = Kernels { kernels: shown, ..found.clone() };
     let sentences = sentences(arguments, &shown);
     Answer::new(&shown, vec![table], sentences)?.print(arguments.format)
@@ -90,20 +91,21 @@ fn sentences(arguments: &Arguments, shown: &Kernels) -> Vec<String> {
     } else {
         sentences.push(shown.sum_sentence());
     }
+    sentences.extend(shown.spread_sentence());
+    sentences.extend(shown.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
     sentences.extend(shown.rule.clone());
     sentences.extend(shown.attribution.clone());
     sentences
 }
 
-fn table(arguments: &Arguments, found: &Kernels, shown: &[KernelTimes]) -> Result<Table, ReportError> {
-    let title = match found.instances {
+fn title(arguments: &Arguments, found: &Kernels) -> String {
+    match found.instances {
         Some(instances) => {
             let by = if arguments.scope.by_process() { ", by process" } else { "" };
             format!("Kernels launched within `{}`{by} ({instances} instances)", found.scope)
         }
         None => "Kernels".to_owned(),
-    };
-    titled(&title, Names::of(arguments.format), shown)
+    }
 }
 
 /// How the kernels of a table are called.
@@ -116,21 +118,76 @@ pub(crate) enum Names {
 }
 
 impl Names {
-    fn of(format: FormatArg) -> Names {
+    pub(crate) fn of(format: FormatArg) -> Names {
         if format == FormatArg::Csv { Names::Full } else { Names::Short }
     }
 
     /// The names of some kernels, given their full and their short ones.
-    fn shown(self, kernels: &[(&str, &str)]) -> Vec<String> {
+    pub(crate) fn shown(self, kernels: &[(&str, &str)]) -> Vec<String> {
         match self {
             Names::Short => distinct_names(kernels),
             Names::Full => kernels.iter().map(|(name, _)| (*name).to_owned()).collect(),
         }
     }
+
+    fn of_kernels(self, kernels: &[KernelTimes]) -> Vec<String> {
+        let both: Vec<_> =
+            kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.short.as_str())).collect();
+        self.shown(&both)
+    }
 }
 
-/// Kernels with their times.
-pub(crate) fn titled(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, ReportError> {
+/// Some kernels with their times. Where several processes or GPUs ran them, their least, middle and largest time, and which is the
+/// slowest.
+pub(crate) fn titled(
+    title: &str,
+    names: Names,
+    found: &Kernels,
+    shown: &[KernelTimes],
+) -> Result<Table, ReportError> {
+    if found.places.is_empty() {
+        return together(title, names, shown);
+    }
+    let mut table = Table::new(
+        format!("{title}: each of {} places", found.places.len()),
+        [
+            Column::text("kernel", "kernel"),
+            Column::text("class", "class"),
+            Column::number("calls_least", "calls, least"),
+            Column::number("calls_most", "most"),
+            Column::number("total_least_ns", "total, least").unit("ns"),
+            Column::number("total_median_ns", "median").unit("ns"),
+            Column::number("total_most_ns", "most").unit("ns"),
+            Column::number("share", "share"),
+            Column::text("slowest", "slowest"),
+        ],
+    )?;
+    for (kernel, name) in shown.iter().zip(names.of_kernels(shown)) {
+        let Some(spread) = found.spread(Some(&kernel.name)) else { continue };
+        let calls = || {
+            let own = |place: &PlaceKernels| {
+                let found = place.kernels.iter().find(|own| own.name == kernel.name);
+                found.map_or(0, |own| own.times.count)
+            };
+            found.places.iter().map(own)
+        };
+        table.push([
+            Cell::text(name),
+            Cell::text(kernel.class.as_str()),
+            Cell::optional(calls().min(), Cell::from),
+            Cell::optional(calls().max(), Cell::from),
+            Cell::float(spread.min_ns, 0),
+            Cell::float(spread.median_ns, usize::from(spread.median_ns.fract() != 0.0)),
+            Cell::float(spread.max_ns, 0),
+            Cell::percent(kernel.share, 2),
+            Cell::text(spread.slowest.to_string()),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Kernels with their times, wherever they ran.
+fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, ReportError> {
     let mut table = Table::new(
         title,
         [
@@ -143,8 +200,7 @@ pub(crate) fn titled(title: &str, names: Names, shown: &[KernelTimes]) -> Result
             Column::number("share", "share"),
         ],
     )?;
-    let both: Vec<_> = shown.iter().map(|kernel| (kernel.name.as_str(), kernel.short.as_str())).collect();
-    for (kernel, name) in shown.iter().zip(names.shown(&both)) {
+    for (kernel, name) in shown.iter().zip(names.of_kernels(shown)) {
         table.push([
             Cell::text(name),
             Cell::text(kernel.class.as_str()),
@@ -164,6 +220,9 @@ fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<
     let mut sentences = vec![format!("A is {}, B is {}.", names[0], names[1])];
     for (letter, kernels) in ["A", "B"].iter().zip(found) {
         sentences.extend(kernels.sentence().map(|sentence| format!("{letter}: {sentence}")));
+        sentences.extend(kernels.spread_sentence().map(|sentence| format!("{letter}: {sentence}")));
+        let unlaunched = kernels.unlaunched.and_then(|unlaunched| unlaunched.sentence());
+        sentences.extend(unlaunched.map(|sentence| format!("{letter}: {sentence}")));
     }
     sentences.extend(same_top(found[0], found[1]));
     sentences.extend(found[0].rule.clone());

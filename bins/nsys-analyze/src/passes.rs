@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::passes::{Options, Passes, passes};
+use flopgap_timings::passes::{GpuTimes, Options, Pass, Passes, passes};
 use flopgap_timings::{RangePattern, Times, measured};
 use serde::Serialize;
 
@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             attribution: arguments.scope.attribution(),
             measured: measured.get(at).cloned().unwrap_or_default(),
             no_instances: false,
+            pool: arguments.scope.pool(),
         };
         let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;
         warn_all(&trace);
@@ -128,30 +129,51 @@ pub(crate) fn tables_of(trace: &str, passes: &Passes) -> Result<Vec<Table>, Repo
     if passes.passes.iter().any(|pass| pass.gpu.is_some()) {
         tables.push(explanation(trace, passes)?);
     }
+    if !passes.spreads.is_empty() {
+        tables.push(spreads(trace, passes)?);
+    }
     if let Some(measured) = &passes.measured {
         tables.push(against(trace, passes, measured)?);
     }
     Ok(tables)
 }
 
-/// Each pass: on the host, projected onto the GPU, and the time in which the GPU was busy with it.
+/// Whether passes are those of several processes.
+fn by_process(passes: &Passes) -> bool {
+    passes.passes.iter().any(|pass| pass.process.is_some())
+}
+
+/// The process of a pass, where there are several.
+fn process(passes: &Passes, pass: &Pass) -> Option<Cell> {
+    by_process(passes).then(|| Cell::optional(pass.process, |process| Cell::text(process.to_string())))
+}
+
+/// The work of a pass on each of its GPUs, with what tells one from the others.
+fn on_gpus(pass: &Pass) -> Vec<(String, &GpuTimes)> {
+    match pass.gpus.as_slice() {
+        [] => pass.gpu.iter().map(|gpu| ("GPU".to_owned(), gpu)).collect(),
+        several => several.iter().map(|own| (format!("GPU {}", own.gpu), &own.times)).collect(),
+    }
+}
+
+/// Each pass: on the host, projected onto each GPU, and the time in which the GPU was busy with it.
 fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        format!("Passes of {trace}"),
-        [
-            Column::text("pass", "pass"),
-            Column::text("time", "time"),
-            Column::number("n", "n"),
-            Column::number("mean_ms", "mean").unit("ms"),
-            Column::number("median_ms", "median").unit("ms"),
-            Column::number("min_ms", "min").unit("ms"),
-            Column::number("max_ms", "max").unit("ms"),
-            Column::number("stddev_ms", "stddev").unit("ms"),
-        ],
-    )?;
-    let mut row = |pass: &str, time: &str, times: &Times| {
-        table.push([
-            Cell::text(pass),
+    let mut columns = vec![Column::text("pass", "pass")];
+    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend([
+        Column::text("time", "time"),
+        Column::number("n", "n"),
+        Column::number("mean_ms", "mean").unit("ms"),
+        Column::number("median_ms", "median").unit("ms"),
+        Column::number("min_ms", "min").unit("ms"),
+        Column::number("max_ms", "max").unit("ms"),
+        Column::number("stddev_ms", "stddev").unit("ms"),
+    ]);
+    let mut table = Table::new(format!("Passes of {trace}"), columns)?;
+    let mut row = |pass: &str, process: Option<Cell>, time: &str, times: &Times| {
+        let mut row = vec![Cell::text(pass)];
+        row.extend(process);
+        row.extend([
             Cell::text(time),
             Cell::from(times.count),
             ms(times.mean_ns),
@@ -159,73 +181,109 @@ fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
             ms(times.min_ns as f64),
             ms(times.max_ns as f64),
             ms(times.stddev_ns),
-        ])
+        ]);
+        table.push(row)
     };
     for pass in &passes.passes {
-        row(&pass.name, "host", &pass.host)?;
-        if let Some(gpu) = &pass.gpu {
-            row(&pass.name, "GPU projected", &gpu.projected)?;
-            row(&pass.name, "GPU busy", &gpu.busy)?;
+        row(&pass.name, process(passes, pass), "host", &pass.host)?;
+        for (gpu, times) in on_gpus(pass) {
+            row(&pass.name, process(passes, pass), &format!("{gpu} projected"), &times.projected)?;
+            row(&pass.name, process(passes, pass), &format!("{gpu} busy"), &times.busy)?;
         }
     }
     if let Some(measured) = &passes.measured {
-        row("(outside)", "measured", measured)?;
+        let process = by_process(passes).then_some(Cell::Absent);
+        row("(outside)", process, "measured", measured)?;
+    }
+    Ok(table)
+}
+
+/// How far the processes and GPUs of each pass are apart.
+fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("Processes and GPUs of {trace} (means)"),
+        [
+            Column::text("pass", "pass"),
+            Column::text("time", "time"),
+            Column::number("places", "places"),
+            Column::number("min_ms", "min").unit("ms"),
+            Column::number("median_ms", "median").unit("ms"),
+            Column::number("max_ms", "max").unit("ms"),
+            Column::text("slowest", "slowest"),
+        ],
+    )?;
+    for found in &passes.spreads {
+        table.push([
+            Cell::text(&found.name),
+            Cell::text(&found.time),
+            Cell::from(found.spread.places),
+            ms(found.spread.min_ns),
+            ms(found.spread.median_ns),
+            ms(found.spread.max_ns),
+            Cell::text(found.spread.slowest.to_string()),
+        ])?;
     }
     Ok(table)
 }
 
 /// Why host and GPU time differ.
 fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        format!("Host and GPU of {trace}: projected = host - begins after + ends after (means)"),
-        [
-            Column::text("pass", "pass"),
-            Column::number("host_ms", "host").unit("ms"),
-            Column::number("gpu_begins_after_ms", "GPU begins after").unit("ms"),
-            Column::number("gpu_ends_after_ms", "GPU ends after").unit("ms"),
-            Column::number("gpu_projected_ms", "projected").unit("ms"),
-            Column::number("gpu_idle_ms", "idle within").unit("ms"),
-            Column::number("host_waits_ms", "host waits").unit("ms"),
-            Column::number("kernels", "kernels"),
-            Column::number("gpu_ops", "GPU ops"),
-        ],
-    )?;
+    let several = passes.passes.iter().any(|pass| !pass.gpus.is_empty());
+    let mut columns = vec![Column::text("pass", "pass")];
+    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend(several.then(|| Column::text("gpu", "GPU")));
+    columns.extend([
+        Column::number("host_ms", "host").unit("ms"),
+        Column::number("gpu_begins_after_ms", "GPU begins after").unit("ms"),
+        Column::number("gpu_ends_after_ms", "GPU ends after").unit("ms"),
+        Column::number("gpu_projected_ms", "projected").unit("ms"),
+        Column::number("gpu_idle_ms", "idle within").unit("ms"),
+        Column::number("host_waits_ms", "host waits").unit("ms"),
+        Column::number("kernels", "kernels"),
+        Column::number("gpu_ops", "GPU ops"),
+    ]);
+    let title = format!("Host and GPU of {trace}: projected = host - begins after + ends after (means)");
+    let mut table = Table::new(title, columns)?;
     for pass in &passes.passes {
-        let Some(gpu) = &pass.gpu else { continue };
-        table.push([
-            Cell::text(&pass.name),
-            ms(pass.host.mean_ns),
-            ms(gpu.lead.mean_ns),
-            ms(gpu.tail.mean_ns),
-            ms(gpu.projected.mean_ns),
-            ms(gpu.idle.mean_ns),
-            Cell::optional(pass.waiting, |waiting| ms(waiting.mean_ns)),
-            Cell::float(gpu.kernels_mean, 1),
-            Cell::float(gpu.operations_mean, 1),
-        ])?;
+        for (name, gpu) in on_gpus(pass) {
+            let mut row = vec![Cell::text(&pass.name)];
+            row.extend(process(passes, pass));
+            row.extend(several.then(|| Cell::text(name)));
+            row.extend([
+                ms(pass.host.mean_ns),
+                ms(gpu.lead.mean_ns),
+                ms(gpu.tail.mean_ns),
+                ms(gpu.projected.mean_ns),
+                ms(gpu.idle.mean_ns),
+                Cell::optional(pass.waiting, |waiting| ms(waiting.mean_ns)),
+                Cell::float(gpu.kernels_mean, 1),
+                Cell::float(gpu.operations_mean, 1),
+            ]);
+            table.push(row)?;
+        }
     }
     Ok(table)
 }
 
 /// Each pass against the times measured outside.
 fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        format!("{trace} against what was measured outside (means)"),
-        [
-            Column::text("pass", "pass"),
-            Column::number("measured_ms", "measured").unit("ms"),
-            Column::number("host_ms", "host").unit("ms"),
-            Column::number("host_difference_ms", "host - measured").unit("ms"),
-            Column::number("host_change", "change"),
-            Column::number("gpu_projected_ms", "projected").unit("ms"),
-            Column::number("gpu_projected_difference_ms", "projected - measured").unit("ms"),
-            Column::number("gpu_projected_change", "change"),
-        ],
-    )?;
+    let mut columns = vec![Column::text("pass", "pass")];
+    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend([
+        Column::number("measured_ms", "measured").unit("ms"),
+        Column::number("host_ms", "host").unit("ms"),
+        Column::number("host_difference_ms", "host - measured").unit("ms"),
+        Column::number("host_change", "change"),
+        Column::number("gpu_projected_ms", "projected").unit("ms"),
+        Column::number("gpu_projected_difference_ms", "projected - measured").unit("ms"),
+        Column::number("gpu_projected_change", "change"),
+    ]);
+    let mut table = Table::new(format!("{trace} against what was measured outside (means)"), columns)?;
     for pass in &passes.passes {
         let Some(against) = &pass.against else { continue };
-        table.push([
-            Cell::text(&pass.name),
+        let mut row = vec![Cell::text(&pass.name)];
+        row.extend(process(passes, pass));
+        row.extend([
             ms(measured.mean_ns),
             ms(pass.host.mean_ns),
             ms(against.host_difference_ns),
@@ -233,7 +291,8 @@ fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, Repo
             Cell::optional(pass.gpu.as_ref(), |gpu| ms(gpu.projected.mean_ns)),
             Cell::optional(against.projected_difference_ns, ms),
             Cell::optional(against.projected_change, |change| Cell::signed_percent(change, 2)),
-        ])?;
+        ]);
+        table.push(row)?;
     }
     Ok(table)
 }

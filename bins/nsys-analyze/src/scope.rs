@@ -21,14 +21,14 @@ How ranges are written (RANGE), in every option that takes them:
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct OwnerArguments {
     /// Whose ranges own what a thread launches.
-    #[arg(long = "attribute", value_enum, value_name = "WHOSE", default_value_t = AttributeArg::Process)]
-    by: AttributeArg,
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = AttributeArg::Process)]
+    attribute: AttributeArg,
 }
 
 impl OwnerArguments {
     fn attribution(self) -> Attribution {
         // Graphs that were traced as a whole are work like any other; an answer without them would be wrong.
-        Attribution { by: self.by.into(), whole_graphs: true }
+        Attribution { by: self.attribute.into(), whole_graphs: true }
     }
 }
 
@@ -64,6 +64,9 @@ pub(crate) struct ScopeArguments {
     warm_up: WarmUpArguments,
     #[command(flatten)]
     owner: OwnerArguments,
+    /// Put all processes and GPUs together; without, each process on each GPU has its own numbers.
+    #[arg(long)]
+    pool: bool,
 }
 
 impl ScopeArguments {
@@ -77,11 +80,16 @@ impl ScopeArguments {
 
     /// Whether what the ranges of its own thread do not contain belongs to those of the main thread.
     pub(crate) fn by_process(&self) -> bool {
-        self.owner.by == AttributeArg::Process
+        self.owner.attribute == AttributeArg::Process
+    }
+
+    /// Whether all processes and GPUs are put together.
+    pub(crate) fn pool(&self) -> bool {
+        self.pool
     }
 
     /// These ranges with these options.
     pub(crate) fn of(&self, ranges: Ranges) -> Scope {
-        Scope { ranges, warm_up: self.warm_up(), attribution: self.attribution() }
+        Scope { ranges, warm_up: self.warm_up(), attribution: self.attribution(), pool: self.pool }
     }
 }

@@ -85,8 +85,9 @@ impl Trace {
         })
     }
 
-    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels are told apart by the ids of their
-    /// demangled names, graphs by their own.
+    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels are
+    /// told apart by
+    /// the ids of their demangled names, graphs by their own, copies and sets by their bytes.
     pub(crate) fn identified_work(
         &self,
         whole_graphs: bool,
@@ -97,7 +98,7 @@ impl Trace {
             let id = match kind {
                 Kind::Kernel => Some(want("demangledName")),
                 Kind::Graph => Some(need("graphId")),
-                Kind::Copy | Kind::Set => None,
+                Kind::Copy | Kind::Set => Some(want("bytes")),
             };
             let mut columns =
                 vec![need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];

@@ -75,7 +75,7 @@ impl Piece {
     }
 }
 
-/// What pieces of work are: copies, sets, and kernels and graphs by the id of their name.
+/// What pieces of work are: kernels and graphs by the id of their name, copies and sets by their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     places: FxHashMap<(Kind, Option<i64>), u32>,
@@ -113,6 +113,8 @@ impl Kinds {
 pub struct WorkSum {
     /// How many of the ranges launched work.
     pub instances: u64,
+    /// From the first of the work of each range to the last: [`GpuWork::end`] less [`GpuWork::start`].
+    pub projected: i128,
     /// As [`GpuWork::busy`].
     pub busy: i128,
     /// As [`GpuWork::extent`].
@@ -163,18 +165,17 @@ impl Launched {
         let mut last = 0;
         let mut unlaunched = Unlaunched::default();
         let kinds = trace.identified_work(attribution.whole_graphs, |work, kind| {
-            let launch = match nesting.take(work.process, work.correlation) {
+            let launch = if let Some((node, first)) = nesting.take(work.process, work.correlation) {
                 // There are fewer than 2^31 nodes.
-                Some((node, first)) => u32::try_from(node).unwrap_or(NONE) | if first { FIRST } else { 0 },
-                None => {
-                    let time = i128::from(work.duration());
-                    let is_kernel = work.kind == Kind::Kernel;
-                    unlaunched.kernels += u64::from(is_kernel);
-                    unlaunched.kernel_time += if is_kernel { time } else { 0 };
-                    unlaunched.operations += 1;
-                    unlaunched.time += time;
-                    NONE
-                }
+                u32::try_from(node).unwrap_or(NONE) | if first { FIRST } else { 0 }
+            } else {
+                let time = i128::from(work.duration());
+                let is_kernel = work.kind == Kind::Kernel;
+                unlaunched.kernels += u64::from(is_kernel);
+                unlaunched.kernel_time += if is_kernel { time } else { 0 };
+                unlaunched.operations += 1;
+                unlaunched.time += time;
+                NONE
             };
             let is_of = |lane: &Lane| (lane.process, lane.device) == (work.process, work.device);
             if !lanes.get(last).is_some_and(is_of) {
@@ -211,20 +212,29 @@ impl Launched {
     pub fn work_of(&self, ranges: &[usize]) -> Vec<Option<GpuWork>> {
         let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
         let mut work: Vec<Option<GpuWork>> = vec![None; slots.count];
-        self.each_within(&slots, |slot, share| {
-            let Share { piece, is_kernel, added } = share;
-            let (start, end) = (piece.start, piece.end);
-            let none = GpuWork { start, end, busy: 0, extent: 0, total: 0, kernels: 0, operations: 0 };
-            let known = work[slot].get_or_insert(none);
-            known.start = known.start.min(start);
-            known.end = known.end.max(end);
-            known.busy = known.busy.saturating_add(added.busy);
-            known.extent = known.extent.saturating_add(added.extent);
-            known.total += i128::from(end) - i128::from(start);
-            known.kernels += u64::from(is_kernel);
-            known.operations += u64::from(piece.is_first());
-        });
+        self.each_within(&slots, |slot, share| share.add_to(&mut work[slot]));
         ranges.iter().map(|range| work[slots.of_range[*range] as usize]).collect()
+    }
+
+    /// The same for each GPU on its own, by the number that processes give it; GPUs that did nothing for these ranges are left out.
+    ///
+    /// # Panics
+    /// When a range is not one of [`Launched::nvtx`].
+    pub fn work_by_gpu(&self, ranges: &[usize]) -> Vec<(i64, Vec<Option<GpuWork>>)> {
+        let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
+        let mut gpus: Vec<(i64, Vec<Option<GpuWork>>)> = Vec::new();
+        self.each_within(&slots, |slot, share| {
+            if gpus.last().is_none_or(|(device, _)| *device != share.device) {
+                gpus.push((share.device, vec![None; slots.count]));
+            }
+            if let Some((_, work)) = gpus.last_mut() {
+                share.add_to(&mut work[slot]);
+            }
+        });
+        let of_ranges = |work: Vec<Option<GpuWork>>| {
+            ranges.iter().map(|range| work[slots.of_range[*range] as usize]).collect()
+        };
+        gpus.into_iter().map(|(device, work)| (device, of_ranges(work))).collect()
     }
 
     /// The work launched within the ranges of each group, added up; a range is of one group at most.
@@ -232,39 +242,45 @@ impl Launched {
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
     pub fn sums_of(&self, groups: &[&[usize]]) -> Vec<WorkSum> {
-        let slots = Slots::of(self.nvtx.ranges.len(), groups.iter().flat_map(|group| group.iter().copied()));
-        let mut group_of = vec![0; slots.count];
-        for (at, group) in groups.iter().enumerate() {
-            for range in *group {
-                group_of[slots.of_range[*range] as usize] = at;
-            }
-        }
-        let mut sums = vec![WorkSum::default(); groups.len()];
-        let mut worked = vec![false; slots.count];
-        self.each_within(&slots, |slot, Share { piece, is_kernel, added }| {
-            let sum = &mut sums[group_of[slot]];
-            sum.instances += u64::from(!std::mem::replace(&mut worked[slot], true));
-            sum.busy += i128::from(added.busy);
-            sum.extent += i128::from(added.extent);
-            sum.total += i128::from(piece.end) - i128::from(piece.start);
-            sum.kernels += u64::from(is_kernel);
-            sum.operations += u64::from(piece.is_first());
-        });
-        sums
+        let slots = Grouped::of(self.nvtx.ranges.len(), groups);
+        let mut sums = Sums::new(&slots);
+        self.each_within(&slots.slots, |slot, share| sums.add(slot, &share));
+        sums.end()
     }
 
-    /// Calls `visit` with every piece of work that was launched within one of some ranges.
-    pub(crate) fn within(&self, ranges: &[usize], mut visit: impl FnMut(Piece)) {
+    /// The same for each GPU on its own, by the number that processes give it; GPUs that did nothing for these ranges are left out.
+    ///
+    /// # Panics
+    /// When a range is not one of [`Launched::nvtx`].
+    pub fn sums_by_gpu(&self, groups: &[&[usize]]) -> Vec<(i64, Vec<WorkSum>)> {
+        let slots = Grouped::of(self.nvtx.ranges.len(), groups);
+        let mut gpus: Vec<(i64, Vec<WorkSum>)> = Vec::new();
+        let mut current: Option<(i64, Sums<'_>)> = None;
+        self.each_within(&slots.slots, |slot, share| {
+            if current.as_ref().is_none_or(|(device, _)| *device != share.device) {
+                let before = current.replace((share.device, Sums::new(&slots)));
+                gpus.extend(before.map(|(device, sums)| (device, sums.end())));
+            }
+            if let Some((_, sums)) = &mut current {
+                sums.add(slot, &share);
+            }
+        });
+        gpus.extend(current.map(|(device, sums)| (device, sums.end())));
+        gpus
+    }
+
+    /// Calls `visit` with every piece of work that was launched within one of some ranges, and its process and GPU.
+    pub(crate) fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<GlobalId>, i64, Piece)) {
         let mut wanted = vec![false; self.nvtx.ranges.len()];
         for range in ranges {
             wanted[*range] = true;
         }
         let nodes = self.nesting.within(|range| wanted[range]);
-        for piece in self.lanes.iter().flat_map(|lane| &lane.pieces) {
+        self.each(|process, device, piece| {
             if piece.node().is_some_and(|node| nodes[node]) {
-                visit(*piece);
+                visit(process, device, piece);
             }
-        }
+        });
     }
 
     /// Calls `visit` with every piece of work and its process and GPU, the pieces of each GPU by start.
@@ -294,6 +310,7 @@ impl Launched {
         let mut covered = vec![Covered::NOTHING; slots.count];
         for lanes in self.lanes.chunk_by(|one, other| one.device == other.device) {
             covered.fill(Covered::NOTHING);
+            let device = lanes[0].device;
             for piece in in_time(lanes) {
                 let Some(node) = piece.node() else { continue };
                 let is_kernel = kernels[piece.kind as usize];
@@ -302,7 +319,7 @@ impl Launched {
                     let Some((range, parent)) = nesting.range_and_parent(next as usize) else { break };
                     let slot = slots.of_range[range] as usize;
                     let added = covered[slot].add(piece.start, piece.end);
-                    add(slot, Share { piece, is_kernel, added });
+                    add(slot, Share { piece, device, is_kernel, added });
                     next = nearest[parent];
                 }
             }
@@ -313,9 +330,84 @@ impl Launched {
 /// A piece of work of a range.
 struct Share {
     piece: Piece,
+    device: i64,
     is_kernel: bool,
     /// What it adds to the time of the range's work on its device.
     added: Added,
+}
+
+impl Share {
+    /// Adds it to the work of its range.
+    fn add_to(&self, work: &mut Option<GpuWork>) {
+        let Piece { start, end, .. } = self.piece;
+        let none = GpuWork { start, end, busy: 0, extent: 0, total: 0, kernels: 0, operations: 0 };
+        let known = work.get_or_insert(none);
+        known.start = known.start.min(start);
+        known.end = known.end.max(end);
+        known.busy = known.busy.saturating_add(self.added.busy);
+        known.extent = known.extent.saturating_add(self.added.extent);
+        known.total += i128::from(end) - i128::from(start);
+        known.kernels += u64::from(self.is_kernel);
+        known.operations += u64::from(self.piece.is_first());
+    }
+}
+
+/// Ranges in groups.
+struct Grouped {
+    slots: Slots,
+    /// The group of each slot.
+    group_of: Vec<usize>,
+    groups: usize,
+}
+
+impl Grouped {
+    fn of(ranges: usize, groups: &[&[usize]]) -> Grouped {
+        let slots = Slots::of(ranges, groups.iter().flat_map(|group| group.iter().copied()));
+        let mut group_of = vec![0; slots.count];
+        for (at, group) in groups.iter().enumerate() {
+            for range in *group {
+                group_of[slots.of_range[*range] as usize] = at;
+            }
+        }
+        Grouped { slots, group_of, groups: groups.len() }
+    }
+}
+
+/// The work of groups of ranges while it is added up.
+struct Sums<'a> {
+    grouped: &'a Grouped,
+    of_groups: Vec<WorkSum>,
+    /// From when to when each range's work lasts; nothing where there is none.
+    lasts: Vec<Option<(i64, i64)>>,
+}
+
+impl<'a> Sums<'a> {
+    fn new(grouped: &'a Grouped) -> Sums<'a> {
+        let of_groups = vec![WorkSum::default(); grouped.groups];
+        Sums { grouped, of_groups, lasts: vec![None; grouped.slots.count] }
+    }
+
+    fn add(&mut self, slot: usize, Share { piece, is_kernel, added, .. }: &Share) {
+        let sum = &mut self.of_groups[self.grouped.group_of[slot]];
+        let (start, end) = self.lasts[slot].unwrap_or((piece.start, piece.end));
+        self.lasts[slot] = Some((start.min(piece.start), end.max(piece.end)));
+        sum.busy += i128::from(added.busy);
+        sum.extent += i128::from(added.extent);
+        sum.total += i128::from(piece.end) - i128::from(piece.start);
+        sum.kernels += u64::from(*is_kernel);
+        sum.operations += u64::from(piece.is_first());
+    }
+
+    fn end(mut self) -> Vec<WorkSum> {
+        for (slot, lasts) in self.lasts.iter().enumerate() {
+            if let Some((start, end)) = lasts {
+                let sum = &mut self.of_groups[self.grouped.group_of[slot]];
+                sum.instances += 1;
+                sum.projected += i128::from(*end) - i128::from(*start);
+            }
+        }
+        self.of_groups
+    }
 }
 
 /// Numbers for some ranges, counted from 0.

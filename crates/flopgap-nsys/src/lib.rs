@@ -45,7 +45,7 @@ pub use model::{
     sync_label,
 };
 pub use names::{Name, Names};
-pub use operations::OperationTimes;
+pub use operations::{OperationTimes, PlaceTimes};
 pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
 pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,

@@ -13,6 +13,7 @@ use crate::scope::{Ranges, Scope};
 use crate::select::WarmUp;
 use crate::shares::{Shares, Work, shares};
 use crate::times::{in_words, percent};
+use crate::unlaunched::Unlaunched;
 
 /// The ranges in which the parts of attention are launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Options {
     pub warm_up: WarmUp,
     /// To which range GPU work belongs.
     pub attribution: Attribution,
+    /// Do not tell processes and GPUs apart.
+    pub pool: bool,
 }
 
 /// The three parts of attention.
@@ -58,6 +61,8 @@ pub struct AttentionTimes {
     pub softmax: Part,
     /// Softmax times `V`: as many FLOPs as the scores.
     pub weighted_sum: Part,
+    /// The GPU work of the trace that could belong to no range.
+    pub unlaunched: Option<Unlaunched>,
     /// How GPU work found its range, in a sentence.
     pub attribution: String,
 }
@@ -110,6 +115,7 @@ pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> R
             ranges: Ranges::Named(vec![range.clone()]),
             warm_up: options.warm_up.clone(),
             attribution: options.attribution,
+            pool: options.pool,
         };
         let shares = shares(trace, &scope, classifier)?;
         let is_own = |work: Work| matches!(work, Work::Kernels(class) if own.contains(&class));
@@ -124,8 +130,10 @@ pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> R
         })
     };
     let Options { sizes, names, .. } = options;
+    let scores = part(&names.scores, sizes.scores(element)?.flops, &PRODUCTS)?;
     Ok(AttentionTimes {
-        scores: part(&names.scores, sizes.scores(element)?.flops, &PRODUCTS)?,
+        unlaunched: scores.shares.unlaunched,
+        scores,
         softmax: part(&names.softmax, sizes.softmax(element)?.flops, &[KernelClass::Softmax])?,
         weighted_sum: part(&names.weighted_sum, sizes.weighted_sum(element)?.flops, &PRODUCTS)?,
         attribution: crate::passes::in_a_sentence(options.attribution),
@@ -183,6 +191,10 @@ impl AttentionTimes {
             sentences.push(text);
         }
         for (name, part) in self.parts() {
+            let spread = part.shares.spread();
+            sentences.extend(
+                spread.map(|spread| format!("{name} on each GPU of each process: {}.", spread.in_words())),
+            );
             if let Some(other) = part.other_share()
                 && other > NOTABLE
             {
@@ -201,6 +213,7 @@ impl AttentionTimes {
                 ));
             }
         }
+        sentences.extend(self.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
         sentences
     }
 }

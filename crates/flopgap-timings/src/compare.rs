@@ -18,6 +18,8 @@ pub struct Comparison {
     pub b: Shares,
     /// Every kind of work that either has, largest first.
     pub rows: Vec<Row>,
+    /// Each process on each GPU, the first of A with the first of B; empty unless there are several, and as many in both.
+    pub places: Vec<Comparison>,
 }
 
 /// A kind of work in both traces. Times are those of one instance where ranges are compared.
@@ -68,6 +70,16 @@ pub fn compare(
 ) -> Result<Comparison, Error> {
     let a = shares(a.0, a.1, classifier)?;
     let b = shares(b.0, b.1, classifier)?;
+    let places = if a.places.len() == b.places.len() {
+        let pairs = a.places.iter().zip(&b.places);
+        pairs.map(|(a, b)| side_by_side(a.clone(), b.clone(), Vec::new())).collect()
+    } else {
+        Vec::new()
+    };
+    Ok(side_by_side(a, b, places))
+}
+
+fn side_by_side(a: Shares, b: Shares, places: Vec<Comparison>) -> Comparison {
     let mut kinds: Vec<Work> = a.shares.iter().chain(&b.shares).map(|share| share.work).collect();
     kinds.sort_unstable();
     kinds.dedup();
@@ -91,12 +103,56 @@ pub fn compare(
         let larger = |row: &Row| row.share[0].max(row.share[1]);
         larger(other).total_cmp(&larger(one)).then(one.work.cmp(&other.work))
     });
-    Ok(Comparison { a, b, rows })
+    Comparison { a, b, rows, places }
 }
 
 impl Comparison {
     /// What the numbers say, in sentences: matrix products, the largest other changes, and how busy the GPU was.
     pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.places.is_empty() {
+            sentences.extend(self.changes());
+        }
+        for own in &self.places {
+            let place = own.b.place.or(own.a.place).map(|place| place.to_string()).unwrap_or_default();
+            sentences.extend(own.changes().into_iter().map(|sentence| format!("On {place}: {sentence}")));
+        }
+        let busy = |side: &Shares| {
+            let share = if side.extent_ns > 0 { side.busy_ns as f64 / side.extent_ns as f64 } else { 0.0 };
+            format!(
+                "{} of {} ({})",
+                in_words(side.each(side.busy_ns)),
+                in_words(side.each(side.extent_ns)),
+                percent(share)
+            )
+        };
+        if self.a.places.is_empty() && self.b.places.is_empty() {
+            sentences.push(format!("The GPU is busy for {} in A and {} in B.", busy(&self.a), busy(&self.b)));
+        }
+        for (side, letter) in [(&self.a, "A"), (&self.b, "B")] {
+            for own in &side.places {
+                let place = own.place.map(|place| place.to_string()).unwrap_or_default();
+                sentences.push(format!("{letter}, {place}: busy for {}.", busy(own)));
+            }
+            sentences
+                .extend(side.spread().map(|spread| format!("{letter}: {} of GPU work.", spread.in_words())));
+        }
+        let counts = [&self.a, &self.b].map(|side| side.places.len().max(1));
+        if counts[0] != counts[1] {
+            sentences.push(format!(
+                "A ran in {} places (processes on GPUs) and B in {}: all of each are taken together.",
+                counts[0], counts[1]
+            ));
+        }
+        for (side, letter) in [(&self.a, "A"), (&self.b, "B")] {
+            let unlaunched = side.unlaunched.and_then(|unlaunched| unlaunched.sentence());
+            sentences.extend(unlaunched.map(|sentence| format!("{letter}: {sentence}")));
+        }
+        sentences
+    }
+
+    /// How the shares change: matrix products, and the largest other changes.
+    fn changes(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if let Some(products) = self.rows.iter().find(|row| row.work == Work::Kernels(KernelClass::Matmul)) {
             sentences.push(format!(
@@ -121,16 +177,6 @@ impl Comparison {
                 words.collect::<Vec<_>>().join(", ")
             ));
         }
-        let busy = |side: &Shares| {
-            let share = if side.extent_ns > 0 { side.busy_ns as f64 / side.extent_ns as f64 } else { 0.0 };
-            format!(
-                "{} of {} ({})",
-                in_words(side.each(side.busy_ns)),
-                in_words(side.each(side.extent_ns)),
-                percent(share)
-            )
-        };
-        sentences.push(format!("The GPU is busy for {} in A and {} in B.", busy(&self.a), busy(&self.b)));
         sentences
     }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use flopgap_flops::FlopError;
 
+use crate::unlaunched::Unlaunched;
+
 /// Why a question about a trace has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,12 +38,14 @@ pub enum Error {
         instances: u64,
     },
     /// The ranges that were asked for launched nothing.
-    #[error("{}: no GPU work was launched within {ranges}", path.display())]
+    #[error("{}: no GPU work was launched within {ranges}{}", path.display(), unlaunched_in_words(unlaunched))]
     NoWork {
         /// The trace.
         path: PathBuf,
         /// The ranges.
         ranges: String,
+        /// The work that could belong to no range.
+        unlaunched: Unlaunched,
     },
     /// No kernel was recorded, or none launched by the ranges that were asked for.
     #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within {range}")))]
@@ -59,6 +63,14 @@ pub enum Error {
 /// The ranges from which the user can choose.
 fn longest_in_words(longest: &[String]) -> String {
     if longest.is_empty() { String::new() } else { format!("; the longest are `{}`", longest.join("`, `")) }
+}
+
+/// What may be missing.
+fn unlaunched_in_words(unlaunched: &Unlaunched) -> String {
+    unlaunched
+        .in_words()
+        .map(|words| format!("; {words} without a recorded launch can belong to none"))
+        .unwrap_or_default()
 }
 
 impl Error {

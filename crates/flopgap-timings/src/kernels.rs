@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::Trace;
+use flopgap_nsys::{Summary, Trace};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::place::{Place, Spread};
 use crate::scope::Scope;
 use crate::times::{Times, in_words, percent, share};
+use crate::unlaunched::Unlaunched;
 
 /// The kernels of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,23 @@ pub struct Kernels {
     pub attribution: Option<String>,
     /// Which instances were left out, in a sentence; absent for a whole trace.
     pub rule: Option<String>,
+    /// The work of the trace that could belong to no range; absent for a whole trace.
+    pub unlaunched: Option<Unlaunched>,
+    /// Largest total first.
+    pub kernels: Vec<KernelTimes>,
+    /// The time of all of them.
+    pub total_ns: i128,
+    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked for as one.
+    pub places: Vec<PlaceKernels>,
+}
+
+/// The kernels of one process on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlaceKernels {
+    /// Where they ran.
+    pub place: Place,
+    /// How many instances of the ranges are of this process; absent for a whole trace.
+    pub instances: Option<u64>,
     /// Largest total first.
     pub kernels: Vec<KernelTimes>,
     /// The time of all of them.
@@ -50,12 +70,34 @@ pub struct KernelTimes {
 /// trace has no table of kernels, or no range of its name.
 pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Kernels, Error> {
     let scoped = scope.times(trace)?;
-    if scoped.kernels.is_empty() {
-        let within = scoped.instances.map(|_| format!("`{}`", scoped.scope));
+    let whole = scoped.whole;
+    if whole.kernels.is_empty() {
+        let within = whole.instances.map(|_| format!("`{}`", scoped.scope));
         return Err(Error::NoKernels { path: trace.path().to_owned(), within });
     }
-    let total_ns: i128 = scoped.kernels.iter().map(|(_, times)| times.total).sum();
-    let kernels = scoped.kernels.into_iter().map(|(name, times)| {
+    let places = scoped.places.into_iter().map(|(place, part)| {
+        let instances = part.instances;
+        let (kernels, total_ns) = classified(part.kernels, classifier);
+        PlaceKernels { place, instances, kernels, total_ns }
+    });
+    let places = places.collect();
+    let (kernels, total_ns) = classified(whole.kernels, classifier);
+    Ok(Kernels {
+        scope: scoped.scope,
+        instances: whole.instances,
+        attribution: scoped.attribution,
+        rule: scoped.rule,
+        unlaunched: scoped.unlaunched,
+        kernels,
+        total_ns,
+        places,
+    })
+}
+
+/// Kernels with their classes and shares, and the time of all of them.
+fn classified(kernels: Vec<(Arc<str>, Summary)>, classifier: &Classifier) -> (Vec<KernelTimes>, i128) {
+    let total_ns: i128 = kernels.iter().map(|(_, times)| times.total).sum();
+    let kernels = kernels.into_iter().map(|(name, times)| {
         let info = classifier.get(&name);
         KernelTimes {
             name: name.to_string(),
@@ -65,17 +107,30 @@ pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<
             share: share(times.total, total_ns).unwrap_or_default(),
         }
     });
-    Ok(Kernels {
-        scope: scoped.scope,
-        instances: scoped.instances,
-        attribution: scoped.attribution,
-        rule: scoped.rule,
-        kernels: kernels.collect(),
-        total_ns,
-    })
+    (kernels.collect(), total_ns)
 }
 
 impl Kernels {
+    /// How far the places are apart in the time of a kernel, or of all; nothing for fewer than two. Places where it did not run count
+    /// with nothing.
+    pub fn spread(&self, name: Option<&str>) -> Option<Spread> {
+        Spread::of(self.places.iter().map(|own| {
+            let total = match name {
+                None => own.total_ns,
+                Some(name) => {
+                    let found = own.kernels.iter().find(|kernel| kernel.name == name);
+                    found.map_or(0, |kernel| kernel.times.total_ns)
+                }
+            };
+            (own.place, total as f64)
+        }))
+    }
+
+    /// How far the places are apart in the time of all kernels, in a sentence.
+    pub fn spread_sentence(&self) -> Option<String> {
+        Some(format!("Of the time of all kernels, {}.", self.spread(None)?.in_words()))
+    }
+
     /// The kernel with the most time, in a sentence.
     pub fn sentence(&self) -> Option<String> {
         let top = self.kernels.first()?;
@@ -87,6 +142,9 @@ impl Kernels {
             percent(top.share),
             top.times.count
         );
+        if !self.places.is_empty() {
+            let _ = write!(text, " in all {} places", self.places.len());
+        }
         if let Some(instances) = self.instances.filter(|instances| *instances > 1) {
             let _ = write!(
                 text,

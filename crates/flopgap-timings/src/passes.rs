@@ -1,14 +1,17 @@
 //! How long steps and passes took: on the host, on the GPU, and as measured outside.
 
-use flopgap_nsys::{AttributeBy, Attribution, GpuWork, NvtxRange, NvtxRanges, Trace};
+use flopgap_nsys::{AttributeBy, Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::kind::PassKind;
 use crate::pattern::RangePattern;
+use crate::place::{Gpus, Place, Spread};
 use crate::select::{Group, LeftOut, Named, WarmUp};
 use crate::times::{Times, change, in_words, percent};
+use crate::unlaunched::Unlaunched;
 use crate::waits::Waits;
 
 /// What to look at.
@@ -24,6 +27,8 @@ pub struct Options {
     pub measured: Vec<i64>,
     /// Leave the single instances out of the answer: of all ranges of a trace there may be millions.
     pub no_instances: bool,
+    /// Put all processes and GPUs together: without, each has its own numbers.
+    pub pool: bool,
 }
 
 /// The steps and passes of a trace.
@@ -35,34 +40,62 @@ pub struct Passes {
     pub rule: String,
     /// To which range GPU work belongs, in a sentence.
     pub attribution: String,
+    /// The GPU work of the trace that could belong to no range; absent when there are no GPU times.
+    pub unlaunched: Option<Unlaunched>,
     /// Why there are no GPU times, when there are none.
     pub no_gpu: Option<String>,
     /// The times measured outside.
     pub measured: Option<Times>,
+    /// How far processes and GPUs are apart, for passes that ran in several places.
+    pub spreads: Vec<PassSpread>,
     /// Index of the pass whose host or projected mean is nearest to the mean measured outside.
     pub nearest: Option<usize>,
 }
 
-/// All instances of one range.
+/// How far the places of a pass are apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassSpread {
+    /// The pass.
+    pub name: String,
+    /// Of which time: `host` for the means of processes, `GPU busy` for those of each GPU of each.
+    pub time: String,
+    /// The means of the places.
+    pub spread: Spread,
+}
+
+/// All instances of one range, in one process where several have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
     /// The range: `forward`, or with numbers folded `step_*`.
     pub name: String,
     /// What it is.
     pub kind: PassKind,
+    /// The process; absent where one alone has steps and passes, and for all of them together.
+    pub process: Option<i64>,
     /// The instances that are measured, by time; none with [`Options::no_instances`].
     pub instances: Vec<Instance>,
-    /// Those that are not.
+    /// Those that are not, in all processes.
     pub left_out: LeftOut,
     /// From the beginning to the end of the range, on the host.
     pub host: Times,
     /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a synchronising call or a blocking copy.
     /// Absent without CUDA API data.
     pub waiting: Option<Times>,
-    /// What its work did on the GPU; absent when it launched none.
+    /// What its work did on its GPUs together; absent when it launched none.
     pub gpu: Option<GpuTimes>,
+    /// The same on each GPU for itself; empty where it used but one, or when all were asked for as one.
+    pub gpus: Vec<PassGpu>,
     /// How its times compare with those measured outside.
     pub against: Option<Against>,
+}
+
+/// What the work of a pass did on one of its GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassGpu {
+    /// Which GPU.
+    pub gpu: i64,
+    /// Its times.
+    pub times: GpuTimes,
 }
 
 /// One instance of a pass. Times are nanoseconds since the recording began.
@@ -89,6 +122,8 @@ pub struct InstanceWork {
     pub busy_ns: i64,
     /// The rest of the time from its first to its last operation on each GPU.
     pub idle_ns: i64,
+    /// By how much the durations of its operations are more than the busy time: what ran at the same time.
+    pub overlap_ns: i64,
     /// Its kernels.
     pub kernels: u64,
     /// Its kernels, copies and sets.
@@ -106,6 +141,8 @@ pub struct GpuTimes {
     pub busy: Times,
     /// The rest of it, each GPU from its own first to its own last operation.
     pub idle: Times,
+    /// By how much the durations of its operations are more than the busy time: what ran at the same time.
+    pub overlap: Times,
     /// How long after the range began its first operation did.
     pub lead: Times,
     /// How long after the range ended its last operation did: positive when the host launched ahead of the GPU, negative when it
@@ -146,13 +183,17 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
         Err(error) => return Err(error.into()),
     };
     let nvtx = trace.nvtx_ranges()?;
-    let waits = match Waits::read(trace) {
-        Ok(waits) => Some(waits),
+    let waits = match (!options.no_instances).then(|| Waits::read(trace)).transpose() {
+        Ok(waits) => waits,
         Err(error) if error.is_absence() => None,
         Err(error) => return Err(error.into()),
     };
     let named = Named::new(&nvtx);
-    let groups = groups(trace, &named, options)?;
+    let mut groups = groups(trace, &named, options)?;
+    if !options.pool {
+        groups = by_process(groups, &nvtx);
+    }
+    let gpus = Gpus::read(trace)?;
     let measured = Times::of(options.measured.iter().copied());
     let mut passes: Vec<Pass> = Vec::new();
     let mut groups = groups.into_iter().peekable();
@@ -164,18 +205,36 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
             Some(group)
         })
         .collect();
-        let mut work = launched.iter().flat_map(|launched| launched.work_of(&instances));
-        passes.extend(some.into_iter().filter_map(|group| {
-            let of_group: Vec<_> = work.by_ref().take(group.instances.len()).collect();
-            let mut pass = pass(group, &nvtx, &of_group, waits.as_ref(), measured.as_ref())?;
+        let of_gpus = launched.as_ref().map(|launched| launched.work_by_gpu(&instances)).unwrap_or_default();
+        let together = match (of_gpus.as_slice(), &launched) {
+            ([(_, only)], _) => only.clone(),
+            ([], _) | (_, None) => vec![None; instances.len()],
+            (_, Some(launched)) => launched.work_of(&instances),
+        };
+        let mut from = 0;
+        for group in some {
+            let own = from..from + group.instances.len();
+            from = own.end;
+            let work = Work {
+                together: &together[own.clone()],
+                gpus: of_gpus.iter().map(|(device, work)| (*device, &work[own.clone()])).collect(),
+            };
+            let Some(mut pass) = pass(group, &nvtx, &work, &gpus, waits.as_ref(), measured.as_ref()) else {
+                continue;
+            };
+            if options.pool {
+                pass.gpus = Vec::new();
+            }
             if options.no_instances {
                 pass.instances = Vec::new();
             }
-            Some(pass)
-        }));
+            passes.push(pass);
+        }
     }
     let nearest = measured.and_then(|measured| nearest(&passes, &measured));
     Ok(Passes {
+        unlaunched: launched.map(|launched| launched.unlaunched().into()),
+        spreads: spreads(&passes),
         passes,
         rule: named.rule(&options.warm_up),
         attribution: in_a_sentence(options.attribution),
@@ -240,21 +299,84 @@ pub fn in_a_sentence(attribution: Attribution) -> String {
     .to_owned()
 }
 
-/// `work` is that of each instance of the group; empty when none was recorded.
+/// The groups of each process, where several have any.
+fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges) -> Vec<Group> {
+    let process = |at: usize| nvtx.ranges[at].thread.process();
+    let processes: BTreeSet<GlobalId> =
+        groups.iter().flat_map(|group| &group.instances).map(|at| process(*at)).collect();
+    if processes.len() < 2 {
+        return groups;
+    }
+    let mut apart = Vec::new();
+    for group in groups {
+        let mut own: BTreeMap<GlobalId, Vec<usize>> = BTreeMap::new();
+        for at in &group.instances {
+            own.entry(process(*at)).or_default().push(*at);
+        }
+        apart.extend(own.into_iter().map(|(process, instances)| Group {
+            process: Some(process.pid()),
+            instances,
+            ..group.clone()
+        }));
+    }
+    apart
+}
+
+/// How far the places of each pass are apart.
+fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
+    let mut names: Vec<&str> = Vec::new();
+    for pass in passes {
+        if !names.contains(&pass.name.as_str()) {
+            names.push(&pass.name);
+        }
+    }
+    let mut spreads = Vec::new();
+    for name in names {
+        let own = || passes.iter().filter(|pass| pass.name == name);
+        let host = own()
+            .filter_map(|pass| Some((Place { process: Some(pass.process?), gpu: None }, pass.host.mean_ns)));
+        let busy = own().flat_map(|pass| {
+            let place = |gpu| Place { process: pass.process, gpu };
+            let alone = pass.gpu.iter().filter(|_| pass.gpus.is_empty());
+            let alone = alone.map(move |gpu| (place(None), gpu.busy.mean_ns));
+            alone.chain(pass.gpus.iter().map(move |own| (place(Some(own.gpu)), own.times.busy.mean_ns)))
+        });
+        let found = [("host", Spread::of(host)), ("GPU busy", Spread::of(busy))];
+        spreads.extend(found.into_iter().filter_map(|(time, spread)| {
+            Some(PassSpread { name: name.to_owned(), time: time.to_owned(), spread: spread? })
+        }));
+    }
+    spreads
+}
+
+/// The GPU work of each instance of a group.
+struct Work<'a> {
+    together: &'a [Option<GpuWork>],
+    /// By the numbers that processes give GPUs.
+    gpus: Vec<(i64, &'a [Option<GpuWork>])>,
+}
+
 fn pass(
     group: Group,
     nvtx: &NvtxRanges,
-    work: &[Option<GpuWork>],
+    work: &Work<'_>,
+    gpus: &Gpus,
     waits: Option<&Waits>,
     measured: Option<&Times>,
 ) -> Option<Pass> {
-    let works = work.iter().copied().chain(std::iter::repeat(None));
-    let instances: Vec<Instance> = group
-        .instances
-        .iter()
-        .zip(works)
-        .filter_map(|(&at, work)| instance(&nvtx.ranges[at], work, waits))
-        .collect();
+    let of = |work: &[Option<GpuWork>], waits: Option<&Waits>| -> Vec<Instance> {
+        let all = group.instances.iter().zip(work);
+        all.filter_map(|(&at, work)| instance(&nvtx.ranges[at], *work, waits)).collect()
+    };
+    let instances = of(work.together, waits);
+    let used = work.gpus.iter().filter(|(_, work)| work.iter().any(Option::is_some));
+    let used: Vec<_> = used.collect();
+    let process = group.instances.first().map(|&at| nvtx.ranges[at].thread.process());
+    let own = used.iter().filter(|_| used.len() > 1).filter_map(|(device, work)| {
+        let gpu = gpus.place(process, *device).gpu.unwrap_or(*device);
+        Some(PassGpu { gpu, times: gpu_times(&of(work, None))? })
+    });
+    let own: Vec<PassGpu> = own.collect();
     let host = Times::of(instances.iter().map(Instance::host_ns))?;
     let waiting = waits.and_then(|_| Times::of(instances.iter().filter_map(|instance| instance.waiting_ns)));
     let gpu = gpu_times(&instances);
@@ -270,11 +392,13 @@ fn pass(
     Some(Pass {
         name: group.name,
         kind: group.kind,
+        process: group.process,
         instances,
         left_out: group.left_out,
         host,
         waiting,
         gpu,
+        gpus: own,
         against,
     })
 }
@@ -286,6 +410,7 @@ fn instance(range: &NvtxRange, work: Option<GpuWork>, waits: Option<&Waits>) -> 
         end_ns: work.end,
         busy_ns: work.busy,
         idle_ns: work.extent.saturating_sub(work.busy),
+        overlap_ns: i64::try_from(work.total - i128::from(work.busy)).unwrap_or(i64::MAX),
         kernels: work.kernels,
         operations: work.operations,
     });
@@ -318,6 +443,7 @@ fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
         projected: times(&|_, work| work.projected_ns())?,
         busy: times(&|_, work| work.busy_ns)?,
         idle: times(&|_, work| work.idle_ns)?,
+        overlap: times(&|_, work| work.overlap_ns)?,
         lead: times(&|instance, work| work.start_ns.saturating_sub(instance.start_ns))?,
         tail: times(&|instance, work| work.end_ns.saturating_sub(instance.end_ns))?,
         operations_mean: worked.iter().map(|(_, work)| work.operations).sum::<u64>() as f64 / n,
@@ -341,6 +467,12 @@ const AGREES: f64 = 0.01;
 const NOTABLE: f64 = 0.02;
 
 impl Passes {
+    /// The process that takes longest for a pass that several have.
+    fn slowest(&self, name: &str) -> Option<i64> {
+        let found = self.spreads.iter().find(|found| found.name == name && found.time == "host");
+        found.and_then(|found| found.spread.slowest.process)
+    }
+
     /// What the numbers say, in sentences: whether the host time agrees with what was measured outside, and where host and GPU time
     /// differ, why.
     pub fn sentences(&self) -> Vec<String> {
@@ -350,8 +482,16 @@ impl Passes {
             sentences.push(against_measured(pass, measured));
         }
         for pass in &self.passes {
-            sentences.extend(pass.sentence());
+            // Of several processes the slowest is described, and how far it is from the others.
+            if self.slowest(&pass.name).is_none_or(|slowest| pass.process == Some(slowest)) {
+                sentences.extend(pass.sentence());
+            }
         }
+        for found in &self.spreads {
+            let mean = if found.time == "host" { "mean time on the host" } else { "mean GPU busy time" };
+            sentences.push(format!("`{}`, {mean}: {}.", found.name, found.spread.in_words()));
+        }
+        sentences.extend(self.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
         sentences
     }
 }
@@ -377,8 +517,9 @@ impl Pass {
         let gpu = self.gpu.as_ref()?;
         let (host, projected) = (self.host.mean_ns, gpu.projected.mean_ns);
         let mut text = format!(
-            "`{}` takes {} on the host and {} on the GPU",
+            "`{}`{} takes {} on the host and {} on the GPU",
             self.name,
+            self.process.map(|process| format!(" of process {process}")).unwrap_or_default(),
             in_words(host),
             in_words(projected)
         );
@@ -402,7 +543,8 @@ impl Pass {
                 percent(waiting.mean_ns / host)
             );
         }
-        if gpu.idle.mean_ns > NOTABLE * projected {
+        // Of several GPUs the rests add up to more than the time from the first operation to the last.
+        if self.gpus.is_empty() && gpu.idle.mean_ns > NOTABLE * projected {
             let _ = write!(
                 text,
                 "; the GPU is idle for {} of it ({})",

@@ -1,17 +1,23 @@
 //! What of a trace is looked at: all of it, or the work of some ranges.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use flopgap_nsys::{Attribution, GlobalId, NvtxRange, NvtxRanges, Summary, Trace};
+use flopgap_nsys::{
+    Attribution, GlobalId, GpuActivity, NvtxRange, NvtxRanges, OperationTimes, PlaceTimes, Summary, Trace,
+    WorkSum,
+};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
 use crate::kind::PassKind;
 use crate::passes::{called, in_a_sentence};
 use crate::pattern::RangePattern;
+use crate::place::{Gpus, Place};
 use crate::select::{Group, Named, WarmUp};
+use crate::unlaunched::Unlaunched;
 
 /// Which ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,26 +42,79 @@ pub struct Scope {
     pub warm_up: WarmUp,
     /// How GPU work finds its range.
     pub attribution: Attribution,
+    /// Put all processes and GPUs together: without, each has its own numbers.
+    pub pool: bool,
 }
 
 /// The name of optimizer passes, and their kernels.
-type Optimizer = (String, Vec<(Arc<str>, Summary)>);
+type Optimizer = (String, OperationTimes);
 
 /// The GPU work of a scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoped {
     pub(crate) scope: String,
-    pub(crate) instances: Option<u64>,
     pub(crate) attribution: Option<String>,
     pub(crate) rule: Option<String>,
+    /// Everything, wherever it ran.
+    pub(crate) whole: Part,
+    /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all were asked for as one.
+    pub(crate) places: Vec<(Place, Part)>,
+    /// The ranges that mark optimizer passes within the scope.
+    pub(crate) optimizer: Option<String>,
+    /// What could belong to no range; absent for a whole trace.
+    pub(crate) unlaunched: Option<Unlaunched>,
+}
+
+/// The GPU work of a scope, all of it or that of one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// How many instances of the ranges; absent for a whole trace.
+    pub(crate) instances: Option<u64>,
     /// By demangled name, largest total first.
     pub(crate) kernels: Vec<(Arc<str>, Summary)>,
+    /// Those of them that were launched within optimizer passes.
+    pub(crate) optimizer: Vec<(Arc<str>, Summary)>,
     pub(crate) copies: Option<Summary>,
     pub(crate) sets: Option<Summary>,
+    pub(crate) copied_bytes: Option<u128>,
+    pub(crate) set_bytes: Option<u128>,
+    /// On the host, from the beginning to the end of each instance; of a whole trace, for how long it was recorded.
+    pub(crate) wall_ns: Option<i128>,
+    /// From the first to the last operation of each instance.
+    pub(crate) projected_ns: i128,
+    /// The sum over GPUs of the times in which any operation ran.
     pub(crate) busy_ns: i128,
+    /// The sum over GPUs of the times from the first to the last operation.
     pub(crate) extent_ns: i128,
-    /// The ranges that mark optimizer passes within the scope, and the kernels launched within them.
-    pub(crate) optimizer: Option<Optimizer>,
+}
+
+impl Part {
+    fn new(instances: Option<u64>, times: OperationTimes) -> Part {
+        Part {
+            instances,
+            kernels: times.kernels,
+            optimizer: Vec::new(),
+            copies: times.copies,
+            sets: times.sets,
+            copied_bytes: times.copied_bytes,
+            set_bytes: times.set_bytes,
+            wall_ns: None,
+            projected_ns: 0,
+            busy_ns: 0,
+            extent_ns: 0,
+        }
+    }
+
+    /// The durations of all operations together.
+    pub(crate) fn total_ns(&self) -> i128 {
+        let kernels = self.kernels.iter().map(|(_, times)| times);
+        kernels.chain(&self.copies).chain(&self.sets).map(|times| times.total).sum()
+    }
+
+    /// A sum over all instances, for one of them; for a whole trace itself.
+    pub(crate) fn each(&self, total: i128) -> f64 {
+        total as f64 / self.instances.unwrap_or(1) as f64
+    }
 }
 
 /// The ranges of a scope.
@@ -87,7 +146,12 @@ fn outermost(nvtx: &NvtxRanges, instances: &mut Vec<usize>) {
 impl Scope {
     /// Everything.
     pub fn all() -> Scope {
-        Scope { ranges: Ranges::All, warm_up: WarmUp::default(), attribution: Attribution::default() }
+        Scope {
+            ranges: Ranges::All,
+            warm_up: WarmUp::default(),
+            attribution: Attribution::default(),
+            pool: false,
+        }
     }
 
     /// The names of the ranges and how many instances of them are looked at; nothing for a whole trace.
@@ -156,52 +220,108 @@ impl Scope {
     /// The GPU work of the scope.
     pub(crate) fn times(&self, trace: &Trace) -> Result<Scoped, Error> {
         if self.ranges == Ranges::All {
-            // First what holds the ranges: where there are optimizer passes the rest is answered from it.
-            let nvtx = match trace.nvtx_ranges() {
-                Ok(nvtx) => Some(nvtx),
-                Err(error) if error.is_absence() => None,
-                Err(error) => return Err(error.into()),
-            };
-            let marked = nvtx.as_deref().map(|nvtx| Named::new(nvtx).marked_as(PassKind::Optimizer));
-            let _kept =
-                marked.as_ref().filter(|marked| !marked.is_empty()).map(|_| trace.launched(self.attribution));
-            let activity = trace.gpu_activity(None, self.attribution)?;
-            let optimizer = nvtx.map(|nvtx| self.optimizer(trace, &nvtx, None)).transpose()?.flatten();
-            let times = trace.operation_times(None, self.attribution)?;
-            return Ok(Scoped {
-                scope: "all".to_owned(),
-                instances: None,
-                attribution: None,
-                rule: None,
-                kernels: times.kernels,
-                copies: times.copies,
-                sets: times.sets,
-                busy_ns: activity.iter().map(|gpu| i128::from(gpu.busy)).sum(),
-                extent_ns: activity.iter().map(|gpu| i128::from(gpu.end) - i128::from(gpu.start)).sum(),
-                optimizer,
-            });
+            return self.all_times(trace);
         }
         let launched = trace.launched(self.attribution)?;
         let nvtx = launched.nvtx();
         let Selected { name: scope, instances, rule } = self.select(trace, nvtx)?;
-        let times = trace.operation_times(Some((nvtx, &instances)), self.attribution)?;
+        let mut times = trace.operation_times(Some((nvtx, &instances)), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
-            return Err(Error::NoWork { path: trace.path().to_owned(), ranges: format!("`{scope}`") });
+            let (path, ranges) = (trace.path().to_owned(), format!("`{scope}`"));
+            return Err(Error::NoWork { path, ranges, unlaunched: launched.unlaunched().into() });
         }
         let optimizer = self.optimizer(trace, nvtx, Some(&instances))?;
-        let worked = launched.sums_of(&[&instances])[0];
-        Ok(Scoped {
-            scope,
-            instances: Some(instances.len() as u64),
-            attribution: Some(in_a_sentence(self.attribution)),
-            rule: Some(rule),
-            kernels: times.kernels,
-            copies: times.copies,
-            sets: times.sets,
-            busy_ns: worked.busy,
-            extent_ns: worked.extent,
-            optimizer,
-        })
+        let apart = std::mem::take(&mut times.places);
+        let (optimizer, in_optimizer) = optimizer.unzip();
+        let in_optimizer = in_optimizer.unwrap_or_default();
+        let part = |times: OperationTimes, instances: &[usize], sum: WorkSum| {
+            let length = |at: &usize| {
+                let range = &nvtx.ranges[*at];
+                range.end.map_or(0, |end| i128::from(end) - i128::from(range.start))
+            };
+            Part {
+                wall_ns: Some(instances.iter().map(length).sum()),
+                projected_ns: sum.projected,
+                busy_ns: sum.busy,
+                extent_ns: sum.extent,
+                ..Part::new(Some(instances.len() as u64), times)
+            }
+        };
+        let mut places = Vec::new();
+        if !self.pool && apart.len() > 1 {
+            let mut processes: BTreeMap<GlobalId, Vec<usize>> = BTreeMap::new();
+            for &at in &instances {
+                processes.entry(nvtx.ranges[at].thread.process()).or_default().push(at);
+            }
+            let groups: Vec<&[usize]> = processes.values().map(Vec::as_slice).collect();
+            let sums = launched.sums_by_gpu(&groups);
+            let gpus = Gpus::read(trace)?;
+            for PlaceTimes { process, device, times } in apart {
+                // Work without a process is of the only one, or it would be within no range.
+                let at =
+                    process.map_or(Some(0), |process| processes.keys().position(|known| *known == process));
+                let sum = sums.iter().find(|(known, _)| *known == device);
+                if let (Some(at), Some((_, sums))) = (at, sum) {
+                    let optimizer = kernels_at(&in_optimizer, process, device);
+                    let part = Part { optimizer, ..part(times, groups[at], sums[at]) };
+                    places.push((gpus.place(process, device), part));
+                }
+            }
+        }
+        let whole = part(times, &instances, launched.sums_of(&[&instances])[0]);
+        let whole = Part { optimizer: in_optimizer.kernels, ..whole };
+        let attribution = Some(in_a_sentence(self.attribution));
+        let unlaunched = Some(launched.unlaunched().into());
+        Ok(Scoped { scope, attribution, rule: Some(rule), whole, places, optimizer, unlaunched })
+    }
+
+    /// The GPU work of a whole trace.
+    fn all_times(&self, trace: &Trace) -> Result<Scoped, Error> {
+        // First what holds the ranges: where there are optimizer passes the rest is answered from it.
+        let nvtx = match trace.nvtx_ranges() {
+            Ok(nvtx) => Some(nvtx),
+            Err(error) if error.is_absence() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let marked = nvtx.as_deref().map(|nvtx| Named::new(nvtx).marked_as(PassKind::Optimizer));
+        let _kept =
+            marked.as_ref().filter(|marked| !marked.is_empty()).map(|_| trace.launched(self.attribution));
+        let activity = trace.gpu_activity(None, self.attribution)?;
+        let optimizer = nvtx.map(|nvtx| self.optimizer(trace, &nvtx, None)).transpose()?.flatten();
+        let (optimizer, in_optimizer) = optimizer.unzip();
+        let in_optimizer = in_optimizer.unwrap_or_default();
+        let mut times = trace.operation_times(None, self.attribution)?;
+        let apart = std::mem::take(&mut times.places);
+        let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
+        let mut places = Vec::new();
+        if !self.pool && apart.len() > 1 {
+            let gpus = Gpus::read(trace)?;
+            for PlaceTimes { process, device, times } in apart {
+                let found = activity.iter().find(|gpu| (gpu.process, gpu.device) == (process, device));
+                let Some(gpu) = found else { continue };
+                let part = Part {
+                    optimizer: kernels_at(&in_optimizer, process, device),
+                    projected_ns: extent(gpu),
+                    busy_ns: i128::from(gpu.busy),
+                    extent_ns: extent(gpu),
+                    ..Part::new(None, times)
+                };
+                places.push((gpus.place(process, device), part));
+            }
+        }
+        let first = activity.iter().map(|gpu| gpu.start).min();
+        let last = activity.iter().map(|gpu| gpu.end).max();
+        let recorded = trace.session()?.span;
+        let whole = Part {
+            wall_ns: recorded.map(|(start, stop)| i128::from(stop) - i128::from(start)),
+            projected_ns: first.zip(last).map_or(0, |(first, last)| i128::from(last) - i128::from(first)),
+            busy_ns: activity.iter().map(|gpu| i128::from(gpu.busy)).sum(),
+            extent_ns: activity.iter().map(extent).sum(),
+            optimizer: in_optimizer.kernels,
+            ..Part::new(None, times)
+        };
+        let scope = "all".to_owned();
+        Ok(Scoped { scope, attribution: None, rule: None, whole, places, optimizer, unlaunched: None })
     }
 
     /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their kernels. Only the range tells that
@@ -225,11 +345,17 @@ impl Scope {
         names.dedup();
         let ranges: Vec<usize> = passes.iter().map(|(_, at)| *at).collect();
         match trace.operation_times(Some((nvtx, &ranges)), self.attribution) {
-            Ok(times) => Ok(Some((names.join(", "), times.kernels))),
+            Ok(times) => Ok(Some((names.join(", "), times))),
             Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The kernels of one process on one GPU.
+fn kernels_at(times: &OperationTimes, process: Option<GlobalId>, device: i64) -> Vec<(Arc<str>, Summary)> {
+    let mut places = times.places.iter().filter(|place| (place.process, place.device) == (process, device));
+    places.next().map(|place| place.times.kernels.clone()).unwrap_or_default()
 }
 
 /// Which ranges lie in one of some instances. For each thread the starts of the instances, in order, each with the latest end of

@@ -55,6 +55,8 @@ pub(crate) struct Group {
     /// Folded, without the colon of the default domain: `step_*`, `model:forward`.
     pub(crate) name: String,
     pub(crate) kind: PassKind,
+    /// The process, where instances of several are told apart.
+    pub(crate) process: Option<i64>,
     /// How well it claims to be the step, when it does.
     pub(crate) claim: Option<Claim>,
     /// Indices into [`NvtxRanges::ranges`], by time.
@@ -305,6 +307,7 @@ impl<'a> Named<'a> {
             let group = by_name.entry(name.clone()).or_insert_with(|| Group {
                 name,
                 kind: PassKind::Step,
+                process: None,
                 claim: PassKind::claim(called.text),
                 instances: Vec::new(),
                 left_out: LeftOut::default(),
@@ -394,7 +397,7 @@ impl<'a> Named<'a> {
         left_out.first =
             self.skip(&mut instances, skip, |name| apart.get(&name).copied().unwrap_or_default());
         let claim = called.first().and_then(|called| PassKind::claim(called.text));
-        Group { name, kind, claim, instances, left_out }
+        Group { name, kind, process: None, claim, instances, left_out }
     }
 }
 

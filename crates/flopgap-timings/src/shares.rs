@@ -9,8 +9,10 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::scope::{Scope, Scoped};
+use crate::place::{Place, Spread, mean_of};
+use crate::scope::{Part, Scope, Scoped};
 use crate::times::share;
+use crate::unlaunched::Unlaunched;
 
 /// A kind of work on a GPU: kernels of one class, copies or sets.
 ///
@@ -81,12 +83,16 @@ pub struct Share {
 pub struct Shares {
     /// What was looked at: `all`, or ranges such as `step_*`.
     pub scope: String,
+    /// Which process on which GPU; absent for all of them together.
+    pub place: Option<Place>,
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
     /// How GPU work found its range; absent for a whole trace.
     pub attribution: Option<String>,
     /// Which instances were left out, in a sentence; absent for a whole trace.
     pub rule: Option<String>,
+    /// The work of the trace that could belong to no range; absent for a whole trace.
+    pub unlaunched: Option<Unlaunched>,
     /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when the scope marks no optimizer pass.
     pub optimizer: Option<String>,
     /// Largest first.
@@ -99,6 +105,8 @@ pub struct Shares {
     pub busy_ns: i128,
     /// From the first operation's beginning to the last one's end, each GPU and each range for itself.
     pub extent_ns: i128,
+    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked for as one.
+    pub places: Vec<Shares>,
 }
 
 impl Shares {
@@ -110,6 +118,16 @@ impl Shares {
     /// The share of one kind of work; 0 when there was none of it.
     pub fn share(&self, work: Work) -> f64 {
         self.shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.share)
+    }
+
+    /// How far the places are apart in the durations of their operations, for one instance; nothing for fewer than two.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(self.places.iter().filter_map(|own| Some((own.place?, own.each(own.total_ns)))))
+    }
+
+    /// What times of one instance are means of: `mean of 2`, or `means of 3 in each of 2 places`; nothing for a whole trace.
+    pub fn mean_of(&self) -> Option<String> {
+        mean_of(self.instances, self.places.iter().map(|own| own.instances))
     }
 
     /// A sum over all instances, for one of them; for a whole trace itself.
@@ -127,21 +145,24 @@ pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<S
 }
 
 pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
+    let places = scoped.places.iter().map(|(place, part)| of_part(scoped, Some(*place), part, classifier));
+    Shares { places: places.collect(), ..of_part(scoped, None, &scoped.whole, classifier) }
+}
+
+fn of_part(scoped: &Scoped, place: Option<Place>, part: &Part, classifier: &Classifier) -> Shares {
     let mut kinds: BTreeMap<Work, (u64, u64, i128)> = BTreeMap::new();
-    let kernels =
-        scoped.kernels.iter().map(|(name, times)| (Work::Kernels(classifier.get(name).class), times));
-    let copies = scoped.copies.iter().map(|times| (Work::Memcpy, times));
-    let sets = scoped.sets.iter().map(|times| (Work::Memset, times));
+    let kernels = part.kernels.iter().map(|(name, times)| (Work::Kernels(classifier.get(name).class), times));
+    let copies = part.copies.iter().map(|times| (Work::Memcpy, times));
+    let sets = part.sets.iter().map(|times| (Work::Memset, times));
     for (work, times) in kernels.chain(copies).chain(sets) {
         let kind = kinds.entry(work).or_default();
         kind.0 += 1;
         kind.1 += times.count;
         kind.2 += times.total;
     }
-    let optimizer = scoped.optimizer.iter().flat_map(|(_, kernels)| kernels);
     let calls: FxHashMap<&str, u64> =
-        scoped.kernels.iter().map(|(name, times)| (name.as_ref(), times.count)).collect();
-    for (name, times) in optimizer {
+        part.kernels.iter().map(|(name, times)| (name.as_ref(), times.count)).collect();
+    for (name, times) in &part.optimizer {
         let class = classifier.get(name).class;
         if class == KernelClass::Optimizer {
             continue;
@@ -171,14 +192,17 @@ pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
     shares.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
     Shares {
         scope: scoped.scope.clone(),
-        instances: scoped.instances,
+        place,
+        instances: part.instances,
         attribution: scoped.attribution.clone(),
         rule: scoped.rule.clone(),
-        optimizer: scoped.optimizer.as_ref().map(|(names, _)| names.clone()),
+        unlaunched: scoped.unlaunched,
+        optimizer: scoped.optimizer.clone(),
         shares,
-        kernel_ns: scoped.kernels.iter().map(|(_, times)| times.total).sum(),
+        kernel_ns: part.kernels.iter().map(|(_, times)| times.total).sum(),
         total_ns,
-        busy_ns: scoped.busy_ns,
-        extent_ns: scoped.extent_ns,
+        busy_ns: part.busy_ns,
+        extent_ns: part.extent_ns,
+        places: Vec::new(),
     }
 }

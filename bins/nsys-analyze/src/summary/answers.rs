@@ -25,6 +25,11 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
+fn upper_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
 /// A list as it is spoken: `a, b and c`.
 fn list(items: &[String]) -> String {
     match items {
@@ -82,11 +87,26 @@ pub(super) fn others(found: &Kernels) -> Option<String> {
 }
 
 /// What the GPU's work consists of.
-pub(super) fn shares(found: &Shares) -> Option<String> {
+pub(super) fn shares(all: &Shares) -> Option<String> {
+    // Of several places the one with the most work is described.
+    let spread = all.spread();
+    let slowest = spread.and_then(|spread| all.places.iter().find(|own| own.place == Some(spread.slowest)));
+    let found = slowest.unwrap_or(all);
     let largest = found.shares.first()?;
     let products = found.share(Work::Kernels(KernelClass::Matmul));
     let word = |share: &flopgap_timings::shares::Share| format!("{} {}", share.work, percent(share.share));
     let mut text = within(&found.scope, found.instances);
+    if let Some(spread) = spread {
+        let _ = write!(
+            text,
+            "{} has the most work of {} places, {} (median {}, least {}). There: ",
+            upper_first(&spread.slowest.to_string()),
+            spread.places,
+            time(spread.max_ns),
+            time(spread.median_ns),
+            time(spread.min_ns)
+        );
+    }
     if products > 0.0 {
         let others = found.shares.iter().filter(|share| share.work != Work::Kernels(KernelClass::Matmul));
         let others: Vec<String> = others.take(3).map(word).collect();
@@ -101,14 +121,16 @@ pub(super) fn shares(found: &Shares) -> Option<String> {
             word(largest)
         );
     }
-    if found.extent_ns > 0 {
-        let _ = write!(
-            text,
-            ". The GPU was busy for {} of {} ({})",
-            time(found.each(found.busy_ns)),
-            time(found.each(found.extent_ns)),
-            percent(found.busy_ns as f64 / found.extent_ns as f64)
-        );
+    let busy = |own: &Shares| {
+        let (busy, extent) = (own.each(own.busy_ns), own.each(own.extent_ns));
+        format!("busy for {} of {} ({})", time(busy), time(extent), percent(busy / extent))
+    };
+    if all.places.is_empty() && found.extent_ns > 0 {
+        let _ = write!(text, ". The GPU was {}", busy(found));
+    }
+    for own in all.places.iter().filter(|own| own.extent_ns > 0) {
+        let place = own.place.map(|place| place.to_string()).unwrap_or_default();
+        let _ = write!(text, ". {} was {}", upper_first(&place), busy(own));
     }
     Some(text + ".")
 }

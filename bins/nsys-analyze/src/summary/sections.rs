@@ -104,6 +104,7 @@ fn passes_section(
         attribution: look.scope.attribution(),
         measured: measured.to_vec(),
         no_instances: false,
+        pool: look.scope.pool(),
     };
     let Some(found) = page.answer(PASSES, passes::passes(trace, &options))? else {
         return Ok(None);
@@ -130,6 +131,7 @@ fn ranges_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), 
         attribution: look.scope.attribution(),
         measured: Vec::new(),
         no_instances: true,
+        pool: look.scope.pool(),
     };
     let mut found = match passes::passes(trace, &all) {
         Ok(found) => found.passes,
@@ -148,13 +150,15 @@ fn ranges_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), 
 }
 
 fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
-    let mut columns = vec![
-        Column::text("range", "range"),
+    let by_process = ranges.iter().any(|range| range.process.is_some());
+    let mut columns = vec![Column::text("range", "range")];
+    columns.extend(by_process.then(|| Column::text("process", "process")));
+    columns.extend([
         Column::text("kind", "kind"),
         Column::number("n", "n"),
         Column::number("host_total_ms", "host, all").unit("ms"),
         Column::number("host_median_ms", "host, median").unit("ms"),
-    ];
+    ]);
     let gpu = [
         Column::number("n_gpu", "n with GPU work"),
         Column::number("gpu_median_ms", "GPU projected, median").unit("ms"),
@@ -165,13 +169,16 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
     let mut table = Table::new("Ranges by time on the host", columns)?;
     for range in ranges {
         let gpu = range.gpu.as_ref();
-        let mut row = vec![
-            Cell::text(&range.name),
+        let mut row = vec![Cell::text(&range.name)];
+        row.extend(
+            by_process.then(|| Cell::optional(range.process, |process| Cell::text(process.to_string()))),
+        );
+        row.extend([
             Cell::text(range.kind.as_str()),
             Cell::from(range.host.count),
             ms(range.host.total_ns as f64),
             ms(range.host.median_ns),
-        ];
+        ]);
         let of_gpu = [
             Cell::optional(gpu, |gpu| Cell::from(gpu.projected.count)),
             Cell::optional(gpu, |gpu| ms(gpu.projected.median_ns)),
@@ -214,11 +221,12 @@ fn kernels_section(
             Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
             None => "Kernels".to_owned(),
         };
-        page.table(kernels_command::titled(&title, kernels_command::Names::Short, top))?;
+        page.table(kernels_command::titled(&title, kernels_command::Names::Short, &found, top))?;
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }
         page.answers.extend(answers::top(&found));
+        page.answers.extend(found.spread_sentence());
         others(page, &found, look)?;
         if page.overview.top.is_none() {
             page.overview.top = found.kernels.first().map(|kernel| (kernel.short.clone(), kernel.share));
@@ -240,7 +248,7 @@ fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failur
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
     let title = format!("Kernels{scope} other than matrix products");
-    page.table(kernels_command::titled(&title, kernels_command::Names::Short, &others))
+    page.table(kernels_command::titled(&title, kernels_command::Names::Short, found, &others))
 }
 
 fn shares_section(
@@ -257,14 +265,20 @@ fn shares_section(
     page.overview.matmul = Some(found.share(Work::Kernels(KernelClass::Matmul)));
     page.answers.extend(answers::shares(&found));
     page.heading("GPU time by kind of work");
-    let title = match found.instances {
-        Some(instances) => format!("One `{}` (mean of {instances})", found.scope),
+    let title = match found.mean_of() {
+        Some(mean) => format!("One `{}` ({mean})", found.scope),
         None => "Everything recorded".to_owned(),
     };
-    if let Some(chart) = bars(&title, &[(&page.name, &found)])? {
+    let labels: Vec<String> =
+        found.places.iter().filter_map(|own| own.place).map(|place| place.to_string()).collect();
+    let apart: Vec<(&str, &Shares)> = labels.iter().map(String::as_str).zip(&found.places).collect();
+    let traces = if apart.is_empty() { vec![(page.name.as_str(), &found)] } else { apart };
+    if let Some(chart) = bars(&title, &traces)? {
         page.push(Block::Shares(chart));
     }
-    page.table(shares_table(&found))?;
+    for own in if found.places.is_empty() { std::slice::from_ref(&found) } else { &found.places } {
+        page.table(shares_table(own))?;
+    }
     if let Some(ranges) = &found.optimizer {
         page.text(format!(
             "Kernels launched within `{ranges}` count as optimizer, whatever their names tell."
@@ -274,8 +288,9 @@ fn shares_section(
 }
 
 fn shares_table(found: &Shares) -> Result<Table, ReportError> {
+    let place = found.place.map(|place| format!(", {place}")).unwrap_or_default();
     let mut table = Table::new(
-        "Sums over all instances",
+        format!("Sums over all instances{place}"),
         [
             Column::text("work", "work"),
             Column::number("kernels", "different kernels"),
@@ -339,6 +354,7 @@ fn attention_section(
             names,
             warm_up: look.scope.warm_up(),
             attribution: look.scope.attribution(),
+            pool: look.scope.pool(),
         };
         let Some(found) = page.answer("attention", attention::attention(trace, &options, classifier))? else {
             return Ok(());
@@ -541,15 +557,14 @@ pub(super) fn comparison(
     if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
         blocks.push(Block::Shares(chart));
     }
-    for table in [compare_command::shares(&found), compare_command::busy(&found)] {
-        blocks.push(Block::Table(table.map_err(|error| report(&error))?));
-    }
+    let tables = compare_command::tables(&found).map_err(|error| report(&error))?;
+    blocks.extend(tables.into_iter().map(Block::Table));
     Ok(blocks)
 }
 
 fn compared(found: &Comparison) -> String {
-    let side = |shares: &Shares| match shares.instances {
-        Some(instances) => format!("one `{}` (mean of {instances})", shares.scope),
+    let side = |shares: &Shares| match shares.mean_of() {
+        Some(mean) => format!("one `{}` ({mean})", shares.scope),
         None => "everything recorded".to_owned(),
     };
     format!("A: {}; B: {}.", side(&found.a), side(&found.b))

@@ -314,6 +314,7 @@ fn groups_of_ranges_have_the_sums_of_their_ranges() {
             assert_eq!(work, group.iter().filter_map(|at| single[*at]).collect::<Vec<_>>(), "{name}");
             let expected = WorkSum {
                 instances: work.len() as u64,
+                projected: work.iter().map(|work| i128::from(work.end) - i128::from(work.start)).sum(),
                 busy: work.iter().map(|work| i128::from(work.busy)).sum(),
                 extent: work.iter().map(|work| i128::from(work.extent)).sum(),
                 total: work.iter().map(|work| work.total).sum(),
@@ -321,6 +322,22 @@ fn groups_of_ranges_have_the_sums_of_their_ranges() {
                 operations: work.iter().map(|work| work.operations).sum(),
             };
             assert_eq!(sum, expected, "{name}");
+        }
+        // Each GPU for itself adds up to all of them, but for the time from the first to the last.
+        let by_gpu = launched.sums_by_gpu(&slices);
+        let gpus = if name == "two_gpus" { vec![0, 1] } else { vec![0] };
+        assert_eq!(by_gpu.iter().map(|(gpu, _)| *gpu).collect::<Vec<_>>(), gpus, "{name}");
+        for (at, group) in groups.iter().enumerate() {
+            let all = launched.sums_of(&slices)[at];
+            let own = || by_gpu.iter().map(|(_, sums)| sums[at]);
+            assert_eq!(own().map(|sum| sum.busy).sum::<i128>(), all.busy, "{name}");
+            assert_eq!(own().map(|sum| sum.extent).sum::<i128>(), all.extent, "{name}");
+            assert_eq!(own().map(|sum| sum.kernels).sum::<u64>(), all.kernels, "{name}");
+            // On one GPU the extent is the time from the first to the last.
+            assert!(own().all(|sum| sum.projected == sum.extent), "{name}");
+            for ((_, work), sum) in launched.work_by_gpu(group).into_iter().zip(own()) {
+                assert_eq!(work.iter().flatten().count() as u64, sum.instances, "{name}");
+            }
         }
     }
 }

@@ -2,15 +2,15 @@ use flopgap_flops::transformer::Attention;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_timings::attention::{Names, Options, attention};
 use flopgap_timings::compare::{compare, scopes};
-use flopgap_timings::diff::diff;
+use flopgap_timings::diff::{self, By, Measure, diff};
 use flopgap_timings::kernels::{kernels, same_top, side_by_side};
 use flopgap_timings::shares::{Shares, Work, shares};
-use flopgap_timings::{Error, Ranges, Scope, WarmUp};
+use flopgap_timings::{Error, Ranges, Scope, Unlaunched, WarmUp};
 
 use crate::support::{BY_PROCESS, Recorded};
 
 fn scope(ranges: Ranges) -> Scope {
-    Scope { ranges, warm_up: WarmUp::default(), attribution: BY_PROCESS }
+    Scope { ranges, warm_up: WarmUp::default(), attribution: BY_PROCESS, pool: false }
 }
 
 fn named(range: &str) -> Scope {
@@ -139,6 +139,7 @@ fn attention_against_its_flops() {
         names: Names::default(),
         warm_up: WarmUp::default(),
         attribution: BY_PROCESS,
+        pool: false,
     };
     let found = attention(&recorded.trace(), &options, &Classifier::new()).unwrap();
     assert_eq!(found.parts().map(|(_, part)| part.flops), [1_610_612_736, 62_914_560, 1_610_612_736]);
@@ -180,43 +181,226 @@ fn attention_against_its_flops() {
 fn a_trace_does_not_differ_from_itself() {
     let recorded = Recorded::new("small_training_step");
     let steps = scope(Ranges::Steps);
-    let found = diff((&recorded.trace(), &steps), (&recorded.trace(), &steps), &Classifier::new()).unwrap();
+    let found = diff(
+        (&recorded.trace(), &steps),
+        (&recorded.trace(), &steps),
+        diff::Options::default(),
+        &Classifier::new(),
+    )
+    .unwrap();
     assert!(found.kernels.iter().all(|kernel| kernel.time.difference_ns() == 0.0));
-    assert!(found.slower(0.0, 0).is_empty());
-    assert_eq!(found.sentences().len(), 1);
+    assert!(found.slower(0.0, 0, By::Any).is_empty());
+    assert!(found.same_work());
+    let launches =
+        recorded.number("SELECT count(*) / 2 FROM inside WHERE range LIKE 'step%' AND kind = 'kernel'");
+    let verdict = format!(
+        "Both traces hold the same work: the same kernels, launches ({launches} in one `step_*`) and bytes."
+    );
+    assert_eq!(found.verdict(), verdict);
+    assert_eq!(found.sentences().len(), 2);
 }
 
 #[test]
 fn the_optimizer_is_what_training_adds() {
     let (before, after) = (Recorded::new("small_forward_backward"), Recorded::new("small_training_step"));
     let steps = scope(Ranges::Steps);
-    let found = diff((&before.trace(), &steps), (&after.trace(), &steps), &Classifier::new()).unwrap();
-    for (recorded, side) in [(&before, found.total.before), (&after, found.total.after)] {
-        let [[calls, total]] =
-            recorded.rows("SELECT count(*), sum(end - start) FROM inside WHERE range LIKE 'step%'")[..]
-        else {
+    let found = diff_of((&before, &steps), (&after, &steps));
+    let place = &found.places[0];
+    for (recorded, side) in [(&before, 0), (&after, 1)] {
+        let [[calls, total, kernels, bytes]] = recorded.rows(
+            "SELECT count(*), sum(inside.end - inside.start), sum(kind = 'kernel'),
+                 (SELECT coalesce(sum(m.bytes), 0) FROM inside i JOIN CUPTI_ACTIVITY_KIND_MEMCPY m
+                      ON m.correlationId = i.correlationId WHERE i.range LIKE 'step%' AND i.kind = 'memcpy')
+             FROM inside WHERE range LIKE 'step%'",
+        )[..] else {
             panic!("one row")
         };
-        let side = side.unwrap();
-        assert_eq!((side.calls.cast_signed(), i64::try_from(side.total_ns).unwrap()), (calls, total));
-        assert_eq!(side.each_ns, total as f64 / 2.0);
+        let of = |quantity: diff::Quantity| [quantity.before, quantity.after][side].unwrap();
+        let each = |sum: i64| sum as f64 / 2.0;
+        assert_eq!(of(place.kernels) + of(place.copies) + of(place.sets), each(calls));
+        assert_eq!((of(place.kernels), of(place.operations_ns)), (each(kernels), each(total)));
+        assert_eq!(of(place.copied_bytes), each(bytes));
+        // One stream: nothing overlaps.
+        assert_eq!((of(place.busy_ns), of(place.overlap_ns)), (each(total), 0.0));
+        let [[wall, projected]] = recorded.rows(
+            "SELECT sum(wall), sum(projected) FROM (
+                 SELECT range.end - range.start AS wall, max(inside.end) - min(inside.start) AS projected
+                 FROM range JOIN inside ON inside.id = range.id WHERE range.name LIKE 'step%' GROUP BY range.id)",
+        )[..] else {
+            panic!("one row")
+        };
+        assert_eq!((of(place.wall_ns), of(place.projected_ns)), (each(wall), each(projected)));
+        assert_eq!(of(place.idle_ns), each(projected) - each(total));
     }
     let range = |name: &str| found.ranges.iter().find(|range| range.name == name).unwrap();
-    assert!(range("optimizer").gpu.before.is_none() && range("optimizer").gpu.fraction().is_none());
-    assert_eq!(range("backward").host.before.unwrap().total_ns, 14_492_617 + 14_194_039);
+    assert!(range("optimizer").wall.before.is_none() && range("optimizer").wall.fraction().is_none());
+    assert_eq!(range("backward").wall.before.unwrap().total_ns, 14_492_617 + 14_194_039);
     // Everything that ran is in the rows.
-    let calls = |at: usize| -> u64 {
+    let calls = |at: usize| -> f64 {
         let sides = found.kernels.iter().map(|kernel| [kernel.time.before, kernel.time.after][at]);
-        sides.flatten().map(|side| side.calls).sum()
+        sides.flatten().map(|side| side.each_calls).sum()
     };
-    assert_eq!([calls(0), calls(1)], [found.total.before.unwrap().calls, found.total.after.unwrap().calls]);
+    let all = |of: fn(diff::Quantity) -> Option<f64>| -> f64 {
+        [place.kernels, place.copies, place.sets].into_iter().filter_map(of).sum()
+    };
+    assert_eq!([calls(0), calls(1)], [all(|count| count.before), all(|count| count.after)]);
 
-    let what = |slower: Vec<flopgap_timings::diff::Slower>| -> Vec<String> {
-        slower.into_iter().map(|slower| slower.what).collect()
+    // The optimizer is more work, and of what both do some is slower.
+    assert!(!found.same_work());
+    let launches = place.work.iter().find(|work| work.what == "kernel launches").unwrap();
+    assert_eq!((Some(launches.before), Some(launches.after)), (place.kernels.before, place.kernels.after));
+    let like = place.like_for_like;
+    let common = |at: usize| -> f64 {
+        let both =
+            found.kernels.iter().filter(|kernel| kernel.time.before.is_some() && kernel.time.after.is_some());
+        both.filter_map(|kernel| [kernel.time.before, kernel.time.after][at]).map(|side| side.each_ns).sum()
     };
-    // 36.838 to 38.497 ms is 4.5% more.
-    assert_eq!(what(found.slower(0.04, 10_000_000)), ["total GPU time", "range `step_*`"]);
-    assert!(found.slower(0.05, 10_000_000).is_empty());
+    assert!((like.after_ns - common(1)).abs() < 1e-3);
+    assert!(like.before_ns < common(0), "fewer of the same kernels run after");
+
+    let what = |by: By, percent: f64| -> Vec<(String, Measure)> {
+        let slower = found.slower(percent / 100.0, 10_000_000, by);
+        slower.into_iter().map(|slower| (slower.what, slower.by)).collect()
+    };
+    // 36.838 to 38.497 ms is 4.5% more, 39.203 to 40.861 ms on the host 4.2%.
+    let step = |measure| ("one `step_*`".to_owned(), measure);
+    assert_eq!(what(By::Wall, 4.0), [step(Measure::Wall), ("range `forward`".to_owned(), Measure::Wall)]);
+    assert_eq!(what(By::Busy, 4.0), [step(Measure::Busy)]);
+    assert_eq!(what(By::Busy, 5.0), []);
+    assert_eq!(what(By::Any, 4.4)[0], step(Measure::Busy));
+}
+
+fn diff_of(before: (&Recorded, &Scope), after: (&Recorded, &Scope)) -> diff::Diff {
+    let (before_trace, after_trace) = (before.0.trace(), after.0.trace());
+    let options = diff::Options::default();
+    diff((&before_trace, before.1), (&after_trace, after.1), options, &Classifier::new()).unwrap()
+}
+
+/// A step whose host takes twice as long, with the same work on the GPU.
+#[test]
+fn a_slower_host_is_slower() {
+    let before = Recorded::new("small_forward");
+    let after = Recorded::altered(
+        "small_forward",
+        // Each step lasts as long again, without any work in it, and those after it come later by as much.
+        "UPDATE NVTX_EVENTS SET end = end + (end - start) WHERE text = 'step_1'",
+    );
+    let steps = scope(Ranges::Steps);
+    let found = diff_of((&before, &steps), (&after, &steps));
+    assert!(found.same_work(), "{}", found.verdict());
+    let by = |by: By| -> Vec<Measure> {
+        found.slower(0.05, 100_000, by).into_iter().map(|slower| slower.by).collect()
+    };
+    assert_eq!((by(By::Any), by(By::Wall)), (vec![Measure::Wall], vec![Measure::Wall]));
+    assert_eq!((by(By::Gpu), by(By::Busy)), (vec![], vec![]));
+    let wall = found.slower(0.05, 100_000, By::Any)[0].clone();
+    assert_eq!((wall.before_ns, wall.after_ns), (13_980_111.0, 13_980_111.0 + 13_936_154.0 / 2.0));
+}
+
+/// Half of the kernels, each taking half as long again: less time, but slower work.
+#[test]
+fn less_work_is_not_faster() {
+    let before = Recorded::new("small_forward");
+    let after = Recorded::altered(
+        "small_forward",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + (end - start) / 2;
+         DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 2 = 0;",
+    );
+    let steps = scope(Ranges::Steps);
+    let found = diff_of((&before, &steps), (&after, &steps));
+    assert!(found.places[0].operations_ns.fraction().unwrap() < 0.0);
+    assert!(!found.same_work());
+    assert!(
+        found.verdict().starts_with("The traces do not hold the same work in one `step_*`: kernel launches "),
+        "{}",
+        found.verdict()
+    );
+    let like = found.places[0].like_for_like.fraction().unwrap();
+    assert!((0.3..0.7).contains(&like), "{like}");
+    let slower = found.slower(0.2, 100_000, By::Busy);
+    assert_eq!((slower[0].by, slower[0].what.as_str()), (Measure::LikeForLike, "one `step_*`"));
+    assert!(slower.iter().any(|slower| slower.by == Measure::PerLaunch), "{slower:?}");
+    let sentences = found.sentences().join("\n");
+    assert!(sentences.contains("is other work and +"), "{sentences}");
+}
+
+/// The mean of each row is its sum over the `n` that it shows.
+#[test]
+fn means_are_of_what_is_shown() {
+    let recorded = Recorded::altered(
+        "small_forward",
+        // The work of one of two forward passes has no launch: that pass did nothing.
+        "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE start >= (SELECT max(start) FROM NVTX_EVENTS WHERE text = 'forward')",
+    );
+    let steps = named("forward");
+    let found = diff_of((&recorded, &steps), (&recorded, &steps));
+    let forward = found.ranges.iter().find(|range| range.name == "forward").unwrap();
+    let (wall, gpu) = (forward.wall.before.unwrap(), &forward.gpus[0]);
+    assert_eq!((wall.calls, gpu.busy.before.unwrap().calls), (2, 1));
+    for change in [&forward.wall, &gpu.projected, &gpu.busy, &gpu.idle, &gpu.overlap] {
+        let side = change.before.unwrap();
+        assert_eq!(side.each_ns, side.total_ns as f64 / side.calls as f64);
+    }
+    for kernel in &found.kernels {
+        let side = kernel.time.before.unwrap();
+        assert_eq!(side.mean_ns, side.total_ns as f64 / side.calls as f64);
+        assert!((side.each_ns - side.mean_ns * side.each_calls).abs() < 1e-6);
+    }
+}
+
+/// Two ranks: each has its own numbers and the slower is named; together they are taken when asked.
+#[test]
+fn ranks_and_gpus_are_told_apart() {
+    for (name, gpus) in [("two_ranks", ["GPU 0", "GPU 0"]), ("two_ranks_nccl", ["GPU 0", "GPU 1"])] {
+        let recorded = Recorded::new(name);
+        let trace = recorded.trace();
+        let steps = scope(Ranges::Steps);
+        let found = shares(&trace, &steps, &Classifier::new()).unwrap();
+        let processes: Vec<[i64; 1]> = recorded
+            .rows("SELECT DISTINCT (globalPid >> 24) & 0xffffff FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 1");
+        let places: Vec<String> = found.places.iter().map(|own| own.place.unwrap().to_string()).collect();
+        let expected: Vec<String> =
+            processes.iter().zip(gpus).map(|([process], gpu)| format!("process {process}, {gpu}")).collect();
+        assert_eq!(places, expected);
+        // The first step of each process is warming up.
+        for (own, [process]) in found.places.iter().zip(&processes) {
+            let steps = recorded.number(&format!(
+                "SELECT count(*) - 1 FROM range WHERE name LIKE 'step%' AND (thread >> 24) & 0xffffff = {process}"
+            ));
+            assert_eq!(own.instances, Some(steps.cast_unsigned()));
+        }
+        let sums = |of: fn(&Shares) -> i128| found.places.iter().map(of).sum::<i128>();
+        assert_eq!(sums(|own| own.total_ns), found.total_ns);
+        assert_eq!(sums(|own| own.busy_ns), found.busy_ns);
+        let spread = found.spread().unwrap();
+        let slowest = found
+            .places
+            .iter()
+            .max_by(|one, other| one.each(one.total_ns).total_cmp(&other.each(other.total_ns)));
+        assert_eq!(Some(spread.slowest), slowest.unwrap().place);
+
+        let top = kernels(&trace, &steps, &Classifier::new()).unwrap();
+        for kernel in &top.kernels {
+            let apart = top.places.iter().flat_map(|own| &own.kernels).filter(|own| own.name == kernel.name);
+            let (calls, total) =
+                apart.fold((0, 0), |sum, own| (sum.0 + own.times.count, sum.1 + own.times.total_ns));
+            assert_eq!((calls, total), (kernel.times.count, kernel.times.total_ns));
+        }
+        let pooled = Scope { pool: true, ..steps.clone() };
+        let together = shares(&trace, &pooled, &Classifier::new()).unwrap();
+        assert_eq!((together.places.len(), together.total_ns), (0, found.total_ns));
+
+        let same = diff_of((&recorded, &steps), (&recorded, &steps));
+        assert_eq!((same.places.len(), same.same_work()), (2, true));
+        assert!(same.slower(0.0, 0, By::Any).is_empty());
+        let other = diff_of((&recorded, &steps), (&Recorded::new("small_forward"), &steps));
+        assert_eq!((other.unmatched, other.places.len()), (Some([2, 1]), 1));
+        assert!(
+            other.verdict().contains("2 places (processes on GPUs) before and 1 after"),
+            "{}",
+            other.verdict()
+        );
+    }
 }
 
 /// A deeper model has the same ranges: what its layers are numbered is not what they are.
@@ -232,10 +416,58 @@ fn layers_are_not_new_and_gone() {
     };
     let (before, after) = (renamed(0), renamed(14));
     let steps = scope(Ranges::Steps);
-    let found = diff((&before.trace(), &steps), (&after.trace(), &steps), &Classifier::new()).unwrap();
+    let found = diff_of((&before, &steps), (&after, &steps));
     let blocks: Vec<_> = found.ranges.iter().filter(|range| range.name.starts_with("blocks.")).collect();
     assert_eq!(blocks.len(), 1, "{blocks:?}");
     assert_eq!(blocks[0].name, "blocks.*");
-    assert_eq!(blocks[0].host.before.unwrap().calls, 24);
-    assert_eq!(blocks[0].host.before, blocks[0].host.after);
+    assert_eq!(blocks[0].wall.before.unwrap().calls, 24);
+    assert_eq!(blocks[0].wall.before, blocks[0].wall.after);
+}
+
+/// Kernels without a recorded launch are in no range; every answer about ranges says how many there are.
+#[test]
+fn work_without_a_recorded_launch_stands_in_each_answer() {
+    let lost = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 7 = 0";
+    let recorded = Recorded::altered(
+        "small_forward",
+        &format!("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN ({lost})"),
+    );
+    let [[kernels, total]] = recorded.rows(
+        "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL
+         WHERE correlationId NOT IN (SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)",
+    )[..] else {
+        panic!("one row")
+    };
+    assert!(kernels > 100, "{kernels}");
+    let (trace, classifier, steps) = (recorded.trace(), Classifier::new(), scope(Ranges::Steps));
+    let (kernels, total) = (kernels.cast_unsigned(), i128::from(total));
+    let expected = Some(Unlaunched { kernels, kernel_ns: total, operations: kernels, total_ns: total });
+    let said = |sentences: &[String]| {
+        let wanted = format!("{kernels} kernels (");
+        let found =
+            sentences.iter().any(|text| text.contains(&wanted) && text.contains("no recorded launch"));
+        assert!(found, "{sentences:?}");
+    };
+    assert_eq!(shares(&trace, &steps, &classifier).unwrap().unlaunched, expected);
+    assert_eq!(flopgap_timings::kernels::kernels(&trace, &steps, &classifier).unwrap().unlaunched, expected);
+    assert_eq!(shares(&trace, &Scope::all(), &classifier).unwrap().unlaunched, None);
+    let sound = Recorded::new("small_forward");
+    let found = diff_of((&sound, &steps), (&recorded, &steps));
+    assert_eq!(found.unlaunched, [Some(Unlaunched::default()), expected]);
+    said(&found.sentences());
+    said(&compare((&trace, &steps), (&trace, &steps), &classifier).unwrap().sentences());
+    let options = Options {
+        sizes: Attention::self_attention(4, 12, 512, 64),
+        names: Names::default(),
+        warm_up: WarmUp::default(),
+        attribution: BY_PROCESS,
+        pool: false,
+    };
+    let found = attention(&trace, &options, &classifier).unwrap();
+    assert_eq!(found.unlaunched, expected);
+    said(&found.sentences());
+    let options = flopgap_timings::passes::Options { attribution: BY_PROCESS, ..Default::default() };
+    let found = flopgap_timings::passes::passes(&trace, &options).unwrap();
+    assert_eq!(found.unlaunched, expected);
+    said(&found.sentences());
 }

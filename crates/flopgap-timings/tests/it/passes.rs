@@ -241,3 +241,65 @@ fn ranges_are_written_in_one_way() {
     let error = found("softmax").unwrap_err();
     assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `softmax`"), "{error}");
 }
+
+/// Each process has its own means, the slower is named, and work on several GPUs of one process is that of each.
+#[test]
+fn processes_and_gpus_have_their_own_numbers() {
+    let recorded = Recorded::new("two_ranks");
+    let found = all(&recorded);
+    let steps: Vec<&Pass> = found.passes.iter().filter(|pass| pass.name == "step_*").collect();
+    for pass in &steps {
+        let process = pass.process.unwrap();
+        let lengths: Vec<[i64; 1]> = recorded.rows(&format!(
+            "SELECT end - start FROM range WHERE name LIKE 'step%' AND (thread >> 24) & 0xffffff = {process} ORDER BY start"
+        ));
+        // The first is warming up.
+        let lengths = lengths[1..].iter().map(|[length]| i128::from(*length));
+        assert_eq!((pass.host.count, pass.host.total_ns), (lengths.len() as u64, lengths.sum()));
+    }
+    assert_eq!(steps.len(), 2);
+    let spread =
+        found.spreads.iter().find(|found| found.name == "step_*" && found.time == "host").unwrap().spread;
+    let slowest = steps.iter().max_by(|one, other| one.host.mean_ns.total_cmp(&other.host.mean_ns)).unwrap();
+    assert_eq!((spread.slowest.process, spread.max_ns), (slowest.process, slowest.host.mean_ns));
+    let sentences = found.sentences().join("\n");
+    assert!(
+        sentences.contains(&format!("process {} takes longest of 2", slowest.process.unwrap())),
+        "{sentences}"
+    );
+    let pooled = Options { attribution: BY_PROCESS, pool: true, ..Options::default() };
+    let pooled = passes(&recorded.trace(), &pooled).unwrap();
+    assert_eq!((pooled.spreads.len(), pooled.passes[0].process), (0, None));
+    assert_eq!(pooled.passes[0].host.count, steps.iter().map(|pass| pass.host.count).sum::<u64>());
+
+    let recorded = Recorded::new("two_gpus");
+    let options = Options {
+        attribution: BY_PROCESS,
+        warm_up: WarmUp { keep: true, ..WarmUp::default() },
+        ..Options::default()
+    };
+    let found = passes(&recorded.trace(), &options).unwrap();
+    let step = found.passes.iter().find(|pass| pass.name == "step").unwrap();
+    assert_eq!(step.gpus.iter().map(|own| own.gpu).collect::<Vec<_>>(), [0, 1]);
+    for own in &step.gpus {
+        // Kernels and copies of one GPU, within the calls of each step.
+        let [[projected, kernels]] = recorded.rows(&format!(
+            "SELECT sum(projected), sum(kernels) FROM (
+                 SELECT max(o.end) - min(o.start) AS projected, sum(o.kernel) AS kernels FROM range
+                 JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
+                     ON r.globalTid = range.thread AND r.start >= range.start AND r.end <= range.end
+                 JOIN (SELECT start, end, correlationId, deviceId, 1 AS kernel FROM CUPTI_ACTIVITY_KIND_KERNEL
+                       UNION ALL SELECT start, end, correlationId, deviceId, 0 FROM CUPTI_ACTIVITY_KIND_MEMCPY) o
+                     ON o.correlationId = r.correlationId AND o.deviceId = {}
+                 WHERE range.name = 'step' GROUP BY range.id)",
+            own.gpu
+        ))[..] else {
+            panic!("one row")
+        };
+        assert_eq!(own.times.projected.total_ns, i128::from(projected));
+        let count = own.times.projected.count as f64;
+        assert!((own.times.kernels_mean * count - kernels as f64).abs() < 1e-9);
+    }
+    let busy = found.spreads.iter().find(|found| found.name == "step" && found.time == "GPU busy").unwrap();
+    assert_eq!(busy.spread.places, 2);
+}

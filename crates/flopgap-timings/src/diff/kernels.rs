@@ -1,0 +1,43 @@
+//! The kernels of two traces, matched by name.
+
+use std::collections::BTreeMap;
+
+use flopgap_kernels::Classifier;
+use flopgap_nsys::fold_name;
+
+use super::{Change, KernelChange, Side};
+use crate::scope::Part;
+
+/// Calls, total and bytes.
+type Sum = (u64, i128, Option<u128>);
+
+pub(super) fn matched(place: usize, parts: [&Part; 2], classifier: &Classifier) -> Vec<KernelChange> {
+    let mut names: BTreeMap<String, [Sum; 2]> = BTreeMap::new();
+    for (at, part) in parts.into_iter().enumerate() {
+        let kernels = part.kernels.iter().map(|(name, times)| (fold_name(name).into_owned(), times, None));
+        let copies = part.copies.iter().map(|times| ("[CUDA memcpy]".to_owned(), times, part.copied_bytes));
+        let sets = part.sets.iter().map(|times| ("[CUDA memset]".to_owned(), times, part.set_bytes));
+        for (name, times, bytes) in kernels.chain(copies).chain(sets) {
+            let sum = &mut names.entry(name).or_default()[at];
+            *sum = (sum.0 + times.count, sum.1 + times.total, bytes);
+        }
+    }
+    let changes = names.into_iter().map(|(name, [before, after])| {
+        let info = classifier.get(&name);
+        let time = Change { before: side(before, parts[0]), after: side(after, parts[1]) };
+        KernelChange { place, short: info.short.clone(), class: info.class, name, time }
+    });
+    changes.collect()
+}
+
+/// Nothing for no calls.
+fn side((calls, total_ns, bytes): Sum, part: &Part) -> Option<Side> {
+    (calls > 0).then(|| Side {
+        calls,
+        each_calls: part.each(i128::from(calls)),
+        total_ns,
+        mean_ns: total_ns as f64 / calls as f64,
+        each_ns: part.each(total_ns),
+        each_bytes: bytes.and_then(|bytes| i128::try_from(bytes).ok()).map(|bytes| part.each(bytes)),
+    })
+}

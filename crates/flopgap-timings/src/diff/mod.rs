@@ -1,0 +1,325 @@
+//! Two traces of the same program, before and after a change.
+
+mod gate;
+mod kernels;
+mod ranges;
+mod sentences;
+mod work;
+
+use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_nsys::Trace;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::place::{Place, Spread, mean_of};
+use crate::scope::{Part, Scope, Scoped};
+use crate::select::Named;
+use crate::times::change;
+use crate::unlaunched::Unlaunched;
+
+pub use gate::{By, Measure, Slower};
+pub use work::{LikeForLike, WorkDifference};
+
+/// Two traces, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diff {
+    /// The ranges that were looked at, before and after: `all`, or such as `step_*`.
+    pub scope: [String; 2],
+    /// How many instances of them; absent for whole traces.
+    pub instances: [Option<u64>; 2],
+    /// How GPU work found its range, in a sentence.
+    pub attribution: String,
+    /// Which instances were left out, in a sentence; absent when the trace before has no ranges.
+    pub rule: Option<String>,
+    /// The work of each trace that could belong to no range; absent for whole traces.
+    pub unlaunched: [Option<Unlaunched>; 2],
+    /// How many processes and GPUs worked in each trace, where their numbers differ and so no one is compared with another.
+    pub unmatched: Option<[u64; 2]>,
+    /// The scope as a whole; where several processes or GPUs worked, as many in both traces, each on its own, in their order.
+    pub places: Vec<PlaceDiff>,
+    /// Kernels by folded name, then copies and sets: the largest change of time first.
+    pub kernels: Vec<KernelChange>,
+    /// NVTX ranges by folded name, outside of warming up: the largest change first. Empty when a trace has none.
+    pub ranges: Vec<RangeChange>,
+}
+
+/// A number before and after, of one instance of the scope; absent where it was not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// Before.
+    pub before: Option<f64>,
+    /// After.
+    pub after: Option<f64>,
+}
+
+impl Quantity {
+    /// By how much it is larger after; nothing when either is absent.
+    pub fn difference(&self) -> Option<f64> {
+        Some(self.after? - self.before?)
+    }
+
+    /// By how much it is larger, as a fraction of what it was before; nothing over zero.
+    pub fn fraction(&self) -> Option<f64> {
+        change(self.before?, self.after?)
+    }
+}
+
+/// The scope in one place, or in all of them together. Every quantity is that of one instance of the scope.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlaceDiff {
+    /// Which process on which GPU, before and after; absent for all together.
+    pub place: [Option<Place>; 2],
+    /// How many instances of the scope were there.
+    pub instances: [Option<u64>; 2],
+    /// On the host, from the beginning to the end of the range; of a whole trace, for how long it was recorded.
+    pub wall_ns: Quantity,
+    /// From its first to its last GPU operation.
+    pub projected_ns: Quantity,
+    /// The time in which at least one operation ran; over several GPUs, where they are together, the sum.
+    pub busy_ns: Quantity,
+    /// The rest of the time from the first to the last operation.
+    pub idle_ns: Quantity,
+    /// By how much the durations of all operations are more than the busy time: what ran at the same time.
+    pub overlap_ns: Quantity,
+    /// The durations of all operations.
+    pub operations_ns: Quantity,
+    /// Kernels launched.
+    pub kernels: Quantity,
+    /// Memory copies.
+    pub copies: Quantity,
+    /// The bytes that they copied.
+    pub copied_bytes: Quantity,
+    /// Memory sets.
+    pub sets: Quantity,
+    /// The bytes that they set.
+    pub set_bytes: Quantity,
+    /// What both traces ran, for the launches and bytes of the trace after.
+    pub like_for_like: LikeForLike,
+    /// In what the work of the traces differs; empty when both do the same.
+    pub work: Vec<WorkDifference>,
+}
+
+/// The work of one trace under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// How often it ran (ranges: how many instances), and what the mean is a mean of.
+    pub calls: u64,
+    /// The same in one instance of the scope.
+    pub each_calls: f64,
+    /// The sum of its durations.
+    pub total_ns: i128,
+    /// The mean of its durations: `total_ns / calls`.
+    pub mean_ns: f64,
+    /// What is compared: the time in one instance of the scope (for ranges: of one instance of the range).
+    pub each_ns: f64,
+    /// The bytes that it moved in one instance of the scope, where it moves any.
+    pub each_bytes: Option<f64>,
+}
+
+/// A time before and after; absent where there was none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Before.
+    pub before: Option<Side>,
+    /// After.
+    pub after: Option<Side>,
+}
+
+impl Change {
+    /// By how much it is slower, in nanoseconds of one instance; what is gone or new counts as nothing on the other side.
+    pub fn difference_ns(&self) -> f64 {
+        self.after.map_or(0.0, |side| side.each_ns) - self.before.map_or(0.0, |side| side.each_ns)
+    }
+
+    /// By how much it is slower, as a fraction of the time before; nothing for what is new or gone.
+    pub fn fraction(&self) -> Option<f64> {
+        change(self.before?.each_ns, self.after?.each_ns)
+    }
+
+    /// By how much one launch is slower, as a fraction; nothing for what is new or gone.
+    pub fn per_call(&self) -> Option<f64> {
+        change(self.before?.mean_ns, self.after?.mean_ns)
+    }
+
+    /// The larger of both totals.
+    pub fn most_ns(&self) -> i128 {
+        let total = |side: Option<Side>| side.map_or(0, |side| side.total_ns);
+        total(self.before).max(total(self.after))
+    }
+}
+
+/// A kernel (or all copies, or all sets) before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelChange {
+    /// Its place in [`Diff::places`].
+    pub place: usize,
+    /// Its demangled name with numbers that tell instances apart folded; `[CUDA memcpy]` and `[CUDA memset]` for memory operations.
+    pub name: String,
+    /// A name that fits in a table.
+    pub short: String,
+    /// The kind of work.
+    pub class: KernelClass,
+    /// Its time.
+    pub time: Change,
+}
+
+/// A range before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RangeChange {
+    /// Its name, folded.
+    pub name: String,
+    /// The process, before and after; absent for all together.
+    pub process: [Option<i64>; 2],
+    /// The time from its beginning to its end on the host, over its instances.
+    pub wall: Change,
+    /// Its work on each GPU, over the instances that launched any.
+    pub gpus: Vec<RangeGpu>,
+}
+
+/// What the instances of a range did on a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RangeGpu {
+    /// The GPU, before and after, as its process numbers it; absent where the range uses but one, or for all together.
+    pub gpu: [Option<i64>; 2],
+    /// From the first to the last operation.
+    pub projected: Change,
+    /// The time in which at least one operation ran.
+    pub busy: Change,
+    /// The rest of the time from the first to the last operation.
+    pub idle: Change,
+    /// By how much the durations of all operations are more than the busy time.
+    pub overlap: Change,
+}
+
+/// What is compared, beside the scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Give each layer a row of its own: without, `blocks.7` and `blocks.21` are `blocks.*`.
+    pub keep_layers: bool,
+}
+
+/// Compares a scope of `before` with a scope of `after`, and all ranges outside of warming up.
+///
+/// # Errors
+/// When either has no kernels, or no range of the scope.
+pub fn diff(
+    before: (&Trace, &Scope),
+    after: (&Trace, &Scope),
+    options: Options,
+    classifier: &Classifier,
+) -> Result<Diff, Error> {
+    // One after the other, so that only one of them is held at a time.
+    let (before_work, before_ranges, rule) = one(before.0, before.1, options)?;
+    let (after_work, after_ranges, _) = one(after.0, after.1, options)?;
+    let counts = [&before_work, &after_work].map(|scoped| scoped.places.len().max(1) as u64);
+    let pairs: Vec<([Option<Place>; 2], [&Part; 2])> = if counts[0] == counts[1] && counts[0] > 1 {
+        let pairs = before_work.places.iter().zip(&after_work.places);
+        pairs.map(|((one, before), (other, after))| ([Some(*one), Some(*other)], [before, after])).collect()
+    } else {
+        vec![([None, None], [&before_work.whole, &after_work.whole])]
+    };
+    let mut kernels: Vec<KernelChange> = Vec::new();
+    let mut places = Vec::new();
+    for (at, (place, parts)) in pairs.into_iter().enumerate() {
+        let own = kernels::matched(at, parts, classifier);
+        places.push(place_diff(place, parts, &own));
+        kernels.extend(own);
+    }
+    kernels.sort_by(|one, other| {
+        let (size, key) = (
+            |change: &KernelChange| change.time.difference_ns().abs(),
+            |change: &KernelChange| (change.name.clone(), change.place),
+        );
+        size(other).total_cmp(&size(one)).then_with(|| key(one).cmp(&key(other)))
+    });
+    Ok(Diff {
+        ranges: ranges::matched([before_ranges, after_ranges]),
+        kernels,
+        unlaunched: [before_work.unlaunched, after_work.unlaunched],
+        unmatched: (counts[0] != counts[1]).then_some(counts),
+        rule,
+        attribution: crate::passes::in_a_sentence(before.1.attribution),
+        instances: [before_work.whole.instances, after_work.whole.instances],
+        scope: [before_work.scope.clone(), after_work.scope.clone()],
+        places,
+    })
+}
+
+/// The work of the scope of a trace, all of its ranges, and which instances of these were left out.
+fn one(
+    trace: &Trace,
+    scope: &Scope,
+    options: Options,
+) -> Result<(Scoped, ranges::Ranges, Option<String>), Error> {
+    let nvtx = match trace.nvtx_ranges() {
+        Ok(nvtx) => Some(nvtx),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let launched = match trace.launched(scope.attribution) {
+        Ok(launched) => Some(launched),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let scoped = scope.times(trace)?;
+    let ranges = nvtx.as_deref().map(|nvtx| ranges::Ranges::read(nvtx, launched.as_deref(), scope, options));
+    let rule = match &scoped.rule {
+        Some(rule) => Some(rule.clone()),
+        None => nvtx.as_deref().map(|nvtx| Named::new(nvtx).rule(&scope.warm_up)),
+    };
+    Ok((scoped, ranges.unwrap_or_default(), rule))
+}
+
+fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelChange]) -> PlaceDiff {
+    let each = |of: &dyn Fn(&Part) -> Option<i128>| -> Quantity {
+        let [before, after] = parts.map(|part| of(part).map(|sum| part.each(sum)));
+        Quantity { before, after }
+    };
+    let count = |of: &dyn Fn(&Part) -> u64| each(&|part| Some(i128::from(of(part))));
+    let bytes = |of: &dyn Fn(&Part) -> Option<u128>| each(&|part| i128::try_from(of(part)?).ok());
+    PlaceDiff {
+        place,
+        instances: parts.map(|part| part.instances),
+        wall_ns: each(&|part| part.wall_ns),
+        projected_ns: each(&|part| Some(part.projected_ns)),
+        busy_ns: each(&|part| Some(part.busy_ns)),
+        idle_ns: each(&|part| Some(part.extent_ns - part.busy_ns)),
+        overlap_ns: each(&|part| Some(part.total_ns() - part.busy_ns)),
+        operations_ns: each(&|part| Some(part.total_ns())),
+        kernels: count(&|part| part.kernels.iter().map(|(_, times)| times.count).sum()),
+        copies: count(&|part| part.copies.map_or(0, |times| times.count)),
+        copied_bytes: bytes(&|part| part.copied_bytes),
+        sets: count(&|part| part.sets.map_or(0, |times| times.count)),
+        set_bytes: bytes(&|part| part.set_bytes),
+        like_for_like: LikeForLike::of(kernels),
+        work: work::differences(parts, kernels),
+    }
+}
+
+impl Diff {
+    /// What is a mean of what, before and after: `mean of 2`, or `means of 3 in each of 2 places`; nothing for whole traces.
+    pub fn mean_of(&self) -> [Option<String>; 2] {
+        [0, 1].map(|side| {
+            let places = self.places.iter().filter(|place| place.place[side].is_some());
+            mean_of(self.instances[side], places.map(|place| place.instances[side]))
+        })
+    }
+
+    /// Whether both traces hold the same work: the same kernels, launches and bytes in one instance, in as many places.
+    pub fn same_work(&self) -> bool {
+        self.unmatched.is_none() && self.places.iter().all(|place| place.work.is_empty())
+    }
+
+    /// How far the places are apart, before and after: by their time on the host, or where that is the same for all, by their busy time.
+    pub fn spreads(&self) -> [Option<Spread>; 2] {
+        [0, 1].map(|side| {
+            let times = |of: &dyn Fn(&PlaceDiff) -> Quantity| {
+                let time = |quantity: Quantity| if side == 0 { quantity.before } else { quantity.after };
+                let own = self.places.iter().filter_map(|place| Some((place.place[side]?, time(of(place))?)));
+                Spread::of(own)
+            };
+            let wall = times(&|place| place.wall_ns).filter(|spread| spread.max_ns > spread.min_ns);
+            wall.or_else(|| times(&|place| place.busy_ns))
+        })
+    }
+}
