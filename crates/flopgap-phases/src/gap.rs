@@ -84,6 +84,45 @@ impl Missing {
     }
 }
 
+/// Finds the launches that lack a quantity which others have. While none has it, nothing is kept: most reports lack most.
+#[derive(Debug, Default)]
+pub(crate) struct Lacking {
+    /// Where the first launch without it is, before any launch had it.
+    before: Option<Place>,
+    measured: bool,
+    missing: Option<Missing>,
+}
+
+impl Lacking {
+    /// Notes launches of `kernel` at `place`. `earlier`: all kernels so far, without these launches.
+    pub(crate) fn note<'a, E: Iterator<Item = (&'a str, u64)>>(
+        &mut self,
+        has_it: bool,
+        (kernel, launches): (&str, u64),
+        place: Place,
+        earlier: impl FnOnce() -> E,
+    ) {
+        match (has_it, self.measured) {
+            (true, true) => {}
+            (true, false) => {
+                self.measured = true;
+                if let Some(first) = self.before {
+                    for (kernel, launches) in earlier().filter(|&(_, launches)| launches > 0) {
+                        Missing::add(&mut self.missing, kernel, launches, first);
+                    }
+                }
+            }
+            (false, true) => Missing::add(&mut self.missing, kernel, launches, place),
+            (false, false) => drop(self.before.get_or_insert(place)),
+        }
+    }
+
+    /// The launches that lack it, if some have it.
+    pub(crate) fn of_some(self) -> Option<Missing> {
+        self.missing
+    }
+}
+
 /// Launches whose FLOPs are not known, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {

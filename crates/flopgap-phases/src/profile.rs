@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::PhaseError;
 use crate::arithmetic::arithmetic;
-use crate::gap::{Gap, Missing, Place};
+use crate::gap::{Gap, Lacking, Missing, Place};
 use crate::repeat::SeenLaunches;
 
 /// What the launches of a kernel, of a class or of a whole report add up to.
@@ -145,7 +145,7 @@ pub struct Profile {
     pub totals: Totals,
     /// Why the FLOPs of launches are not known, the reason of most launches first.
     pub gaps: Vec<Gap>,
-    /// Launches without DRAM traffic, without L2 traffic and without GPU time.
+    /// Launches without DRAM traffic, without L2 traffic and without GPU time, where others have it.
     pub missing: [Option<Missing>; 3],
     /// Launches whose half-precision instructions may be arithmetic or not.
     pub undecided: Option<Missing>,
@@ -176,6 +176,7 @@ impl Profile {
         let mut slots: FxHashMap<Symbol, (usize, Arithmetic)> = FxHashMap::default();
         let mut profile = Profile::default();
         let mut gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing> = BTreeMap::new();
+        let mut lacking: [Lacking; 3] = Default::default();
         let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
             seen.note(path, launch)?;
@@ -195,10 +196,14 @@ impl Profile {
                 gaps.extend(missing.map(|missing| (key, missing)));
             }
             let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
-            for (missing, count) in profile.missing.iter_mut().zip(measured) {
-                if count.is_none() {
-                    Missing::add(missing, kernel, launch.invocations, place);
-                }
+            for (index, count) in measured.into_iter().enumerate() {
+                let earlier = || {
+                    profile.kernels.iter().enumerate().map(|(other, kernel)| {
+                        let these = if other == slot { launch.invocations } else { 0 };
+                        (kernel.info.short.as_str(), kernel.totals.launches - these)
+                    })
+                };
+                lacking[index].note(count.is_some(), (kernel, launch.invocations), place, earlier);
             }
             if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
                 Missing::add(&mut profile.undecided, kernel, launch.invocations, place);
@@ -217,6 +222,7 @@ impl Profile {
             })
             .collect();
         profile.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
+        profile.missing = lacking.map(Lacking::of_some);
         profile.lost_at = reader.lost_at();
         profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(profile)

@@ -412,3 +412,20 @@ fn what_is_not_known_is_named_with_its_place() {
     assert!(bytes.stderr.contains(message), "{}", bytes.stderr);
     assert!(bytes.stderr.contains(",sm__ops_path_tensor_src_fp16.sum,"), "for this GPU: {}", bytes.stderr);
 }
+
+/// The overheads of a network whose products were not counted would be made up.
+#[test]
+fn overhead_refuses_products_that_were_not_counted() {
+    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("three.csv");
+    std::fs::write(&report, text.replace("sm__ops_path_tensor", "not__recorded")).unwrap();
+    let path = report.to_str().unwrap();
+    let refused = run(&["overhead", "-n", "4", "-d", "512", "-m", "64", "--forward-backward", path]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (3, ""));
+    let message = "are not known: the bf16 operations of the tensor cores were not counted \
+                   (record --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum)\n  hint: ";
+    assert!(refused.stderr.contains("three.csv:8: the FLOPs of `nvjet_"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(message), "{}", refused.stderr);
+}

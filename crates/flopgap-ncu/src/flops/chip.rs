@@ -125,22 +125,63 @@ pub(super) fn counted_as(precision: Option<Precision>) -> &'static [Precision] {
     }
 }
 
-/// The floating-point types that the tensor cores of a GPU have counters for; `None` for a GPU that is not known.
-pub(super) fn float_types(capability: Capability) -> Option<impl Iterator<Item = Precision>> {
-    let names = sources(capability);
-    let all = counted_as(None).iter().copied();
-    (!names.is_empty()).then(|| {
-        all.filter(|&precision| {
-            let label = precision.label().trim_start_matches("tensor ").replace('-', "_");
-            names.iter().any(|source| {
-                let types = source.split("_dst").next().unwrap_or(source);
-                types == label || (types == "fp16_bf16_tf32" && label == "fp16")
-            })
-        })
-    })
+/// The floating-point types that the tensor cores of a GPU have counters for; none for a GPU that is not known.
+pub(super) fn float_types(capability: Capability) -> &'static [Precision] {
+    use Precision::{
+        TensorBf16, TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8, TensorFp16, TensorFp64, TensorTf32,
+    };
+    match capability {
+        Some((7, _)) => &[TensorFp16],
+        Some((8, 0..=8)) => &[TensorBf16, TensorFp16, TensorTf32, TensorFp64],
+        Some((8 | 9, _)) => &[TensorBf16, TensorFp16, TensorTf32, TensorFp64, TensorFp8],
+        Some((10 | 11, 0)) => &[TensorBf16, TensorFp16, TensorTf32, TensorFp64, TensorFp4, TensorFp4Fp6Fp8],
+        Some((10, 3) | (12, _)) => {
+            &[TensorBf16, TensorFp16, TensorTf32, TensorFp64, TensorFp4, TensorFp4Fp6, TensorFp8]
+        }
+        _ => &[],
+    }
 }
 
 /// Whether the GPU executes HFMA2 on the tensor pipe, too (`HFMA2.MMA`): then the pipe's instructions are not all products of matrices.
 pub(super) fn has_half_on_tensor_pipe(capability: Capability) -> bool {
     matches!(capability, Some((8, 0 | 7) | (9, 0)) | None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_a_gpu_has_a_counter_there() {
+        let known = [
+            (7, 0),
+            (7, 2),
+            (7, 5),
+            (8, 0),
+            (8, 6),
+            (8, 9),
+            (9, 0),
+            (10, 0),
+            (10, 3),
+            (11, 0),
+            (12, 0),
+            (12, 1),
+        ];
+        for capability in known.map(Some) {
+            let types = float_types(capability);
+            let counters = to_record(capability, None);
+            for precision in types {
+                let label = precision.label().trim_start_matches("tensor ").replace('-', "_");
+                let begins = format!("sm__ops_path_tensor_src_{label}");
+                assert!(
+                    counters.iter().any(|name| name.starts_with(&begins)),
+                    "{precision:?} on {capability:?}"
+                );
+            }
+            // And the other way: every counter is of one of these types.
+            assert!(counters.len() >= types.len(), "{capability:?}");
+        }
+        assert_eq!(to_record(Some((99, 0)), None), ["regex:sm__ops_path_tensor_src_.*"]);
+        assert!(float_types(None).is_empty());
+    }
 }

@@ -5,7 +5,8 @@ use crate::units;
 
 use super::chip::Capability;
 use super::counters::{
-    CLOCKS, COUNTERS, Clock, Counters, INSTRUCTIONS, Role, SHADER, TENSOR, TRAFFIC, role, tensor_index,
+    CLOCKS, COUNTERS, Clock, Counters, DADD, DFMA, DMUL, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS,
+    Role, TENSOR, TRAFFIC, role, tensor_index,
 };
 use super::half::Half;
 use super::pipe::Pipes;
@@ -182,13 +183,13 @@ impl FlopCounter {
         let fp32 = if is_b200 || found.present & packed != 0 { packed | 0b111 } else { 0b111 };
         set(Precision::Fp32, self.instructions(found, fp32, &[1, 1, 2, 2, 2, 4]));
         set(Precision::Fp64, self.instructions(found, 0b111 << 6, &[0, 0, 0, 0, 0, 0, 1, 1, 2]));
-        let value = |op: &str| self.instruction(found, op).map(|count| count.value);
+        let value = |index: usize| self.value(found, index);
         let fp16 = match self.instructions(found, 0b111 << 9, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 4]) {
             Measurement::Counted(operations) => {
-                let single = ["fadd", "fmul", "ffma"].into_iter().map(value);
+                let single = [FADD, FMUL, FFMA].into_iter().map(value);
                 let half = Half {
-                    hadd: value("hadd").unwrap_or_default(),
-                    hmul: value("hmul").unwrap_or_default(),
+                    hadd: value(HADD).unwrap_or_default(),
+                    hmul: value(HMUL).unwrap_or_default(),
                     single: single.sum::<Option<u64>>(),
                     operations,
                 };
@@ -201,7 +202,7 @@ impl FlopCounter {
         for (source, &(_, precision)) in TENSOR.iter().enumerate().take_while(|_| has_tensor) {
             set(precision, self.tensor(found, source, capability));
         }
-        let hfma = value("hfma");
+        let hfma = value(HFMA);
         if let Some((precision, count)) = found.pipes.operations(arithmetic, capability, hfma)
             && by_precision[precision.index()] == Measurement::NotMeasured
         {
@@ -214,11 +215,8 @@ impl FlopCounter {
             capability,
             tensor_cores: used.or_else(|| found.pipes.prove(capability, hfma)).or(arithmetic.tensor_cores),
             begun: self.begun(found, &by_precision),
-            fused: value("ffma").unwrap_or_default().saturating_add(value("dfma").unwrap_or_default()),
-            unfused: ["fadd", "fmul", "dadd", "dmul"]
-                .into_iter()
-                .filter_map(value)
-                .fold(0, u64::saturating_add),
+            fused: value(FFMA).unwrap_or_default().saturating_add(value(DFMA).unwrap_or_default()),
+            unfused: [FADD, FMUL, DADD, DMUL].into_iter().filter_map(value).fold(0, u64::saturating_add),
         }
         .work();
         let [total, read, write, l2, l1] = found.traffic;
@@ -236,28 +234,25 @@ impl FlopCounter {
 
     /// By precision: some of its counters are missing, and one that is there is above 0.
     fn begun(&self, found: &Found, by_precision: &[Measurement; Precision::ALL.len()]) -> u32 {
-        let busy = |index: usize| found.present >> index & 1 == 1 && self.values[index].value > 0;
-        let counters = |precision: Precision| -> Vec<usize> {
-            let shader = SHADER.iter().find(|(known, _)| *known == precision);
-            let source = TENSOR.iter().position(|&(_, known)| known == precision);
-            match (shader, source) {
-                (Some((_, ops)), _) => {
-                    ops.iter().filter_map(|op| INSTRUCTIONS.iter().position(|known| known == op)).collect()
+        let busy = |counters: u128| {
+            let mut left = found.present & counters;
+            while left != 0 {
+                if self.values[left.trailing_zeros() as usize].value > 0 {
+                    return true;
                 }
-                (_, Some(source)) => (0..9).map(|form| tensor_index(source, form / 3, form % 3)).collect(),
-                _ => Vec::new(),
+                left &= left - 1;
             }
+            false
         };
         Precision::ALL
             .into_iter()
             .filter(|precision| matches!(by_precision[precision.index()], Measurement::Incomplete(_)))
-            .filter(|&precision| counters(precision).into_iter().any(busy))
+            .filter(|&precision| busy(counters_of(precision)))
             .fold(0, |begun, precision| begun | 1 << precision.index())
     }
 
-    fn instruction(&self, found: &Found, op: &str) -> Option<Count> {
-        let index = INSTRUCTIONS.iter().position(|&known| known == op)?;
-        (found.present >> index & 1 == 1).then(|| self.values[index])
+    fn value(&self, found: &Found, index: usize) -> Option<u64> {
+        (found.present >> index & 1 == 1).then(|| self.values[index].value)
     }
 
     /// The weighted sum of the counters in `needed`.
@@ -333,6 +328,19 @@ impl FlopCounter {
             (None, None, Some(_)) => Err(missing(1)),
             (None, None, None) => Err(missing(0)),
         }
+    }
+}
+
+/// The bits of a precision's counters.
+fn counters_of(precision: Precision) -> u128 {
+    match precision {
+        Precision::Fp32 => 0b111_111,
+        Precision::Fp64 => 0b111 << DADD,
+        Precision::Fp16 => 0b111 << HADD,
+        _ => TENSOR
+            .iter()
+            .position(|&(_, known)| known == precision)
+            .map_or(0, |source| 0x1ff << tensor_index(source, 0, 0)),
     }
 }
 

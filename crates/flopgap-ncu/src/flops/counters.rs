@@ -9,6 +9,17 @@ use super::pipe::{Pipe, pipe};
 pub(super) const INSTRUCTIONS: [&str; 12] =
     ["fadd", "fmul", "ffma", "fadd2", "fmul2", "ffma2", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma"];
 
+/// Positions among the [`INSTRUCTIONS`].
+pub(super) const FADD: usize = 0;
+pub(super) const FMUL: usize = 1;
+pub(super) const FFMA: usize = 2;
+pub(super) const DADD: usize = 6;
+pub(super) const DMUL: usize = 7;
+pub(super) const DFMA: usize = 8;
+pub(super) const HADD: usize = 9;
+pub(super) const HMUL: usize = 10;
+pub(super) const HFMA: usize = 11;
+
 /// The source types of tensor operations, in the order of their bits.
 pub(super) const TENSOR: [(&str, Precision); 11] = [
     ("fp64", Precision::TensorFp64),
@@ -243,6 +254,24 @@ mod tests {
     fn every_counter_is_found_by_its_own_name() {
         for index in 0..COUNTERS {
             assert_eq!(role(&name(index)), Role::Counter(u8::try_from(index).unwrap()), "{}", name(index));
+        }
+    }
+
+    #[test]
+    fn the_positions_are_those_of_the_instructions() {
+        let named = [
+            (FADD, "fadd"),
+            (FMUL, "fmul"),
+            (FFMA, "ffma"),
+            (DADD, "dadd"),
+            (DMUL, "dmul"),
+            (DFMA, "dfma"),
+            (HADD, "hadd"),
+            (HMUL, "hmul"),
+            (HFMA, "hfma"),
+        ];
+        for (position, name) in named {
+            assert_eq!(INSTRUCTIONS[position], name);
         }
     }
 

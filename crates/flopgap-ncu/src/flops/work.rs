@@ -73,17 +73,17 @@ impl Evidence<'_> {
     /// Whether the operations on the tensor cores were counted, if there were any.
     fn tensor_operations(&self) -> Result<(), Unknown> {
         let Arithmetic { tensor_precision, is_product, .. } = *self.arithmetic;
+        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !is_product) {
+            return Ok(());
+        }
         let types = chip::counted_as(tensor_precision);
-        let all_types = chip::counted_as(None);
         let some_work =
             |types: &[Precision]| types.iter().any(|&precision| self.counted(precision) > Some(0));
-        let nothing_else = || {
-            let mut types = chip::float_types(self.capability)?;
-            types.all(|precision| self.counted(precision).is_some()).then_some(())
-        };
+        let all_types = chip::float_types(self.capability);
+        let all_counted =
+            !all_types.is_empty() && all_types.iter().all(|&precision| self.counted(precision).is_some());
         match self.tensor_cores {
-            Some(false) => Ok(()),
-            _ if some_work(types) || some_work(all_types) || nothing_else().is_some() => Ok(()),
+            _ if all_counted || some_work(types) || some_work(chip::counted_as(None)) => Ok(()),
             Some(true) if tensor_precision.is_some() => {
                 let counted = types.iter().any(|&precision| self.counted(precision).is_some());
                 if counted { Ok(()) } else { Err(Unknown::TensorCores(tensor_precision)) }
@@ -91,10 +91,10 @@ impl Evidence<'_> {
             Some(true) => Err(Unknown::TensorCores(None)),
             // On the shader cores, a product is a long row of fused multiply-adds, and what a product on the tensor cores leaves
             // to them (softmax, bias, scaling) is not.
-            None if is_product && (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {
+            None if (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {
                 Err(Unknown::PerhapsTensorCores)
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -146,3 +146,35 @@ fn half_precision_instructions_of_other_arithmetic_are_not_counted() {
         }
     }
 }
+
+/// What some launches have and others lack names those that lack it, wherever they stand.
+#[test]
+fn launches_without_what_others_have_are_named() {
+    let packed = std::fs::read(fixture("ncu/lm_details.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let time = "\"gpu__time_duration.sum\",\"us\",\"";
+    let rows: Vec<&str> = text.lines().collect();
+    let of = |lost: &dyn Fn(usize) -> bool| {
+        let mut seen = 0;
+        let mut partial = String::new();
+        for row in &rows {
+            let is_time = row.contains(time);
+            if is_time && lost(seen) {
+                let (front, _) = row.split_once(time).unwrap();
+                partial.extend([front, time, "n/a\"\n"]);
+            } else {
+                partial.extend([row, "\n"]);
+            }
+            seen += usize::from(is_time);
+        }
+        let reader = Reader::from_reader(std::io::Cursor::new(partial.into_bytes()), "partial.csv").unwrap();
+        Profile::read(reader, std::path::Path::new("partial.csv"), &Classifier::new()).unwrap().missing
+    };
+    let [None, None, Some(first)] = of(&|index| index < 3) else { panic!() };
+    assert_eq!((first.launches, first.kernels.values().sum::<u64>()), (3, 3));
+    let [_, _, Some(last)] = of(&|index| index >= 140) else { panic!() };
+    assert_eq!((last.launches, last.kernels.len()), (1, 1));
+    assert!(matches!((first.first, last.first), (Place::Line(2), Place::Line(line)) if line > 1000));
+    assert_eq!(of(&|_| false), [None, None, None]);
+    assert_eq!(of(&|_| true), [None, None, None], "none has it: that is no gap");
+}
