@@ -12,7 +12,6 @@ mod profile;
 mod recording;
 mod repeat;
 mod report;
-mod sequence;
 mod split;
 mod structure;
 
@@ -26,5 +25,4 @@ pub use gap::{Gap, Missing, Place};
 pub use phase::Phase;
 pub use profile::{KernelProfile, Profile, Sum, Totals};
 pub use recording::{CountedLaunch, Kernel, KernelId, Recording};
-pub use sequence::Sequence;
 pub use split::{KernelTotal, PhaseFlops, Share};

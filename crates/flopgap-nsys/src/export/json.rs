@@ -1,6 +1,7 @@
 //! Events of the trace event format, one a line.
 
 use std::fmt::{self, Write as _};
+use std::io::{self, Write};
 
 /// Nanoseconds as microseconds with all their digits: the format counts in microseconds.
 pub(super) struct Micros(pub(super) i128);
@@ -16,6 +17,22 @@ impl fmt::Display for Micros {
 /// Appends `text` as a JSON string.
 pub(super) fn string(line: &mut String, text: &str) {
     line.push('"');
+    escaped(line, text);
+    line.push('"');
+}
+
+/// Whether a byte of a text may need an escape: the last two begin U+2028 and U+2029, among others.
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'"' | b'\\' | 0xe2)
+}
+
+/// Appends `text` as it stands between the quotes of a JSON string.
+fn escaped(line: &mut String, text: &str) {
+    // Nearly all names are plain.
+    if !text.bytes().any(is_special) {
+        line.push_str(text);
+        return;
+    }
     for character in text.chars() {
         match character {
             '"' => line.push_str("\\\""),
@@ -32,7 +49,6 @@ pub(super) fn string(line: &mut String, text: &str) {
             other => line.push(other),
         }
     }
-    line.push('"');
 }
 
 /// Where an event is drawn.
@@ -42,47 +58,127 @@ pub(super) struct Place {
     pub(super) tid: i64,
 }
 
-/// One event, while it is put together.
-#[derive(Debug, Default)]
+/// Events, of which the last is being put together.
+#[derive(Default)]
 pub(super) struct Event {
-    line: String,
+    /// The events that were put together and are not written yet, and the last.
+    lines: String,
     args: bool,
+    /// What stands before the next event.
+    separator: &'static str,
+    digits: itoa::Buffer,
 }
+
+/// How many bytes of events are written at once.
+const AT_ONCE: usize = 1 << 16;
 
 impl Event {
     /// Begins an event of a phase (`X`, `B`, `M`…).
     pub(super) fn begin(&mut self, phase: char, name: &str, place: Place) -> &mut Event {
-        self.line.clear();
+        self.begin_in(phase, None, name, place)
+    }
+
+    /// Begins an event called `domain:name`.
+    pub(super) fn begin_in(
+        &mut self,
+        phase: char,
+        domain: Option<&str>,
+        name: &str,
+        place: Place,
+    ) -> &mut Event {
         self.args = false;
-        self.line.push_str("{\"name\":");
-        string(&mut self.line, name);
-        let _ = write!(self.line, ",\"ph\":\"{phase}\",\"pid\":{},\"tid\":{}", place.pid, place.tid);
+        self.lines.push_str(self.separator);
+        self.separator = ",\n";
+        self.lines.push_str("{\"name\":\"");
+        if let Some(domain) = domain {
+            escaped(&mut self.lines, domain);
+            self.lines.push(':');
+        }
+        escaped(&mut self.lines, name);
+        self.lines.push_str("\",\"ph\":\"");
+        self.lines.push(phase);
+        self.lines.push_str("\",\"pid\":");
+        self.int(place.pid);
+        self.lines.push_str(",\"tid\":");
+        self.int(place.tid);
+        self
+    }
+
+    fn int(&mut self, value: i64) {
+        self.lines.push_str(self.digits.format(value));
+    }
+
+    /// The category, a word.
+    pub(super) fn category(&mut self, category: &str) -> &mut Event {
+        self.lines.push_str(",\"cat\":\"");
+        self.lines.push_str(category);
+        self.lines.push('"');
+        self
+    }
+
+    /// A time in nanoseconds.
+    pub(super) fn time(&mut self, key: &str, ns: i128) -> &mut Event {
+        self.lines.push_str(",\"");
+        self.lines.push_str(key);
+        self.lines.push_str("\":");
+        match u64::try_from(ns) {
+            Ok(ns) => {
+                self.lines.push_str(self.digits.format(ns / 1000));
+                let rest = ns % 1000;
+                self.lines.push('.');
+                for digit in [rest / 100, rest / 10 % 10, rest % 10] {
+                    self.lines.push(char::from(b'0' + digit.to_le_bytes()[0]));
+                }
+            }
+            Err(_) => {
+                let _ = write!(self.lines, "{}", Micros(ns));
+            }
+        }
         self
     }
 
     /// A field whose value is JSON already.
     pub(super) fn field(&mut self, key: &str, value: impl fmt::Display) -> &mut Event {
-        let _ = write!(self.line, ",\"{key}\":{value}");
+        let _ = write!(self.lines, ",\"{key}\":{value}");
         self
     }
 
     fn key(&mut self, key: &str) {
-        self.line.push_str(if self.args { "," } else { ",\"args\":{" });
+        self.lines.push_str(if self.args { ",\"" } else { ",\"args\":{\"" });
         self.args = true;
-        let _ = write!(self.line, "\"{key}\":");
+        self.lines.push_str(key);
+        self.lines.push_str("\":");
     }
 
     /// An argument whose value is JSON already. Arguments come after all fields.
     pub(super) fn arg(&mut self, key: &str, value: impl fmt::Display) -> &mut Event {
         self.key(key);
-        let _ = write!(self.line, "{value}");
+        let _ = write!(self.lines, "{value}");
+        self
+    }
+
+    /// An argument that is a number.
+    pub(super) fn number(&mut self, key: &str, value: i64) -> &mut Event {
+        self.key(key);
+        self.int(value);
+        self
+    }
+
+    /// An argument that is a list of numbers.
+    pub(super) fn numbers(&mut self, key: &str, values: [i64; 3]) -> &mut Event {
+        self.key(key);
+        for (at, value) in values.into_iter().enumerate() {
+            self.lines.push(if at == 0 { '[' } else { ',' });
+            self.int(value);
+        }
+        self.lines.push(']');
         self
     }
 
     /// An argument that may be absent.
     pub(super) fn maybe(&mut self, key: &str, value: Option<i64>) -> &mut Event {
         if let Some(value) = value {
-            self.arg(key, value);
+            self.number(key, value);
         }
         self
     }
@@ -90,14 +186,32 @@ impl Event {
     /// An argument that is text.
     pub(super) fn text(&mut self, key: &str, value: &str) -> &mut Event {
         self.key(key);
-        string(&mut self.line, value);
+        string(&mut self.lines, value);
         self
     }
 
-    /// Ends the event; its text.
-    pub(super) fn finish(&mut self) -> &str {
-        self.line.push_str(if self.args { "}}" } else { "}" });
-        &self.line
+    /// Ends the event; true when there is enough to be written.
+    pub(super) fn end(&mut self) -> bool {
+        self.lines.push_str(if self.args { "}}" } else { "}" });
+        self.lines.len() >= AT_ONCE
+    }
+
+    /// Begins the file.
+    pub(super) fn open(&mut self) {
+        self.lines.push_str("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        self.separator = "\n";
+    }
+
+    /// Ends the file.
+    pub(super) fn close(&mut self) {
+        self.lines.push_str("\n]}\n");
+    }
+
+    /// Writes what was put together.
+    pub(super) fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let result = out.write_all(self.lines.as_bytes());
+        self.lines.clear();
+        result
     }
 }
 

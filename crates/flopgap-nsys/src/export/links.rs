@@ -3,7 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::correlation::Ids;
-use crate::tables::BACKTRACE;
+use crate::gpu_work::tables;
+use crate::tables::{BACKTRACE, RUNTIME, want};
 use crate::{Error, GlobalId, Trace};
 
 /// What ties GPU work to the calls that asked for it.
@@ -27,20 +28,24 @@ impl Links {
     pub(super) fn read(trace: &Trace) -> Result<Links, Error> {
         let mut links = Links::default();
         let mut processes = FxHashSet::default();
-        optional(trace.api_calls(|call| {
-            let Some(thread) = call.thread else { return };
-            processes.insert(thread.process());
-            if let Some(correlation) = call.correlation
-                && call.class != BACKTRACE
+        let columns = [want("globalTid"), want("correlationId"), want("eventClass")];
+        optional(trace.scan(&RUNTIME, &columns, |row| {
+            let Some(process) = row.int(0).map(|thread| GlobalId(thread).process()) else { return Some(()) };
+            processes.insert(process);
+            if let Some(correlation) = row.int(1)
+                && row.int(2) != Some(BACKTRACE)
             {
-                links.calls.insert((thread.process(), correlation));
+                links.calls.insert((process, correlation));
             }
+            Some(())
         }))?;
         links.only = (processes.len() == 1).then(|| processes.into_iter().next()).flatten();
-        optional(trace.kernels(|kernel| links.add(kernel.at.process, kernel.at.correlation)))?;
-        optional(trace.copies(|copy| links.add(copy.at.process, copy.at.correlation)))?;
-        optional(trace.sets(|set| links.add(set.at.process, set.at.correlation)))?;
-        optional(trace.graph_runs(|graph| links.add(graph.at.process, graph.at.correlation)))?;
+        for (_, table) in tables(true) {
+            optional(trace.scan(table, &[want("globalPid"), want("correlationId")], |row| {
+                links.add(row.int(0).map(GlobalId), row.int(1));
+                Some(())
+            }))?;
+        }
         Ok(links)
     }
 

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use super::json::Micros;
 use super::links::optional;
 use super::perfetto::{Track, Writer};
 use super::window::in_order;
@@ -31,7 +30,7 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn os_call(&mut self, call: &OsCall) -> Result<(), Error> {
         let name = self.strings.get(call.name)?;
-        self.slice(Track::Os(call.thread), &name, "os_runtime", call.start, call.end)?;
+        self.slice(Track::Os(call.thread), (None, &name), "os_runtime", call.start, call.end)?;
         self.event.maybe("class", call.class).maybe("result", call.result);
         self.counts.os_calls += 1;
         self.put()
@@ -40,7 +39,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn overhead(&mut self, overhead: &ProfilerOverhead) -> Result<(), Error> {
         let name = self.strings.get(overhead.name)?;
         let track = Track::Overhead(overhead.thread);
-        self.slice(track, &name, "profiler_overhead", overhead.start, overhead.end)?;
+        self.slice(track, (None, &name), "profiler_overhead", overhead.start, overhead.end)?;
         self.counts.overheads += 1;
         self.put()
     }
@@ -49,10 +48,10 @@ impl<W: Write> Writer<'_, '_, W> {
         let place = self.place(Track::CpuFaults(fault.process), fault.time, fault.time)?;
         self.event
             .begin('i', "CPU page fault", place)
-            .field("cat", "\"page_fault\"")
-            .field("ts", Micros(fault.time.into()))
+            .category("page_fault")
+            .time("ts", fault.time.into())
             .field("s", "\"t\"")
-            .arg("address", fault.address);
+            .number("address", fault.address);
         for (key, id) in [("instruction", fault.instruction), ("module", fault.module)] {
             if let Some(id) = id {
                 let text = self.strings.get(id)?;
@@ -66,11 +65,11 @@ impl<W: Write> Writer<'_, '_, W> {
     fn gpu_fault(&mut self, fault: &GpuPageFault) -> Result<(), Error> {
         let gpu = self.labels.gpu(fault.process, fault.device);
         let track = Track::GpuFaults { gpu, process: fault.process };
-        self.slice(track, "GPU page faults", "page_fault", fault.start, fault.end)?;
-        self.event.arg("address", fault.address).arg("faults", fault.faults);
+        self.slice(track, (None, "GPU page faults"), "page_fault", fault.start, fault.end)?;
+        self.event.number("address", fault.address).number("faults", fault.faults);
         match fault.access.map(|access| (access, access_label(access))) {
             Some((_, Some(label))) => self.event.text("access", label),
-            Some((access, None)) => self.event.arg("access", access),
+            Some((access, None)) => self.event.number("access", access),
             None => &mut self.event,
         };
         self.counts.gpu_faults += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::annotations::{Annotation, Kind, annotations};
-use super::json::{Event, Micros, Place};
+use super::json::{Event, Place};
 use super::lanes::Lane;
 use super::links::{Links, optional};
 use super::window::in_order;
@@ -108,7 +108,7 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
         Timeline { pids: FxHashMap::default(), used: FxHashSet::default(), lanes: FxHashMap::default() };
     let counts = ExportCounts::default();
     let mut writer = Writer { out, event: Event::default(), links, strings, labels, timeline, counts };
-    writer.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    writer.event.open();
     optional(in_order(
         |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
         |call| writer.call(&call),
@@ -127,7 +127,8 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
         Work::Set(set) => writer.set(set),
         Work::Graph(graph) => writer.graph(graph),
     })?;
-    writer.raw("\n]}\n")?;
+    writer.event.close();
+    writing(writer.event.write(writer.out))?;
     Ok(writer.counts)
 }
 
@@ -219,11 +220,15 @@ pub(super) enum Track {
     },
 }
 
+/// What an event is called: its domain, where it has one, and its name.
+pub(super) type Called<'a> = (Option<&'a str>, &'a str);
+
 /// The rows that there are so far.
 struct Timeline {
     pids: FxHashMap<Owner, i64>,
     used: FxHashSet<i64>,
-    lanes: FxHashMap<Track, Vec<Lane>>,
+    /// The process row of each track, and its rows.
+    lanes: FxHashMap<Track, (i64, Vec<Lane>)>,
 }
 
 /// Where rows stand that come after those of all threads and streams.
@@ -243,17 +248,10 @@ pub(super) struct Writer<'t, 'o, W> {
 }
 
 impl<W: Write> Writer<'_, '_, W> {
-    fn raw(&mut self, text: &str) -> Result<(), Error> {
-        writing(self.out.write_all(text.as_bytes()))
-    }
-
-    /// Writes the event that was put together.
+    /// Ends the event that was put together.
     pub(super) fn put(&mut self) -> Result<(), Error> {
-        let separator: &[u8] = if self.counts.events == 0 { b"\n" } else { b",\n" };
         self.counts.events += 1;
-        let line = self.event.finish();
-        let result = self.out.write_all(separator).and_then(|()| self.out.write_all(line.as_bytes()));
-        writing(result)
+        if self.event.end() { writing(self.event.write(self.out)) } else { Ok(()) }
     }
 
     /// A number that no process or thread has yet; `wanted` when it is free.
@@ -303,13 +301,14 @@ impl<W: Write> Writer<'_, '_, W> {
             Track::CpuFaults(process) => Owner::Process(process),
             Track::Stream { gpu, .. } | Track::GpuFaults { gpu, .. } => Owner::Gpu(gpu),
         };
-        let pid = self.pid(owner)?;
         let nests = !matches!(track, Track::Stream { .. } | Track::GpuFaults { .. });
-        let lanes = self.timeline.lanes.entry(track).or_default();
-        if let Some(lane) = lanes.iter_mut().find_map(|lane| lane.take(start, end, nests).then_some(lane)) {
-            return Ok(Place { pid, tid: lane.tid });
+        if let Some((pid, lanes)) = self.timeline.lanes.get_mut(&track)
+            && let Some(lane) = lanes.iter_mut().find_map(|lane| lane.take(start, end, nests).then_some(lane))
+        {
+            return Ok(Place { pid: *pid, tid: lane.tid });
         }
-        let number = lanes.len() + 1;
+        let pid = self.pid(owner)?;
+        let number = self.timeline.lanes.get(&track).map_or(0, |(_, lanes)| lanes.len()) + 1;
         let suffix = if number > 1 { format!(" ({number})") } else { String::new() };
         // The rows of a thread lie together.
         let of_thread = |thread: Option<GlobalId>, place: i64| thread.map_or(0, GlobalId::tid) * 4 + place;
@@ -332,7 +331,7 @@ impl<W: Write> Writer<'_, '_, W> {
         let tid = self.number(wanted);
         let mut lane = Lane::new(tid);
         lane.take(start, end, nests);
-        self.timeline.lanes.entry(track).or_default().push(lane);
+        self.timeline.lanes.entry(track).or_insert_with(|| (pid, Vec::new())).1.push(lane);
         self.counts.tracks += 1;
         let place = Place { pid, tid };
         self.event.begin('M', "thread_name", place).text("name", &format!("{name}{suffix}"));
@@ -352,7 +351,7 @@ impl<W: Write> Writer<'_, '_, W> {
     pub(super) fn slice(
         &mut self,
         track: Track,
-        name: &str,
+        name: Called<'_>,
         category: &str,
         start: i64,
         end: i64,
@@ -360,10 +359,10 @@ impl<W: Write> Writer<'_, '_, W> {
         let place = self.place(track, start, end.max(start))?;
         let duration = i128::from(end) - i128::from(start);
         self.event
-            .begin('X', name, place)
-            .field("cat", format_args!("\"{category}\""))
-            .field("ts", Micros(start.into()))
-            .field("dur", Micros(duration.max(0)));
+            .begin_in('X', name.0, name.1, place)
+            .category(category)
+            .time("ts", start.into())
+            .time("dur", duration.max(0));
         if duration < 0 {
             self.counts.backwards += 1;
             self.event.arg("duration_ns", duration);
@@ -374,8 +373,8 @@ impl<W: Write> Writer<'_, '_, W> {
     fn flow(&mut self, phase: char, place: Place, at: i64, id: u64) -> Result<(), Error> {
         self.event
             .begin(phase, "launch", place)
-            .field("cat", "\"launch\"")
-            .field("ts", Micros(at.into()))
+            .category("launch")
+            .time("ts", at.into())
             .field("id", format_args!("\"{id:#x}\""));
         if phase == 'f' {
             self.event.field("bp", "\"e\"");
@@ -389,7 +388,7 @@ impl<W: Write> Writer<'_, '_, W> {
             return Ok(());
         }
         let name = self.strings.get(call.name)?;
-        let place = self.slice(Track::Api(call.thread), &name, "cuda_api", call.start, call.end)?;
+        let place = self.slice(Track::Api(call.thread), (None, &name), "cuda_api", call.start, call.end)?;
         self.event.maybe("correlation", call.correlation).maybe("result", call.result);
         self.put()?;
         self.counts.api_calls += 1;
@@ -400,54 +399,51 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     fn annotation(&mut self, range: &Annotation) -> Result<(), Error> {
-        let name = match &range.domain {
-            Some(domain) => Arc::from(format!("{domain}:{}", range.text)),
-            None => range.text.clone(),
-        };
+        let name = (range.domain.as_deref(), &*range.text);
         let end = range.end.unwrap_or(i64::MAX);
         let track = Track::Nvtx(range.thread);
         match range.kind {
             Kind::Mark => {
                 let place = self.place(track, range.start, range.start)?;
                 self.event
-                    .begin('i', &name, place)
-                    .field("cat", "\"nvtx\"")
-                    .field("ts", Micros(range.start.into()))
+                    .begin_in('i', name.0, name.1, place)
+                    .category("nvtx")
+                    .time("ts", range.start.into())
                     .field("s", "\"t\"");
                 self.counts.marks += 1;
             }
             Kind::PushPop => {
                 if range.end.is_some() {
-                    self.slice(track, &name, "nvtx", range.start, end)?;
+                    self.slice(track, name, "nvtx", range.start, end)?;
                 } else {
                     let place = self.place(track, range.start, end)?;
                     self.event
-                        .begin('B', &name, place)
-                        .field("cat", "\"nvtx\"")
-                        .field("ts", Micros(range.start.into()));
+                        .begin_in('B', name.0, name.1, place)
+                        .category("nvtx")
+                        .time("ts", range.start.into());
                     self.counts.open_ranges += 1;
                 }
                 self.counts.pushpop_ranges += 1;
             }
             Kind::StartEnd => {
-                self.startend(range, &name)?;
+                self.startend(range, name)?;
                 self.counts.startend_ranges += 1;
                 return Ok(());
             }
         }
-        self.event.arg("row", range.row).maybe("category", range.category);
+        self.event.number("row", range.row).maybe("category", range.category);
         self.put()
     }
 
-    fn startend(&mut self, range: &Annotation, name: &str) -> Result<(), Error> {
+    fn startend(&mut self, range: &Annotation, name: Called<'_>) -> Result<(), Error> {
         let pid = self.pid(Owner::Process(range.thread.map(GlobalId::process)))?;
         let place = Place { pid, tid: range.thread.map_or(pid, GlobalId::tid) };
         self.event
-            .begin('b', name, place)
-            .field("cat", "\"nvtx\"")
-            .field("ts", Micros(range.start.into()))
+            .begin_in('b', name.0, name.1, place)
+            .category("nvtx")
+            .time("ts", range.start.into())
             .field("id", format_args!("\"{:#x}\"", range.row))
-            .arg("row", range.row)
+            .number("row", range.row)
             .maybe("category", range.category)
             .maybe("ending_thread", range.end_thread.map(GlobalId::tid));
         let Some(end) = range.end else {
@@ -460,9 +456,9 @@ impl<W: Write> Writer<'_, '_, W> {
         }
         self.put()?;
         self.event
-            .begin('e', name, place)
-            .field("cat", "\"nvtx\"")
-            .field("ts", Micros(end.max(range.start).into()))
+            .begin_in('e', name.0, name.1, place)
+            .category("nvtx")
+            .time("ts", end.max(range.start).into())
             .field("id", format_args!("\"{:#x}\"", range.row));
         self.put()
     }
@@ -472,12 +468,12 @@ impl<W: Write> Writer<'_, '_, W> {
         let process = self.links.process(at.process);
         let gpu = self.labels.gpu(process, at.device);
         let track = Track::Stream { gpu, process, context: at.context, stream: at.stream };
-        let place = self.slice(track, name, category, at.start, at.end)?;
+        let place = self.slice(track, (None, name), category, at.start, at.end)?;
         self.event
-            .arg("device", at.device)
-            .arg("context", at.context)
+            .number("device", at.device)
+            .number("context", at.context)
             .maybe("green_context", at.green_context)
-            .arg("stream", at.stream)
+            .number("stream", at.stream)
             .maybe("correlation", at.correlation);
         Ok(place)
     }
@@ -497,10 +493,9 @@ impl<W: Write> Writer<'_, '_, W> {
     fn kernel(&mut self, kernel: &Kernel) -> Result<(), Error> {
         let (short, full) = (self.strings.get(kernel.short)?, self.strings.get(kernel.demangled)?);
         let place = self.work(&kernel.at, &short, "kernel")?;
-        let [[gx, gy, gz], [bx, by, bz]] = [kernel.grid, kernel.block];
         self.event
-            .arg("grid", format_args!("[{gx},{gy},{gz}]"))
-            .arg("block", format_args!("[{bx},{by},{bz}]"))
+            .numbers("grid", kernel.grid)
+            .numbers("block", kernel.block)
             .maybe("registers", kernel.registers)
             .maybe("static_shared_bytes", kernel.static_shared)
             .maybe("dynamic_shared_bytes", kernel.dynamic_shared)
@@ -513,7 +508,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn copy(&mut self, copy: &MemoryCopy) -> Result<(), Error> {
         let kind = copy_label(copy.kind).map_or_else(|| copy.kind.to_string(), str::to_owned);
         let place = self.work(&copy.at, &format!("memcpy {kind}"), "memcpy")?;
-        self.event.arg("bytes", copy.bytes).text("kind", &kind);
+        self.event.number("bytes", copy.bytes).text("kind", &kind);
         self.memory("source", copy.source);
         self.memory("destination", copy.destination);
         self.counts.copies += 1;
@@ -522,7 +517,7 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn set(&mut self, set: &MemorySet) -> Result<(), Error> {
         let place = self.work(&set.at, "memset", "memset")?;
-        self.event.arg("bytes", set.bytes);
+        self.event.number("bytes", set.bytes);
         self.memory("memory", set.memory);
         self.counts.sets += 1;
         self.arrive(&set.at, place)
@@ -530,7 +525,7 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn graph(&mut self, graph: &GraphRun) -> Result<(), Error> {
         let place = self.work(&graph.at, &format!("CUDA graph {}", graph.graph), "graph")?;
-        self.event.arg("graph", graph.graph).arg("executable", graph.executable);
+        self.event.number("graph", graph.graph).number("executable", graph.executable);
         self.counts.graphs += 1;
         self.arrive(&graph.at, place)
     }

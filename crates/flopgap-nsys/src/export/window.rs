@@ -1,7 +1,7 @@
 //! Rows in the order of time, without holding them all.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Error;
 
@@ -43,31 +43,68 @@ impl<T> Ord for Entry<T> {
     }
 }
 
+/// The rows that are held back.
+struct Held<T> {
+    /// Those that came in order: a row goes here when it comes after the last.
+    queue: VecDeque<Entry<T>>,
+    /// The others.
+    late: BinaryHeap<Reverse<Entry<T>>>,
+}
+
+impl<T> Held<T> {
+    fn push(&mut self, entry: Entry<T>) {
+        if self.queue.back().is_none_or(|last| *last <= entry) {
+            self.queue.push_back(entry);
+        } else {
+            self.late.push(Reverse(entry));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len() + self.late.len()
+    }
+
+    /// Takes the first.
+    fn pop(&mut self) -> Option<T> {
+        let late_first = match (self.queue.front(), self.late.peek()) {
+            (Some(queued), Some(Reverse(late))) => late < queued,
+            (queued, _) => queued.is_none(),
+        };
+        let first = if late_first { self.late.pop().map(|late| late.0) } else { self.queue.pop_front() };
+        first.map(|entry| entry.row)
+    }
+
+    fn clear(&mut self) {
+        self.queue.clear();
+        self.late.clear();
+    }
+}
+
 /// Passes the rows of `scan` (start, end, row) to `write` by start, the longer first; a row that is further out of order
 /// than the window is wide comes late.
 pub(super) fn in_order<T>(
     scan: impl FnOnce(&mut dyn FnMut(i64, i64, T)) -> Result<(), Error>,
     mut write: impl FnMut(T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut held = BinaryHeap::new();
+    let mut held = Held { queue: VecDeque::new(), late: BinaryHeap::new() };
     let mut place = 0;
     let mut written = Ok(());
     scan(&mut |start, end, row| {
-        held.push(Reverse(Entry { start, end, place, row }));
+        held.push(Entry { start, end, place, row });
         place += 1;
         if held.len() > HELD
             && written.is_ok()
-            && let Some(Reverse(first)) = held.pop()
+            && let Some(first) = held.pop()
         {
-            written = write(first.row);
+            written = write(first);
         }
         if written.is_err() {
             held.clear();
         }
     })?;
     written?;
-    while let Some(Reverse(first)) = held.pop() {
-        write(first.row)?;
+    while let Some(first) = held.pop() {
+        write(first)?;
     }
     Ok(())
 }
