@@ -1,12 +1,10 @@
 //! `ncu-analyze`: FLOPs, overheads and differences from Nsight Compute reports.
 
-mod columns;
 mod diff;
 mod gaps;
 mod input;
 mod kernels;
 mod overhead;
-mod selection;
 
 use std::process::ExitCode;
 

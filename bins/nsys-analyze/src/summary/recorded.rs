@@ -11,8 +11,13 @@ use super::answers::time;
 use super::page::OfTrace;
 use crate::failure;
 
-/// Tool, machine, duration and counts.
-pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity]) -> Result<(), Failure> {
+/// Tool, machine, duration and counts; `calls` is `cuda_api_sum`.
+pub(super) fn section(
+    page: &mut OfTrace,
+    trace: &Trace,
+    activity: &[GpuActivity],
+    calls: Option<&ReportTable>,
+) -> Result<(), Failure> {
     let recording = Recording::read(trace).map_err(|error| failure(&error))?;
     let mut facts = vec![("file".to_owned(), trace.path().display().to_string())];
     let mut fact =
@@ -32,7 +37,7 @@ pub(super) fn section(page: &mut OfTrace, trace: &Trace, activity: &[GpuActivity
     fact("CUDA graphs as a whole", sum(|gpu| gpu.graphs).map(group_thousands));
     fact("memory copies", sum(|gpu| gpu.copies).map(group_thousands));
     fact("memory sets", sum(|gpu| gpu.sets).map(group_thousands));
-    fact("CUDA API calls", api_calls(trace)?.map(group_thousands));
+    fact("CUDA API calls", calls.map(api_calls).map(group_thousands));
     let ranges = match trace.nvtx_ranges() {
         Ok(nvtx) => Some(nvtx.ranges.len() as u64),
         Err(error) if error.is_absence() => None,
@@ -93,14 +98,13 @@ impl Recording {
 }
 
 /// How many CUDA API calls were made.
-fn api_calls(trace: &Trace) -> Result<Option<i128>, Failure> {
-    let Some(table) = report(trace, ReportKind::CudaApiSum)? else { return Ok(None) };
+fn api_calls(table: &ReportTable) -> i128 {
     let at = table.columns.iter().position(|column| column.title == "Num Calls");
     let calls = table.rows.iter().filter_map(|row| match row.get(at?) {
         Some(Value::Int(calls)) => Some(*calls),
         _ => None,
     });
-    Ok(Some(calls.sum()))
+    calls.sum()
 }
 
 /// A report of nsys, in which a call counts once however often it was recorded; nothing when the trace does not hold its data.

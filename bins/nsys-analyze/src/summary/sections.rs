@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{GpuActivity, ReportKind, Trace, Units};
+use flopgap_nsys::{GpuActivity, ReportKind, ReportTable, Trace, Units};
 use flopgap_report::chart::{Bar, Part, ShareBars, Slice};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
@@ -39,6 +39,8 @@ pub(super) fn all(
     measured: &[i64],
     classifier: &Classifier,
 ) -> Result<(), Failure> {
+    // First, so that no more than one list of all operations is held at a time.
+    let gaps = work::gaps(&work::read(trace, None)?, GAPS);
     // All sections are answered from it. Where it cannot be read, each says what it lacks.
     let _kept = trace.launched(look.scope.attribution());
     let activity = match trace.gpu_activity(None, look.scope.attribution()) {
@@ -53,22 +55,22 @@ pub(super) fn all(
         }
         Err(error) => return Err(failure(&error)),
     };
-    let devices = work::read(trace)?;
-    recorded::section(page, trace, &activity)?;
+    let calls = recorded::report(trace, ReportKind::CudaApiSum)?;
+    recorded::section(page, trace, &activity, calls.as_ref())?;
     let passes = passes_section(page, trace, look, measured)?;
     ranges_section(page, trace, look)?;
     if !activity.is_empty() {
         kernels_section(page, trace, look, passes.as_ref(), classifier)?;
         shares_section(page, trace, look, passes.as_ref(), classifier)?;
     }
-    timeline::section(page, trace, passes.as_ref(), &devices, classifier)?;
+    timeline::section(page, trace, passes.as_ref(), classifier)?;
     if !activity.is_empty() {
         attention_section(page, trace, look, classifier)?;
         memory_section(page, trace)?;
     }
-    api_section(page, trace, look)?;
+    api_section(page, calls, look)?;
     if !activity.is_empty() {
-        busy_section(page, trace, &activity, &devices, classifier)?;
+        busy_section(page, trace, &activity, &gaps, classifier)?;
     }
     Ok(())
 }
@@ -432,8 +434,8 @@ fn memory_section(page: &mut OfTrace, trace: &Trace) -> Result<(), Failure> {
     Ok(())
 }
 
-fn api_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), Failure> {
-    let Some(mut found) = recorded::report(trace, ReportKind::CudaApiSum)? else {
+fn api_section(page: &mut OfTrace, calls: Option<ReportTable>, look: &Look) -> Result<(), Failure> {
+    let Some(mut found) = calls else {
         page.skip("CUDA API calls", "none were recorded");
         return Ok(());
     };
@@ -454,13 +456,12 @@ fn busy_section(
     page: &mut OfTrace,
     trace: &Trace,
     activity: &[GpuActivity],
-    devices: &work::Devices,
+    gaps: &[work::Gap],
     classifier: &Classifier,
 ) -> Result<(), Failure> {
     let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
     page.overview.gpu_ns =
         Some((activity.iter().map(|gpu| i128::from(gpu.busy)).sum(), activity.iter().map(extent).sum()));
-    let gaps = work::gaps(devices, GAPS);
     for gpu in activity {
         let longest = gaps.iter().find(|gap| gap.device == gpu.device);
         page.answers.push(answers::busy(gpu, longest));
@@ -482,10 +483,10 @@ fn busy_section(
         ],
     )
     .map_err(|error| report(&error))?;
-    for gap in &gaps {
+    for gap in gaps {
         let row = [
             Cell::from(gap.device),
-            ms(gap.before.end as f64),
+            ms(gap.start as f64),
             ms(gap.length() as f64),
             Cell::text(names.of(gap.before)?.0),
             Cell::text(names.of(gap.after)?.0),

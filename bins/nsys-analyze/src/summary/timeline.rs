@@ -14,8 +14,7 @@ use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
 
 use super::page::OfTrace;
-use super::work::colour;
-use super::work::{Devices, Names, Operation, Stream, What};
+use super::work::{self, Devices, Names, Operation, Stream, What, colour};
 use crate::answer::report;
 use crate::failure;
 
@@ -35,10 +34,11 @@ pub(super) fn section(
     page: &mut OfTrace,
     trace: &Trace,
     passes: Option<&Passes>,
-    devices: &Devices,
     classifier: &Classifier,
 ) -> Result<(), Failure> {
     let steps = passes.and_then(steps);
+    // Only what is drawn is read.
+    let devices = &work::read(trace, steps.as_ref().map(|(_, window)| window))?;
     let window = steps.as_ref().map(|(_, window)| window.clone()).or_else(|| everything(devices));
     let Some(window) = window else {
         page.skip("timeline", "neither steps nor GPU work were recorded");
@@ -80,10 +80,14 @@ pub(super) fn section(
 
 /// From when on single operations are kept, where there are too many of them.
 fn kept_from(devices: &Devices, window: &Range<i64>) -> Option<i64> {
-    let count: usize = devices.values().map(|operations| within(operations, window).count()).sum();
+    let count: usize = devices.operations.values().map(|operations| within(operations, window).count()).sum();
     let too_many = count.checked_sub(Timeline::capacity())?;
-    let mut starts: Vec<i64> =
-        devices.values().flat_map(|operations| within(operations, window)).map(|one| one.start).collect();
+    let mut starts: Vec<i64> = devices
+        .operations
+        .values()
+        .flat_map(|operations| within(operations, window))
+        .map(|one| one.start)
+        .collect();
     let (_, first, _) = starts.select_nth_unstable(too_many);
     Some(*first)
 }
@@ -105,9 +109,9 @@ fn gpu_rows(
         let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
         next > 0 && operation.end <= optimizer[next - 1].1
     };
-    for (device, operations) in devices {
+    for (device, operations) in &devices.operations {
         let streams: BTreeSet<Stream> =
-            within(operations, window).map(|operation| operation.stream).collect();
+            within(operations, window).map(|operation| devices.stream(*operation)).collect();
         let processes = streams.iter().map(|stream| stream.process).collect::<BTreeSet<_>>().len();
         let row = timeline.row_of_work(format!("GPU {device}: what ran, by stream and kind of work"));
         let lanes = streams.into_iter().map(|stream| {
@@ -119,19 +123,20 @@ fn gpu_rows(
         });
         let lanes: BTreeMap<Stream, _> = lanes.collect();
         for operation in within(operations, window) {
-            let of_optimizer = matches!(operation.what, What::Kernel(_)) && in_optimizer(operation);
-            let key = (operation.what, of_optimizer);
+            let what = devices.what(*operation);
+            let of_optimizer = matches!(what, What::Kernel(_)) && in_optimizer(operation);
+            let key = (what, of_optimizer);
             let name = if let Some(name) = known.get(&key) {
                 *name
             } else {
-                let (name, work) = names.of(*operation)?;
+                let (name, work) = names.of(what)?;
                 let work = if of_optimizer { OPTIMIZER } else { work };
                 let name = timeline.name(&name, colour(work));
                 timeline.kind(work.as_str(), colour(work));
                 known.insert(key, name);
                 name
             };
-            timeline.push(lanes[&operation.stream], name, operation.start..operation.end);
+            timeline.push(lanes[&devices.stream(*operation)], name, operation.start..operation.end);
         }
     }
     Ok(())
@@ -152,7 +157,7 @@ fn steps(passes: &Passes) -> Option<(&Pass, Range<i64>)> {
 }
 
 fn everything(devices: &Devices) -> Option<Range<i64>> {
-    let all = || devices.values().flatten();
+    let all = || devices.operations.values().flatten();
     let start = all().map(|operation| operation.start).min()?;
     Some(start..all().map(|operation| operation.end).max()?)
 }
