@@ -32,15 +32,11 @@ impl Browser {
     ///
     /// # Errors
     /// [`Error::Missing`] when `FLOPGAP_REQUIRE` names `chromium` and there is none, [`Error::Failed`] when it does not start.
-    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     pub fn for_test(test: &str) -> Result<Option<Browser>, Error> {
         match find::chromium() {
             Ok(program) => Browser::start(&program).map(Some),
             Err(error) if find::is_required() => Err(error),
-            Err(error) => {
-                eprintln!("skipped, no chromium: {test}: {error}");
-                Ok(None)
-            }
+            Err(error) => Ok(flopgap_skip::none("chromium", format!("{test}: {error}"))),
         }
     }
 
@@ -176,10 +172,9 @@ impl Browser {
     ///
     /// # Errors
     /// [`Error::Failed`] when the script cannot be read or run.
-    #[expect(clippy::print_stderr, reason = "a skipped check says so")]
     pub fn axe(&mut self) -> Result<Vec<String>, Error> {
         let Some(path) = std::env::var_os("FLOPGAP_AXE") else {
-            eprintln!("skipped, no axe-core: FLOPGAP_AXE does not name an axe.min.js");
+            flopgap_skip::skip("axe-core", "FLOPGAP_AXE does not name an axe.min.js");
             return Ok(Vec::new());
         };
         let script = std::fs::read_to_string(&path).map_err(|error| Error::failed("FLOPGAP_AXE", error))?;

@@ -6,17 +6,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flopgap_skip::skip;
+
 use crate::support::{contents, fake, fake_program, recorded, run, text};
 
 const NEW: [&str; 9] = ["new", "--n", "1..8", "--d", "64", "--m", "16..256:16", "--no-plots", "--output"];
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
-}
-
-#[expect(clippy::print_stderr, reason = "why a test passed without testing")]
-fn skip(reason: &str) {
-    eprintln!("skipped: {reason}");
 }
 
 /// A file system of its own that goes when the test ends.
@@ -46,7 +43,7 @@ fn a_full_disk_stops_and_what_is_done_is_kept() {
     let (disk, whole) = (dir.path().join("disk"), dir.path().join("whole"));
     fs::create_dir(&disk).unwrap();
     let Some(mounted) = Mounted::new(&disk, "size=256k") else {
-        return skip("a small file system cannot be mounted here");
+        return skip("mount", "a small file system cannot be mounted here");
     };
     run(&mut fake(&[&NEW[..], &[text(&whole)]].concat())).expect(0, &[]);
     let path = disk.join("run");
@@ -73,7 +70,7 @@ fn a_read_only_disk_is_named() {
     let disk = dir.path().join("disk");
     fs::create_dir(&disk).unwrap();
     let Some(mounted) = Mounted::new(&disk, "size=4m") else {
-        return skip("a file system cannot be mounted here");
+        return skip("mount", "a file system cannot be mounted here");
     };
     let path = disk.join("run");
     run(&mut fake(&[&NEW[..], &[text(&path)]].concat())).expect(0, &[]);
@@ -87,7 +84,7 @@ fn a_read_only_disk_is_named() {
 #[test]
 fn a_folder_without_permission_is_named() {
     if !is_root() {
-        return skip("only the superuser can run the program as somebody without permission");
+        return skip("superuser", "only the superuser can run the program as somebody without permission");
     }
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -2,8 +2,6 @@
 //!
 //! `FLOPGAP_REQUIRE=nvrtc,cupti,gpu` turns the skips of those into failures.
 
-#![expect(clippy::print_stderr, reason = "tests say what they skip")]
-
 mod chips;
 mod compiler;
 mod counting;
@@ -15,24 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::library::{Library, probe};
-
-fn required(what: &str) -> bool {
-    std::env::var("FLOPGAP_REQUIRE").is_ok_and(|list| list.split(',').any(|entry| entry == what))
-}
-
-/// Skips, or fails if `what` is required.
-fn skip<T>(what: &str, reason: &dyn std::fmt::Display) -> Option<T> {
-    assert!(!required(what), "{what} is required: {reason}");
-    eprintln!("skipped, no {what}: {reason}");
-    None
-}
+use flopgap_skip::none;
 
 fn compiler() -> Option<Compiler> {
-    Compiler::without_cache().map_or_else(|error| skip("nvrtc", &error), Some)
+    Compiler::without_cache().map_or_else(|error| none("nvrtc", error), Some)
 }
 
 fn has_cupti() -> bool {
-    probe(Library::Cupti).map_or_else(|error| skip("cupti", &error), Some).is_some()
+    probe(Library::Cupti).map_or_else(|error| none("cupti", error), Some).is_some()
 }
 
 /// The first GPU, for one test at a time: a GPU has one counter session.
@@ -43,7 +31,7 @@ fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
         Ok(context) => Some((context, guard)),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
-            skip("gpu", &error)
+            none("gpu", error)
         }
     }
 }

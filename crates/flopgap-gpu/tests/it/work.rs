@@ -135,7 +135,7 @@ fn launches_that_overlap_are_captured_after_anything() {
     let Some((context, _guard)) = gpu() else { return };
     let Some(fadd) = kernel(&context, "count_fadd") else { return };
     if context.device().compute_capability.major < 9 {
-        return eprintln!("skipped: kernels overlap from compute capability 9.0 on");
+        return flopgap_skip::skip("compute capability 9.0", "older kernels do not overlap");
     }
     let (stream, other) = (context.stream().unwrap(), context.stream().unwrap());
     let overlapped = Launch { overlap: true, ..Launch::new(2, 32) };
@@ -201,7 +201,7 @@ fn products_agree_with_64_bit_arithmetic() {
         Err(error) => {
             assert!(error.is_absence(), "{error}");
             let error = probe(Library::Cublas).unwrap_err();
-            return crate::skip("cublas", &error).unwrap_or_default();
+            return flopgap_skip::skip("cublas", error);
         }
     };
     assert!(blas.version().unwrap().0 >= 11);

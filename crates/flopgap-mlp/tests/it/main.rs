@@ -10,17 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flopgap_gpu::Context;
 
-fn required(what: &str) -> bool {
-    std::env::var("FLOPGAP_REQUIRE").is_ok_and(|list| list.split(',').any(|entry| entry == what))
-}
-
-/// Skips, or fails if `what` is required.
-fn skip<T>(what: &str, reason: &dyn std::fmt::Display) -> Option<T> {
-    assert!(!required(what), "{what} is required: {reason}");
-    eprintln!("skipped, no {what}: {reason}");
-    None
-}
-
 /// The first GPU, for one test at a time: the tests measure memory against each other otherwise.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -29,7 +18,7 @@ fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
         Ok(context) => Some((context, guard)),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
-            skip("gpu", &error)
+            flopgap_skip::none("gpu", error)
         }
     }
 }

@@ -566,11 +566,9 @@ proptest! {
 }
 
 #[test]
-#[allow(clippy::print_stderr)] // a skipped test says so
 fn a_report_of_ncu_2022_is_read() {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        eprintln!("skipped: FLOPGAP_CORPUS is not set");
-        return;
+        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
     };
     let path = PathBuf::from(corpus).join("ncu/real_mojo.ncu-rep");
     let outcome = read(std::fs::File::open(path).unwrap());

@@ -6,11 +6,7 @@ use flopgap_ncu::{FlopCounter, Measurement, Precision, Report, Value};
 
 fn corpus(name: &str) -> Option<Report> {
     let Some(folder) = std::env::var_os("FLOPGAP_CORPUS") else {
-        #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-        {
-            eprintln!("skipped {name}: FLOPGAP_CORPUS is not set");
-        }
-        return None;
+        return flopgap_skip::none("corpus", format!("{name}: FLOPGAP_CORPUS is not set"));
     };
     Some(flopgap_ncu::read(PathBuf::from(folder).join("ncu").join(name)).unwrap())
 }

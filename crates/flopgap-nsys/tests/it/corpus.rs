@@ -14,8 +14,7 @@ fn say(text: &str) {
 
 fn files() -> Option<Vec<PathBuf>> {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        say("skipped: FLOPGAP_CORPUS is not set");
-        return None;
+        return flopgap_skip::none("corpus", "FLOPGAP_CORPUS is not set");
     };
     let folder = PathBuf::from(corpus).join("nsys");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

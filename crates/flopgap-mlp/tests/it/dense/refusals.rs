@@ -6,7 +6,7 @@ use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Targe
 use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, Size, cpu};
 use half::f16;
 
-use crate::{gpu, skip};
+use crate::gpu;
 
 #[test]
 fn a_tape_of_another_network_is_refused_on_cores() {
@@ -41,7 +41,7 @@ fn an_optimiser_that_cannot_work_is_refused_on_cores() {
 fn networks_at_the_limits_are_compiled_or_refused_with_what_there_is_instead() {
     let compiler = match flopgap_gpu::compile::Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+        Err(error) => return flopgap_skip::skip("nvrtc", error),
     };
     let refusal = |widths: &[usize], precision, options, capability: &str| {
         let network = Network::new(widths).unwrap();

@@ -12,7 +12,7 @@ use std::sync::MutexGuard;
 use flopgap_mlp::square::cuda::{Engine, Options, Products};
 use flopgap_mlp::square::{Backend, Cpu, Shape};
 
-use crate::{gpu, skip};
+use crate::gpu;
 
 /// A GPU made ready, for one test at a time.
 struct Turn {
@@ -37,7 +37,7 @@ fn engine(products: Products) -> Option<Turn> {
         Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
-            skip("gpu", &error)
+            flopgap_skip::none("gpu", error)
         }
     }
 }
