@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// Architectures.
     #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
     pub(crate) arch: Vec<String>,
+    /// The kernels of an older architecture, such as `sm_80`, compiled for those above.
+    #[arg(long, value_name = "ARCH")]
+    pub(crate) arch_plan: Option<Architecture>,
     /// Networks.
     #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
@@ -85,6 +88,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut any = false;
     for (name, architecture) in &architectures {
         let target = Target::nominal(architecture.capability);
+        let plan = arguments.arch_plan.map(|plan| plan.capability);
+        if let Some(Err(error)) = plan.map(|plan| target.planned_for(plan)) {
+            flopgap_cli::note(PROGRAM, format!("{name} is left out: {error}"));
+            continue;
+        }
         for &implementation in unique(&arguments.implementation) {
             for &precision in unique(&arguments.precision) {
                 for (size, network) in &networks {
@@ -92,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                         &compiler,
                         network,
                         precision,
-                        Options::new(implementation),
+                        Options { plan, ..Options::new(implementation) },
                         target,
                     ) {
                         Ok(logs) => logs,

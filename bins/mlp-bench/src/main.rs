@@ -42,7 +42,11 @@ fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
 
 /// How an error of the library ends this program.
 fn failure(error: &MlpError) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    let exit = match error {
+        MlpError::Plan { .. } => Exit::Usage,
+        error if error.is_absence() => Exit::Absent,
+        _ => Exit::Failed,
+    };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 

@@ -1,20 +1,27 @@
 //! The networks' kernels, compiled before anything is timed.
 //!
-//! NVRTC takes seconds for some of them and works on one core: all that will be needed are compiled at once, on all cores.
+//! NVRTC takes seconds for some of them and works on one core: all that will be needed are compiled at once, on all cores, and what takes long is
+//! said.
 
 use std::any::Any;
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use flopgap_gpu::Context;
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model};
+use flopgap_mlp::dense::cuda::{Compiled, Implementation, Model, Target, sources};
 use flopgap_mlp::dense::{Element, Network, Precision};
+use flopgap_report::progress::Progress;
 use half::{bf16, f16};
 
+use crate::PROGRAM;
 use crate::options::Bench;
+
+/// A source that took longer is named.
+const LONG: Duration = Duration::from_secs(2);
 
 /// Which network, in which precision, by which implementation.
 type Key = (usize, Precision, Implementation);
@@ -38,16 +45,36 @@ impl Models {
                 keys.extend(bench.implementations().into_iter().map(|by| (network, precision, by)));
             }
         }
+        let target = Target::of(context.device());
+        let sources_of = |&(network, precision, implementation): &Key| {
+            let network: &Network = &networks[network].1;
+            sources(network, precision, bench.options(implementation), target).map_or(0, |all| all.len())
+        };
+        let total: usize = keys.iter().map(sources_of).sum();
+        let progress = Progress::new(total as u64, "sources of kernels compiled");
         let next = AtomicUsize::new(0);
         let built = Mutex::new(Vec::new());
         let work = || {
             while let Some(&key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let (network, precision, implementation) = key;
-                let (network, options) = (&networks[network].1, bench.options(implementation));
+                let ((name, network), options) = (&networks[network], bench.options(implementation));
+                let observe = |compiled: Compiled<'_>| {
+                    let seconds = compiled.elapsed.as_secs_f64();
+                    if compiled.elapsed > LONG {
+                        let file = compiled.source.name();
+                        let what = format!("{file} of {implementation} {precision} {name}");
+                        progress.suspend(|| {
+                            flopgap_cli::note(PROGRAM, format!("compiled {what} in {seconds:.1} s"));
+                        });
+                    }
+                    progress.advance(1);
+                };
                 let model: Built = match precision {
-                    Precision::F32 => Model::<f32>::new(context, network, options).map(boxed),
-                    Precision::F16 => Model::<f16>::new(context, network, options).map(boxed),
-                    Precision::Bf16 => Model::<bf16>::new(context, network, options).map(boxed),
+                    Precision::F32 => Model::<f32>::observed(context, network, options, &observe).map(boxed),
+                    Precision::F16 => Model::<f16>::observed(context, network, options, &observe).map(boxed),
+                    Precision::Bf16 => {
+                        Model::<bf16>::observed(context, network, options, &observe).map(boxed)
+                    }
                 };
                 if let Ok(mut built) = built.lock() {
                     built.push((key, model));
@@ -60,6 +87,7 @@ impl Models {
                 scope.spawn(work);
             }
         });
+        progress.finish();
         Models(built.into_inner().unwrap_or_default())
     }
 

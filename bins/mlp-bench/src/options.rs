@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flopgap_cli::{Exit, Failure};
+use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
@@ -72,6 +73,10 @@ pub(crate) struct Bench {
     /// Gradients of parameters by atomic additions: not the same bits in every run.
     #[arg(long)]
     pub(crate) atomic: bool,
+    /// The kernels of an older architecture, such as `sm_80` or `sm_89`, compiled for this GPU: what those GPUs run, though not how fast. They are
+    /// chosen and written as for the older one, with its shared memory.
+    #[arg(long, value_name = "ARCH")]
+    pub(crate) arch_plan: Option<Architecture>,
     /// Samples. [default: 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: Option<u32>,
@@ -260,7 +265,8 @@ impl Bench {
     pub(crate) fn options(&self, implementation: Implementation) -> Options {
         let accumulate = if self.accumulate_fp16 { Accumulate::F16 } else { Accumulate::F32 };
         let reduction = if self.atomic { Reduction::Atomic } else { Reduction::Deterministic };
-        Options { implementation, accumulate, reduction }
+        let plan = self.arch_plan.map(|plan| plan.capability);
+        Options { accumulate, reduction, plan, ..Options::new(implementation) }
     }
 
     /// The numbers of samples.
@@ -297,6 +303,7 @@ impl Bench {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);
         let (atomic, accumulate) = (("--atomic", self.atomic), ("--accumulate-fp16", self.accumulate_fp16));
+        let plan = ("--arch-plan", self.arch_plan.is_some());
         let given = |options: &[(&'static str, bool)], place: &'static str| -> Vec<_> {
             options.iter().filter(|(_, given)| *given).map(|&(name, _)| (name, place)).collect()
         };
@@ -310,6 +317,7 @@ impl Bench {
                 naive,
                 atomic,
                 accumulate,
+                plan,
             ];
             return given(&[&of_gpu[..], &of_kernels].concat(), "on cores");
         }
@@ -372,6 +380,8 @@ mod tests {
         assert_eq!(without(gpu, &["--variant", "naive", "--impl", "forloop,coopmat"]), []);
         let coopmat = ["--variant", "naive", "--coopmat-only"];
         assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
+        assert_eq!(without(gpu, &["--arch-plan", "sm_80"]), []);
+        assert_eq!(without(Place::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on cores")]);
         let on_cores = [("--coopmat-only", "on cores"), ("--variant", "on cores")];
         assert_eq!(without(Place::Cpu, &coopmat), on_cores);
         assert_eq!(without(Place::Cpu, &["--timing", "cpu"]), []);

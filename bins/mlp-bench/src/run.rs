@@ -1,12 +1,13 @@
 //! Everything that was asked for, one after the other.
 
+use std::fmt::Write as _;
 use std::time::Instant;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_gpu::timing::{Evictor, EvictorError, Samples};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model};
+use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
 use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
 use flopgap_report::table::Format;
 use half::{bf16, f16};
@@ -234,6 +235,11 @@ fn on_gpu(
     };
     let context = Context::new(index).map_err(gpu_failure)?;
     tally.device.clone_from(&context.device().name);
+    if let Some(plan) = bench.arch_plan {
+        // Before anything is compiled: a plan that this GPU cannot run.
+        Target::of(context.device()).planned_for(plan.capability).map_err(|error| failure(&error))?;
+        let _ = write!(tally.device, ", kernels planned for {plan}");
+    }
     tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
     let evictor = if bench.clocks.cold {
         let stream = context.stream().map_err(gpu_failure)?;

@@ -99,7 +99,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let accumulate = if flag("--accumulate-fp16") { Accumulate::F16 } else { Accumulate::F32 };
     let reduction = if flag("--atomic") { Reduction::Atomic } else { Reduction::Deterministic };
-    let options = Options { implementation: implementation.parse()?, accumulate, reduction };
+    let options = Options { accumulate, reduction, ..Options::new(implementation.parse()?) };
     let wanted = Wanted { options, dx: !flag("--no-dx"), once };
     let context = match Context::new(0) {
         Ok(context) => context,

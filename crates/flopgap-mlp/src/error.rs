@@ -83,6 +83,16 @@ pub enum MlpError {
         /// The most that can be computed here.
         most: usize,
     },
+    /// Kernels of an architecture that this GPU cannot run.
+    #[error("kernels planned for {plan} cannot run on {device}: {reason}")]
+    Plan {
+        /// The architecture whose kernels were asked for.
+        plan: String,
+        /// That of the GPU.
+        device: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A tape of another model: its memory would not have room.
     #[error("the tape was made for {made_for}, this model is {model}: every model makes its own")]
     Tape {

@@ -1,7 +1,5 @@
 //! The built `mlp-bench`: refusals, and what works without a GPU. On a GPU it is checked there, too.
 
-#![expect(clippy::print_stderr, reason = "tests say what they skip")]
-
 use assert_cmd::Command;
 
 struct Output {
@@ -26,14 +24,6 @@ fn run_on(with_gpu: bool, arguments: &[&str]) -> Output {
 
 fn run(arguments: &[&str]) -> Output {
     run_on(false, arguments)
-}
-
-/// Skips, or fails if `what` is required.
-fn skip(what: &str, reason: &str) {
-    let required =
-        std::env::var("FLOPGAP_REQUIRE").is_ok_and(|list| list.split(',').any(|entry| entry == what));
-    assert!(!required, "{what} is required: {reason}");
-    eprintln!("skipped, no {what}: {reason}");
 }
 
 #[test]
@@ -134,12 +124,38 @@ fn peers_that_cannot_be_read_are_named_with_their_line() {
     assert!(output.stderr.contains("--peers: none of them"), "{}", output.stderr);
 }
 
+/// The kernels of Ampere for Hopper: `mma.sync` where Hopper's own are `wgmma`.
+#[test]
+fn kernels_of_an_older_architecture_are_compiled_for_a_newer_one() {
+    let kernels =
+        ["kernels", "--arch", "sm_90", "--size", "small", "--impl", "coopmat", "--precision", "fp16"];
+    let planned = |plan: &str| run(&[&kernels[..], &["--format", "csv", "--arch-plan", plan]].concat());
+    let output = planned("sm_80");
+    if output.code == 3 && output.stderr.contains("NVRTC") {
+        return flopgap_skip::skip("nvrtc", &output.stderr);
+    }
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("coopmat_mlp_forward_mma,"), "{}", output.stdout);
+    assert!(!output.stdout.contains("wgmma"), "{}", output.stdout);
+    for (plan, reason) in [("sm_100", "it is newer than the GPU"), ("sm_60", "from sm_75 on")] {
+        let output = planned(plan);
+        assert_eq!(output.code, 3, "{}", output.stderr);
+        assert!(
+            output.stderr.contains(&format!("kernels planned for {plan} cannot run on sm_90")),
+            "{}",
+            output.stderr
+        );
+        assert!(output.stderr.contains(reason), "{}", output.stderr);
+    }
+    assert_eq!(planned("ampere").code, 2);
+}
+
 #[test]
 fn registers_are_told_without_a_gpu() {
     let output =
         run(&["kernels", "--arch", "sm_80", "--size", "small", "--impl", "naive", "--format", "csv"]);
     if output.code == 3 {
-        return skip("nvrtc", &output.stderr);
+        return flopgap_skip::skip("nvrtc", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
     let mut rows = csv::Reader::from_reader(output.stdout.as_bytes());
@@ -350,7 +366,7 @@ fn a_gpu_is_checked_and_timed() {
     ];
     let output = run_on(true, &arguments);
     if output.code == 3 {
-        return skip("gpu", &output.stderr);
+        return flopgap_skip::skip("gpu", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
     let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();

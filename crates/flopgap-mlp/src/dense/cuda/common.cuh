@@ -29,7 +29,7 @@ __device__ __forceinline__ Storage narrow(float x) {
 __device__ __forceinline__ float widen(Storage x) { return __uint_as_float((u32)x.bits << 16); }
 __device__ __forceinline__ Storage narrow(float x) {
     Storage y;
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
 #else
     // To nearest, ties to even; NaN stays NaN.
@@ -44,11 +44,11 @@ __device__ __forceinline__ Storage narrow(float x) {
 // Two numbers in one register, the first in the low half: what the tensor cores take.
 #if STORAGE != STORAGE_F32
 __device__ __forceinline__ u32 narrow2(float low, float high) {
-#if STORAGE == STORAGE_F16 && __CUDA_ARCH__ >= 800
+#if STORAGE == STORAGE_F16 && ARCHITECTURE >= 800
     u32 y;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
-#elif STORAGE == STORAGE_BF16 && __CUDA_ARCH__ >= 800
+#elif STORAGE == STORAGE_BF16 && ARCHITECTURE >= 800
     u32 y;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
@@ -151,14 +151,14 @@ __device__ constexpr int widths_before() {
 
 // What was launched before has ended: nothing that others write or read is touched in front of this.
 __device__ __forceinline__ void wait_for_kernel_before() {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
 // The next kernel may come to the multiprocessors that this one leaves free, or that its blocks leave.
 __device__ __forceinline__ void let_next_kernel_begin() {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -2,6 +2,7 @@
 
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
+use rayon::prelude::*;
 
 use crate::MlpError;
 use crate::dense::{Network, Precision};
@@ -9,7 +10,7 @@ use crate::dense::{Network, Precision};
 use super::kernels::Kernels;
 use super::options::{Accumulate, Implementation, Options};
 use super::request::{Request, Target};
-use super::source::Source;
+use super::source::{Binaries, Compiled, Source};
 use super::{coopmat, coopvec, forloop, naive};
 
 /// Refuses what no implementation has.
@@ -20,8 +21,21 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
     Ok(())
 }
 
-/// The sources of the kernels, without a device.
-fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
+/// The sources of the kernels of a network, for a device that need not be here. Several kernels may share one; none depends on another.
+///
+/// # Errors
+/// [`MlpError::Unsupported`].
+pub fn sources(
+    network: &Network,
+    precision: Precision,
+    options: Options,
+    target: Target,
+) -> Result<Vec<Source>, MlpError> {
+    let target = options.target(target)?;
+    sources_of(&Request { network, precision, options, target })
+}
+
+fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     check(request)?;
     match request.options.implementation {
         Implementation::Naive => naive::sources(request),
@@ -31,22 +45,23 @@ fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     }
 }
 
-/// The kernels, on a device.
+/// The kernels, on a device. All sources are compiled at once, and `observe` is called after each.
 pub(super) fn load(
     request: &Request<'_>,
     compiler: &Compiler,
     context: &Context,
+    observe: &(dyn Fn(Compiled<'_>) + Sync),
 ) -> Result<Kernels, MlpError> {
-    check(request)?;
+    let binaries = Binaries::compile(compiler, sources_of(request)?, observe)?;
     match request.options.implementation {
-        Implementation::Naive => naive::load(request, compiler, context),
-        Implementation::Forloop => forloop::load(request, compiler, context),
-        Implementation::Coopvec => coopvec::load(request, compiler, context),
-        Implementation::Coopmat => coopmat::load(request, compiler, context),
+        Implementation::Naive => naive::load(request, &binaries, context),
+        Implementation::Forloop => forloop::load(request, &binaries, context),
+        Implementation::Coopvec => coopvec::load(request, &binaries, context),
+        Implementation::Coopmat => coopmat::load(request, &binaries, context),
     }
 }
 
-/// Compiles the kernels of a network for a device that need not be here, and returns the name and the compiler's log (registers, spills) of
+/// Compiles the kernels of a network for a device that need not be here, all at once, and returns the name and the compiler's log (registers, spills) of
 /// every source.
 ///
 /// # Errors
@@ -58,9 +73,9 @@ pub fn compile_all(
     options: Options,
     target: Target,
 ) -> Result<Vec<(String, String)>, MlpError> {
-    let sources = sources(&Request { network, precision, options, target })?;
+    let sources = sources(network, precision, options, target)?;
     let log = |source: &Source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned()));
-    sources.iter().map(log).collect()
+    sources.par_iter().map(log).collect()
 }
 
 #[cfg(test)]
@@ -72,7 +87,10 @@ mod tests {
     /// share that file, and the compiler gives some of the others other bits for the same source.)
     #[test]
     fn each_activation_has_code_of_its_own() {
-        let Ok(compiler) = Compiler::without_cache() else { return };
+        let compiler = match Compiler::without_cache() {
+            Ok(compiler) => compiler,
+            Err(error) => return flopgap_skip::skip("nvrtc", error),
+        };
         let capability = flopgap_gpu::ComputeCapability { major: 8, minor: 0 };
         let code = |activation| {
             let network = Network::new(&[8, 8, 8]).unwrap().with_activation(activation);
@@ -82,7 +100,7 @@ mod tests {
                 options: Options::new(Implementation::Naive),
                 target: Target::nominal(capability),
             };
-            let [source] = &sources(&request).unwrap()[..] else { panic!("one source") };
+            let [source] = &sources_of(&request).unwrap()[..] else { panic!("one source") };
             source.compile(&compiler).unwrap().image().to_vec()
         };
         let all = Activation::ALL.map(|activation| (activation, code(activation)));

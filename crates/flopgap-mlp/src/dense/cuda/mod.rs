@@ -3,6 +3,7 @@
 //! [`Model`] is what a program uses. Below it, every implementation has a folder of its own, with its kernels (`*.cu`) and the code that launches
 //! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
 
+mod budget;
 mod coopmat;
 mod coopvec;
 mod dispatch;
@@ -20,8 +21,9 @@ pub mod train;
 // For the implementations, beside `kernels` and `source`.
 use flopgap_gpu::launch;
 
-pub use dispatch::compile_all;
+pub use dispatch::{compile_all, sources};
 pub use kernels::KernelFacts;
 pub use model::{Model, Tape};
 pub use options::{Accumulate, Implementation, Options, Reduction};
 pub use request::Target;
+pub use source::{Compiled, Source};

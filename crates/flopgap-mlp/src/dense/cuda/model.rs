@@ -11,6 +11,7 @@ use super::dispatch;
 use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
 use super::options::Options;
 use super::request::{Request, Target};
+use super::source::Compiled;
 
 /// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or [`half::bf16`]).
 ///
@@ -77,15 +78,28 @@ impl<T: Element> Tape<T> {
 }
 
 impl<T: Element> Model<T> {
-    /// Compiles the kernels (or takes them from the user's cache). The parameters are zero until [`Model::upload`].
+    /// Compiles the kernels, all at once (or takes them from the user's cache). The parameters are zero until [`Model::upload`].
     ///
     /// # Errors
     /// [`MlpError::Unsupported`] where there are no such kernels for this GPU; when NVRTC is missing.
     pub fn new(context: &Context, network: &Network, options: Options) -> Result<Self, MlpError> {
+        Self::observed(context, network, options, &|_| ())
+    }
+
+    /// The same, and calls `observe` after each source that was compiled, on the thread that compiled it: for a program that says how far it is.
+    ///
+    /// # Errors
+    /// As [`Model::new`].
+    pub fn observed(
+        context: &Context,
+        network: &Network,
+        options: Options,
+        observe: &(dyn Fn(Compiled<'_>) + Sync),
+    ) -> Result<Self, MlpError> {
         let compiler = Compiler::new()?;
-        let target = Target::of(context.device());
+        let target = options.target(Target::of(context.device()))?;
         let request = Request { network, precision: T::PRECISION, options, target };
-        let kernels = dispatch::load(&request, &compiler, context)?;
+        let kernels = dispatch::load(&request, &compiler, context, observe)?;
         let stream = context.stream()?;
         let parameters = stream.zeros(network.parameters())?;
         stream.synchronize()?;

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_gpu::ComputeCapability;
+
 use crate::MlpError;
+
+use super::request::Target;
 
 /// How a network is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,11 +89,24 @@ pub struct Options {
     pub accumulate: Accumulate,
     /// How gradients are summed. [`Implementation::Naive`] has atomic additions only.
     pub reduction: Reduction,
+    /// The architecture whose kernels are taken, where they are not to be those of the GPU at hand: an older one (7.5, 8.x), whose kernels are then
+    /// compiled for the GPU. For tests and comparisons; see [`Target::planned_for`].
+    pub plan: Option<ComputeCapability>,
 }
 
 impl Options {
     /// This implementation, sums in 32 bits and in a fixed order.
     pub fn new(implementation: Implementation) -> Self {
-        Options { implementation, accumulate: Accumulate::default(), reduction: Reduction::default() }
+        Options {
+            implementation,
+            accumulate: Accumulate::default(),
+            reduction: Reduction::default(),
+            plan: None,
+        }
+    }
+
+    /// What kernels are chosen and compiled for on this device.
+    pub(super) fn target(&self, device: Target) -> Result<Target, MlpError> {
+        self.plan.map_or(Ok(device), |older| device.planned_for(older))
     }
 }

@@ -12,8 +12,11 @@ use super::source::Source;
 /// What kernels are chosen and compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// The machine language. Where it matters, kernels of exactly this architecture (`sm_90a`) are compiled for it.
+    /// The compute capability that kernels are chosen and written for. Where it matters, they are of exactly this architecture (`sm_90a`).
     pub capability: ComputeCapability,
+    /// The machine language that they are compiled for: of the same compute capability, but where kernels of an older one were asked for
+    /// ([`Target::planned_for`]).
+    pub language: ComputeCapability,
     /// Bytes of shared memory that a block can have.
     pub shared_bytes: usize,
     /// Multiprocessors.
@@ -25,6 +28,7 @@ impl Target {
     pub fn of(device: &Device) -> Self {
         Target {
             capability: device.compute_capability,
+            language: device.compute_capability,
             shared_bytes: usize::try_from(device.shared_bytes_per_block).unwrap_or_default(),
             multiprocessors: device.multiprocessors,
         }
@@ -40,12 +44,48 @@ impl Target {
             (9..=11, _) => (227, 132),
             _ => (99, 170),
         };
-        Target { capability, shared_bytes: kibibytes * 1024, multiprocessors }
+        Target { capability, language: capability, shared_bytes: kibibytes * 1024, multiprocessors }
+    }
+
+    /// The same device with the kernels of an older architecture: chosen and written as for that, with its shared memory, and compiled for the device.
+    /// So those of Ampere (8.0) and Ada (8.9) run on Hopper.
+    ///
+    /// ```
+    /// use flopgap_gpu::ComputeCapability;
+    /// use flopgap_mlp::dense::cuda::Target;
+    ///
+    /// let of = |major, minor| ComputeCapability { major, minor };
+    /// let target = Target::nominal(of(9, 0)).planned_for(of(8, 9))?;
+    /// assert_eq!(target.capability, of(8, 9));
+    /// assert_eq!(target.architecture().to_string(), "sm_90");
+    /// assert_eq!(target.shared_bytes, 99 * 1024);
+    /// # Ok::<(), flopgap_mlp::MlpError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`MlpError::Plan`] where `older` is newer than the device, or has kernels that run on nothing else (9.0).
+    pub fn planned_for(self, older: ComputeCapability) -> Result<Self, MlpError> {
+        let reason = if older > self.language {
+            "it is newer than the GPU"
+        } else if older.major < 7 || (older.major == 7 && older.minor < 5) {
+            "there are kernels from sm_75 on"
+        } else if older.major == 9 && older != self.language {
+            "its instructions (wgmma) run on no other architecture"
+        } else {
+            let nominal = Target::nominal(older);
+            let shared_bytes = self.shared_bytes.min(nominal.shared_bytes);
+            return Ok(Target { capability: older, shared_bytes, ..self });
+        };
+        Err(MlpError::Plan {
+            plan: Architecture::from(older).to_string(),
+            device: Architecture::from(self.language).to_string(),
+            reason,
+        })
     }
 
     /// The machine language without the instructions of exactly this architecture.
     pub fn architecture(&self) -> Architecture {
-        self.capability.into()
+        self.language.into()
     }
 }
 
@@ -73,7 +113,8 @@ impl Request<'_> {
         constants: &[(&str, usize)],
     ) -> Source {
         let Request { network, precision, options, .. } = *self;
-        Source::new(name, body, network, precision, options.accumulate, architecture, constants)
+        let plan = Some(self.target.capability).filter(|&plan| plan != self.target.language);
+        Source::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
     }
 
     /// Why there are no kernels for this request, and what there is instead.

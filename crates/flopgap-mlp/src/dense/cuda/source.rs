@@ -1,9 +1,13 @@
 //! Kernel sources with the constants of a network before them.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use flopgap_gpu::compile::{Architecture, Binary, CompileError, Compiler};
-use flopgap_gpu::{Context, GpuError, Kernel, Module};
+use flopgap_gpu::{ComputeCapability, Context, GpuError, Kernel, Module};
+use rayon::prelude::*;
 
 use crate::MlpError;
 use crate::dense::activation::{cuda_definitions, cuda_name};
@@ -14,16 +18,18 @@ use super::options::Accumulate;
 /// What every source begins with, after the constants.
 const COMMON: &str = include_str!("common.cuh");
 
-/// A source made for one network.
-#[derive(Debug, Clone)]
-pub(super) struct Source {
+/// One CUDA C source, written for one network and one architecture: what NVRTC compiles. It may hold several kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Source {
     name: String,
     text: String,
     architecture: Architecture,
 }
 
 impl Source {
-    /// `body` after the constants of the network and what all kernels share. `constants` are further ones, by name.
+    /// `body` after the constants of the network and what all kernels share. `constants` are further ones, by name. `plan`: the older compute
+    /// capability whose kernels these are.
+    #[expect(clippy::too_many_arguments, reason = "what a source is made of")]
     pub(super) fn new(
         name: &str,
         body: &str,
@@ -31,9 +37,18 @@ impl Source {
         precision: Precision,
         accumulate: Accumulate,
         architecture: Architecture,
+        plan: Option<ComputeCapability>,
         constants: &[(&str, usize)],
     ) -> Self {
-        let mut text = preamble(network, precision, accumulate);
+        let mut text = String::new();
+        // The compute capability whose code is taken, in the form of __CUDA_ARCH__.
+        let _ = match plan {
+            Some(ComputeCapability { major, minor }) => {
+                writeln!(text, "#define ARCHITECTURE {major}{minor}0")
+            }
+            None => writeln!(text, "#define ARCHITECTURE __CUDA_ARCH__"),
+        };
+        text.push_str(&preamble(network, precision, accumulate));
         for (constant, value) in constants {
             let _ = writeln!(text, "constexpr int {constant} = {value};");
         }
@@ -41,20 +56,78 @@ impl Source {
         Source { name: name.to_owned(), text, architecture }
     }
 
-    /// The file name.
-    pub(super) fn name(&self) -> &str {
+    /// The file name, as the compiler's messages have it.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Machine code, from the cache where it is there.
-    pub(super) fn compile(&self, compiler: &Compiler) -> Result<Binary, CompileError> {
+    /// The whole text: constants of the network, what all kernels share, the kernels.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it is compiled for: `sm_90a` where a kernel uses instructions of exactly that architecture.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// Machine code, from the compiler's cache if it is there.
+    ///
+    /// # Errors
+    /// When NVRTC refuses.
+    pub fn compile(&self, compiler: &Compiler) -> Result<Binary, CompileError> {
         compiler.compile(&self.name, &self.text, self.architecture, &OPTIONS)
     }
 
     /// Machine code on a device.
-    pub(super) fn load(&self, compiler: &Compiler, context: &Context) -> Result<Program, MlpError> {
-        let module = context.load(&self.compile(compiler)?)?;
+    pub(super) fn load(&self, binaries: &Binaries, context: &Context) -> Result<Program, MlpError> {
+        let module = match binaries.0.get(self) {
+            Some(binary) => context.load(binary)?,
+            None => context.load(&self.compile(&Compiler::new()?)?)?,
+        };
         Ok(Program { module })
+    }
+}
+
+/// How far the compiler is with the sources of a model: given after each.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Compiled<'a> {
+    /// The source.
+    pub source: &'a Source,
+    /// Whether its machine code was in the cache.
+    pub cached: bool,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// How many sources are done, and how many the model has.
+    pub done: usize,
+    /// How many sources the model has.
+    pub of: usize,
+}
+
+/// Machine code by source.
+#[derive(Debug, Default)]
+pub(super) struct Binaries(HashMap<Source, Binary>);
+
+impl Binaries {
+    /// Compiles all sources at once, on the threads of `rayon`'s global pool: NVRTC compiles several programs side by side. Of equal sources one is
+    /// compiled. `observe` is called after each, on the thread that compiled it.
+    pub(super) fn compile(
+        compiler: &Compiler,
+        sources: Vec<Source>,
+        observe: &(dyn Fn(Compiled<'_>) + Sync),
+    ) -> Result<Self, CompileError> {
+        let distinct: HashSet<Source> = sources.into_iter().collect();
+        let (of, done) = (distinct.len(), AtomicUsize::new(0));
+        let compile = |source: Source| {
+            let begin = Instant::now();
+            let binary = source.compile(compiler)?;
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            let (cached, elapsed) = (binary.is_cached(), begin.elapsed());
+            observe(Compiled { source: &source, cached, elapsed, done, of });
+            Ok((source, binary))
+        };
+        distinct.into_par_iter().map(compile).collect::<Result<_, _>>().map(Binaries)
     }
 }
 

@@ -4,11 +4,11 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use flopgap_gpu::{Context, Stream};
+use flopgap_gpu::{ComputeCapability, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
 use flopgap_mlp::dense::reference::{self, Errors, Reference, relative_error};
-use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
+use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision, Size};
 use flopgap_mlp::square::init::uniform;
 use half::{bf16, f16};
 
@@ -95,9 +95,10 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
 }
 
 /// Every batch of one network on one implementation. What it does not have is said.
-fn every_batch<T: Element>(context: &Context, implementation: Implementation, network: &Network) {
+fn every_batch<T: Element>(context: &Context, options: Options, network: &Network) {
+    let implementation = options.implementation;
     let stream = context.stream().unwrap();
-    let mut model = match Model::<T>::new(context, network, Options::new(implementation)) {
+    let mut model = match Model::<T>::new(context, network, options) {
         Ok(model) => model,
         Err(error @ MlpError::Unsupported { .. }) => return eprintln!("{network}: {error}"),
         Err(error) => panic!("{network}: {error}"),
@@ -114,7 +115,8 @@ fn every_batch<T: Element>(context: &Context, implementation: Implementation, ne
         let case = Case::<T>::new(network, batch, 100 + index as u64);
         model.upload(&stream, &case.parameters).unwrap();
         let found = compute(&stream, &model, &case);
-        check(&format!("{implementation} {} {network} batch {batch}", T::PRECISION), &case, &found);
+        let plan = options.plan.map(|plan| format!(" planned for {plan}")).unwrap_or_default();
+        check(&format!("{implementation} {}{plan} {network} batch {batch}", T::PRECISION), &case, &found);
         // The fixed order of sums: the same bits again. Naive has atomic additions only.
         if implementation != Implementation::Naive {
             let again = compute(&stream, &model, &case);
@@ -126,9 +128,12 @@ fn every_batch<T: Element>(context: &Context, implementation: Implementation, ne
 /// Every network in every precision. Compiling and the 64-bit reference take the time, so that all cores share them.
 fn every_precision(implementation: Implementation) {
     let Some((context, _guard)) = gpu() else { return };
-    let cases: [fn(&Context, Implementation, &Network); 3] =
+    all_at_once(&context, Options::new(implementation), &networks());
+}
+
+fn all_at_once(context: &Context, options: Options, networks: &[Network]) {
+    let cases: [fn(&Context, Options, &Network); 3] =
         [every_batch::<f32>, every_batch::<f16>, every_batch::<bf16>];
-    let networks = networks();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
@@ -136,7 +141,7 @@ fn every_precision(implementation: Implementation) {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(network) = networks.get(index / cases.len()) else { break };
-                    cases[index % cases.len()](&context, implementation, network);
+                    cases[index % cases.len()](context, options, network);
                 }
             });
         }
@@ -149,7 +154,7 @@ fn every_precision(implementation: Implementation) {
 fn coopmat_has_the_next_inputs_come_with_the_last_weights() {
     let Some((context, _guard)) = gpu() else { return };
     let network = Network::new(&[784, 16, 16]).unwrap().with_activation(Activation::Tanh);
-    every_batch::<f16>(&context, Implementation::Coopmat, &network);
+    every_batch::<f16>(&context, Options::new(Implementation::Coopmat), &network);
 }
 
 #[test]
@@ -170,6 +175,50 @@ fn coopvec_is_the_reference_within_its_precision() {
 #[test]
 fn coopmat_is_the_reference_within_its_precision() {
     every_precision(Implementation::Coopmat);
+}
+
+/// Networks whose code would take the compiler minutes if every layer and every piece of it had its own: their kernels have loops.
+#[test]
+fn kernels_with_loops_are_the_reference_within_their_precision() {
+    let Some((context, _guard)) = gpu() else { return };
+    let of = |widths: &[usize]| Network::new(widths).unwrap();
+    let alternating: Vec<usize> = (0..23).map(|layer| 8 + 8 * (layer * 7 % 11)).collect();
+    let networks = [
+        of(&[64; 41]).with_activation(Activation::Tanh),
+        of(&[[32].as_slice(), &[64; 12], &[16]].concat()).with_activation(Activation::Gelu),
+        of(&alternating).with_activation(Activation::Silu),
+        of(&[128, 136, 72, 16, 32, 168]).with_activation(Activation::Tanh),
+        of(&[8, 24, 512, 88]).with_activation(Activation::Gelu).with_output_activation(Activation::Gelu),
+        of(&[256, 256, 256, 256, 256, 256, 64]).with_activation(Activation::Silu),
+    ];
+    for implementation in Implementation::ALL {
+        all_at_once(&context, Options::new(implementation), &networks);
+    }
+}
+
+/// What Turing, Ampere and Ada run, compiled for the GPU at hand.
+#[test]
+fn kernels_of_older_architectures_are_the_reference_within_their_precision() {
+    let Some((context, _guard)) = gpu() else { return };
+    let of = |widths: &[usize]| Network::new(widths).unwrap();
+    let networks = [
+        Size::Small.network(),
+        Size::XLarge.network(),
+        of(&[72, 136, 24]).with_activation(Activation::Tanh),
+        of(&[16, 32, 32, 32, 32, 16]).with_output_activation(Activation::Sigmoid),
+        of(&[128, 256, 8]).with_activation(Activation::Gelu),
+    ];
+    for (major, minor) in [(7, 5), (8, 0), (8, 6), (8, 9)] {
+        let older = ComputeCapability { major, minor };
+        if older >= context.device().compute_capability {
+            eprintln!("sm_{major}{minor} is no older than this GPU");
+            continue;
+        }
+        for implementation in [Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat] {
+            let options = Options { plan: Some(older), ..Options::new(implementation) };
+            all_at_once(&context, options, &networks);
+        }
+    }
 }
 
 fn atomic_additions<T: Element>(context: &Context, implementation: Implementation, networks: &[&[usize]]) {

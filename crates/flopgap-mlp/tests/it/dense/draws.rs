@@ -2,7 +2,7 @@
 //!
 //! `FLOPGAP_DRAWS=200` asks for more draws than the few of every run, `FLOPGAP_SEED=7000` for those from another seed on, `FLOPGAP_SECONDS=60`
 //! begins no draw after a minute, `FLOPGAP_IMPLEMENTATION=coopvec` computes all
-//! of them so. A failure names the seed of its draw: `FLOPGAP_SEED=SEED FLOPGAP_DRAWS=1` repeats it.
+//! of them so, `FLOPGAP_PLAN=sm_80` with the kernels of an older architecture. A failure names the seed of its draw: `FLOPGAP_SEED=SEED FLOPGAP_DRAWS=1` repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Reduction, Tape};
@@ -67,11 +68,11 @@ impl Numbers {
 
 /// What is computed, and how.
 #[derive(Debug)]
-struct Draw {
+pub(super) struct Draw {
     seed: u64,
-    network: Network,
-    precision: Precision,
-    options: Options,
+    pub(super) network: Network,
+    pub(super) precision: Precision,
+    pub(super) options: Options,
     /// One after the other on the same tape.
     batches: Vec<usize>,
     /// What the tape is made for.
@@ -81,7 +82,7 @@ struct Draw {
 }
 
 impl Draw {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut numbers = Numbers { seed: seed ^ 0x005e_ed0f_d4a3, next: 0 };
         let hidden = numbers.one_of(&[1, 1, 1, 2, 2, 3, 4, 4, 7]);
         // Around the edges of tiles, or anywhere; most networks are narrow, so that more of them are compiled in a time.
@@ -111,6 +112,7 @@ impl Draw {
             implementation,
             accumulate: if half { Accumulate::F16 } else { Accumulate::F32 },
             reduction: if numbers.below(4) == 0 { Reduction::Atomic } else { Reduction::Deterministic },
+            plan: None,
         };
         let batches: Vec<usize> = (0..3)
             .map(|_| match numbers.below(4) {
@@ -135,11 +137,14 @@ impl Draw {
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Draw { seed, network, precision, options, batches, most, dx } = self;
-        let Options { implementation, accumulate, reduction } = options;
+        let Options { implementation, accumulate, reduction, plan } = options;
         write!(
             f,
             "seed {seed}: {implementation} {precision} {network}, sums {accumulate:?} {reduction:?}, "
         )?;
+        if let Some(plan) = plan {
+            write!(f, "planned for {plan}, ")?;
+        }
         write!(f, "batches {batches:?}, tape of {most}{}", if *dx { "" } else { ", no dx" })
     }
 }
@@ -480,7 +485,7 @@ fn by_layer(network: &Network, found: &[f32], expected: &[f64]) -> String {
     layers.collect()
 }
 
-fn from_environment<T: FromStr>(name: &str) -> Option<T> {
+pub(super) fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not understood")))
 }
@@ -491,6 +496,8 @@ fn draws_are_the_reference_within_their_precision() {
     let first: u64 = from_environment("FLOPGAP_SEED").unwrap_or(1);
     let draws: u64 = from_environment("FLOPGAP_DRAWS").unwrap_or(FEW);
     let only: Option<Implementation> = from_environment("FLOPGAP_IMPLEMENTATION");
+    let plan: Option<Architecture> = from_environment("FLOPGAP_PLAN");
+    let plan = plan.map(|plan| plan.capability);
     let many = draws > FEW;
     let seconds: u64 = from_environment("FLOPGAP_SECONDS").unwrap_or(u64::MAX);
     let (begin, next) = (Instant::now(), AtomicU64::new(first));
@@ -507,6 +514,7 @@ fn draws_are_the_reference_within_their_precision() {
                     if let Some(implementation) = only {
                         draw.options.implementation = implementation;
                     }
+                    draw.options.plan = plan;
                     if many {
                         eprintln!("{draw}");
                     }

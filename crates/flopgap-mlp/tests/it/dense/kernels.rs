@@ -1,6 +1,8 @@
 //! The kernels, without a GPU: NVRTC compiles them for every architecture.
 
+use std::fs;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -10,12 +12,12 @@ use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction, Target, compile_all, train};
-use flopgap_mlp::dense::{Network, Precision, Size};
+use flopgap_mlp::dense::cuda::{
+    Accumulate, Implementation, Options, Reduction, Target, compile_all, sources, train,
+};
+use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
-use crate::skip;
-
-/// All that are compiled in continuous integration.
+/// All that kernels are compiled for.
 const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
 /// Of these, the networks of the benchmark: what is chosen for them, and how many registers there are, is as for one of the others.
 const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
@@ -117,31 +119,77 @@ impl Job {
     }
 }
 
+/// What is compiled without being asked for: small and large in fp32 and fp16 for every architecture, and for Ampere and Hopper, of which
+/// every source of kernels is for one, what those leave out: bf16, other sums, and networks whose kernels are others.
+fn jobs_of_every_run() -> Vec<Job> {
+    let of = |widths: &[usize]| Network::new(widths).unwrap();
+    let sizes = [Size::Small.network(), Size::Large.network()];
+    let mut jobs = Vec::new();
+    let mut push = |network: &Network, precision, options, capability| {
+        jobs.push(Job { network: network.clone(), precision, options, capability });
+    };
+    for capability in CAPABILITIES {
+        for implementation in Implementation::ALL {
+            for network in &sizes {
+                for precision in [Precision::F32, Precision::F16] {
+                    push(network, precision, Options::new(implementation), capability);
+                }
+            }
+        }
+    }
+    for capability in ["sm_80", "sm_90"] {
+        for implementation in Implementation::ALL {
+            let options = Options::new(implementation);
+            let atomic = Options { reduction: Reduction::Atomic, ..options };
+            push(&sizes[0], Precision::Bf16, options, capability);
+            push(&sizes[0], Precision::F32, atomic, capability);
+            push(&sizes[0], Precision::F16, atomic, capability);
+            if matches!(implementation, Implementation::Coopvec | Implementation::Coopmat) {
+                let half = Options { accumulate: Accumulate::F16, ..options };
+                push(&sizes[0], Precision::F16, half, capability);
+            }
+        }
+        // Code for each layer that would be too much, and gradients through sums that the tape keeps.
+        let deep = of(&[64; 25]);
+        push(&deep, Precision::F32, Options::new(Implementation::Forloop), capability);
+        push(&deep, Precision::F16, Options::new(Implementation::Coopvec), capability);
+        // Weights that are streamed; chains of several layers and the gradients after them, as they are and streamed.
+        let coopmat = Options::new(Implementation::Coopmat);
+        push(&Size::XLarge.network(), Precision::F16, coopmat, capability);
+        push(&of(&[16, 32, 32, 32, 32, 16]), Precision::F16, coopmat, capability);
+        push(
+            &of(&[64, 320, 320, 64]).with_activation(Activation::Gelu),
+            Precision::Bf16,
+            coopmat,
+            capability,
+        );
+    }
+    jobs
+}
+
 /// What `FLOPGAP_COMPILE` asks for. All networks in all precisions for all architectures take long: `all` asks for them. Names of
 /// implementations, precisions or architectures beside it (`all,coopvec,fp16,sm_90`) ask for those alone.
 fn jobs(asked: &[&str]) -> Vec<Job> {
-    let all = asked.contains(&"all");
+    let mut jobs = if asked.contains(&"all") { jobs_of_all() } else { jobs_of_every_run() };
     let wanted = |name: &str, among: &[&str]| {
         asked.contains(&name) || !among.iter().any(|other| asked.contains(other))
     };
-    let some = [Size::Small.network(), Size::Large.network()];
+    jobs.retain(|job| {
+        wanted(job.capability, &CAPABILITIES)
+            && wanted(job.options.implementation.name(), &Implementation::ALL.map(Implementation::name))
+            && wanted(job.precision.name(), &Precision::ALL.map(Precision::name))
+    });
+    jobs
+}
+
+fn jobs_of_all() -> Vec<Job> {
     let (of_benchmark, networks) = (Size::ALL.map(Size::network), super::networks());
-    let precisions: &[Precision] = if all { &Precision::ALL } else { &[Precision::F32, Precision::F16] };
-    let mut jobs = Vec::new();
-    for capability in CAPABILITIES.into_iter().filter(|name| wanted(name, &CAPABILITIES)) {
+    let mut jobs = jobs_of_every_run();
+    for capability in CAPABILITIES {
         let alike = ALIKE.contains(&capability);
-        let networks: &[Network] = match (all, alike) {
-            (false, _) => &some,
-            (true, true) => &of_benchmark,
-            (true, false) => &networks,
-        };
+        let networks: &[Network] = if alike { &of_benchmark } else { &networks };
         for implementation in Implementation::ALL {
-            for &precision in precisions {
-                if !wanted(implementation.name(), &Implementation::ALL.map(Implementation::name))
-                    || !wanted(precision.name(), &Precision::ALL.map(Precision::name))
-                {
-                    continue;
-                }
+            for precision in Precision::ALL {
                 let options = Options::new(implementation);
                 let job = |network: &Network, options| Job {
                     network: network.clone(),
@@ -150,7 +198,7 @@ fn jobs(asked: &[&str]) -> Vec<Job> {
                     capability,
                 };
                 jobs.extend(networks.iter().map(|network| job(network, options)));
-                if all && !alike {
+                if !alike {
                     // Other sums: the networks of the benchmark.
                     for size in Size::ALL {
                         jobs.push(job(&size.network(), Options { reduction: Reduction::Atomic, ..options }));
@@ -166,11 +214,79 @@ fn jobs(asked: &[&str]) -> Vec<Job> {
     jobs
 }
 
+/// The files below a folder that define kernels: names and texts.
+fn files_of_kernels(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_of_kernels(&path));
+        } else if path.extension().is_some_and(|extension| extension == "cu" || extension == "cuh") {
+            let text = fs::read_to_string(&path).unwrap();
+            if text.contains("__global__") {
+                files.push((path, text));
+            }
+        }
+    }
+    files
+}
+
+/// A file of kernels that no network here is compiled with is one that nothing compiles before a user does.
 #[test]
-fn every_kernel_compiles_for_every_architecture_without_spills() {
+fn every_run_compiles_every_file_of_kernels() {
+    let mut texts: Vec<String> = Vec::new();
+    for Job { network, precision, options, capability } in jobs_of_every_run() {
+        let target = Target::nominal(capability.parse::<Architecture>().unwrap().capability);
+        let of_job = sources(&network, precision, options, target).unwrap_or_default();
+        texts.extend(of_job.iter().map(|source| source.text().to_owned()));
+        let of_training = train::sources(&network, precision, target);
+        texts.extend(of_training.iter().map(|source| source.text().to_owned()));
+    }
+    let files = files_of_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dense"));
+    assert!(files.len() > 25, "{} files of kernels", files.len());
+    let left_out: Vec<&PathBuf> = files
+        .iter()
+        .filter(|(_, text)| !texts.iter().any(|source| source.contains(text.as_str())))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(left_out.is_empty(), "no network of `jobs_of_every_run` has the kernels of {left_out:#?}");
+}
+
+/// Every implementation in every precision with every kind of sums that it has.
+#[test]
+fn every_run_compiles_every_kind_of_sums() {
+    let jobs = jobs_of_every_run();
+    let target = Target::nominal("sm_80".parse::<Architecture>().unwrap().capability);
+    for implementation in Implementation::ALL {
+        for precision in Precision::ALL {
+            assert!(
+                jobs.iter()
+                    .any(|job| job.options.implementation == implementation && job.precision == precision),
+                "{implementation} {precision}"
+            );
+        }
+        for (reduction, accumulate) in
+            [(Reduction::Atomic, Accumulate::F32), (Reduction::Deterministic, Accumulate::F16)]
+        {
+            let options = Options { reduction, accumulate, ..Options::new(implementation) };
+            let makes = |options| sources(&Size::Small.network(), Precision::F16, options, target).unwrap();
+            // Scalar code has one kind of sums.
+            let matters = makes(options) != makes(Options::new(implementation))
+                && matches!(implementation, Implementation::Coopvec | Implementation::Coopmat);
+            assert!(
+                !matters || jobs.iter().any(|job| job.options == options),
+                "{implementation} {reduction:?} {accumulate:?}"
+            );
+        }
+    }
+}
+
+/// Every source of kernels for the architectures that it is for, on some network; on all of the tests with `FLOPGAP_COMPILE=all`.
+#[test]
+fn kernels_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+        Err(error) => return flopgap_skip::skip("nvrtc", error),
     };
     let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
     let asked: Vec<&str> = asked.split(',').collect();
@@ -215,7 +331,7 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
 fn loss_and_optimiser_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+        Err(error) => return flopgap_skip::skip("nvrtc", error),
     };
     let network = Size::Small.network();
     for capability in CAPABILITIES {

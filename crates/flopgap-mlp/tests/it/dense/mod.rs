@@ -2,6 +2,7 @@
 
 mod activations;
 mod agreement;
+mod compile_times;
 mod cpu;
 mod draws;
 mod file;

@@ -1,5 +1,7 @@
 //! The kernels, without a GPU: NVRTC compiles them.
 
+use std::fs;
+use std::path::Path;
 use std::thread;
 
 use flopgap_gpu::Device;
@@ -7,13 +9,11 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::square::cuda::{SOURCES, compile_all};
 
-use crate::skip;
-
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return skip("nvrtc", &error).unwrap_or_default(),
+        Err(error) => return flopgap_skip::skip("nvrtc", error),
     };
     let architectures = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
     thread::scope(|scope| {
@@ -32,6 +32,18 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
             });
         }
     });
+}
+
+#[test]
+fn every_file_of_kernels_is_among_the_sources() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/square/cuda");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "cu") {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(SOURCES.iter().any(|(_, source)| source.contains(&text)), "{}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Passes of which each takes batches of some sizes.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError};
 
 use crate::MlpError;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts};
 
 use super::plan::Plan;
+use crate::dense::cuda::source::Binaries;
 
 /// The passes for batches of up to so many samples, each from where the one before ends. The last is for `u32::MAX`.
 pub(super) type ByBatch<Pass> = Vec<(u32, Pass)>;
@@ -14,11 +14,11 @@ pub(super) type ByBatch<Pass> = Vec<(u32, Pass)>;
 /// Compiles and loads them.
 pub(super) fn load_all<Pass: ?Sized>(
     plans: ByBatch<Plan<Pass>>,
-    compiler: &Compiler,
+    binaries: &Binaries,
     context: &Context,
 ) -> Result<ByBatch<Box<Pass>>, MlpError> {
     let load = |(most, plan): (u32, Plan<Pass>)| {
-        let programs = plan.sources.iter().map(|source| source.load(compiler, context));
+        let programs = plan.sources.iter().map(|source| source.load(binaries, context));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         Ok((most, (plan.load)(&programs)?))
     };

@@ -6,7 +6,7 @@ constexpr int ARRIVALS = round_up(LAYERS - 1, 2) / 2;
 
 // Before anything else: SAMPLES samples of every hidden layer are to come, and the others may know that this block has begun.
 __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1) {
         if (threadIdx.x == 0) {
 #pragma unroll
@@ -37,7 +37,7 @@ __device__ __forceinline__ void let_next_begin(const void *tape) {
 
 // Before the first `send`: another block's shared memory is there once it has begun.
 __device__ __forceinline__ void wait_for_cluster() {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void wait_for_cluster() {
 template <int LAYER, class Words>
 __device__ __forceinline__ void send(Words *to, Words v, u64 *arrivals) {
     static_assert(sizeof(Words) == 8 || sizeof(Words) == 16, "two or four words");
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1) {
 #pragma unroll
         for (int block = 0; block < CLUSTER; ++block) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void send(Words *to, Words v, u64 *arrivals) {
 // still on their way.
 template <int LAYER>
 __device__ __forceinline__ void wait_sent(u64 *arrivals) {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1) {
         __syncthreads();
         asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n@!done bra AGAIN;\n}" ::"r"(

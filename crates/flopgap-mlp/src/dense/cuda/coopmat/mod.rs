@@ -12,14 +12,13 @@ mod simt;
 mod wgmma;
 
 use flopgap_gpu::Context;
-use flopgap_gpu::compile::Compiler;
 
 use crate::MlpError;
 use crate::dense::Precision;
 
 use super::kernels::{Backward, Forward, Kernels};
 use super::request::Request;
-use super::source::Source;
+use super::source::{Binaries, Source};
 
 use by_batch::{BackwardByBatch, ByBatch, ForwardByBatch, load_all};
 use plan::Plan;
@@ -75,11 +74,11 @@ pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
 
 pub(super) fn load(
     request: &Request<'_>,
-    compiler: &Compiler,
+    binaries: &Binaries,
     context: &Context,
 ) -> Result<Kernels, MlpError> {
     Ok(Kernels {
-        forward: Box::new(ForwardByBatch(load_all(forward(request)?, compiler, context)?)),
-        backward: Box::new(BackwardByBatch(load_all(backward(request)?, compiler, context)?)),
+        forward: Box::new(ForwardByBatch(load_all(forward(request)?, binaries, context)?)),
+        backward: Box::new(BackwardByBatch(load_all(backward(request)?, binaries, context)?)),
     })
 }

@@ -1,18 +1,18 @@
 //! The backward pass: the weights transposed, the gradients before every activation, the gradients of the weights by shares of the batch, and
 //! the sum of the shares.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
+use crate::dense::cuda::budget;
 use crate::dense::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::options::{Accumulate, Options, Reduction};
 use crate::dense::cuda::request::Request;
-use crate::dense::cuda::source::Source;
+use crate::dense::cuda::source::{Binaries, Source};
 use crate::dense::{Activation, Precision, slope_from_output};
 
-use super::shape::Shape;
+use super::shape::{Rolled, Shape};
 
 /// As in the forward pass.
 const REGISTERS: usize = 255;
@@ -31,6 +31,7 @@ struct Deltas {
     warps: usize,
     stages: usize,
     reload: bool,
+    rolled: Rolled,
     shared: usize,
 }
 
@@ -69,6 +70,7 @@ impl Plan {
                 request,
                 "deltas.cu",
                 concat!(include_str!("transpose.cu"), "#line 1 \"deltas.cu\"\n", include_str!("deltas.cu")),
+                deltas.rolled,
                 &[
                     ("ROWS", deltas.rows),
                     ("WARPS", deltas.warps),
@@ -82,6 +84,7 @@ impl Plan {
                 &exact,
                 "gradients.cu",
                 include_str!("gradients.cu"),
+                Rolled::No,
                 &[
                     ("ROWS", 2),
                     ("TILE_M", gradients.tile.0),
@@ -102,11 +105,11 @@ impl Plan {
     pub(super) fn load(
         &self,
         request: &Request<'_>,
-        compiler: &Compiler,
+        binaries: &Binaries,
         context: &Context,
     ) -> Result<Box<dyn Backward>, MlpError> {
         let sources = self.sources(request);
-        let (deltas, gradients) = (sources[0].load(compiler, context)?, sources[1].load(compiler, context)?);
+        let (deltas, gradients) = (sources[0].load(binaries, context)?, sources[1].load(binaries, context)?);
         let multiprocessors = request.target.multiprocessors;
         let pass =
             |program: &super::super::source::Program, name: &'static str, threads: u32, shared: usize| {
@@ -186,13 +189,19 @@ fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
             rows * shape.backward_registers(true)
         )));
     };
+    // The gradients of a layer that are read again take loops.
+    let instructions = |(rolled, reload): (Rolled, bool)| shape.backward_instructions(rows, reload, rolled);
+    let ways = [(Rolled::No, reload), (Rolled::Layers, true), (Rolled::Operands, true)];
+    let Some((rolled, reload)) = ways.into_iter().find(|&way| instructions(way) <= budget::KERNEL) else {
+        return Err(budget::exceeded(request, instructions((Rolled::Operands, true))));
+    };
     let slabs = shape.backward_slabs();
     let shared = |stages: usize| shape.bytes * if stages == 0 { slabs.all } else { stages * slabs.largest };
     let small = 2 * shared(0) <= limit && rows * (shape.backward_registers(reload) + PIECE) + others <= 168;
     match [0, 4, 3, 2].into_iter().find(|&stages| shared(stages) <= limit) {
         Some(stages) => {
             let warps = if small { 4 } else { 8 };
-            Ok(Deltas { rows, warps, stages, reload, shared: shared(stages) })
+            Ok(Deltas { rows, warps, stages, reload, rolled, shared: shared(stages) })
         }
         None => Err(request.unsupported(format!(
             "two pieces of a layer's weights take {} bytes of shared memory, a block has {limit}; coopmat cuts them smaller",

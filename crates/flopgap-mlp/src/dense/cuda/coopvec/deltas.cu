@@ -10,6 +10,13 @@ constexpr __device__ int slab_at(int layer, int feature) { return elements(featu
 constexpr __device__ int slabs_at(int layer) {
     return layer == LAYERS - 1 ? 0 : slabs_at(layer + 1) + elements(width(layer + 1), width(layer + 2));
 }
+// Layers from this one down that have its widths, above the first: they share their code where there would be too much of it. The first not among them.
+constexpr __device__ int run_end(int layer) {
+    int end = layer - 1;
+    if (ROLLED > 0)
+        while (end > 0 && width(end) == width(layer) && width(end + 1) == width(layer + 1)) --end;
+    return end;
+}
 constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
 constexpr __device__ int largest(int layer) {
     const int w = width(layer), here = slab_elements(layer, w >= 32 ? 32 : w >= 16 ? 16 : 8);
@@ -26,25 +33,33 @@ struct BackwardSchedule {
     static constexpr int MOST = largest(LOWEST);
     const Storage *transposed;
 
+    // Layers of a run that are there.
+    template <int LAYER>
+    static constexpr int OF_RUN = LAYER - (run_end(LAYER) < LOWEST - 1 ? LOWEST - 1 : run_end(LAYER));
+
     template <int LAYER>
     static __device__ __forceinline__ int at_from(int slab) {
-        constexpr int COUNT = pieces_of(width(LAYER));
-        if constexpr (LAYER > LOWEST)
-            if (slab >= COUNT) return at_from<LAYER - 1>(slab - COUNT);
+        constexpr int EACH = pieces_of(width(LAYER)), RUN = OF_RUN<LAYER>;
+        if constexpr (LAYER - RUN >= LOWEST)
+            if (slab >= EACH * RUN) return at_from<LAYER - RUN>(slab - EACH * RUN);
+        const int of_run = RUN == 1 ? 0 : slab / EACH;
         int found = 0;
-        piece_at<width(LAYER)>(slab, [&](auto cut, int f) { found = slabs_at(LAYER) + slab_at(LAYER, f); });
+        piece_at<width(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
+            found = slabs_at(LAYER) + of_run * elements(width(LAYER), width(LAYER + 1)) + slab_at(LAYER, f);
+        });
         return found;
     }
     static __device__ __forceinline__ int at(int slab) { return at_from<LAYERS - 1>(slab); }
 
     template <int LAYER>
     __device__ __forceinline__ void fill_from(Storage *to, int slab) {
-        constexpr int COUNT = pieces_of(width(LAYER)), K = width(LAYER + 1);
-        if constexpr (LAYER > LOWEST)
-            if (slab >= COUNT) return fill_from<LAYER - 1>(to, slab - COUNT);
-        piece_at<width(LAYER)>(slab, [&](auto cut, int f) {
+        constexpr int EACH = pieces_of(width(LAYER)), K = width(LAYER + 1), RUN = OF_RUN<LAYER>;
+        if constexpr (LAYER - RUN >= LOWEST)
+            if (slab >= EACH * RUN) return fill_from<LAYER - RUN>(to, slab - EACH * RUN);
+        const int of_run = RUN == 1 ? 0 : slab / EACH;
+        piece_at<width(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
             constexpr int P = decltype(cut)::SIZE;
-            ::fill<P, K, K>(to, transposed + weights_at(LAYER) + f * K);
+            ::fill<P, K, K>(to, transposed + weights_at(LAYER) - of_run * (width(LAYER) + 1) * K + f * K);
         });
     }
     __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<LAYERS - 1>(to, slab); }
@@ -73,6 +88,53 @@ struct BackwardPass {
         return deltas + (u64)widths_before(LAYER) * batch;
     }
 
+    // The gradients before the activation of the layer below LAYER, or of `of_run` layers further down, with its widths.
+    template <int LAYER>
+    __device__ __forceinline__ void below(const Vectors<width(LAYER + 1)> &vectors, Vectors<width(LAYER)> &next, u32 first, int of_run) {
+        constexpr int K = width(LAYER + 1), N = width(LAYER);
+        const u64 at = (u64)(widths_before(LAYER - 1) - of_run * N) * batch;
+        Storage *to = deltas + at;
+        const Storage *kept = tape + at;
+        const auto piece = [&](auto cut, int f) {
+            constexpr int P = decltype(cut)::SIZE;
+            Vectors<P> slopes, result;
+            read_piece<P>(slopes, kept, N, f, first, batch);
+            const Storage *weights = slabs.next(slabs_at(LAYER) + of_run * elements(N, K) + slab_at(LAYER, f));
+            Sums<P> sums = zeros<P>();
+            multiply<K>(sums, vectors, weights);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                float outer[P / 8][2];
+#pragma unroll
+                for (int j = 0; j < P / 8; ++j) outer[j][0] = low(sums.sum[r][j]), outer[j][1] = high(sums.sum[r][j]);
+                through<activation_of<LAYER - 1>(), P>(result.pair[r], outer, slopes.pair[r]);
+            }
+            write_piece<P>(to, N, f, first, batch, result);
+            // Where the tape has the sums, the gradients of the weights still need the outputs.
+            if constexpr (!slope_from_output<HIDDEN_ACTIVATION>()) {
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) {
+                        const Pair sums = slopes.pair[r][j];
+                        slopes.pair[r][j] = pack(activate<HIDDEN_ACTIVATION>(low(sums)), activate<HIDDEN_ACTIVATION>(high(sums)));
+                    }
+                write_piece<P>(outputs + at, N, f, first, batch, slopes);
+            }
+            if constexpr (!RELOAD)
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                    for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = result.pair[r][j];
+        };
+        if constexpr (RELOAD) {
+            each_piece<N>(piece);
+            // Every lane reads what it wrote itself.
+            if constexpr (LAYER > 1 || INPUT_GRADIENTS) read_back<N>(next, to, first, batch);
+        } else
+            pieces<N>(piece);
+    }
+
     template <int LAYER>
     __device__ __forceinline__ void from(const Vectors<width(LAYER + 1)> &vectors, u32 first) {
         constexpr int K = width(LAYER + 1), N = width(LAYER);
@@ -88,48 +150,17 @@ struct BackwardPass {
                 each_piece<N>(piece);
             }
         } else {
+            constexpr int END = run_end(LAYER);
             Vectors<N> next;
-            Storage *to = deltas_of<LAYER - 1>();
-            const Storage *kept = tape + (u64)widths_before(LAYER - 1) * batch;
-            const auto piece = [&](auto cut, int f) {
-                constexpr int P = decltype(cut)::SIZE;
-                Vectors<P> slopes, result;
-                read_piece<P>(slopes, kept, N, f, first, batch);
-                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
-                Sums<P> sums = zeros<P>();
-                multiply<K>(sums, vectors, weights);
-#pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    float outer[P / 8][2];
-#pragma unroll
-                    for (int j = 0; j < P / 8; ++j) outer[j][0] = low(sums.sum[r][j]), outer[j][1] = high(sums.sum[r][j]);
-                    through<activation_of<LAYER - 1>(), P>(result.pair[r], outer, slopes.pair[r]);
+            below<LAYER>(vectors, next, first, 0);
+            if constexpr (END < LAYER - 1) {
+#pragma unroll 1
+                for (int of_run = 1; of_run < LAYER - END; ++of_run) {
+                    const Vectors<N> present = next;
+                    below<LAYER>(present, next, first, of_run);
                 }
-                write_piece<P>(to, N, f, first, batch, result);
-                // Where the tape has the sums, the gradients of the weights still need the outputs.
-                if constexpr (!slope_from_output<HIDDEN_ACTIVATION>()) {
-#pragma unroll
-                    for (int r = 0; r < ROWS; ++r)
-#pragma unroll
-                        for (int j = 0; j < P / 8; ++j) {
-                            const Pair sums = slopes.pair[r][j];
-                            slopes.pair[r][j] = pack(activate<HIDDEN_ACTIVATION>(low(sums)), activate<HIDDEN_ACTIVATION>(high(sums)));
-                        }
-                    write_piece<P>(outputs + (u64)widths_before(LAYER - 1) * batch, N, f, first, batch, slopes);
-                }
-                if constexpr (!RELOAD)
-#pragma unroll
-                    for (int r = 0; r < ROWS; ++r)
-#pragma unroll
-                        for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = result.pair[r][j];
-            };
-            if constexpr (RELOAD) {
-                each_piece<N>(piece);
-                // Every lane reads what it wrote itself.
-                if constexpr (LAYER > 1 || INPUT_GRADIENTS) read_back<N>(next, to, first, batch);
-            } else
-                pieces<N>(piece);
-            from<LAYER - 1>(next, first);
+            }
+            from<END>(next, first);
         }
     }
 };

@@ -25,6 +25,13 @@ constexpr __device__ int layer_end(int layer) {
     return slab_at(layer, w - last) + slab_elements(layer, last);
 }
 constexpr __device__ int slabs_at(int layer) { return layer == 0 ? 0 : slabs_at(layer - 1) + layer_end(layer - 1); }
+// Layers from this one on that have its widths, in front of the last two: they share their code where there would be too much of it.
+constexpr __device__ int run_end(int layer) {
+    int end = layer + 1;
+    if (ROLLED > 0)
+        while (end < LAYERS - 2 && width(end) == width(layer) && width(end + 1) == width(layer + 1)) ++end;
+    return end;
+}
 constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
 constexpr __device__ int largest_of(int layer) {
     const int w = width(layer + 1), cut = cut_of(layer);
@@ -39,23 +46,27 @@ struct ForwardSchedule {
 
     template <int LAYER>
     static __device__ __forceinline__ int at_from(int slab) {
-        constexpr int COUNT = pieces_of(width(LAYER + 1), cut_of(LAYER));
+        constexpr int EACH = pieces_of(width(LAYER + 1), cut_of(LAYER)), END = run_end(LAYER);
         if constexpr (LAYER < LAYERS - 2)
-            if (slab >= COUNT) return at_from<LAYER + 1>(slab - COUNT);
+            if (slab >= EACH * (END - LAYER)) return at_from<END>(slab - EACH * (END - LAYER));
+        const int of_run = END == LAYER + 1 ? 0 : slab / EACH;
         int found = 0;
-        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab, [&](auto cut, int f) { found = slabs_at(LAYER) + slab_at(LAYER, f); });
+        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
+            found = slabs_at(LAYER) + of_run * layer_end(LAYER) + slab_at(LAYER, f);
+        });
         return found;
     }
     static __device__ __forceinline__ int at(int slab) { return at_from<0>(slab); }
 
     template <int LAYER>
     __device__ __forceinline__ void fill_from(Storage *to, int slab) {
-        constexpr int COUNT = pieces_of(width(LAYER + 1), cut_of(LAYER)), K = width(LAYER);
+        constexpr int EACH = pieces_of(width(LAYER + 1), cut_of(LAYER)), K = width(LAYER), END = run_end(LAYER);
         if constexpr (LAYER < LAYERS - 2)
-            if (slab >= COUNT) return fill_from<LAYER + 1>(to, slab - COUNT);
-        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab, [&](auto cut, int f) {
+            if (slab >= EACH * (END - LAYER)) return fill_from<END>(to, slab - EACH * (END - LAYER));
+        const int of_run = END == LAYER + 1 ? 0 : slab / EACH;
+        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
             constexpr int P = decltype(cut)::SIZE;
-            ::fill<P, K, K>(to, parameters + weights_at(LAYER) + f * K);
+            ::fill<P, K, K>(to, parameters + weights_at(LAYER) + of_run * (K + 1) * width(LAYER + 1) + f * K);
             if constexpr (LAYER == LAYERS - 2)
                 ::fill<OUTPUTS, P, width(LAYER + 1)>(to + elements(P, K), parameters + weights_at(LAYER + 1) + f);
         });
@@ -80,10 +91,10 @@ struct ForwardPass {
 
     // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the slope does not follow from those.
     template <int LAYER, int P, int W>
-    __device__ __forceinline__ void keep(int f, u32 first, const Vectors<P> &outputs, const Sums<W> &sums, int from) {
+    __device__ __forceinline__ void keep(int f, u32 first, const Vectors<P> &outputs, const Sums<W> &sums, int from, int of_run = 0) {
         constexpr int ACTIVATION = activation_of<LAYER>(), LAST = LAYER == LAYERS - 1;
         if constexpr (KEEP && !(LAST && slope_from_output<ACTIVATION>())) {
-            Storage *to = tape + (u64)widths_before(LAYER) * batch;
+            Storage *to = tape + (u64)(widths_before(LAYER) + of_run * width(LAYER + 1)) * batch;
             if constexpr (slope_from_output<ACTIVATION>())
                 write_piece<P>(to, width(LAYER + 1), f, first, batch, outputs);
             else
@@ -91,25 +102,44 @@ struct ForwardPass {
         }
     }
 
+    // The outputs of a hidden layer that the network has in front of the last: `of_run` layers after LAYER, with its widths.
+    template <int LAYER>
+    __device__ __forceinline__ void hidden(const Vectors<LAYER == 0 ? IN_REGISTERS : width(LAYER)> &vectors, Vectors<width(LAYER + 1)> &next,
+                                           u32 first, int of_run) {
+        constexpr int K = width(LAYER), N = width(LAYER + 1);
+        const auto piece = [&](auto cut, int f) {
+            constexpr int P = decltype(cut)::SIZE;
+            const Storage *weights = slabs.next(slabs_at(LAYER) + of_run * layer_end(LAYER) + slab_at(LAYER, f));
+            Sums<P> sums;
+            begin_with(sums, biases + widths_before(LAYER) + of_run * N + f);
+            multiply<K>(sums, vectors, weights);
+            const Vectors<P> piece = activated<P, HIDDEN_ACTIVATION>(sums, 0);
+            keep<LAYER>(f, first, piece, sums, 0, of_run);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = piece.pair[r][j];
+        };
+        if constexpr (ROLLED > 0)
+            each_piece<N>(piece);
+        else
+            pieces<N>(piece);
+    }
+
     template <int LAYER>
     __device__ __forceinline__ void from(const Vectors<LAYER == 0 ? IN_REGISTERS : width(LAYER)> &vectors, u32 first) {
-        constexpr int K = width(LAYER), N = width(LAYER + 1);
+        constexpr int K = width(LAYER), N = width(LAYER + 1), END = run_end(LAYER);
         if constexpr (LAYER < LAYERS - 2) {
             Vectors<N> next;
-            pieces<N>([&](auto cut, int f) {
-                constexpr int P = decltype(cut)::SIZE;
-                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
-                Sums<P> sums;
-                begin_with(sums, biases + widths_before(LAYER) + f);
-                multiply<K>(sums, vectors, weights);
-                const Vectors<P> piece = activated<P, HIDDEN_ACTIVATION>(sums, 0);
-                keep<LAYER>(f, first, piece, sums, 0);
-#pragma unroll
-                for (int r = 0; r < ROWS; ++r)
-#pragma unroll
-                    for (int j = 0; j < P / 8; ++j) next.pair[r][f / 8 + j] = piece.pair[r][j];
-            });
-            from<LAYER + 1>(next, first);
+            hidden<LAYER>(vectors, next, first, 0);
+            if constexpr (END > LAYER + 1) {
+#pragma unroll 1
+                for (int of_run = 1; of_run < END - LAYER; ++of_run) {
+                    const Vectors<N> present = next;
+                    hidden<LAYER>(present, next, first, of_run);
+                }
+            }
+            from<END>(next, first);
         } else {
             Sums<OUTPUTS> outputs;
             begin_with(outputs, biases + widths_before(LAYER + 1));

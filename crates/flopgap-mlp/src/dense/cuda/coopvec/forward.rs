@@ -1,7 +1,6 @@
 //! The forward pass: one kernel that loops over tiles of samples, and for few samples of a network with one hidden layer another that splits that
 //! layer over warps and blocks.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
@@ -11,8 +10,9 @@ use super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::launch::{Arguments, Launch};
 use super::super::options::Accumulate;
 use super::super::request::Request;
-use super::super::source::Source;
-use super::shape::Shape;
+use super::super::source::{Binaries, Source};
+use super::shape::{Rolled, Shape};
+use crate::dense::cuda::budget;
 
 /// Registers of a thread, and what of them goes to addresses, weights on their way and sums of a piece (for each sample of a lane).
 const REGISTERS: usize = 255;
@@ -25,7 +25,7 @@ struct Tiled {
     /// Samples of a lane; a warp has eight times as many.
     rows: usize,
     warps: usize,
-    /// Blocks of a multiprocessor that the compiler leaves registers for.
+    /// Blocks of a multiprocessor that the binaries leaves registers for.
     blocks: usize,
     /// Slabs of weights in shared memory, 0 for all.
     stages: usize,
@@ -33,6 +33,7 @@ struct Tiled {
     ahead: bool,
     cut: usize,
     parked: usize,
+    rolled: Rolled,
     shared: usize,
 }
 
@@ -81,7 +82,8 @@ impl Plan {
             ("CUT", tiled.cut),
             ("PARKED", tiled.parked),
         ];
-        let mut sources = vec![super::source(request, "forward.cu", include_str!("forward.cu"), &constants)];
+        let mut sources =
+            vec![super::source(request, "forward.cu", include_str!("forward.cu"), tiled.rolled, &constants)];
         if let Some(sliced) = self.sliced {
             let constants = [
                 ("ROWS", 2),
@@ -91,7 +93,13 @@ impl Plan {
                 ("CLUSTER", sliced.cluster),
                 ("SLICE", sliced.slice),
             ];
-            sources.push(super::source(request, "sliced.cu", include_str!("sliced.cu"), &constants));
+            sources.push(super::source(
+                request,
+                "sliced.cu",
+                include_str!("sliced.cu"),
+                Rolled::No,
+                &constants,
+            ));
         }
         sources
     }
@@ -99,12 +107,12 @@ impl Plan {
     pub(super) fn load(
         &self,
         request: &Request<'_>,
-        compiler: &Compiler,
+        binaries: &Binaries,
         context: &Context,
     ) -> Result<Box<dyn Forward>, MlpError> {
         let sources = self.sources(request);
         let pair = |source: &Source, name: &str, threads: usize, cluster: usize, shared: usize| {
-            let program = source.load(compiler, context)?;
+            let program = source.load(binaries, context)?;
             let pass = |name: String| -> Result<Pass, MlpError> {
                 let kernel = program.kernel(&name, shared)?;
                 let threads = u32::try_from(threads).unwrap_or_default();
@@ -149,7 +157,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let fits = |rows: usize, extra: usize, inputs: usize| {
         rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= REGISTERS
     };
-    // Scalar products are long programs: more than two samples a lane take the compiler too long.
+    // Scalar products are long programs: more than two samples a lane take the binaries too long.
     let candidates: &[usize] = if wide { &[2, 1] } else { &[4, 2] };
     let (mut cut, mut parked) = (32, 0);
     let ahead_registers = shape.operand(inputs);
@@ -159,7 +167,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
         // The least; inputs that do not fit wait in shared memory.
         let rows = candidates[candidates.len() - 1];
         let kept = (1..=inputs / 32).map(|pieces| inputs - 32 * pieces);
-        // The compiler needs more room here: half of the registers for what is kept.
+        // The binaries needs more room here: half of the registers for what is kept.
         let few = |&kept: &usize| rows * shape.forward_registers(kept) <= REGISTERS / 2 + 1;
         match kept.into_iter().find(few) {
             Some(kept) if shape.layers() == 2 => (cut, parked) = (16, inputs - kept),
@@ -169,6 +177,10 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
             ))),
         }
         (rows, false)
+    };
+    let instructions = |rolled| shape.forward_instructions(rows, cut, rolled);
+    let Some(rolled) = Rolled::ALL.into_iter().find(|&rolled| instructions(rolled) <= budget::KERNEL) else {
+        return Err(budget::exceeded(request, instructions(Rolled::Operands)));
     };
     let biases: usize = 4 * shape.widths[1..].iter().sum::<usize>();
     let slabs = shape.forward_slabs(cut);
@@ -185,13 +197,13 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     for (warps, blocks) in [(4, 4), (4, 3), (4, 2), (8, 1)] {
         let bytes = shared(warps, 0);
         if bytes * blocks <= room && used <= most(warps * blocks) {
-            return Ok(Tiled { rows, warps, blocks, stages: 0, ahead, cut, parked, shared: bytes });
+            return Ok(Tiled { rows, warps, blocks, stages: 0, ahead, cut, parked, rolled, shared: bytes });
         }
     }
     let stages = [4, 3, 2].into_iter().find(|&stages| shared(8, stages) <= room);
     match stages {
         Some(stages) => {
-            Ok(Tiled { rows, warps: 8, blocks: 1, stages, ahead, cut, parked, shared: shared(8, stages) })
+            Ok(Tiled { rows, warps: 8, blocks: 1, stages, ahead, cut, parked, rolled, shared: shared(8, stages) })
         }
         None => Err(request.unsupported(format!(
             "two pieces of a layer's weights take {} bytes of shared memory, a block has {room}; coopmat cuts them smaller",

@@ -34,7 +34,7 @@ __device__ __forceinline__ Work work_of(int index, const Storage *x, const Stora
 
 // 16 bytes, or zeros.
 __device__ __forceinline__ void copy_or_zero(Storage *to, const Storage *from, bool there) {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
                  : "memory");
 #else

@@ -9,7 +9,6 @@ mod backward;
 mod forward;
 mod shape;
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
@@ -17,7 +16,9 @@ use crate::dense::Precision;
 
 use super::kernels::Kernels;
 use super::request::Request;
-use super::source::Source;
+use super::source::{Binaries, Source};
+
+use shape::Rolled;
 
 pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     check(request)?;
@@ -28,13 +29,13 @@ pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
 
 pub(super) fn load(
     request: &Request<'_>,
-    compiler: &Compiler,
+    binaries: &Binaries,
     context: &Context,
 ) -> Result<Kernels, MlpError> {
     check(request)?;
     Ok(Kernels {
-        forward: forward::Plan::new(request)?.load(request, compiler, context)?,
-        backward: backward::Plan::new(request)?.load(request, compiler, context)?,
+        forward: forward::Plan::new(request)?.load(request, binaries, context)?,
+        backward: backward::Plan::new(request)?.load(request, binaries, context)?,
     })
 }
 
@@ -48,10 +49,17 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
 }
 
 /// A source of this folder: the layout of vectors and weights before `body`.
-fn source(request: &Request<'_>, name: &str, body: &str, constants: &[(&str, usize)]) -> Source {
+fn source(
+    request: &Request<'_>,
+    name: &str,
+    body: &str,
+    rolled: Rolled,
+    constants: &[(&str, usize)],
+) -> Source {
     let shared =
         concat!(include_str!("vectors.cuh"), "#line 1 \"weights.cuh\"\n", include_str!("weights.cuh"));
-    request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), constants)
+    let constants = [constants, &[("ROLLED", rolled as usize)]].concat();
+    request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), &constants)
 }
 
 /// Whether kernels may begin before the one before them has ended.

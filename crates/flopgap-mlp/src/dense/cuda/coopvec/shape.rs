@@ -1,6 +1,7 @@
-//! What the kernels take of registers and shared memory, by the widths of a network: the sizes of `vectors.cuh` and `weights.cuh`.
+//! What the kernels take of registers, shared memory and instructions, by the widths of a network: the sizes of `vectors.cuh` and `weights.cuh`.
 
-use crate::dense::{Network, Precision};
+use crate::dense::cuda::budget;
+use crate::dense::{Activation, Network, Precision};
 
 /// A network in the eyes of the kernels.
 #[derive(Debug, Clone)]
@@ -8,6 +9,30 @@ pub(super) struct Shape {
     pub(super) widths: Vec<usize>,
     /// Bytes of a number as it is stored.
     pub(super) bytes: usize,
+    hidden: Activation,
+    output: Activation,
+}
+
+/// How much of a kernel is loops: `ROLLED` in `vectors.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rolled {
+    /// Nothing: operands stay in registers.
+    No,
+    /// The pieces of a hidden layer, and layers of equal widths.
+    Layers,
+    /// The pieces of every operand, too.
+    Operands,
+}
+
+impl Rolled {
+    /// All, the fastest first.
+    pub(super) const ALL: [Self; 3] = [Rolled::No, Rolled::Layers, Rolled::Operands];
+}
+
+/// Features of a width whose code differs from that of others, where a loop goes over pieces of `cut`.
+fn distinct(width: usize, cut: usize) -> usize {
+    let tail = if cut == 32 { width & 16 } else { 0 };
+    (if width >= cut { cut } else { 0 }) + tail + (width & 8)
 }
 
 /// Slabs of weights, in elements.
@@ -38,7 +63,12 @@ fn pieces(width: usize, cut: usize) -> impl Iterator<Item = usize> {
 impl Shape {
     pub(super) fn new(network: &Network, precision: Precision) -> Self {
         let bytes = if precision == Precision::F32 { 4 } else { 2 };
-        Shape { widths: network.widths().to_vec(), bytes }
+        Shape {
+            widths: network.widths().to_vec(),
+            bytes,
+            hidden: network.activation(0),
+            output: network.activation(network.layers() - 1),
+        }
     }
 
     pub(super) fn layers(&self) -> usize {
@@ -108,9 +138,84 @@ impl Shape {
     }
 }
 
+/// How many instructions the kernels have, more or less: what the compiler's time goes by.
+impl Shape {
+    /// A product of `rows` samples of a lane, `outputs` features of `inputs`.
+    fn product(&self, rows: usize, outputs: usize, inputs: usize) -> usize {
+        if self.bytes == 4 {
+            (rows * outputs * inputs).div_ceil(4) + (outputs * inputs).div_ceil(16) + rows * inputs
+        } else {
+            rows * (outputs * inputs).div_ceil(256) + (outputs * inputs).div_ceil(128)
+        }
+    }
+
+    /// What is done to each of `width` features.
+    fn each(rows: usize, width: usize, instructions: usize) -> usize {
+        (rows * width).div_ceil(4) * instructions
+    }
+
+    /// The layers whose code is in the kernel: where layers of equal widths share it, the first of those.
+    fn distinct_layers(&self, layers: std::ops::Range<usize>, rolled: Rolled) -> impl Iterator<Item = usize> {
+        let first = layers.start;
+        layers.filter(move |&layer| {
+            rolled == Rolled::No
+                || layer == first
+                || self.widths[layer - 1..=layer] != self.widths[layer..=layer + 1]
+        })
+    }
+
+    /// The forward pass that keeps what the backward pass needs.
+    pub(super) fn forward_instructions(&self, rows: usize, cut: usize, rolled: Rolled) -> usize {
+        let last = self.layers() - 2;
+        // Storing and packing beside the activation.
+        let [hidden, output] = [self.hidden, self.output].map(|of| 6 + budget::activation(of));
+        let rolled_width = |width, rolls: bool| if rolls { distinct(width, 32) } else { width };
+        let operand = |width| rolled_width(width, rolled == Rolled::Operands);
+        let chain: usize = self
+            .distinct_layers(0..last, rolled)
+            .map(|layer| {
+                let outputs = rolled_width(self.widths[layer + 1], rolled != Rolled::No);
+                self.product(rows, outputs, operand(self.widths[layer])) + Self::each(rows, outputs, hidden)
+            })
+            .sum();
+        let pieces = distinct(self.widths[last + 1], cut);
+        let end = self.product(rows, pieces, operand(self.widths[last]))
+            + Self::each(rows, pieces, hidden)
+            + self.product(rows, operand(self.outputs()), pieces)
+            + Self::each(rows, operand(self.outputs()), output);
+        chain + end + Self::each(rows, operand(self.widths[0]), 1)
+    }
+
+    /// The backward pass with the gradients by the inputs.
+    pub(super) fn backward_instructions(&self, rows: usize, reload: bool, rolled: Rolled) -> usize {
+        let [hidden, output] = [self.hidden, self.output].map(|of| 8 + budget::slope(of));
+        let of_sums = if crate::dense::slope_from_output(self.hidden) {
+            0
+        } else {
+            4 + budget::activation(self.hidden)
+        };
+        let operand = |width| if rolled == Rolled::Operands { distinct(width, 32) } else { width };
+        let layers: usize = self
+            .distinct_layers(1..self.layers(), rolled)
+            .map(|layer| {
+                let width = self.widths[layer];
+                let outputs = if reload { distinct(width, 32) } else { operand(width) };
+                let read = if reload { Self::each(rows, operand(width), 1) } else { 0 };
+                self.product(rows, outputs, operand(self.widths[layer + 1]))
+                    + Self::each(rows, outputs, hidden + of_sums)
+                    + read
+            })
+            .sum();
+        let inputs = distinct(self.widths[0], 32);
+        let of_inputs = self.product(rows, inputs, operand(self.widths[1])) + Self::each(rows, inputs, 2);
+        layers + of_inputs + Self::each(rows, operand(self.outputs()), output)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dense::Size;
 
     fn shape(widths: &[usize], precision: Precision) -> Shape {
         Shape::new(&Network::new(widths).unwrap(), precision)
@@ -134,5 +239,32 @@ mod tests {
         assert_eq!(shape.forward_registers(128), 16 + 8);
         assert_eq!(shape.backward_registers(false), 16 + 4);
         assert_eq!(shape.forward_registers(64), 8 + 8);
+    }
+
+    /// They stay in registers: what was measured.
+    #[test]
+    fn the_networks_of_the_benchmark_are_not_rolled() {
+        for size in Size::ALL {
+            for (precision, rows) in [(Precision::F32, 1), (Precision::F16, 4)] {
+                let shape = Shape::new(&size.network(), precision);
+                assert!(shape.forward_instructions(rows, 32, Rolled::No) <= budget::KERNEL, "{size:?}");
+                assert!(shape.backward_instructions(rows, true, Rolled::No) <= budget::KERNEL, "{size:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn loops_leave_less_code_and_layers_of_equal_widths_share_it() {
+        let deep = shape(&[64; 65], Precision::F16);
+        let [none, layers, operands] = Rolled::ALL.map(|rolled| deep.forward_instructions(4, 32, rolled));
+        assert!(
+            none > budget::KERNEL && layers < none / 20 && operands <= layers,
+            "{none} {layers} {operands}"
+        );
+        let odd = shape(&[128, 136, 72, 16, 32, 168], Precision::F32);
+        assert!(odd.forward_instructions(2, 32, Rolled::No) > budget::KERNEL);
+        assert!(odd.forward_instructions(2, 32, Rolled::Operands) <= budget::KERNEL);
+        let deltas = |rolled| deep.backward_instructions(4, true, rolled);
+        assert!(deltas(Rolled::Operands) < deltas(Rolled::No) / 20);
     }
 }

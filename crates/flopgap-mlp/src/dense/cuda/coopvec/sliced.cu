@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiply_global(Sums<N> &sums, const Vectors<K> 
 }
 
 __device__ __forceinline__ void cluster_barrier() {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1)
         asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
     else
@@ -35,7 +35,7 @@ __device__ __forceinline__ void cluster_barrier() {
 
 // A float of another block's shared memory, at the same place as `here`.
 __device__ __forceinline__ float of_block(const float *here, u32 rank) {
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
     if constexpr (CLUSTER > 1) {
         u32 address;
         float value;

@@ -5,18 +5,24 @@
 // g, g + 8, ..., the features [P/4 * t, P/4 * (t + 1)) of a piece of P: contiguous, so that they load and store as 16, 8 or 4 bytes of half
 // precision. Eight features that one mma.m16n8 makes are a tile: column 2t + e of tile j in a piece is feature P/4 * t + 2j + e.
 //
-// ROWS (samples a lane), THREADS come before this.
+// ROWS (samples a lane), THREADS and ROLLED come before this. ROLLED: 0 unrolls everything; 1 has a loop over the pieces of a hidden layer, which then
+// lies in local memory, and one over layers of equal widths; 2 has loops over the pieces of every operand, too. The compiler needs the less time.
 
 template <int P>
 struct Piece {
     static constexpr int SIZE = P;
 };
 
-// All pieces of a width: f(Piece<P>, first feature). Unrolled, so that registers are indexed by constants.
+// All pieces of a width: f(Piece<P>, first feature). Unrolled, so that registers are indexed by constants, unless that is too much code.
 template <int W, class F>
 __device__ __forceinline__ void pieces(F f) {
+    if constexpr (ROLLED == 2 && W >= 64) {
+#pragma unroll 1
+        for (int i = 0; i < W / 32; ++i) f(Piece<32>{}, 32 * i);
+    } else {
 #pragma unroll
-    for (int i = 0; i < W / 32; ++i) f(Piece<32>{}, 32 * i);
+        for (int i = 0; i < W / 32; ++i) f(Piece<32>{}, 32 * i);
+    }
     if constexpr ((W & 16) != 0) f(Piece<16>{}, W / 32 * 32);
     if constexpr ((W & 8) != 0) f(Piece<8>{}, W / 16 * 16);
 }
@@ -244,7 +250,7 @@ __device__ __forceinline__ void mma_k8(Sum &above, Sum &below, Pair a0, Pair a1,
 }
 
 __device__ __forceinline__ void mma_k16(Sum &above, Sum &below, Pair a0, Pair a1, Pair a2, Pair a3, u32 b0, u32 b1) {
-#if __CUDA_ARCH__ < 800
+#if ARCHITECTURE < 800
     mma_k8(above, below, a0, a1, b0);
     mma_k8(above, below, a2, a3, b1);
 #elif ACCUMULATE_F16
@@ -282,7 +288,7 @@ template <int K, int W, int N>
 __device__ __forceinline__ void multiply(Sums<N> &sums, const Vectors<W> &vectors, const Storage *weights, int from = 0) {
     pieces<W>([&](auto cut, int k) {
         constexpr int P = decltype(cut)::SIZE;
-#pragma unroll
+#pragma unroll(ROLLED == 2 && N > 32 ? 4 : N / 8)
         for (int tile = 0; tile < N / 8; ++tile) {
             u32 words[P / 8];
             read<P, false>(words, weights + tile * 8 * K + (from + k) * 8 + lane() * (P / 4));

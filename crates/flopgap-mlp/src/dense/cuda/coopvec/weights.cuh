@@ -7,7 +7,7 @@
 
 template <int BYTES>
 __device__ __forceinline__ void copy(Storage *to, const Storage *from) {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     const u32 address = (u32)__cvta_generic_to_shared(to);
     if constexpr (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
@@ -21,7 +21,7 @@ __device__ __forceinline__ void copy(Storage *to, const Storage *from) {
 }
 
 __device__ __forceinline__ void end_of_copies() {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -29,7 +29,7 @@ __device__ __forceinline__ void end_of_copies() {
 // Waits until at most PENDING groups of this thread's copies are under way.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 #endif
 }

@@ -1,59 +1,4 @@
-// One thread, its own sample. Layers lie in shared memory as [number][sample], so that every thread reads and writes its own column; weights
-// come to shared memory a slab at a time, and all threads of a warp read the same 16 bytes of them at once. Sums stay in registers. Where layers are
-// wide or samples few, GROUPS threads share a sample: each computes other outputs.
-//
-// The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where things lie.
-
-constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
-
-// Outputs of a thread at a time.
-__device__ constexpr int outputs_of(int width) { return width >= 16 * GROUPS ? 16 : width >= 8 * GROUPS ? 8 : 4; }
-
-// Where the numbers of `layer` lie: those of the inputs and of every second layer, and the others.
-__device__ __forceinline__ float *numbers_of(float *shared, int layer) { return shared + VALUES_AT + (layer % 2 == 0 ? 0 : VALUES_OF_ODD); }
-
-struct Call {
-    const Storage *parameters;
-    u64 sample;    // of this thread
-    u32 batch;
-    float *shared;
-    int column, group;
-    __device__ __forceinline__ bool inside() const { return sample < batch; }
-};
-
-// Goes through the slabs of a product: STEPS passes of slabs each, the next one on its way while `use(pass, slab, weights)` works on one.
-template <int PASSES, int SLABS, int STAGE, typename Copy, typename Begin, typename Use, typename End>
-__device__ __forceinline__ void for_each_slab(float *shared, Copy copy, Begin begin, Use use, End end) {
-    copy(shared, 0, 0);
-    end_of_group();
-#pragma unroll 1
-    for (int pass = 0; pass < PASSES; ++pass) {
-        begin(pass);
-#pragma unroll 1
-        for (int slab = 0; slab < SLABS; ++slab) {
-            const int step = pass * SLABS + slab;
-            wait_for_groups<0>();
-            __syncthreads();
-            if (step + 1 < PASSES * SLABS) copy(shared + (step + 1) % STAGES * STAGE, slab + 1 < SLABS ? pass : pass + 1, slab + 1 < SLABS ? slab + 1 : 0);
-            end_of_group();
-            use(slab, shared + step % STAGES * STAGE);
-        }
-        end(pass);
-    }
-    // The slabs are read no more, and the numbers are there.
-    __syncthreads();
-}
-
-// `count` numbers of a row in global memory to the thread's column; nothing beyond the batch.
-template <int COUNT>
-__device__ __forceinline__ void take(const Call &call, float *to, const Storage *row) {
-#pragma unroll 4
-    for (int i = call.group * 4; i < COUNT; i += GROUPS * 4) {
-        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (call.inside()) load4(row + i, v);
-        to[i * SAMPLES] = v.x, to[(i + 1) * SAMPLES] = v.y, to[(i + 2) * SAMPLES] = v.z, to[(i + 3) * SAMPLES] = v.w;
-    }
-}
+// Every layer has its own code, for its widths. `call.cuh` comes before it.
 
 template <int LAYER>
 __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Storage *tape) {
@@ -108,7 +53,7 @@ __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Stor
             }
         }
     };
-    for_each_slab<PASSES, SLABS, WIDTH * SLAB>(call.shared, copy, begin, use, end);
+    for_each_slab<WIDTH * SLAB>(call.shared, Known<PASSES>(), Known<SLABS>(), copy, begin, use, end);
     if constexpr (!LAST) forward_layer<LAYER + 1>(call, y, tape);
 }
 
@@ -158,13 +103,8 @@ __device__ __forceinline__ void backward_layer(const Call &call, const Storage *
             }
         }
     };
-    for_each_slab<PASSES, SLABS, WIDTH * SLAB>(call.shared, copy, begin, use, end);
+    for_each_slab<WIDTH * SLAB>(call.shared, Known<PASSES>(), Known<SLABS>(), copy, begin, use, end);
     if constexpr (LAYER > 0) backward_layer<LAYER - 1>(call, tape, dx, deltas);
-}
-
-__device__ __forceinline__ Call call_of(const Storage *parameters, u32 batch, u64 tile, float *shared) {
-    const int column = threadIdx.x % SAMPLES;
-    return Call{parameters, tile * SAMPLES + column, batch, shared, column, (int)threadIdx.x / SAMPLES};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -181,22 +121,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     forloop_mlp_backward(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
                          u32 batch) {
     extern __shared__ __align__(16) float shared[];
-    constexpr u64 BEFORE = widths_before<LAYERS - 1>();
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
         const Call call = call_of(parameters, batch, tile, shared);
-        float *const values = numbers_of(shared, LAYERS) + call.column;
-        const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + BEFORE * batch;
-        if (call.inside()) {
-#pragma unroll 1
-            for (int n = call.group * 4; n < OUTPUTS; n += GROUPS * 4) {
-                const u64 at = call.sample * OUTPUTS + n;
-                float4 v;
-                load4(dy + at, v);
-                v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
-                store4(deltas + BEFORE * batch + at, v);
-                values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
-            }
-        }
+        take_output_deltas(call, widths_before<LAYERS - 1>(), y, dy, tape, deltas);
         backward_layer<LAYERS - 1>(call, tape, dx, deltas);
         // Without `dx`, or the next tile begins where this one is read.
         __syncthreads();

@@ -1,21 +1,25 @@
 //! Scalar multiply-adds, a sample a thread: layers in shared memory, a column for every thread; weights in slabs that all threads read together.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
 
+use super::budget;
 use super::gradients::Gradients;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels};
 use super::launch::{Arguments, Launch};
 use super::request::{Request, Target};
-use super::source::{Program, Source};
+use super::source::{Binaries, Program, Source};
 
 const FORWARD: &str = "forloop_mlp_forward";
 const BACKWARD: &str = "forloop_mlp_backward";
 
 /// Numbers of the inner sum that are in shared memory at a time, twice.
 const SLAB: usize = 16;
+
+/// Instructions of a layer on both ways beside its activations, and outputs of a thread at a time, at most.
+const LAYER_INSTRUCTIONS: usize = 900;
+const OUTPUTS: usize = 16;
 
 /// Up to this many samples, many threads share one.
 const FEW_SAMPLES: u32 = 2048;
@@ -76,8 +80,13 @@ impl Plan {
             ("VALUES_AT", self.values_at),
             ("VALUES_OF_ODD", self.values_of_odd),
         ];
-        let body = concat!(include_str!("../coopmat/simt/tiles.cuh"), "\n", include_str!("forloop.cu"));
-        request.source("forloop.cu", body, &constants)
+        let (name, kernels) = if instructions(request) <= 2 * budget::KERNEL {
+            ("forloop.cu", include_str!("forloop.cu"))
+        } else {
+            ("forloop_any.cu", include_str!("any.cu"))
+        };
+        let shared = concat!(include_str!("../coopmat/simt/tiles.cuh"), "\n", include_str!("call.cuh"));
+        request.source(name, &format!("{shared}#line 1 \"{name}\"\n{kernels}"), &constants)
     }
 
     fn launch(&self, batch: u32) -> Launch {
@@ -85,6 +94,16 @@ impl Plan {
         let grid = tiles.min(self.multiprocessors * self.blocks);
         Launch { shared: self.shared, ..Launch::new(grid, u32::try_from(self.threads).unwrap_or_default()) }
     }
+}
+
+/// Instructions of both kernels with code for each layer, more or less.
+fn instructions(request: &Request<'_>) -> usize {
+    let network = request.network;
+    let of_layer = |layer| {
+        let activation = network.activation(layer);
+        LAYER_INSTRUCTIONS + OUTPUTS * (budget::activation(activation) + budget::slope(activation))
+    };
+    (0..network.layers()).map(of_layer).sum()
 }
 
 /// The kernels for few samples and for many.
@@ -100,17 +119,17 @@ pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
 
 pub(super) fn load(
     request: &Request<'_>,
-    compiler: &Compiler,
+    binaries: &Binaries,
     context: &Context,
 ) -> Result<Kernels, MlpError> {
     let (mut forward, mut backward) = (Vec::new(), Vec::new());
     for plan in plans(request)? {
-        let program: Program = plan.source(request).load(compiler, context)?;
+        let program: Program = plan.source(request).load(binaries, context)?;
         forward.push((plan, program.kernel(FORWARD, plan.shared)?));
         backward.push((plan, program.kernel(BACKWARD, plan.shared)?));
     }
     let gradients = Gradients::new(request);
-    let gradients = gradients.load(&gradients.source(request).load(compiler, context)?)?;
+    let gradients = gradients.load(&gradients.source(request).load(binaries, context)?)?;
     Ok(Kernels {
         forward: Box::new(ForloopForward(forward)),
         backward: Box::new(ForloopBackward { kernels: backward, gradients }),

@@ -6,6 +6,7 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::Precision;
 
+use super::budget;
 use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::options::Reduction;
@@ -51,7 +52,12 @@ impl Block {
         let small = [3, 2, 1].map(|count| Block { threads: 128, slab: 16, stages: 3, most: 64, count });
         let [.., last] = small;
         let tiles = |block: &Block| -> Vec<Tile> {
-            widths.windows(2).map(|pair| Tile::choose(pair[1], pair[0], block)).collect()
+            let layers: Vec<(usize, usize)> = widths.windows(2).map(|pair| (pair[1], pair[0])).collect();
+            let own: Vec<Tile> = layers.iter().map(|&layer| Tile::choose(&[layer], block)).collect();
+            if own.iter().map(|tile| tile.instructions()).sum::<usize>() <= 2 * budget::KERNEL {
+                return own;
+            }
+            vec![Tile::choose(&layers, block); layers.len()]
         };
         // A block takes a KiB of its own.
         let fits = |block: &Block, tiles: &[Tile]| {
@@ -88,12 +94,17 @@ impl Tile {
         self.across * 8 * self.columns
     }
 
+    /// Instructions of its code, more or less: eight samples' products are unrolled, then come the parts of a block and what is written.
+    fn instructions(self) -> usize {
+        600 + 20 * self.rows * self.columns
+    }
+
     fn count(self, outputs: usize, inputs: usize) -> usize {
         outputs.div_ceil(self.height()) * inputs.div_ceil(self.width())
     }
 
-    /// The tile with the least work. Warps that are left over share the samples.
-    fn choose(outputs: usize, inputs: usize, block: &Block) -> Self {
+    /// The tile with the least work for layers of these outputs and inputs. Warps that are left over share the samples.
+    fn choose(layers: &[(usize, usize)], block: &Block) -> Self {
         let mut best = (f64::INFINITY, Tile { rows: 4, columns: 4, down: 1, across: 1 });
         let warps = block.threads / 32;
         for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (2, 4), (4, 2)] {
@@ -108,7 +119,8 @@ impl Tile {
                 let work = (rows * columns * down * across) as f64 * each / warps as f64;
                 // What a block loads for a sample, in multiply-adds of a warp.
                 let loads = (tile.height() + tile.width()) as f64 / 16.0;
-                let cost = (work + loads) * tile.count(outputs, inputs) as f64;
+                let count: usize = layers.iter().map(|&(outputs, inputs)| tile.count(outputs, inputs)).sum();
+                let cost = (work + loads) * count as f64;
                 if cost < best.0 {
                     best = (cost, tile);
                 }
@@ -154,6 +166,11 @@ impl Gradients {
         }
     }
 
+    /// Whether layers share their code. Two or three do not, whatever their tiles.
+    fn alike(&self) -> bool {
+        self.tiles.iter().map(|tile| tile.instructions()).sum::<usize>() > 2 * budget::KERNEL
+    }
+
     pub(super) fn source(&self, request: &Request<'_>) -> Source {
         let of =
             |name, value: fn(&Tile) -> usize| table(name, &self.tiles.iter().map(value).collect::<Vec<_>>());
@@ -172,8 +189,9 @@ impl Gradients {
             ("EXCHANGE", self.shared / 4),
         ];
         let body = format!(
-            "#define ATOMIC {}\n{tables}\n{}\n{}",
+            "#define ATOMIC {}\n#define ALIKE {}\n{tables}\n{}\n{}",
             u8::from(self.atomic),
+            u8::from(self.alike()),
             include_str!("../coopmat/simt/tiles.cuh"),
             include_str!("gradients.cu")
         );

@@ -1,6 +1,5 @@
 //! Plain loops, a sample a thread: how a first attempt looks. Every array lies in local memory, because it is indexed at run time.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, GpuError, Kernel};
 
 use crate::MlpError;
@@ -8,7 +7,7 @@ use crate::MlpError;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels, zero};
 use super::launch::{Arguments, Launch};
 use super::request::Request;
-use super::source::Source;
+use super::source::{Binaries, Source};
 
 /// Threads of a block, as in the benchmark that this stands for.
 const THREADS: u32 = 64;
@@ -33,10 +32,10 @@ pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
 
 pub(super) fn load(
     request: &Request<'_>,
-    compiler: &Compiler,
+    binaries: &Binaries,
     context: &Context,
 ) -> Result<Kernels, MlpError> {
-    let program = source(request)?.load(compiler, context)?;
+    let program = source(request)?.load(binaries, context)?;
     Ok(Kernels {
         forward: Box::new(NaiveForward { kernel: program.kernel(FORWARD, 0)? }),
         backward: Box::new(NaiveBackward {

@@ -1,6 +1,5 @@
 //! The optimiser.
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
 use flopgap_gpu::{Buffer, GpuError, Kernel, Stream};
 
@@ -10,6 +9,8 @@ use crate::dense::{AdamWSettings, Element, Parameters, Precision};
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{Model, check};
 use super::super::request::Target;
+use crate::dense::cuda::source::Binaries;
+
 use super::{THREADS, adamw_source, request};
 
 /// `AdamW` for a [`Model`] on a GPU: parameters and moments in 32 bits, whatever the model stores. See [`AdamWSettings`] for the formula.
@@ -89,7 +90,7 @@ impl<T: Element> AdamW<T> {
         parameters.check_widths(model.network())?;
         let context = stream.context();
         let request = request(model.network(), T::PRECISION, Target::of(context.device()));
-        let program = adamw_source(&request).load(&Compiler::new()?, context)?;
+        let program = adamw_source(&request).load(&Binaries::default(), context)?;
         let master =
             (T::PRECISION != Precision::F32).then(|| stream.upload(parameters.values())).transpose()?;
         let one = 1.0_f64.to_bits();

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
 use flopgap_gpu::{Buffer, Kernel, Stream};
 
@@ -12,6 +11,8 @@ use crate::dense::{Element, Network};
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{check, samples};
 use super::super::request::Target;
+use crate::dense::cuda::source::Binaries;
+
 use super::{THREADS, loss_source, request};
 
 /// The mean squared error on a GPU: the mean of `(y - target)^2` over samples and outputs, and its gradient by the outputs. The sum comes in the
@@ -42,7 +43,7 @@ impl<T: Element> MeanSquaredError<T> {
         }
         let context = stream.context();
         let request = request(network, T::PRECISION, Target::of(context.device()));
-        let program = loss_source(&request, columns).load(&Compiler::new()?, context)?;
+        let program = loss_source(&request, columns).load(&Binaries::default(), context)?;
         let error = MeanSquaredError {
             kernel: program.kernel("mean_squared_error_reduce", 0)?,
             outputs,

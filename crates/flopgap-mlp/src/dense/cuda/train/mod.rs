@@ -32,6 +32,12 @@ fn loss_source(request: &Request<'_>, columns: usize) -> Source {
     request.source("loss.cu", include_str!("loss.cu"), &constants)
 }
 
+/// The sources of loss and optimiser, for a device that need not be here.
+pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
+    let request = request(network, precision, target);
+    vec![adamw_source(&request), loss_source(&request, network.outputs())]
+}
+
 /// Compiles the kernels of loss and optimiser for a device that need not be here, and returns the name and the compiler's log (registers,
 /// spills) of each source.
 ///
@@ -43,8 +49,7 @@ pub fn compile_all(
     precision: Precision,
     target: Target,
 ) -> Result<Vec<(String, String)>, MlpError> {
-    let request = request(network, precision, target);
-    [adamw_source(&request), loss_source(&request, network.outputs())]
+    sources(network, precision, target)
         .iter()
         .map(|source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned())))
         .collect()

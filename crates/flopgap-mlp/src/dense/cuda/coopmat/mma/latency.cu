@@ -92,7 +92,7 @@ struct Rows {
         if constexpr (!LAST) next.load(parameters, rank * Part<LAYER + 1>::SLICE);
         if constexpr (LAYER == 0 && CLUSTER > 2) let_next_begin(tape);
 
-#if __CUDA_ARCH__ >= 900
+#if ARCHITECTURE >= 900
         // The compiler would begin with products before all loads are under way. That this is zero it does not know.
         if constexpr (LAYER == 0) {
             u32 nothing = __float_as_uint(part.bias);

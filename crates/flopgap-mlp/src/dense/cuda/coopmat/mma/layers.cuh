@@ -56,6 +56,24 @@ __device__ constexpr bool first_of_its_widths(int layer) {
     return true;
 }
 
+// In networks of more layers than this, widths are read at run time to copy weights. Every layer has the code that copies those of any, so that
+// code for each would grow with the square of the layers, and the compiler's time with it.
+constexpr int LAYERS_WITH_OWN_COPIES = 6;
+
+// Copies what of a layer begins at `k` along the inner dimension and at column `n`.
+__device__ __forceinline__ void copy_slab_of_any(const Storage *parameters, int layer, int k, int n, u32 to) {
+    const int stride = width(layer), left_inner = inner(layer) - k, left_outer = outer(layer) - n, columns = chunk_of(outer(layer));
+    const int rows = BACKWARD ? SLAB : columns, pieces = (BACKWARD ? columns : SLAB) / 8;
+    const int there = BACKWARD ? left_inner : left_outer, wide = BACKWARD ? left_outer : left_inner;
+    const Storage *const from = parameters + weights_at(layer) + (BACKWARD ? k * stride + n : n * stride + k);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * pieces; i += THREADS) {
+        const int row = i / pieces, column = i % pieces * 8;
+        const bool valid = row < there && column < wide;
+        copy16(to + (row * SLAB_PITCH + column) * 2, valid ? from + (u64)row * stride + column : from, valid);
+    }
+}
+
 // The weights, as the products read them.
 struct Weights {
     const Storage *parameters;
@@ -103,7 +121,11 @@ struct Weights {
     // Begins to copy the next slab: after the last layer that of the first again, for the next tile.
     __device__ __forceinline__ void copy_next() {
         const int layer = layer_at(step), columns = outer(layer);
-        copy_slab<0>(layer, slab * SLAB, chunk * chunk_of(columns), shared + filled * SLAB_ELEMENTS * 2);
+        const u32 to = shared + filled * SLAB_ELEMENTS * 2;
+        if constexpr (LAYERS > LAYERS_WITH_OWN_COPIES)
+            copy_slab_of_any(parameters, layer, slab * SLAB, chunk * chunk_of(columns), to);
+        else
+            copy_slab<0>(layer, slab * SLAB, chunk * chunk_of(columns), to);
         commit_copies();
         filled = filled + 1 == STAGES ? 0 : filled + 1;
         if (++slab == slabs_of(inner(layer))) {

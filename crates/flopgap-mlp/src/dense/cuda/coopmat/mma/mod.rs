@@ -8,8 +8,9 @@ mod latency;
 use std::fmt::Write as _;
 
 use crate::MlpError;
-use crate::dense::Precision;
+use crate::dense::{Network, Precision};
 
+use super::super::budget;
 use super::super::request::Request;
 use super::super::source::Source;
 
@@ -62,9 +63,32 @@ struct Tiling {
 /// Numbers along the inner dimension that a slab of weights has.
 const SLAB: usize = 32;
 
+/// Instructions of a pass through all layers, more or less. Layers one after the other with the same widths share their code.
+fn instructions(network: &Network) -> usize {
+    // Of a layer beside its activation, and numbers of a thread that the slope of one is computed for.
+    const LAYER: usize = 600;
+    const NUMBERS: usize = 14;
+    let widths = network.widths();
+    (0..network.layers())
+        .filter(|&layer| {
+            layer == 0
+                || layer + 1 == network.layers()
+                || widths[layer - 1..=layer] != widths[layer..layer + 2]
+        })
+        .map(|layer| {
+            let of = network.activation(layer);
+            LAYER + NUMBERS * (budget::slope(of) + budget::activation(of))
+        })
+        .sum()
+}
+
 impl Tiling {
     /// The first that fits, from the best on. The backward pass goes through the layers from the last.
     fn choose(request: &Request<'_>, backward: bool) -> Result<Self, MlpError> {
+        let code = instructions(request.network);
+        if code > 2 * budget::KERNEL {
+            return Err(budget::exceeded(request, code));
+        }
         let widths = request.network.widths();
         let layers = request.network.layers();
         let sizes = [(128, 256), (64, 256), (32, 256), (32, 128), (16, 128)];

@@ -14,7 +14,7 @@ __device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvt
 // ---- Copies of 16 bytes into shared memory, zeros where there is nothing to copy. Before sm_80 there are none in the background.
 
 __device__ __forceinline__ void copy16(u32 to, const void *from, bool there) {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 #else
     const uint4 value = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
@@ -23,7 +23,7 @@ __device__ __forceinline__ void copy16(u32 to, const void *from, bool there) {
 }
 
 __device__ __forceinline__ void commit_copies() {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -31,7 +31,7 @@ __device__ __forceinline__ void commit_copies() {
 // Waits until at most so many groups of copies are under way.
 template <int GROUPS>
 __device__ __forceinline__ void wait_copies() {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 #endif
 }
@@ -97,7 +97,7 @@ struct Sums32 {
 #endif
 
 __device__ __forceinline__ void multiply(Sums32 &c, const u32 (&a)[4], u32 b0, u32 b1) {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col." TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(c.value[0]), "+f"(c.value[1]), "+f"(c.value[2]), "+f"(c.value[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -121,7 +121,7 @@ struct Sums16 {
 };
 
 __device__ __forceinline__ void multiply(Sums16 &c, const u32 (&a)[4], u32 b0, u32 b1) {
-#if __CUDA_ARCH__ >= 800
+#if ARCHITECTURE >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
                  : "+r"(c.pair[0]), "+r"(c.pair[1])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

@@ -31,13 +31,7 @@ pub(in super::super) fn backward(
             };
             return Ok((most, coopmat::Plan { sources, load: Box::new(load) }));
         }
-        let widths: Vec<usize> = request.network.widths().iter().rev().copied().collect();
-        let plan = choose(&widths, Chain::Backward, request.target, most == FEW_SAMPLES);
-        let plan = plan.ok_or_else(|| {
-            request.unsupported(
-                "the deltas of 4 samples do not fit the shared memory; the CPU has no such limit",
-            )
-        })?;
+        let plan = choose(request, Chain::Backward, most == FEW_SAMPLES)?;
         let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("backward.cu"));
         let source = request.source("coopmat_simt_backward.cu", &body, &plan.constants());
         let sources = vec![source, gradients.source(request)];

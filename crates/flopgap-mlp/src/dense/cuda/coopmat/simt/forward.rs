@@ -17,14 +17,8 @@ const NAME: &str = "coopmat_simt_mlp_forward";
 pub(in super::super) fn forward(
     request: &Request<'_>,
 ) -> Result<ByBatch<coopmat::Plan<dyn Forward>>, MlpError> {
-    let widths = request.network.widths();
     let plan = |most: u32| -> Result<_, MlpError> {
-        let plan = choose(widths, Chain::Forward, request.target, most == FEW_SAMPLES);
-        let plan = plan.ok_or_else(|| {
-            request.unsupported(
-                "the hidden layers of 4 samples do not fit the shared memory; the CPU has no such limit",
-            )
-        })?;
+        let plan = choose(request, Chain::Forward, most == FEW_SAMPLES)?;
         let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
         let source = request.source("coopmat_simt_forward.cu", &body, &plan.constants());
         let multiprocessors = request.target.multiprocessors;

@@ -257,6 +257,16 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Instructions of the kernel, more or less: of each number that a thread sums, `each` for its activation or slope beside the products; and of the
+    /// copies, which every layer has for all layers.
+    pub(super) fn instructions(&self, each: impl Fn(usize) -> usize) -> usize {
+        let of_step = |(index, step): (usize, &Step)| step.rows * step.columns * (18 + each(index));
+        let copies = 40 * self.steps.len() * self.steps.len();
+        self.steps.iter().enumerate().map(of_step).sum::<usize>() + copies
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

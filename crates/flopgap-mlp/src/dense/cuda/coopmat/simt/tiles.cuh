@@ -1,7 +1,7 @@
 // What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
 
 // Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
-#define BACKGROUND (__CUDA_ARCH__ >= 800 && STORAGE == STORAGE_F32)
+#define BACKGROUND (ARCHITECTURE >= 800 && STORAGE == STORAGE_F32)
 
 __device__ __forceinline__ void load4(const Storage *from, float4 &v) {
 #if STORAGE == STORAGE_F32

@@ -35,11 +35,20 @@ const RESULT_ROWS: usize = 16;
 /// Columns of an accumulator at most; wider layers are computed in parts.
 const PART: usize = 256;
 
+/// Layers at most: those of networks of more would take the compiler longer than 10 s.
+const MOST_LAYERS: usize = 14;
+
 /// Whether there is anything here for the request.
 fn check(request: &Request<'_>) -> Result<(), MlpError> {
     let capability = request.target.capability;
     if (capability.major, capability.minor) != (9, 0) {
         return Err(request.unsupported("wgmma is for sm_90a; mma.sync is there instead"));
+    }
+    if request.network.layers() > MOST_LAYERS {
+        return Err(request.unsupported(format!(
+            "every layer has code of its own, which the compiler takes too long for from {} layers on; mma.sync is there instead",
+            MOST_LAYERS + 1
+        )));
     }
     if request.precision == Precision::F32 || request.options.accumulate == Accumulate::F16 {
         return Err(request.unsupported("wgmma is for fp16 and bf16 with sums in 32 bits"));

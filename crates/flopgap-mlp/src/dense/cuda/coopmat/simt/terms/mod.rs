@@ -12,11 +12,14 @@ use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, slope_from_output};
 
 use super::plan::{Block, Chain, Plan};
-use super::{LAYOUT, TILES};
+use super::{LAYOUT, TILES, code_of};
 
 const FORWARD: &str = "coopmat_simt_mlp_forward_terms";
 const BACKWARD: &str = "coopmat_simt_mlp_backward_terms";
 const TRANSPOSE: &str = "coopmat_simt_mlp_transpose";
+
+/// Instructions that these kernels may have: half as many as the others, because their products are longer.
+const MOST_CODE: usize = super::MOST_CODE / 2;
 
 /// Threads of a block of [`TRANSPOSE`], as in `transpose.cu`.
 const THREADS_TO_TRANSPOSE: usize = 256;
@@ -62,6 +65,7 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
         !(wide && long && (plan.block.samples == 128 || chain.backward()))
             && plan.blocks * plan.block.threads >= 32 * LEAST_WARPS
             && plan.efficiency() >= LEAST_EFFICIENCY
+            && code_of(plan, network, chain) <= MOST_CODE
     };
     let fits = |block| Plan::new(&widths, block, chain, target).filter(good);
     blocks(widest, chain).into_iter().find_map(fits)

@@ -1,0 +1,46 @@
+//! How much code a kernel may have, so that NVRTC compiles it in seconds.
+//!
+//! NVRTC's time goes by the instructions that loops unroll into, and for long kernels faster than that: kernels of whole networks whose every layer is
+//! unrolled took minutes. Where an implementation has more than this many, it keeps loops.
+
+use crate::MlpError;
+use crate::dense::Activation;
+
+use super::request::Request;
+
+/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, and sources have up to two kernels (docs/MEASUREMENTS.md). The
+/// networks of the benchmark have fewer in all kernels.
+pub(super) const KERNEL: usize = 10_000;
+
+/// Instructions of an activation, more or less, in `common.cuh`.
+pub(super) fn activation(of: Activation) -> usize {
+    match of {
+        Activation::Identity => 0,
+        Activation::Relu => 1,
+        Activation::LeakyRelu => 2,
+        Activation::Sigmoid | Activation::Silu => 16,
+        Activation::Tanh => 20,
+        Activation::GeluTanh => 28,
+        Activation::Gelu => 50,
+    }
+}
+
+/// Instructions of its slope, from what the tape keeps.
+pub(super) fn slope(of: Activation) -> usize {
+    match of {
+        Activation::Identity => 0,
+        Activation::Relu | Activation::LeakyRelu | Activation::Sigmoid | Activation::Tanh => 3,
+        Activation::Silu => 22,
+        Activation::GeluTanh => 36,
+        Activation::Gelu => 70,
+    }
+}
+
+/// Why there is no kernel where even loops leave too much code.
+pub(super) fn exceeded(request: &Request<'_>, instructions: usize) -> MlpError {
+    request.unsupported(format!(
+        "code for each of its {} layers makes a kernel of about {instructions} instructions, which the compiler would work on for minutes; forloop \
+         has one code for all layers",
+        request.network.layers()
+    ))
+}

@@ -1,0 +1,85 @@
+// One thread, its own sample. Layers lie in shared memory as [number][sample], so that every thread reads and writes its own column; weights
+// come to shared memory a slab at a time, and all threads of a warp read the same 16 bytes of them at once. Sums stay in registers. Where layers are
+// wide or samples few, GROUPS threads share a sample: each computes other outputs.
+//
+// The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where things lie.
+
+constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
+
+// Outputs of a thread at a time.
+__device__ constexpr int outputs_of(int width) { return width >= 16 * GROUPS ? 16 : width >= 8 * GROUPS ? 8 : 4; }
+
+// Where the numbers of `layer` lie: those of the inputs and of every second layer, and the others.
+__device__ __forceinline__ float *numbers_of(float *shared, int layer) { return shared + VALUES_AT + (layer % 2 == 0 ? 0 : VALUES_OF_ODD); }
+
+// A number that is known when it is compiled.
+template <int VALUE>
+struct Known {
+    __device__ constexpr operator int() const { return VALUE; }
+};
+
+struct Call {
+    const Storage *parameters;
+    u64 sample;    // of this thread
+    u32 batch;
+    float *shared;
+    int column, group;
+    __device__ __forceinline__ bool inside() const { return sample < batch; }
+};
+
+// Goes through the slabs of a product: `passes` of `slabs` each, the next one on its way while `use(slab, weights)` works on one.
+// Both are integers, or `Known` ones.
+template <int STAGE, typename Passes, typename Slabs, typename Copy, typename Begin, typename Use, typename End>
+__device__ __forceinline__ void for_each_slab(float *shared, Passes passes, Slabs slabs, Copy copy, Begin begin, Use use, End end) {
+    copy(shared, 0, 0);
+    end_of_group();
+#pragma unroll 1
+    for (int pass = 0; pass < passes; ++pass) {
+        begin(pass);
+#pragma unroll 1
+        for (int slab = 0; slab < slabs; ++slab) {
+            const int step = pass * slabs + slab;
+            wait_for_groups<0>();
+            __syncthreads();
+            if (step + 1 < passes * slabs) copy(shared + (step + 1) % STAGES * STAGE, slab + 1 < slabs ? pass : pass + 1, slab + 1 < slabs ? slab + 1 : 0);
+            end_of_group();
+            use(slab, shared + step % STAGES * STAGE);
+        }
+        end(pass);
+    }
+    // The slabs are read no more, and the numbers are there.
+    __syncthreads();
+}
+
+// `count` numbers of a row in global memory to the thread's column; nothing beyond the batch.
+template <int COUNT>
+__device__ __forceinline__ void take(const Call &call, float *to, const Storage *row) {
+#pragma unroll 4
+    for (int i = call.group * 4; i < COUNT; i += GROUPS * 4) {
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (call.inside()) load4(row + i, v);
+        to[i * SAMPLES] = v.x, to[(i + 1) * SAMPLES] = v.y, to[(i + 2) * SAMPLES] = v.z, to[(i + 3) * SAMPLES] = v.w;
+    }
+}
+
+// The gradients before the last activation, whose numbers begin at `before` on the tape for each sample.
+__device__ __forceinline__ void take_output_deltas(const Call &call, u64 before, const Storage *y, const Storage *dy, const Storage *tape,
+                                                   Storage *deltas) {
+    float *const values = numbers_of(call.shared, LAYERS) + call.column;
+    const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + before * call.batch;
+    if (!call.inside()) return;
+#pragma unroll 1
+    for (int n = call.group * 4; n < OUTPUTS; n += GROUPS * 4) {
+        const u64 at = call.sample * OUTPUTS + n;
+        float4 v;
+        load4(dy + at, v);
+        v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
+        store4(deltas + before * call.batch + at, v);
+        values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
+    }
+}
+
+__device__ __forceinline__ Call call_of(const Storage *parameters, u32 batch, u64 tile, float *shared) {
+    const int column = threadIdx.x % SAMPLES;
+    return Call{parameters, tile * SAMPLES + column, batch, shared, column, (int)threadIdx.x / SAMPLES};
+}
