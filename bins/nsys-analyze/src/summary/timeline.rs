@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{GlobalId, Trace, fold_name};
+use flopgap_nsys::{GlobalId, NvtxRanges, Trace, fold_name};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Colour, NameId, Timeline};
 use flopgap_report::html::Block;
@@ -60,11 +60,17 @@ pub(super) fn section(
         }
         Err(error) => return Err(report(&error)),
     };
-    if let Some(time) = kept_from(devices, &window) {
+    let nvtx = match trace.nvtx_ranges() {
+        Ok(nvtx) => Some(nvtx),
+        Err(error) if error.is_absence() => None,
+        Err(error) => return Err(failure(&error)),
+    };
+    let ranges = nvtx.as_deref().map(|nvtx| host_ranges(nvtx, &window)).unwrap_or_default();
+    if let Some(time) = kept_from(devices, &ranges, &window) {
         timeline = timeline.keep_from(time);
     }
     let mut colours = Colours::default();
-    host_rows(trace, &window, &mut colours, &mut timeline)?;
+    host_rows(&ranges, &mut colours, &mut timeline);
     if let Some(passes) = passes {
         projected(passes, &mut colours, &mut timeline);
     }
@@ -78,16 +84,13 @@ pub(super) fn section(
     Ok(())
 }
 
-/// From when on single operations are kept, where there are too many of them.
-fn kept_from(devices: &Devices, window: &Range<i64>) -> Option<i64> {
-    let count: usize = devices.operations.values().map(|operations| within(operations, window).count()).sum();
-    let too_many = count.checked_sub(Timeline::capacity())?;
-    let mut starts: Vec<i64> = devices
-        .operations
-        .values()
-        .flat_map(|operations| within(operations, window))
-        .map(|one| one.start)
-        .collect();
+/// From when on single operations and ranges are kept, where there are too many of them.
+fn kept_from(devices: &Devices, ranges: &[HostRange<'_>], window: &Range<i64>) -> Option<i64> {
+    let operations = || devices.operations.values().flat_map(|operations| within(operations, window));
+    let count = operations().count() + ranges.len();
+    let too_many = count.checked_sub(Timeline::capacity()).filter(|more| *more > 0)?;
+    let mut starts: Vec<i64> = operations().map(|operation| operation.start).collect();
+    starts.extend(ranges.iter().map(|range| range.start));
     let (_, first, _) = starts.select_nth_unstable(too_many);
     Some(*first)
 }
@@ -182,25 +185,34 @@ impl Colours {
     }
 }
 
-/// The ranges of each thread.
-fn host_rows(
-    trace: &Trace,
-    window: &Range<i64>,
-    colours: &mut Colours,
-    timeline: &mut Timeline,
-) -> Result<(), Failure> {
-    let nvtx = match trace.nvtx_ranges() {
-        Ok(nvtx) => nvtx,
-        Err(error) if error.is_absence() => return Ok(()),
-        Err(error) => return Err(failure(&error)),
-    };
-    let end = |range: &flopgap_nsys::NvtxRange| range.end.unwrap_or(nvtx.last_range);
-    let mut ranges: Vec<_> = nvtx
-        .ranges
-        .iter()
-        .filter(|range| range.start < window.end && end(range) > window.start && end(range) >= range.start)
+/// A range on the host.
+struct HostRange<'a> {
+    start: i64,
+    end: i64,
+    thread: GlobalId,
+    name: &'a str,
+}
+
+/// The ranges in the window, by their start, outer ones first.
+fn host_ranges<'a>(nvtx: &'a NvtxRanges, window: &Range<i64>) -> Vec<HostRange<'a>> {
+    let ranges = nvtx.ranges.iter().map(|range| {
+        let name = nvtx.names.text(range.name);
+        HostRange {
+            start: range.start,
+            end: range.end.unwrap_or(nvtx.last_range),
+            thread: range.thread,
+            name: name.strip_prefix(':').unwrap_or(name),
+        }
+    });
+    let mut ranges: Vec<_> = ranges
+        .filter(|range| range.start < window.end && range.end > window.start && range.end >= range.start)
         .collect();
     ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+    ranges
+}
+
+/// The ranges of each thread.
+fn host_rows(ranges: &[HostRange<'_>], colours: &mut Colours, timeline: &mut Timeline) {
     let threads: BTreeSet<GlobalId> = ranges.iter().map(|range| range.thread).collect();
     let row = timeline.row("Host: NVTX ranges");
     let several = threads.len() > 1;
@@ -210,12 +222,9 @@ fn host_rows(
     });
     let lanes: BTreeMap<GlobalId, _> = lanes.collect();
     for range in ranges {
-        let name = nvtx.names.text(range.name);
-        let name = name.strip_prefix(':').unwrap_or(name);
-        let name = timeline.name(name, colours.of(&fold_name(name)));
-        timeline.push(lanes[&range.thread], name, range.start..end(range));
+        let name = timeline.name(range.name, colours.of(&fold_name(range.name)));
+        timeline.push(lanes[&range.thread], name, range.start..range.end);
     }
-    Ok(())
 }
 
 /// The passes as their work ran on the GPU.
