@@ -105,7 +105,10 @@ impl Pipes {
         };
         let index = if self.get(only).is_some() { only } else { Pipe::All };
         let count = self.counts[index as usize]?;
-        let mixed = matches!(index, Pipe::All | Pipe::Hmma) && has_half_on_tensor_pipe(capability);
+        // Only Volta has HMMA.884, and the first reports of ncu do not say the compute capability.
+        let is_volta = precision == Precision::TensorFp16 && [m, n, k] == [8, 8, 4];
+        let mixed =
+            matches!(index, Pipe::All | Pipe::Hmma) && has_half_on_tensor_pipe(capability) && !is_volta;
         let other = match (self.get(Pipe::Hfma2), hfma) {
             _ if !mixed => 0,
             (Some(hfma2), _) => hfma2,

@@ -411,6 +411,18 @@ fn instructions_of_known_size_are_operations() {
     ] {
         assert_eq!(volta(metric).total(), Some(Count { value: 512_014, rounded: false }), "{metric}");
     }
+    // ncu of 2020 did not print the compute capability; the kernel's name (`volta_fp16_s884gemm`) tells as much.
+    let mut text = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n".to_owned();
+    for (name, value) in [(FADD, 0), (FMUL, 0), (FFMA, 7), ("sm__inst_executed_pipe_tensor.sum", 1000)] {
+        writeln!(text, "\"0\",\"volta\",\"{name}\",\"inst\",\"{value}\"").unwrap();
+    }
+    let fp16 = Arithmetic {
+        instruction: Some([8, 8, 4]),
+        tensor_precision: Some(Precision::TensorFp16),
+        ..ON_TENSOR_CORES
+    };
+    let old = of_kernel(&parse(text).unwrap(), "volta", &fp16);
+    assert_eq!(old.total(), Some(Count { value: 512_014, rounded: false }));
     // Elsewhere their size is unknown, so the operations are.
     for (cc, metric) in [
         ("7.5", "sm__inst_executed_pipe_tensor.sum"),
