@@ -1,24 +1,25 @@
-//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report did.
+//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report, a record or a run did.
 
 use std::error::Error;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg};
 use flopgap_flops::FlopError;
-use flopgap_kernels::{Classifier, simple_kernel};
-use flopgap_ncu::Precision;
-use flopgap_phases::{KernelProfile, Profile, Sum, Totals};
-use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_kernels::{Classifier, distinct_names, simple_kernel};
+use flopgap_phases::{Profile, Sum, Totals};
+use flopgap_report::numbers::group_thousands;
+use flopgap_report::table::{TextOptions, terminal_width};
 use serde_json::{Map, Value, json};
 
+use crate::columns::{self, Reader};
+use crate::gaps;
 use crate::input::Input;
-use crate::{PROGRAM, failure, gaps};
+use crate::selection::{Selected, Selection};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The report: any CSV of ncu, or .ncu-rep, also compressed; - for standard input.
+    /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record or run directory of hyper-profile.
     file: PathBuf,
     /// What a row stands for; without it, one table by class and one by kernel.
     #[arg(long, value_enum)]
@@ -27,6 +28,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
     input: Input,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
@@ -34,7 +37,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+pub(crate) enum By {
     /// The kernel's full name.
     Kernel,
     /// The class that the name tells: matmul, split-k-reduce, elementwise, …
@@ -45,34 +48,45 @@ enum By {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let profile = arguments.input.profile(&arguments.file, &classifier).map_err(|error| failure(&error))?;
-    flopgap_cli::warn_all(PROGRAM, &profile.warnings);
-    if profile.kernels.is_empty() {
-        gaps::require_whole(&arguments.file, profile.lost_at)?;
-        let message = format!("{}: no launch is in the report", arguments.file.display());
-        let hint = "check that no filter of ncu (-k, --nvtx-include) left all kernels out, and record again";
-        return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
-    }
-    gaps::warn(&arguments.file, &profile);
-    let result = render(&profile, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
+    let selected = arguments.selection.load(&arguments.file, &arguments.input, &classifier)?;
+    let profile = &selected.profile;
+    gaps::warn(&arguments.file, profile);
+    let result = render(&selected, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     flopgap_cli::print(&result)?;
     gaps::require_whole(&arguments.file, profile.lost_at)
 }
 
-fn render(profile: &Profile, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
-    let table_of = |by: By, title| -> Result<Table, Box<dyn Error>> {
-        Ok(table(title, by, &groups(profile, by, arguments.top)?, &profile.totals)?)
-    };
+fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
+    let profile = &selected.profile;
+    let shown = |by: By| Ok::<_, FlopError>(groups(profile, by)?.top(arguments.top));
     match arguments.format {
-        FormatArg::Json => Ok(in_json(profile, arguments)?),
-        FormatArg::Csv => Ok(table_of(arguments.by.unwrap_or(By::Kernel), "")?.to_csv()?),
+        FormatArg::Json => Ok(in_json(selected, arguments)?),
+        FormatArg::Csv => {
+            let by = arguments.by.unwrap_or(By::Kernel);
+            Ok(columns::table("", by, &shown(by)?, &profile.totals)?.to_csv()?)
+        }
         format => {
-            let shown = arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]);
-            let sections: Result<Vec<String>, Box<dyn Error>> = shown
-                .into_iter()
-                .map(|by| Ok(table_of(by, by.title())?.render(format.into(), &TextOptions::for_stdout())?))
-                .collect();
-            Ok(sections?.join("\n"))
+            let reader = Reader { width: terminal_width() };
+            let title = |by: By| {
+                let networks = match selected.configurations {
+                    Some(1) => ", 1 network".to_owned(),
+                    Some(count) => format!(", {} networks", group_thousands(count as u64)),
+                    None => String::new(),
+                };
+                format!("{}{}{networks}", by.title(), arguments.selection.title())
+            };
+            let mut sections = Vec::new();
+            for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
+                let (table, left_out) = reader.table(title(by), by, &shown(by)?, &profile.totals)?;
+                let mut text = table.render(format.into(), &TextOptions::for_stdout())?;
+                if !left_out.is_empty() {
+                    text += "Left out to fit the terminal: ";
+                    text += &left_out.join(", ");
+                    text += "; --format csv has them\n";
+                }
+                sections.push(text);
+            }
+            Ok(sections.join("\n"))
         }
     }
 }
@@ -87,7 +101,7 @@ impl By {
     }
 
     /// The keys of the columns that say what a row stands for.
-    fn labels(self) -> &'static [&'static str] {
+    pub(crate) fn labels(self) -> &'static [&'static str] {
         match self {
             By::Kernel => &["kernel", "class", "library"],
             By::Class => &["class"],
@@ -107,113 +121,95 @@ fn quantities(totals: &Totals) -> [(&'static str, Sum); 4] {
 }
 
 /// A row of a table: what it stands for, and its totals.
-struct Group {
+pub(crate) struct Group {
     /// One for each of [`By::labels`].
-    labels: Vec<Option<String>>,
-    totals: Totals,
+    pub(crate) labels: Vec<Option<String>>,
+    /// The kernel's name as the report has it, of a row that stands for one kernel.
+    pub(crate) name: Option<String>,
+    pub(crate) totals: Totals,
 }
 
-fn groups(profile: &Profile, by: By, top: Option<usize>) -> Result<Vec<Group>, FlopError> {
-    let mut groups: Vec<Group> = match by {
-        By::Kernel => profile.kernels.iter().map(kernel_group).collect(),
+/// The rows of a table, and what those that are not shown add up to.
+pub(crate) struct Groups {
+    pub(crate) rows: Vec<Group>,
+    /// How many are not shown, and their totals.
+    pub(crate) more: Option<(usize, Totals)>,
+}
+
+impl Groups {
+    /// The first rows.
+    fn top(mut self, top: Option<usize>) -> Groups {
+        let rest = self.rows.split_off(top.unwrap_or(usize::MAX).min(self.rows.len()));
+        let mut more = Totals::default();
+        // The sum over all rows exists, so this one does.
+        let fits = rest.iter().all(|group| more.merge(&group.totals).is_ok());
+        self.more = (fits && !rest.is_empty()).then_some((rest.len(), more));
+        self
+    }
+}
+
+fn groups(profile: &Profile, by: By) -> Result<Groups, FlopError> {
+    let plain = |labels, totals| Group { labels, name: None, totals };
+    let rows = match by {
+        By::Kernel => kernel_groups(profile),
         By::Class => profile
             .by_class()?
             .into_iter()
-            .map(|(class, totals)| Group { labels: vec![Some(class.to_string())], totals })
+            .map(|(class, totals)| plain(vec![Some(class.to_string())], totals))
             .collect(),
         By::Simple => profile
             .group(|kernel| simple_kernel(&kernel.name).map(str::to_owned))?
             .into_iter()
-            .map(|(name, totals)| Group { labels: vec![name], totals })
+            .map(|(name, totals)| plain(vec![name], totals))
             .collect(),
     };
-    groups.truncate(top.unwrap_or(usize::MAX));
-    Ok(groups)
+    Ok(Groups { rows, more: None })
 }
 
-fn kernel_group(kernel: &KernelProfile) -> Group {
-    let info = &kernel.info;
-    let labels = vec![Some(info.short.clone()), Some(info.class.to_string()), Some(info.library.to_string())];
-    Group { labels, totals: kernel.totals.clone() }
+fn kernel_groups(profile: &Profile) -> Vec<Group> {
+    let names: Vec<(&str, &str)> =
+        profile.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.info.short.as_str())).collect();
+    let labels = distinct_names(&names).into_iter();
+    let group = |(label, kernel): (String, &flopgap_phases::KernelProfile)| Group {
+        labels: vec![Some(label), Some(kernel.info.class.to_string()), Some(kernel.info.library.to_string())],
+        name: Some(kernel.name.clone()),
+        totals: kernel.totals.clone(),
+    };
+    labels.zip(&profile.kernels).map(group).collect()
 }
 
-fn share(part: &Totals, whole: &Totals) -> Option<f64> {
+pub(crate) fn share(part: &Totals, whole: &Totals) -> Option<f64> {
     // Of what is known: the warning beside it says what is not.
     let known = Some(whole.known(whole.flops)).filter(|&flops| flops > 0)?;
     Some(part.complete(part.flops)? as f64 / known as f64)
 }
 
-fn table(title: &str, by: By, groups: &[Group], whole: &Totals) -> Result<Table, ReportError> {
-    let precisions: Vec<Precision> = whole.by_precision.keys().copied().collect();
-    let measured = |sum: Sum| sum != Sum::default();
-    let mut columns: Vec<Column> =
-        by.labels().iter().map(|key| Column::text(*key, key.replace('_', " "))).collect();
-    columns.push(Column::number("launches", "launches"));
-    columns.push(Column::number("flops", "work").unit("FLOP"));
-    columns.push(Column::number("share", "share"));
-    for precision in &precisions {
-        let label = precision.label();
-        columns.push(Column::number(label.replace(' ', "_"), label).unit("FLOP"));
-    }
-    if measured(whole.dram_bytes) {
-        columns.push(Column::number("dram_bytes", "DRAM").unit("byte"));
-        columns.push(Column::number("intensity", "intensity").unit("FLOP/byte"));
-    }
-    if measured(whole.l2_bytes) {
-        columns.push(Column::number("l2_bytes", "L2").unit("byte"));
-    }
-    if measured(whole.duration_ns) {
-        columns.push(Column::number("duration_ns", "time").unit("ns"));
-    }
-    let mut table = Table::new(title, columns)?;
-    for Group { labels, totals } in groups {
-        let count = |sum: Sum| Cell::optional(totals.complete(sum), Cell::from);
-        let mut row: Vec<Cell> =
-            labels.iter().map(|label| Cell::optional(label.clone(), Cell::text)).collect();
-        row.push(Cell::from(totals.launches));
-        row.push(count(totals.flops));
-        row.push(Cell::optional(share(totals, whole), |share| Cell::percent(share, 2)));
-        for precision in &precisions {
-            row.push(count(totals.by_precision.get(precision).copied().unwrap_or_default()));
-        }
-        if measured(whole.dram_bytes) {
-            row.push(count(totals.dram_bytes));
-            row.push(Cell::optional(totals.intensity(), |intensity| Cell::float(intensity, 2)));
-        }
-        if measured(whole.l2_bytes) {
-            row.push(count(totals.l2_bytes));
-        }
-        if measured(whole.duration_ns) {
-            row.push(count(totals.duration_ns));
-        }
-        table.push(row)?;
-    }
-    Ok(table)
-}
-
-/// `{"file", "launches", "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
-fn in_json(profile: &Profile, arguments: &Arguments) -> Result<String, FlopError> {
+/// `{"file", "phase", "ranges", "launches", "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
+fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopError> {
+    let profile = &selected.profile;
     let rows = |by| -> Result<Vec<Value>, FlopError> {
-        Ok(groups(profile, by, arguments.top)?
-            .iter()
-            .map(|group| in_object(by, group, &profile.totals))
-            .collect())
+        let groups = groups(profile, by)?.top(arguments.top);
+        Ok(groups.rows.iter().map(|group| in_object(by, group, &profile.totals)).collect())
     };
-    let whole = Group { labels: Vec::new(), totals: profile.totals.clone() };
+    let whole = Group { labels: Vec::new(), name: None, totals: profile.totals.clone() };
     let mut kernels = rows(By::Kernel)?;
     for (row, kernel) in kernels.iter_mut().zip(&profile.kernels) {
-        row["name"] = json!(kernel.name);
         row["simple_kernel"] = json!(simple_kernel(&kernel.name));
         row["precision"] = json!(kernel.info.precision.map(|precision| precision.to_string()));
         row["tile"] = json!(kernel.info.tile.map(|tile| tile.to_string()));
     }
-    let document = json!({
+    let mut document = json!({
         "file": arguments.file.display().to_string(),
+        "phase": arguments.selection.phase(),
+        "ranges": arguments.selection.ranges(),
         "launches": profile.totals.launches,
         "total": in_object(By::Class, &whole, &profile.totals),
         "classes": rows(By::Class)?,
         "kernels": kernels,
     });
+    if let Some(configurations) = selected.configurations {
+        document["configurations"] = json!(configurations);
+    }
     Ok(format!("{document:#}"))
 }
 
@@ -223,10 +219,18 @@ fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
     for (key, label) in by.labels().iter().zip(&group.labels) {
         object.insert((*key).to_owned(), json!(label));
     }
+    if let Some(name) = &group.name {
+        object.insert("name".to_owned(), json!(name));
+    }
     let by_precision: Map<String, Value> = totals
         .by_precision
         .iter()
         .map(|(precision, sum)| (precision.label().replace(' ', "_"), json!(totals.complete(*sum))))
+        .collect();
+    let instructions: Map<String, Value> = totals
+        .by_instruction
+        .iter()
+        .map(|(instruction, sum)| (instruction.label().to_owned(), json!(totals.complete(*sum))))
         .collect();
     let rounded = quantities(totals).iter().any(|(_, sum)| sum.is_rounded());
     for (key, value) in [
@@ -235,6 +239,7 @@ fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
         ("launches_of_unknown_flops", json!(totals.launches - totals.measured(totals.flops))),
         ("share", json!(share(totals, whole))),
         ("flops_by_precision", Value::Object(by_precision)),
+        ("instructions", Value::Object(instructions)),
         ("dram_bytes", json!(totals.complete(totals.dram_bytes))),
         ("l2_bytes", json!(totals.complete(totals.l2_bytes))),
         ("duration_ns", json!(totals.complete(totals.duration_ns))),

@@ -1,10 +1,12 @@
 //! `ncu-analyze`: FLOPs, overheads and differences from Nsight Compute reports.
 
+mod columns;
 mod diff;
 mod gaps;
 mod input;
 mod kernels;
 mod overhead;
+mod selection;
 
 use std::process::ExitCode;
 

@@ -429,3 +429,144 @@ fn overhead_refuses_products_that_were_not_counted() {
     assert!(refused.stderr.contains("three.csv:8: the FLOPs of `nvjet_"), "{}", refused.stderr);
     assert!(refused.stderr.contains(message), "{}", refused.stderr);
 }
+
+/// The rows of a table in CSV, by the value of their first column.
+fn rows(csv: &str) -> std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>> {
+    let mut lines = csv.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row = |line: &str| {
+        let cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        let by_name = header.iter().map(|name| (*name).to_owned()).zip(cells.clone());
+        (cells[0].clone(), by_name.collect())
+    };
+    lines.map(row).collect()
+}
+
+/// The notebook's tables of instructions: forward with setup's launches taken off, backward with those of forward.
+#[test]
+fn the_notebook_by_phase_class_and_instruction() {
+    let [setup, forward, both] = notebook().map(|path| path.to_str().unwrap().to_owned());
+    let of = |arguments: &[&str]| {
+        let more = ["--by", "class", "--format", "csv"];
+        let output = run(&[&["kernels"], arguments, &more].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
+        rows(&output.stdout)
+    };
+    let forward_of = [
+        of(&[&forward, "--phase", "forward", "--setup", &setup]),
+        of(&[&both, "--phase", "forward", "--setup", &setup, "--forward", &forward]),
+    ];
+    for forward in forward_of {
+        assert_eq!(forward.keys().collect::<Vec<_>>(), ["elementwise", "matmul", "split-k-reduce"]);
+        for (class, counts) in [
+            ("matmul", ["2702704640", "7864320", "10485760", "1342177280"]),
+            ("split-k-reduce", ["3932160", "2621440", "1310720", "0"]),
+            ("elementwise", ["20969786", "2621070", "0", "9174358"]),
+        ] {
+            assert_eq!(["flops", "fadd", "fmul", "ffma"].map(|key| forward[class][key].as_str()), counts);
+        }
+    }
+    let backward = of(&[&both, "--phase", "backward", "--forward", &forward]);
+    assert_eq!(backward["matmul"]["launches"], "19");
+    assert_eq!(backward["matmul"]["ffma"], "2550136832");
+    assert_eq!(of(&[&both, "--phase", "setup", "--setup", &setup])["random"]["launches"], "1");
+
+    // What does not begin with the other report is refused, and so is a phase that nothing marks.
+    let wrong = run(&["kernels", &setup, "--phase", "backward", "--forward", &forward]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (1, ""));
+    assert!(wrong.stderr.contains("has only 1 launches, but"), "{}", wrong.stderr);
+    let unmarked = run(&["kernels", &both, "--phase", "backward"]);
+    assert_eq!((unmarked.code, unmarked.stdout.as_str()), (3, ""));
+    assert!(unmarked.stderr.contains("no launch belongs to the backward phase"), "{}", unmarked.stderr);
+}
+
+/// A phase is the same launches whether three reports, one with ranges, or a range of that name tells it.
+#[test]
+fn phases_and_ranges_of_one_network_agree() {
+    let fixture = |name: &str| fixture(name).to_str().unwrap().to_owned();
+    let [setup, forward, both] = ["setup", "forward", "forward_backward"]
+        .map(|stage| fixture(&format!("runs/h200-pytorch/raw/n4_d512_m64_{stage}.csv.zst")));
+    let ranges = ["ncu/phases_nvtx_details.csv.zst", "ncu/phases_nvtx.ncu-rep.zst"].map(&fixture);
+    let run_directory = fixture("runs/h200-pytorch");
+    let of = |arguments: &[&str]| {
+        let output = run(&[&["kernels", "--by", "class", "--format", "csv"], arguments].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
+        output.stdout
+    };
+    let expected = [
+        of(&[&forward, "--phase", "forward", "--setup", &setup]),
+        of(&[&both, "--phase", "backward", "--forward", &forward]),
+    ];
+    for (phase, expected) in ["forward", "backward"].into_iter().zip(&expected) {
+        for report in &ranges {
+            assert_eq!(of(&[report, "--phase", phase]), *expected, "{report}");
+            assert_eq!(of(&[report, "--nvtx", phase]), *expected, "{report}");
+        }
+        let sizes = ["-n", "4", "-d", "512", "-m", "64"];
+        assert_eq!(of(&[&[run_directory.as_str(), "--phase", phase][..], &sizes].concat()), *expected);
+    }
+    let layers = rows(&of(&[&ranges[0], "--nvtx", "layer:*"]));
+    assert_eq!(layers["matmul"]["launches"], "4");
+    let one = rows(&of(&[&ranges[0], "--nvtx", "layer:0", "--phase", "forward"]));
+    assert_eq!(one["matmul"]["launches"], "1");
+    let none = run(&["kernels", &ranges[0], "--nvtx", "layer"]);
+    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+    assert!(none.stderr.contains("no launch lies within a range `layer`"), "{}", none.stderr);
+}
+
+/// A record is a report of its phases, and a run directory the sum over its networks.
+#[test]
+fn records_and_run_directories_have_kernels_too() {
+    let run_directory = fixture("runs/h200-default");
+    let path = run_directory.to_str().unwrap();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = run(&[&["kernels", "--format", "json"], arguments].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    let record = run_directory.join("raw/n2_d128_m16.counts.json.zst");
+    let one = json(&[record.to_str().unwrap(), "--phase", "forward"]);
+    // As the run's table has it: `2,128,16,forward,8519680,20480,65536,0,8605696`.
+    assert_eq!(one["total"]["flops"], 8_605_696);
+    // Two reductions of 8,192 and two sigmoids of 4,096.
+    assert_eq!((&one["total"]["instructions"]["fadd"], &one["launches"]), (&24_576.into(), &6.into()));
+    assert_eq!(json(&[record.to_str().unwrap(), "--nvtx", "forward"])["total"], one["total"]);
+
+    let table = std::fs::read_to_string(run_directory.join("processed/metrics.csv")).unwrap();
+    let wanted = table.lines().filter(|line| line.contains(",backward,") && line.starts_with("2,"));
+    let total = |line: &str| line.split(',').nth(8).unwrap().parse::<u64>().unwrap();
+    let of_run = json(&[path, "--phase", "backward", "-n", "2"]);
+    assert_eq!(of_run["configurations"], 256);
+    assert_eq!(of_run["total"]["flops"], wanted.map(total).sum::<u64>());
+    let missing = run(&["kernels", path, "-n", "3"]);
+    assert_eq!((missing.code, missing.stdout.as_str()), (3, ""));
+}
+
+#[test]
+fn tables_have_a_total_and_a_row_for_what_is_not_shown_and_no_two_names_alike() {
+    let report = fixture("ncu/lm_raw.csv.zst");
+    let path = report.to_str().unwrap();
+    let text = run(&["kernels", path, "--by", "kernel", "--top", "3"]).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3 + 3 + 2, "{text}");
+    assert!(lines[6].contains(" more ") && lines[7].starts_with("total "), "{text}");
+
+    let csv = run(&["kernels", path, "--format", "csv"]).stdout;
+    assert!(csv.lines().next().unwrap().ends_with(",name"), "{csv}");
+    let json: serde_json::Value =
+        serde_json::from_str(&run(&["kernels", path, "--format", "json"]).stdout).unwrap();
+    let of = |key: &str| -> Vec<String> {
+        let kernels = json["kernels"].as_array().unwrap().iter();
+        let mut values: Vec<String> =
+            kernels.map(|kernel| kernel[key].as_str().unwrap().to_owned()).collect();
+        values.sort();
+        values.dedup();
+        values
+    };
+    assert_eq!(of("kernel").len(), of("name").len());
+    assert!(
+        of("kernel").iter().any(|label| label.ends_with('>') || label.ends_with(')')),
+        "{:?}",
+        of("kernel")
+    );
+}
