@@ -58,9 +58,11 @@ fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     fields.push(Field::new(Column::number("share", "share"), None, |group, whole| {
         Cell::optional(share(&group.totals, whole), |share| Cell::percent(share, 2))
     }));
-    // With one precision, its column is the work once more.
-    let repeats = whole.by_precision.len() == 1 && whole.by_precision.values().all(|&sum| sum == whole.flops);
-    for &precision in whole.by_precision.keys().filter(|_| !(for_readers && repeats)) {
+    // A precision without operations tells a reader nothing, and that of all operations the work once more.
+    let of_whole = |sum: Sum| whole.complete(sum);
+    let tells = |sum: Sum| of_whole(sum) != Some(0) && of_whole(sum) != of_whole(whole.flops);
+    let precisions = whole.by_precision.iter().filter(|(_, sum)| !for_readers || tells(**sum));
+    for &precision in precisions.map(|(precision, _)| precision) {
         let label = precision.label();
         let column = Column::number(label.replace(' ', "_"), label).unit("FLOP");
         fields.push(Field::sum(column, Some(5), move |totals| {

@@ -290,6 +290,14 @@ mod tests {
         assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 1));
     }
 
+    /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that no tile divides. Each is a whole step.
+    #[test]
+    fn networks_of_any_shape_are_whole() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
+        let analysis = analyze(&run, |_, _| {}).unwrap();
+        assert_eq!((analysis.configs.len(), &analysis.problems[..]), (7, &[][..]));
+    }
+
     /// The total is what was counted, the reconstruction what the overheads give: each keeps to its own source.
     #[test]
     fn a_broken_reconstruction_changes_no_total() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kernels::Classifier;
 use flopgap_phases::{
-    Analysis, Contradiction, LaunchKind, PhaseError, Phases, Profile, Recording, Strictness,
+    Analysis, Contradiction, LaunchKind, Phase, PhaseError, Phases, Profile, Recording, Strictness,
 };
 
 use crate::{analyze, fixture};
@@ -216,4 +216,54 @@ fn forced_results_carry_the_reason() {
     assert!(analysis.forward.decomposition.factors.epsilon < -0.4);
     let json = serde_json::to_value(&analysis).unwrap();
     assert!(json["contradictions"][0].as_str().unwrap().contains("not of 17"), "{json}");
+}
+
+/// The analysis of a network with 2 layers of width 8 on 8 columns, recorded with these kernels and FLOPs.
+fn small(forward: &[(&str, u64)], backward: &[(&str, u64)]) -> Result<Analysis, PhaseError> {
+    let classifier = Classifier::new();
+    let mut recording = Recording::new("small.csv");
+    for (phase, launches) in [(Phase::Forward, forward), (Phase::Backward, backward)] {
+        for &(kernel, flops) in launches {
+            recording.push(&classifier, kernel, Some([1; 3]), Some([32, 1, 1]), flops, Some(phase));
+        }
+    }
+    Analysis::of(SquareMlp::new(2, 8, 8).unwrap(), &Phases::by_ranges(&recording).unwrap())
+}
+
+const GEMM: (&str, u64) = ("ampere_sgemm_32x32_nn", 1024);
+const ACTIVATION: (&str, u64) = ("sigmoid_elementwise_kernel", 1024);
+const BACKWARD: [(&str, u64); 5] = [ACTIVATION, GEMM, GEMM, ACTIVATION, GEMM];
+
+#[test]
+fn more_launches_than_products_are_no_contradiction() {
+    small(&[GEMM, ACTIVATION, GEMM, ACTIVATION], &BACKWARD).unwrap();
+    // A product in two launches, and a copy and a loss between the layers.
+    let half = ("ampere_sgemm_64x64_nn", 512);
+    let copy = ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)", 0);
+    let forward = [half, half, ACTIVATION, copy, GEMM, ACTIVATION, ("mse_loss_elementwise_kernel", 64)];
+    small(&forward, &BACKWARD).unwrap();
+}
+
+/// On two streams, the next launch of the report need not be the product's own reduction.
+#[test]
+fn reductions_that_stand_apart_are_not_missed() {
+    let reduce = ("splitKreduce_kernel", 64);
+    let apart = [ACTIVATION, GEMM, GEMM, reduce, reduce, ACTIVATION, GEMM, reduce];
+    small(&[GEMM, ACTIVATION, GEMM, ACTIVATION], &apart).unwrap();
+    let one = [ACTIVATION, GEMM, reduce, GEMM, ACTIVATION, GEMM, reduce];
+    let found = refused(small(&[GEMM, ACTIVATION, GEMM, ACTIVATION], &one));
+    lacks(&found[0], Pass::Backward, LaunchKind::SplitKReduction, (2, 3), "the one after launch 4 of 7");
+}
+
+#[test]
+fn activations_that_a_compiler_fused_are_found() {
+    let (inner, last) = (("triton_poi_fused_sigmoid_0", 1024), ("triton_per_fused_sum_1", 1088));
+    let forward = [GEMM, inner, GEMM, last];
+    let analysis = small(&forward, &BACKWARD).unwrap();
+    assert_eq!(analysis.contradictions, Vec::<String>::new());
+    // Within the product there is nothing to tell them by, and a kappa of -1 is no measurement.
+    let epilogue = ("triton_tem_fused_mm_sigmoid_0", 2048);
+    let error = small(&[epilogue, epilogue], &BACKWARD).unwrap_err();
+    assert!(error.to_string().contains("the forward phase has 0 of 2 activations"), "{error}");
+    assert!(error.hint().unwrap().contains("fused into its products"), "{error}");
 }
