@@ -12,7 +12,10 @@ mod units;
 
 pub use csv::number::NumberFormat;
 pub use error::Error;
-pub use flops::{Arithmetic, Count, Counters, FlopCounter, Flops, Measurement, Precision, Unknown};
+pub use flops::{
+    Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
+    Unknown,
+};
 pub use model::{
     Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning,
 };

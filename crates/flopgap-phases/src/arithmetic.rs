@@ -6,6 +6,9 @@ use flopgap_ncu::{Arithmetic, Precision};
 /// Bare names of launchers that ncu's `--print-kernel-base function` leaves of any CUTLASS product.
 const LAUNCHERS: [&str; 3] = ["Kernel", "Kernel2", "device_kernel"];
 
+/// What ncu calls a result that is no kernel: all work of a range, or of a graph.
+const COMPOSITES: [&str; 2] = ["range", "graph"];
+
 /// What the kernel computes, so far as its name says: what [`flopgap_ncu::FlopCounter::count_as`] asks for.
 ///
 /// ```
@@ -31,6 +34,7 @@ pub fn arithmetic(info: &KernelInfo) -> Arithmetic {
     Arithmetic {
         tensor_cores: info.tensor_cores,
         is_product,
+        is_composite: COMPOSITES.contains(&info.base.as_str()) && info.class == KernelClass::Other,
         precision: info.precision.filter(|_| !moves).and_then(on_shader_cores),
         tensor_precision: info.precision.map(on_tensor_cores),
         instruction: info.instruction,

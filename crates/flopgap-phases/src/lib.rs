@@ -12,6 +12,7 @@ mod profile;
 mod recording;
 mod repeat;
 mod report;
+mod sequence;
 mod split;
 mod structure;
 
@@ -25,4 +26,5 @@ pub use gap::{Gap, Missing, Place};
 pub use phase::Phase;
 pub use profile::{KernelProfile, Profile, Sum, Totals};
 pub use recording::{CountedLaunch, Kernel, KernelId, Recording};
+pub use sequence::Sequence;
 pub use split::{KernelTotal, PhaseFlops, Share};

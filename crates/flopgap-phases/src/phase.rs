@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use flopgap_ncu::LaunchView;
+
 /// A stretch of a profiled run of one network.
 ///
 /// A program is profiled up to the end of a phase, so the forward run holds setup and forward, and the
@@ -38,6 +40,11 @@ impl Phase {
     /// ```
     pub fn of_range(name: &str) -> Option<Phase> {
         Phase::ALL.into_iter().find(|phase| name.eq_ignore_ascii_case(phase.name()))
+    }
+
+    /// The phase of a launch: that of the outermost range around it that marks one.
+    pub fn of_launch(launch: LaunchView<'_>) -> Option<Phase> {
+        launch.nvtx.iter().find_map(|range| Phase::of_range(launch.strings.get(range.name)))
     }
 }
 

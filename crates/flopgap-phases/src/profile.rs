@@ -8,8 +8,8 @@ use std::sync::Arc;
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
 use flopgap_ncu::{
-    Arithmetic, Count, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
-    Unknown,
+    Arithmetic, Count, FlopCounter, Flops, Instruction, LaunchView, Layout, Measurement, Precision, Reader,
+    Symbol, Unknown,
 };
 use rustc_hash::FxHashMap;
 
@@ -30,6 +30,8 @@ pub struct Totals {
     pub flops: Sum,
     /// The same by precision; a precision that no launch was measured for is not listed.
     pub by_precision: BTreeMap<Precision, Sum>,
+    /// Instructions of the shader cores by kind, once for each thread; a kind that no launch was measured for is not listed.
+    pub by_instruction: BTreeMap<Instruction, Sum>,
     /// Bytes to and from device memory.
     pub dram_bytes: Sum,
     /// Bytes through the L2 cache.
@@ -118,6 +120,10 @@ impl Totals {
                 _ => {}
             }
         }
+        for (instruction, count) in flops.instructions.iter() {
+            let sum = self.by_instruction.entry(instruction).or_default();
+            sum.add(Some(count), launches, "instructions")?;
+        }
         self.dram_bytes.add(flops.dram_bytes, launches, "DRAM bytes")?;
         self.l2_bytes.add(flops.l2_bytes, launches, "L2 bytes")?;
         self.duration_ns.add(flops.duration_ns, launches, "GPU time")?;
@@ -171,68 +177,107 @@ impl Profile {
     ///
     /// # Errors
     /// As [`Profile::load`].
-    pub fn read(mut reader: Reader, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
+    pub fn read(reader: Reader, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
+        Profile::read_where(reader, path, classifier, |_| Ok(true))
+    }
+
+    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is asked for every launch, in the report's order.
+    ///
+    /// # Errors
+    /// As [`Profile::load`], and those of `takes`.
+    pub fn read_where(
+        mut reader: Reader,
+        path: &Path,
+        classifier: &Classifier,
+        mut takes: impl FnMut(LaunchView<'_>) -> Result<bool, PhaseError>,
+    ) -> Result<Profile, PhaseError> {
         let mut counter = FlopCounter::new();
         let mut slots: FxHashMap<Symbol, (usize, Arithmetic)> = FxHashMap::default();
-        let mut profile = Profile::default();
-        let mut gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing> = BTreeMap::new();
-        let mut lacking: [Lacking; 3] = Default::default();
+        let mut sums = Sums::default();
         let mut seen = SeenLaunches::default();
         while let Some(launch) = reader.next_launch()? {
             seen.note(path, launch)?;
-            let (slot, computes) = *slots.entry(launch.name).or_insert_with(|| {
-                let slot = profile.start(launch, classifier);
-                (slot, arithmetic(&profile.kernels[slot].info))
-            });
+            if !takes(launch)? {
+                continue;
+            }
+            let (slot, computes) =
+                *slots.entry(launch.name).or_insert_with(|| sums.start(launch.kernel_name(), classifier));
             let flops = counter.count_as(launch, &computes);
-            profile.kernels[slot].totals.add(launch.invocations, &flops)?;
-            profile.totals.add(launch.invocations, &flops)?;
-            let kernel = profile.kernels[slot].info.short.as_str();
             let place = Place::of(launch);
-            if let Err(reason) = flops.work() {
-                let key = (reason, launch.compute_capability);
-                let mut missing = gaps.remove(&key);
-                Missing::add(&mut missing, kernel, launch.invocations, place);
-                gaps.extend(missing.map(|missing| (key, missing)));
-            }
-            let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
-            for (index, count) in measured.into_iter().enumerate() {
-                let earlier = || {
-                    profile.kernels.iter().enumerate().map(|(other, kernel)| {
-                        let these = if other == slot { launch.invocations } else { 0 };
-                        (kernel.info.short.as_str(), kernel.totals.launches - these)
-                    })
-                };
-                lacking[index].note(count.is_some(), (kernel, launch.invocations), place, earlier);
-            }
-            if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
-                Missing::add(&mut profile.undecided, kernel, launch.invocations, place);
-            }
+            sums.add(slot, launch.invocations, &flops, place, launch.compute_capability)?;
         }
         if reader.layout() == Layout::NvtxSummary {
             return Err(PhaseError::NvtxSummary { path: path.to_owned() });
         }
-        profile.kernels.sort_by_cached_key(|kernel| (kernel.totals.rank(), kernel.name.clone()));
-        profile.gaps = gaps
-            .into_iter()
-            .map(|((reason, capability), missing)| Gap {
-                reason,
-                missing,
-                counters: reason.counters_to_record(capability),
-            })
-            .collect();
-        profile.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
-        profile.missing = lacking.map(Lacking::of_some);
+        let mut profile = sums.finish();
         profile.lost_at = reader.lost_at();
         profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
         Ok(profile)
     }
 
-    fn start(&mut self, launch: LaunchView<'_>, classifier: &Classifier) -> usize {
-        let name = launch.kernel_name();
-        let info = classifier.get(name);
-        self.kernels.push(KernelProfile { name: name.to_owned(), info, totals: Totals::default() });
-        self.kernels.len() - 1
+    /// Adds up launches that no report holds: the name of each one's kernel, the instructions that were counted, and its time.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when a sum leaves `u64`.
+    pub fn of<'a, I>(
+        launches: impl IntoIterator<Item = (&'a str, I, Option<u64>)>,
+        classifier: &Classifier,
+    ) -> Result<Profile, FlopError>
+    where
+        I: IntoIterator<Item = (Instruction, u64)>,
+    {
+        let mut counter = FlopCounter::new();
+        let mut slots: FxHashMap<&str, (usize, Arithmetic)> = FxHashMap::default();
+        let mut sums = Sums::default();
+        for (index, (name, executed, duration_ns)) in launches.into_iter().enumerate() {
+            let (slot, computes) = *slots.entry(name).or_insert_with(|| sums.start(name, classifier));
+            let flops = counter.count_instructions(executed, duration_ns, &computes);
+            sums.add(slot, 1, &flops, Place::Launch(index as u64), None)?;
+        }
+        Ok(sums.finish())
+    }
+
+    /// Adds another report's kernels. They are the same by class and display name: full names are shortened differently from report to
+    /// report.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when a sum leaves `u64`.
+    pub fn merge(&mut self, more: Profile) -> Result<(), FlopError> {
+        for kernel in more.kernels {
+            let same = |known: &&mut KernelProfile| {
+                known.info.class == kernel.info.class && known.info.short == kernel.info.short
+            };
+            match self.kernels.iter_mut().find(same) {
+                Some(known) => known.totals.merge(&kernel.totals)?,
+                None => self.kernels.push(kernel),
+            }
+        }
+        self.totals.merge(&more.totals)?;
+        for gap in more.gaps {
+            let same = |known: &&mut Gap| known.reason == gap.reason && known.counters == gap.counters;
+            match self.gaps.iter_mut().find(same) {
+                Some(known) => known.missing.merge(&gap.missing),
+                None => self.gaps.push(gap),
+            }
+        }
+        let merge = |known: &mut Option<Missing>, more: Option<Missing>| match (known.as_mut(), more) {
+            (Some(known), Some(more)) => known.merge(&more),
+            (None, more) => *known = more,
+            (Some(_), None) => {}
+        };
+        for (known, more) in self.missing.iter_mut().zip(more.missing) {
+            merge(known, more);
+        }
+        merge(&mut self.undecided, more.undecided);
+        self.lost_at = self.lost_at.or(more.lost_at);
+        self.warnings.extend(more.warnings);
+        self.sort();
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        self.kernels.sort_by_cached_key(|kernel| (kernel.totals.rank(), kernel.name.clone()));
+        self.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
     }
 
     /// The totals of each class that occurs, in the order of [`Profile::kernels`].
@@ -258,6 +303,73 @@ impl Profile {
     }
 }
 
+/// A profile while launches are added to it.
+#[derive(Default)]
+struct Sums {
+    profile: Profile,
+    gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing>,
+    lacking: [Lacking; 3],
+}
+
+impl Sums {
+    /// Begins a kernel: its place, and what its name tells about its arithmetic.
+    fn start(&mut self, name: &str, classifier: &Classifier) -> (usize, Arithmetic) {
+        let info = classifier.get(name);
+        let computes = arithmetic(&info);
+        let totals = Totals::default();
+        self.profile.kernels.push(KernelProfile { name: name.to_owned(), info, totals });
+        (self.profile.kernels.len() - 1, computes)
+    }
+
+    /// Adds what was counted of a kernel's launch, or of several that one row stands for.
+    fn add(
+        &mut self,
+        slot: usize,
+        launches: u64,
+        flops: &Flops,
+        place: Place,
+        capability: Option<(u32, u32)>,
+    ) -> Result<(), FlopError> {
+        let Sums { profile, gaps, lacking } = self;
+        profile.kernels[slot].totals.add(launches, flops)?;
+        profile.totals.add(launches, flops)?;
+        let kernel = profile.kernels[slot].info.short.as_str();
+        if let Err(reason) = flops.work() {
+            let key = (reason, capability);
+            let mut missing = gaps.remove(&key);
+            Missing::add(&mut missing, kernel, launches, place);
+            gaps.extend(missing.map(|missing| (key, missing)));
+        }
+        let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
+        for (lacking, count) in lacking.iter_mut().zip(measured) {
+            let earlier = || {
+                profile.kernels.iter().enumerate().map(|(other, kernel)| {
+                    let these = if other == slot { launches } else { 0 };
+                    (kernel.info.short.as_str(), kernel.totals.launches - these)
+                })
+            };
+            lacking.note(count.is_some(), (kernel, launches), place, earlier);
+        }
+        if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
+            Missing::add(&mut profile.undecided, kernel, launches, place);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Profile {
+        let Sums { mut profile, gaps, lacking } = self;
+        let gap = |((reason, capability), missing): ((Unknown, _), _)| Gap {
+            reason,
+            missing,
+            counters: reason.counters_to_record(capability),
+        };
+        profile.gaps = gaps.into_iter().map(gap).collect();
+        profile.missing = lacking.map(Lacking::of_some);
+        profile.sort();
+        profile
+    }
+}
+
 impl Sum {
     fn merge(&mut self, more: Sum, quantity: &'static str) -> Result<(), FlopError> {
         self.add(Some(Count { value: more.value, rounded: more.rounded }), more.measured, quantity)
@@ -265,11 +377,18 @@ impl Sum {
 }
 
 impl Totals {
-    fn merge(&mut self, more: &Totals) -> Result<(), FlopError> {
+    /// Adds the launches of `more`.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`] when a sum leaves `u64`.
+    pub fn merge(&mut self, more: &Totals) -> Result<(), FlopError> {
         self.launches += more.launches;
         self.flops.merge(more.flops, "FLOPs")?;
         for (precision, sum) in &more.by_precision {
             self.by_precision.entry(*precision).or_default().merge(*sum, "FLOPs of a precision")?;
+        }
+        for (instruction, sum) in &more.by_instruction {
+            self.by_instruction.entry(*instruction).or_default().merge(*sum, "instructions")?;
         }
         self.dram_bytes.merge(more.dram_bytes, "DRAM bytes")?;
         self.l2_bytes.merge(more.l2_bytes, "L2 bytes")?;

@@ -128,16 +128,7 @@ impl Recording {
 
     /// The launch in words: kernel, grid and block.
     pub fn describe(&self, launch: &CountedLaunch) -> String {
-        let dim = |dim: Option<[u64; 3]>| match dim {
-            Some([x, y, z]) => format!("({x}, {y}, {z})"),
-            None => "unknown".to_owned(),
-        };
-        format!(
-            "`{}` with grid {}, block {}",
-            self.kernel(launch.kernel).base,
-            dim(launch.grid),
-            dim(launch.block)
-        )
+        crate::sequence::described(&self.kernel(launch.kernel).base, launch.grid, launch.block)
     }
 
     /// Whether the launches carry NVTX ranges for the forward and the backward phase.

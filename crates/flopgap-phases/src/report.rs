@@ -49,7 +49,7 @@ impl Recording {
                 recording.mark_rounded();
             }
             let flops = counted(path, launch, &flops, recording.launches().is_empty())?;
-            let range = phase_of(launch);
+            let range = Phase::of_launch(launch);
             recording.push(classifier, launch.kernel_name(), launch.grid, launch.block, flops, range);
         }
         if matches!(reader.layout(), Layout::Summary | Layout::NvtxSummary) {
@@ -88,11 +88,6 @@ impl Recording {
             result => result,
         }
     }
-}
-
-/// The phase of the outermost range that marks one.
-fn phase_of(launch: LaunchView<'_>) -> Option<Phase> {
-    launch.nvtx.iter().find_map(|range| Phase::of_range(launch.strings.get(range.name)))
 }
 
 /// Half-precision instructions of which nothing tells whether they are arithmetic.

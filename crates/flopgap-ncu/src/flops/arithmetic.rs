@@ -14,6 +14,8 @@ pub struct Arithmetic {
     pub tensor_cores: Option<bool>,
     /// Whether its work is products: then tensor cores are likely where nothing excludes them.
     pub is_product: bool,
+    /// Whether it is not one kernel but all of a range or of a graph that ncu profiled as one: it may do anything.
+    pub is_composite: bool,
     /// The precision of its arithmetic on the shader cores; [`Precision::Fp16`] stands for both 16-bit types. `None` also for kernels
     /// that only move data.
     pub precision: Option<Precision>,

@@ -11,7 +11,7 @@ use super::counters::{
 use super::half::Half;
 use super::pipe::Pipes;
 use super::work::Evidence;
-use super::{Arithmetic, Count, Flops, Measurement, Precision};
+use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Precision};
 
 /// Computes [`Flops`] launch by launch.
 ///
@@ -96,6 +96,24 @@ impl FlopCounter {
             fill_duration(&mut found);
         }
         self.flops(&found, arithmetic, launch.compute_capability)
+    }
+
+    /// The FLOPs of a launch that was counted without a report: so many instructions of each kind, in so many nanoseconds, of a kernel
+    /// that is known to compute as `arithmetic` says.
+    pub fn count_instructions(
+        &mut self,
+        executed: impl IntoIterator<Item = (Instruction, u64)>,
+        duration_ns: Option<u64>,
+        arithmetic: &Arithmetic,
+    ) -> Flops {
+        self.values.resize(COUNTERS, Count::default());
+        let exact = |value| Count { value, rounded: false };
+        let mut found = Found { duration: duration_ns.map(exact), ..Found::default() };
+        for (instruction, count) in executed {
+            self.values[instruction as usize] = exact(count);
+            found.present |= 1 << instruction as usize;
+        }
+        self.flops(&found, arithmetic, None)
     }
 
     /// Computes counters that the report has for each elapsed cycle only: `--set full` stores no sums.
@@ -223,6 +241,7 @@ impl FlopCounter {
         Flops {
             by_precision,
             work,
+            instructions: Instructions::of(found.present & !found.conflicts, &self.values),
             dram_bytes: total.or_else(|| read.zip(write).and_then(|(read, write)| read.plus(write))),
             dram_read_bytes: read,
             dram_write_bytes: write,

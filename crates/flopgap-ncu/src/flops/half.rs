@@ -30,6 +30,9 @@ impl Half {
         if operations.value == 0 {
             return work;
         }
+        if arithmetic.is_composite {
+            return undecided;
+        }
         match arithmetic.half_arithmetic {
             Some(true) => return work,
             Some(false) => return artifact,

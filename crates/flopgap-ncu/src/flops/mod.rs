@@ -5,6 +5,7 @@ mod chip;
 mod counter;
 mod counters;
 mod half;
+mod instructions;
 mod pipe;
 mod precision;
 mod unknown;
@@ -13,6 +14,7 @@ mod work;
 pub use arithmetic::Arithmetic;
 pub use counter::FlopCounter;
 pub use counters::Counters;
+pub use instructions::{Instruction, Instructions};
 pub use precision::Precision;
 pub use unknown::Unknown;
 
@@ -73,6 +75,8 @@ impl Measurement {
 pub struct Flops {
     by_precision: [Measurement; Precision::ALL.len()],
     work: Result<Count, Unknown>,
+    /// The instructions that the shader cores executed, by kind.
+    pub instructions: Instructions,
     /// Bytes read from and written to device memory.
     pub dram_bytes: Option<Count>,
     /// Bytes read from device memory.
@@ -93,6 +97,7 @@ impl Default for Flops {
         Flops {
             by_precision: Default::default(),
             work: Err(Unknown::NotRecorded),
+            instructions: Instructions::default(),
             dram_bytes: None,
             dram_read_bytes: None,
             dram_write_bytes: None,

@@ -72,8 +72,8 @@ impl Evidence<'_> {
 
     /// Whether the operations on the tensor cores were counted, if there were any.
     fn tensor_operations(&self) -> Result<(), Unknown> {
-        let Arithmetic { tensor_precision, is_product, .. } = *self.arithmetic;
-        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !is_product) {
+        let Arithmetic { tensor_precision, is_product, is_composite, .. } = *self.arithmetic;
+        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !is_product && !is_composite) {
             return Ok(());
         }
         let types = chip::counted_as(tensor_precision);
@@ -89,6 +89,7 @@ impl Evidence<'_> {
                 if counted { Ok(()) } else { Err(Unknown::TensorCores(tensor_precision)) }
             }
             Some(true) => Err(Unknown::TensorCores(None)),
+            None if is_composite => Err(Unknown::PerhapsTensorCores),
             // On the shader cores, a product is a long row of fused multiply-adds, and what a product on the tensor cores leaves
             // to them (softmax, bias, scaling) is not.
             None if (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {

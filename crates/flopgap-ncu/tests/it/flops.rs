@@ -324,6 +324,7 @@ fn with_metrics(file: &str, kept: &[&str]) -> Report {
 const ON_TENSOR_CORES: Arithmetic = Arithmetic {
     tensor_cores: Some(true),
     is_product: true,
+    is_composite: false,
     precision: None,
     tensor_precision: None,
     instruction: None,
@@ -523,6 +524,23 @@ fn time_is_cycles_over_their_rate_where_it_was_not_recorded() {
         assert!(!recorded.rounded && computed.rounded);
         // The two are measured in different passes of a kernel of microseconds.
         assert!(computed.value.abs_diff(recorded.value) * 5 < recorded.value, "{computed:?} {recorded:?}");
+    }
+    // As the first versions of ncu wrote the rate.
+    for (unit, rate) in [
+        ("cycle/nsecond", "1.25"),
+        ("cycle/second", "1,250,000,000"),
+        ("Ghz", "1.25"),
+        ("hz", "1,250,000,000"),
+    ] {
+        let metrics = [
+            ("sm__cycles_elapsed.avg", "cycle", "1,250,000.00"),
+            ("sm__cycles_elapsed.avg.per_second", unit, rate),
+        ];
+        assert_eq!(
+            one("7.0", &metrics).duration_ns,
+            Some(Count { value: 1_000_000, rounded: true }),
+            "{unit}"
+        );
     }
 }
 

@@ -178,3 +178,30 @@ fn launches_without_what_others_have_are_named() {
     assert_eq!(of(&|_| false), [None, None, None]);
     assert_eq!(of(&|_| true), [None, None, None], "none has it: that is no gap");
 }
+
+/// A range or a graph that ncu profiled as one may hold products in any precision.
+#[test]
+fn ranges_and_graphs_may_use_the_tensor_cores() {
+    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let layer = "void at::<unnamed>::vectorized_layer_norm_kernel<float, float, 0>";
+    let of = |text: String| {
+        let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), "range.csv").unwrap();
+        Profile::read(reader, std::path::Path::new("range.csv"), &Classifier::new()).unwrap()
+    };
+    let start = text.find(layer).unwrap();
+    let kernel = &text[start..start + text[start..].find("\",\"").unwrap()];
+    let ranges =
+        text.replace(kernel, "range").replace("\"nvjet_sm90_tst_64x24_64x16_2x4_h_bz_TNT\"", "\"graph\"");
+    let partly = of(ranges.replace("sm__ops_path_tensor", "not__recorded").replace("_pipe_tensor", "_no"));
+    let reasons: Vec<Unknown> = partly.gaps.iter().map(|gap| gap.reason).collect();
+    assert!(reasons.contains(&Unknown::PerhapsTensorCores), "{reasons:?}");
+    for name in ["range", "graph"] {
+        let one = |profile: &Profile| {
+            let kernel = profile.kernels.iter().find(|kernel| kernel.name == name).unwrap();
+            kernel.totals.complete(kernel.totals.flops)
+        };
+        assert_eq!(one(&partly), None, "{name}");
+        assert_eq!(one(&of(ranges.clone())).is_some(), name == "graph", "its products are counted: {name}");
+    }
+}
