@@ -536,7 +536,11 @@ pub(super) fn comparison(
     sentences: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
     let (a, b) = (open_again(paths[0])?, open_again(paths[1])?);
-    let both = match scopes(&a, &b, &look.scope.of(Ranges::Steps)).and_then(|scope| {
+    let scope = match named(&look.range) {
+        Some(ranges) => Ok(look.scope.of(ranges)),
+        None => scopes(&a, &b, &look.scope.of(Ranges::Steps)),
+    };
+    let both = match scope.and_then(|scope| {
         let found = compare((&a, &scope), (&b, &scope), classifier)?;
         let tops = [kernels(&a, &scope, classifier)?, kernels(&b, &scope, classifier)?];
         Ok((found, tops))

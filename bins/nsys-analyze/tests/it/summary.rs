@@ -202,6 +202,9 @@ fn programs_of_language_models_and_ranges_by_name() {
         "Kernels launched within `blocks.*, computing_softmax` (24 instances)",
     );
     assert!(kernels.iter().any(|row| row["class"] == "softmax" && row["calls"] == 24), "{kernels:?}");
+    // Two traces are compared by the same ranges.
+    let two = run(&["summary", &path, &path, "--range", "blocks.*"]).stdout;
+    assert!(two.contains("A: one `blocks.*` (mean of 24); B: one `blocks.*` (mean of 24)."), "{two}");
     let absent = run(&["summary", &path, "--range", "block"]);
     assert_eq!((absent.code, absent.stdout.as_str()), (3, ""));
     assert!(absent.stderr.contains("no NVTX range is called `block`"), "{}", absent.stderr);
