@@ -142,7 +142,8 @@ impl Trace {
     /// Every NVTX range with the GPU work that was launched within it.
     ///
     /// Copies and sets count as work like kernels. Work whose launch was not recorded belongs to no range.
-    /// Of a large trace with many ranges, [`Launched::work_of`] and [`Launched::sums_of`] say the same of some of them in less memory.
+    /// Of a large trace with many ranges, [`Launched::work_of`](crate::Launched::work_of) and
+    /// [`Launched::sums_of`](crate::Launched::sums_of) say the same of some of them in less memory.
     ///
     /// ```
     /// use flopgap_nsys::{AttributeBy, Attribution, Trace};
