@@ -7,9 +7,9 @@ use std::cell::LazyCell;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use flopgap_gpu::{Buffer, Context, Event, Graph, Stream};
+use flopgap_gpu::{Context, Event, Graph, Stream};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Tape};
+use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::{Cpu, Parameters, Size};
 use half::f16;
 
@@ -72,15 +72,11 @@ fn on_gpu(criterion: &mut Criterion) {
     }
 }
 
-/// Half precision: the forward pass, and both passes. A graph works on the arrays that are kept beside it.
+/// Half precision: the forward pass, and both passes. A graph owns the arrays that it works on.
 struct Graphs {
     stream: Stream,
     forward: Graph,
     both: Graph,
-    _model: Model<f16>,
-    _tape: Tape<f16>,
-    _halves: [Buffer<f16>; 4],
-    _gradients: Buffer<f32>,
 }
 
 impl Graphs {
@@ -112,15 +108,7 @@ impl Graphs {
         model.forward(&stream, &x, &mut y)?;
         stream.synchronize()?;
         let forward = stream.capture(|| model.forward(&stream, &x, &mut y))?;
-        Ok(Graphs {
-            stream,
-            forward,
-            both,
-            _model: model,
-            _tape: tape,
-            _halves: [x, y, dy, dx],
-            _gradients: gradients,
-        })
+        Ok(Graphs { stream, forward, both })
     }
 }
 

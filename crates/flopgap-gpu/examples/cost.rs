@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
-use flopgap_gpu::{Buffer, Context, Kernel, LaunchConfig, PushKernelArg as _, Stream};
+use flopgap_gpu::launch::{Arguments, Launch};
+use flopgap_gpu::{Buffer, Context, Kernel, Stream};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -26,12 +27,10 @@ fn main() -> ExitCode {
 }
 
 fn launch(stream: &Stream, kernel: &Kernel, x: &mut Buffer<f32>, count: usize) -> Result<(), Failure> {
-    let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
     for _ in 0..count {
-        let mut launch = stream.launch_builder(kernel);
-        launch.arg(&mut *x).arg(&0.5_f32).arg(&0.25_f32).arg(&1_i32);
+        let arguments = Arguments::default().write(x).f32(0.5).f32(0.25).i32(1);
         // SAFETY: the arguments are those of `count.cu`; 32 threads stay within 32 numbers.
-        unsafe { launch.launch(config) }?;
+        unsafe { Launch::new(1, 32).queue(stream, kernel, arguments) }?;
     }
     Ok(())
 }

@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset, Regions};
-use flopgap_gpu::{Buffer, Context, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
+use flopgap_gpu::launch::{Arguments, Launch};
+use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
 /// Blocks, threads of a block, and instructions of each thread, for each of the three kernels.
 const SHAPES: [(u32, u32, i32); 3] = [(132, 256, 1000), (7, 96, 33), (1, 1, 1)];
@@ -74,15 +75,11 @@ impl Launches {
         for (name, kernel) in &self.kernels {
             regions.within(name, |_| {
                 for (blocks, threads, steps) in SHAPES {
-                    let config = LaunchConfig {
-                        grid_dim: (blocks, 1, 1),
-                        block_dim: (threads, 1, 1),
-                        shared_mem_bytes: 0,
-                    };
-                    let mut launch = self.stream.launch_builder(kernel);
-                    launch.arg(&mut self.numbers).arg(&0.5_f32).arg(&0.25_f32).arg(&steps);
+                    let launch = Launch::new(blocks, threads);
+                    let arguments =
+                        Arguments::default().write(&mut self.numbers).f32(0.5).f32(0.25).i32(steps);
                     // SAFETY: the arguments are those of `count.cu`; no thread reaches beyond the numbers.
-                    unsafe { launch.launch(config) }.map_err(GpuError::from)?;
+                    unsafe { launch.queue(&self.stream, kernel, arguments) }?;
                 }
                 Ok::<_, CounterError>(())
             })?;

@@ -1,11 +1,14 @@
 //! cuBLAS with its arithmetic and its workspace pinned.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use cudarc::cublas::{CudaBlas, result, sys};
-use cudarc::driver::{DevicePtr, DevicePtrMut};
 
 use crate::error::GpuError;
+use crate::graph::Kept;
 use crate::library::{Library, probe};
-use crate::stream::{Buffer, Stream};
+use crate::memory::{Buffer, DeviceSlice, DeviceSliceMut};
+use crate::stream::{Stream, Submission};
 
 /// How cuBLAS may compute a product of 32-bit floats. None of these uses TF32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,10 +27,10 @@ pub enum Fp32 {
 /// (cuBLAS picks it by the workspace, too) is the same in every run.
 #[derive(Debug)]
 pub struct Blas {
-    cuda: CudaBlas,
+    cuda: Arc<CudaBlas>,
     stream: Stream,
-    // Freed after the handle: fields are dropped in this order.
-    workspace: Buffer<u8>,
+    // Freed after the handle: fields are dropped in this order. Locked while a product is queued: a handle serves one thread at a time.
+    workspace: Mutex<Buffer<u8>>,
 }
 
 /// The version of this machine's cuBLAS, which is loaded for it: `(13, 0, 2)`. No GPU is needed.
@@ -119,6 +122,20 @@ impl Gemm {
         self
     }
 
+    /// As cuBLAS takes them.
+    fn sizes(&self) -> Result<Sizes, GpuError> {
+        let size = |value| int("a matrix", value);
+        let leading = |value| int("a leading dimension", value);
+        Ok(Sizes {
+            m: size(self.m)?,
+            n: size(self.n)?,
+            k: size(self.k)?,
+            lda: leading(self.lda)?,
+            ldb: leading(self.ldb)?,
+            ldc: leading(self.ldc)?,
+        })
+    }
+
     /// Elements that A, B and C must have.
     fn lengths(&self) -> Result<[usize; 3], GpuError> {
         let (a_rows, a_columns) = if self.transpose_a { (self.k, self.m) } else { (self.m, self.k) };
@@ -129,6 +146,17 @@ impl Gemm {
             length("matrix C", self.m, self.n, self.ldc)?,
         ])
     }
+}
+
+/// The sizes of a [`Gemm`] as cuBLAS takes them.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    m: i32,
+    n: i32,
+    k: i32,
+    lda: i32,
+    ldb: i32,
+    ldc: i32,
 }
 
 /// Elements from the first to the last of a column-major matrix.
@@ -147,6 +175,15 @@ fn enough(what: &'static str, needed: usize, found: usize) -> Result<(), GpuErro
     if found < needed { Err(GpuError::Length { what, needed, found }) } else { Ok(()) }
 }
 
+fn enough_for_all(needed: [usize; 3], found: [usize; 3]) -> Result<(), GpuError> {
+    let names = ["matrix A", "matrix B", "matrix C"];
+    (0..3).try_for_each(|index| enough(names[index], needed[index], found[index]))
+}
+
+fn operation(transposed: bool) -> sys::cublasOperation_t {
+    if transposed { sys::cublasOperation_t::CUBLAS_OP_T } else { sys::cublasOperation_t::CUBLAS_OP_N }
+}
+
 fn int(what: &'static str, value: usize) -> Result<i32, GpuError> {
     i32::try_from(value).map_err(|_| GpuError::TooLarge { what, value })
 }
@@ -163,19 +200,18 @@ impl Blas {
     /// When cuBLAS is missing, or there is not enough memory for its state and the workspace.
     pub fn new(stream: &Stream, math: Fp32, workspace: usize) -> Result<Self, GpuError> {
         probe(Library::Cublas)?;
-        let workspace = stream.zeros::<u8>(workspace)?;
-        let cuda = CudaBlas::new(stream.cuda().clone())
+        let mut workspace = stream.zeros::<u8>(workspace)?;
+        // SAFETY: the stream is not captured with it.
+        let cuda = CudaBlas::new(unsafe { stream.cuda() }.clone())
             .map_err(|error| GpuError::cublas("create a handle of cuBLAS", error))?;
-        let mut blas = Blas { cuda, stream: stream.clone(), workspace };
+        let (address, bytes) = (stream.submission().write(&mut workspace)?, workspace.len());
+        // SAFETY: the buffer is `bytes` long and lives as long as the handle; every product enters it anew.
+        unsafe { sys::cublasSetWorkspace_v2(*cuda.handle(), address as *mut _, bytes) }
+            .result()
+            .map_err(|error| GpuError::cublas("set the workspace of cuBLAS", error))?;
+        let workspace = Mutex::new(workspace);
+        let mut blas = Blas { cuda: Arc::new(cuda), stream: stream.clone(), workspace };
         blas.set_math(math)?;
-        let bytes = blas.workspace.len();
-        {
-            let (pointer, _in_use) = blas.workspace.device_ptr_mut(blas.stream.cuda());
-            // SAFETY: the buffer is `bytes` long and lives as long as the handle.
-            unsafe { sys::cublasSetWorkspace_v2(*blas.cuda.handle(), pointer as *mut _, bytes) }
-                .result()
-                .map_err(|error| GpuError::cublas("set the workspace of cuBLAS", error))?;
-        }
         Ok(blas)
     }
 
@@ -216,53 +252,110 @@ impl Blas {
     pub fn sgemm(
         &self,
         gemm: &Gemm,
-        a: &impl DevicePtr<f32>,
-        b: &impl DevicePtr<f32>,
-        c: &mut impl DevicePtrMut<f32>,
+        a: &impl DeviceSlice<f32>,
+        b: &impl DeviceSlice<f32>,
+        c: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), GpuError> {
-        let [needs_a, needs_b, needs_c] = gemm.lengths()?;
-        enough("matrix A", needs_a, a.len())?;
-        enough("matrix B", needs_b, b.len())?;
-        enough("matrix C", needs_c, c.len())?;
-        let [rows, columns, inner] = [gemm.m, gemm.n, gemm.k].map(|value| int("a matrix", value));
-        let [lda, ldb, ldc] = [gemm.lda, gemm.ldb, gemm.ldc].map(|value| int("a leading dimension", value));
-        let operation = |transposed| {
-            if transposed { sys::cublasOperation_t::CUBLAS_OP_T } else { sys::cublasOperation_t::CUBLAS_OP_N }
-        };
-        let stream = self.stream.cuda();
-        let (a, _a_in_use) = a.device_ptr(stream);
-        let (b, _b_in_use) = b.device_ptr(stream);
-        let (c, _c_in_use) = c.device_ptr_mut(stream);
-        // SAFETY: the three matrices lie within their buffers, checked above; the scalars are on the host, as a new handle expects them.
-        unsafe {
-            result::sgemm(
-                *self.cuda.handle(),
-                operation(gemm.transpose_a),
-                operation(gemm.transpose_b),
-                rows?,
-                columns?,
-                inner?,
-                &raw const gemm.alpha,
-                a as *const f32,
-                lda?,
-                b as *const f32,
-                ldb?,
-                &raw const gemm.beta,
-                c as *mut f32,
-                ldc?,
-            )
+        let sizes = gemm.sizes()?;
+        enough_for_all(gemm.lengths()?, [a.len(), b.len(), c.len()])?;
+        self.queue("multiply matrices", |submission| {
+            let [a, b, c] = [submission.read(a)?, submission.read(b)?, submission.write(c)?];
+            // SAFETY: the three matrices lie within their memory, checked above; the scalars are on the host, as a new handle expects them.
+            Ok(unsafe {
+                result::sgemm(
+                    *self.cuda.handle(),
+                    operation(gemm.transpose_a),
+                    operation(gemm.transpose_b),
+                    sizes.m,
+                    sizes.n,
+                    sizes.k,
+                    &raw const gemm.alpha,
+                    a as *const f32,
+                    sizes.lda,
+                    b as *const f32,
+                    sizes.ldb,
+                    &raw const gemm.beta,
+                    c as *mut f32,
+                    sizes.ldc,
+                )
+            })
+        })
+    }
+
+    /// Queues `count` products of one shape in one call. From one product to the next, A, B and C lie so many elements (`strides`) further on.
+    ///
+    /// # Errors
+    /// As [`Blas::sgemm`]; [`GpuError::Length`] also when the products would overlap in C.
+    pub fn sgemm_batched(
+        &self,
+        gemm: &Gemm,
+        (count, strides): (usize, [usize; 3]),
+        a: &impl DeviceSlice<f32>,
+        b: &impl DeviceSlice<f32>,
+        c: &mut impl DeviceSliceMut<f32>,
+    ) -> Result<(), GpuError> {
+        let (sizes, lengths) = (gemm.sizes()?, gemm.lengths()?);
+        if count == 0 {
+            return Ok(());
         }
-        .map_err(|error| GpuError::cublas("multiply matrices", error))
+        if count > 1 {
+            enough("stride of matrix C", lengths[2], strides[2])?;
+        }
+        let all = |index: usize| {
+            let before_last = strides[index].checked_mul(count - 1);
+            let all = before_last.and_then(|before| before.checked_add(lengths[index]));
+            all.ok_or(GpuError::TooLarge { what: "products", value: count })
+        };
+        enough_for_all([all(0)?, all(1)?, all(2)?], [a.len(), b.len(), c.len()])?;
+        let stride = |index: usize| {
+            i64::try_from(strides[index])
+                .map_err(|_| GpuError::TooLarge { what: "a stride", value: strides[index] })
+        };
+        let (strides, count) = ([stride(0)?, stride(1)?, stride(2)?], int("products", count)?);
+        self.queue("multiply many matrices", |submission| {
+            let [a, b, c] = [submission.read(a)?, submission.read(b)?, submission.write(c)?];
+            // SAFETY: all matrices lie within their memory, checked above; the scalars are on the host, as a new handle expects them.
+            Ok(unsafe {
+                result::sgemm_strided_batched(
+                    *self.cuda.handle(),
+                    operation(gemm.transpose_a),
+                    operation(gemm.transpose_b),
+                    sizes.m,
+                    sizes.n,
+                    sizes.k,
+                    &raw const gemm.alpha,
+                    a as *const f32,
+                    sizes.lda,
+                    strides[0],
+                    b as *const f32,
+                    sizes.ldb,
+                    strides[1],
+                    &raw const gemm.beta,
+                    c as *mut f32,
+                    sizes.ldc,
+                    strides[2],
+                    count,
+                )
+            })
+        })
+    }
+
+    /// Queues what `call` asks of cuBLAS, which works in the workspace, too.
+    fn queue(
+        &self,
+        action: &'static str,
+        call: impl FnOnce(&Submission<'_>) -> Result<Result<(), result::CublasError>, GpuError>,
+    ) -> Result<(), GpuError> {
+        let submission = self.stream.submission();
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        submission.write(&mut *workspace)?;
+        submission.keep(|| Kept::Blas(self.cuda.clone()))?;
+        call(&submission)?.map_err(|error| GpuError::cublas(action, error))
     }
 
     /// The stream on which products are queued.
     pub fn stream(&self) -> &Stream {
         &self.stream
-    }
-
-    /// The handle of `cudarc`, for products that this crate does not wrap.
-    pub fn cuda(&self) -> &CudaBlas {
-        &self.cuda
     }
 }
 

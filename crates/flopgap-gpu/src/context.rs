@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, sys};
 use cudarc::nvrtc::Ptx;
 
 use crate::compile::Binary;
 use crate::device::{Device, start_driver};
 use crate::error::GpuError;
+use crate::graph;
 use crate::stream::Stream;
 
 /// A GPU opened for work: the primary context of a device. Cloning shares it; the last clone closes it.
@@ -24,6 +25,8 @@ use crate::stream::Stream;
 pub struct Context {
     cuda: Arc<CudaContext>,
     device: Arc<Device>,
+    /// Whether copies read pageable memory of the host in place, without a copy of the driver's own (as on Grace Hopper).
+    host_page_tables: bool,
 }
 
 /// Free and total memory of a GPU, in bytes.
@@ -44,11 +47,22 @@ impl Context {
         start_driver()?;
         let device = Device::get(device)?;
         let cuda = CudaContext::new(device.index).map_err(|error| GpuError::driver("open the GPU", error))?;
-        // SAFETY: buffers must then be ordered between streams by hand. Every safe call of this crate that touches a buffer runs on one
-        // stream that the caller chose, as the documentation of `Stream` says; kernels are launched in unsafe calls. With tracking on,
-        // capture would record events from outside the graph and fail.
-        unsafe { cuda.disable_event_tracking() };
-        Ok(Context { cuda, device: Arc::new(device) })
+        let attribute =
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+        let host_page_tables =
+            cuda.attribute(attribute).map_err(|error| GpuError::driver("ask the GPU what it is", error))?
+                != 0;
+        Ok(Context { cuda, device: Arc::new(device), host_page_tables })
+    }
+
+    /// Whether copies to the device may read this memory of the host after the call that queues them.
+    pub(crate) fn reads_host_memory(&self, address: *const u8) -> bool {
+        let mut kind = 0_u32;
+        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+        // SAFETY: the attribute is an unsigned int; the address is only looked up.
+        let found = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address as u64) };
+        // The driver knows only memory that was allocated or registered with it.
+        self.host_page_tables || found == sys::CUresult::CUDA_SUCCESS
     }
 
     /// The device.
@@ -72,7 +86,7 @@ impl Context {
     pub fn load(&self, binary: &Binary) -> Result<Module, GpuError> {
         let image = Ptx::from_binary(binary.image().to_vec());
         let cuda = self.cuda.load_module(image).map_err(|error| GpuError::driver("load a kernel", error))?;
-        Ok(Module { cuda })
+        Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
     /// Waits until all work on this device that this process started is done.
@@ -102,7 +116,23 @@ impl Context {
 /// Code that is loaded on a device.
 #[derive(Debug, Clone)]
 pub struct Module {
+    code: Arc<Code>,
+}
+
+/// Unloads code, which the driver does not keep for kernels that still run.
+#[derive(Debug)]
+struct Code {
     cuda: Arc<CudaModule>,
+    context: Context,
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // During a capture nothing may be waited for, and after an error nothing is known of what runs: the code stays loaded then.
+        if graph::is_any_open() || self.context.synchronize().is_err() {
+            std::mem::forget(self.cuda.clone());
+        }
+    }
 }
 
 impl Module {
@@ -113,7 +143,9 @@ impl Module {
     pub fn kernel(&self, name: &str) -> Result<Kernel, GpuError> {
         // A name with a zero byte would panic below; no kernel has one.
         let name = name.split('\0').next().unwrap_or_default();
-        self.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))
+        let function =
+            self.code.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))?;
+        Ok(Kernel { function, _code: self.code.clone() })
     }
 
     /// The same, for launches with up to this many bytes of dynamic shared memory: more than 48 KiB must be allowed before.
@@ -131,5 +163,20 @@ impl Module {
     }
 }
 
-/// A kernel, ready to be launched with [`Stream::launch_builder`], or with clusters and the like by a [`Launch`](crate::launch::Launch).
-pub type Kernel = CudaFunction;
+/// A kernel, to be launched with a [`Launch`](crate::launch::Launch). It may be dropped while it runs: whoever drops the last kernel of a
+/// [`Module`] waits for the device.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    // In this order: the code is unloaded when the last of both is gone, after the wait of `Code`.
+    function: CudaFunction,
+    _code: Arc<Code>,
+}
+
+/// What `cudarc` says of a kernel: registers, shared memory, occupancy.
+impl std::ops::Deref for Kernel {
+    type Target = CudaFunction;
+
+    fn deref(&self) -> &CudaFunction {
+        &self.function
+    }
+}

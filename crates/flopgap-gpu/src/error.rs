@@ -3,6 +3,7 @@
 use cudarc::cublas::result::CublasError;
 use cudarc::driver::{DriverError, sys};
 
+use crate::compile::CompileError;
 use crate::library::LibraryError;
 
 /// Why a device could not be used.
@@ -67,6 +68,15 @@ pub enum GpuError {
         /// Its value.
         value: usize,
     },
+    /// Memory of one device was given to work on another.
+    #[error("the memory is on another GPU than the stream")]
+    OtherDevice,
+    /// Something that cannot be done while a stream is being captured.
+    #[error("cannot {action}")]
+    Capturing {
+        /// What was attempted, and what is captured.
+        action: &'static str,
+    },
     /// The driver refused a call, or an earlier kernel failed.
     #[error("{action}: {message} (CUDA error {code})")]
     Driver {
@@ -114,6 +124,8 @@ impl GpuError {
             GpuError::NoSuchDevice { .. } => {
                 Some("CUDA_VISIBLE_DEVICES renumbers the devices; nvidia-smi -L lists them all")
             }
+            GpuError::Capturing { .. } => Some("do it before the capture begins, or after it has ended"),
+            GpuError::OtherDevice => Some("copy it first (Stream::copy copies between GPUs)"),
             GpuError::OutOfMemory { .. } => {
                 Some("choose a smaller size, or end other programs on this GPU (nvidia-smi)")
             }
@@ -139,6 +151,18 @@ impl GpuError {
     pub(crate) fn cublas(action: &'static str, error: CublasError) -> Self {
         GpuError::Cublas { action, status: format!("{:?}", error.0) }
     }
+}
+
+/// Why a kernel that this crate brings is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// It could not be compiled.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// It could not be loaded, or there is not enough memory for what it works on.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
 }
 
 /// What a launch through [`cudarc`] returns.

@@ -30,7 +30,7 @@ impl Event {
     /// # Errors
     /// When the stream is of another device.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
-        self.cuda.record(stream.cuda()).map_err(|error| GpuError::driver("record an event", error))
+        self.cuda.record(stream.queue().cuda()).map_err(|error| GpuError::driver("record an event", error))
     }
 
     /// Nanoseconds from `start` to this event; waits for both. The driver resolves about 500 ns, so time many launches at once.

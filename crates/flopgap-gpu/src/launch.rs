@@ -1,10 +1,6 @@
-//! Launches with what a plain one cannot say: clusters, a start before the kernel before has ended, blocks that wait for each other.
-//!
-//! For a kernel whose arguments are buffers and numbers, [`Stream::launch_builder`] is simpler. A [`Launch`] takes addresses, which the caller
-//! has checked.
+//! Launches of kernels.
 //!
 //! ```no_run
-//! use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 //! use flopgap_gpu::launch::{Arguments, Launch};
 //! use flopgap_gpu::{Context, compile::Compiler};
 //!
@@ -20,8 +16,7 @@
 //! let (x, mut y) = (stream.upload(&[1.0_f32; 1000])?, stream.zeros::<f32>(1000)?);
 //!
 //! let launch = Launch { overlap: true, ..Launch::new(8, 128) };
-//! let addresses = [x.device_ptr(stream.cuda()).0, y.device_ptr_mut(stream.cuda()).0];
-//! let arguments = Arguments::default().addresses(addresses).u32(1000);
+//! let arguments = Arguments::default().read(&x).write(&mut y).u32(1000);
 //! // SAFETY: these are the kernel's arguments, and both arrays have 1000 numbers.
 //! unsafe { launch.queue(&stream, &twice, arguments) }?;
 //! assert_eq!(stream.download(&y)?, [2.0; 1000]);
@@ -30,18 +25,23 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys;
 
 use crate::context::Kernel;
 use crate::error::GpuError;
+use crate::graph::Kept;
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut};
 use crate::stream::Stream;
 
-/// The arguments of a kernel, in order.
+/// The arguments of a kernel, in order. Memory is borrowed until the launch.
 #[derive(Debug, Default)]
-pub struct Arguments {
+pub struct Arguments<'a> {
     /// A number in eight bytes, the lowest first: a kernel that takes less reads the first of them.
     slots: Vec<Slot>,
+    /// The memory among them.
+    memory: Vec<(&'a Arc<Allocation>, Access)>,
 }
 
 #[derive(Debug)]
@@ -51,8 +51,23 @@ enum Slot {
     Maps(Vec<sys::CUtensorMap>),
 }
 
-impl Arguments {
-    /// Addresses on the device.
+impl<'a> Arguments<'a> {
+    /// Memory that the kernel reads.
+    #[must_use]
+    pub fn read<T>(mut self, memory: &'a impl DeviceSlice<T>) -> Self {
+        self.memory.push((memory.allocation(), Access::Read));
+        self.u64(memory.address())
+    }
+
+    /// Memory that the kernel writes, or reads and writes.
+    #[must_use]
+    pub fn write<T>(mut self, memory: &'a mut impl DeviceSliceMut<T>) -> Self {
+        let address = memory.address();
+        self.memory.push((memory.allocation(), Access::Write));
+        self.u64(address)
+    }
+
+    /// Addresses on the device: those of a [`Submission`](crate::Submission), or of memory that the caller takes care of.
     #[must_use]
     pub fn addresses<const N: usize>(mut self, addresses: [u64; N]) -> Self {
         self.slots.extend(addresses.map(Slot::Number));
@@ -96,9 +111,9 @@ impl Arguments {
 /// How a kernel is launched.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch {
-    /// Blocks.
+    /// Blocks in x, y and z.
     pub grid: (u32, u32, u32),
-    /// Threads of a block.
+    /// Threads of a block, along x.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: usize,
@@ -138,19 +153,27 @@ impl Launch {
         .collect()
     }
 
-    /// Queues the kernel.
+    /// Queues the kernel, behind what else uses its memory.
     ///
     /// # Errors
-    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster or a cooperative launch that does not fit.
+    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster or a cooperative launch that does not fit;
+    /// [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
     ///
     /// # Safety
-    /// The arguments must be those of the kernel, and every address must hold what the kernel reads or writes there until it has run.
+    /// The arguments must be those of the kernel, and the memory must be as large as what it reads and writes there. What it writes must have
+    /// been given as memory to write. Addresses without memory must hold what the kernel reads or writes until it has run, and every
+    /// time that a graph with it has run.
     pub unsafe fn queue(
         &self,
         stream: &Stream,
         kernel: &Kernel,
-        mut arguments: Arguments,
+        mut arguments: Arguments<'_>,
     ) -> Result<(), GpuError> {
+        let submission = stream.submission();
+        for (allocation, access) in &arguments.memory {
+            submission.enter(allocation, *access)?;
+        }
+        submission.keep(|| Kept::Kernel(kernel.clone()))?;
         let pointer = |slot: &mut Slot| match slot {
             Slot::Number(number) => (&raw mut *number).cast(),
             Slot::Maps(maps) => maps.as_mut_ptr().cast(),
@@ -166,7 +189,7 @@ impl Launch {
             blockDimZ: 1,
             sharedMemBytes: u32::try_from(self.shared)
                 .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: self.shared })?,
-            hStream: stream.cuda().cu_stream(),
+            hStream: stream.handle(),
             attrs: attributes.as_mut_ptr(),
             numAttrs: u32::try_from(attributes.len()).unwrap_or_default(),
         };

@@ -10,22 +10,24 @@ pub mod timing;
 
 mod context;
 mod device;
+mod digest;
 mod error;
 mod event;
 mod graph;
 mod marks;
+mod memory;
 mod stream;
 
 pub use context::{Context, Kernel, Memory, Module};
 pub use device::{ComputeCapability, Device, DriverVersion, driver_version};
-pub use error::GpuError;
+pub use digest::{Digester, digest_of};
+pub use error::{GpuError, KernelError};
 pub use event::Event;
 pub use graph::Graph;
 pub use marks::{MarkError, Marks};
-pub use stream::{Buffer, Stream};
+pub use memory::{AnyBits, Buffer, DeviceSlice, DeviceSliceMut, View, ViewMut};
+pub use stream::{Stream, Submission};
 
 /// The bindings that this crate is built on, for what it does not wrap. Probe the library first (see [`library`]): `cudarc` panics where one is
 /// missing.
 pub use cudarc;
-/// What [`Stream::launch_builder`] needs: arguments, and grid and block.
-pub use cudarc::driver::{LaunchConfig, PushKernelArg};

@@ -1,10 +1,9 @@
 //! Launches that do nothing, by which a profiler over this process tells parts of the work apart.
 
-use cudarc::driver::LaunchConfig;
-
 use crate::compile::{CompileError, Compiler};
 use crate::context::{Context, Kernel};
 use crate::error::GpuError;
+use crate::launch::{Arguments, Launch};
 use crate::stream::Stream;
 
 /// Empty kernels, each with a name of its own.
@@ -67,10 +66,8 @@ impl Marks {
     /// # Panics
     /// When there is no mark with this number.
     pub fn launch(&self, stream: &Stream, index: usize) -> Result<(), GpuError> {
-        let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: the kernel takes no arguments and touches no memory.
-        unsafe { stream.launch_builder(&self.kernels[index]).launch(one) }?;
-        Ok(())
+        unsafe { Launch::new(1, 1).queue(stream, &self.kernels[index], Arguments::default()) }
     }
 }
 

@@ -1,34 +1,103 @@
-//! Streams, buffers, and copies.
+//! Streams, and copies between host and device.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use cudarc::driver::result::memset_d8_async;
-use cudarc::driver::{
-    CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, ValidAsZeroBits, sys,
+use cudarc::driver::result::{
+    memcpy_dtod_async, memcpy_dtoh_async, memcpy_htod_async, memcpy_peer_async, memset_d8_async,
 };
+use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits, sys};
 
-use crate::context::{Context, Kernel};
+use crate::context::Context;
 use crate::error::GpuError;
 use crate::event::Event;
-use crate::graph::Graph;
-
-/// Memory on the device with a length and an element type. It belongs to the stream that made it, and is freed in that stream's order.
-pub type Buffer<T> = CudaSlice<T>;
+use crate::graph::{self, Graph, Kept};
+use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSliceMut, Queue};
 
 /// A queue of work for a device.
 ///
-/// Calls return once the work is queued, except those that hand data back. **Nothing orders work on different streams** but
-/// [`Stream::wait`]: whoever uses a buffer on a second stream makes that stream wait for an event of the first, and the other way round
-/// before the buffer is dropped or written again.
+/// Calls return once the work is queued, except those that hand data back. Work on one stream runs in order. Work on several may overlap;
+/// where it uses the same [`Buffer`] and one of the uses writes, the later one waits for the earlier. [`Stream::wait`] orders everything else.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    cuda: Arc<CudaStream>,
+    queue: Queue,
+    /// The queue that uses of memory count for: another one for a branch.
+    order: Queue,
     context: Context,
+}
+
+/// Work that is about to be queued on a stream by unsafe calls: gives the addresses of memory, in front of which the stream waits for the
+/// uses of the same memory that the work must not overtake.
+///
+/// The addresses may be used by what is queued while the `Submission` lives and the memory is borrowed, and by a graph that it is captured
+/// for. Waiting for events, beginning and ending captures have to wait until it is dropped.
+#[derive(Debug)]
+#[must_use = "the addresses are for work that is queued before this is dropped"]
+pub struct Submission<'s> {
+    stream: &'s Stream,
+    _entered: crate::memory::Passing<'s>,
+}
+
+impl Submission<'_> {
+    /// The address of memory that the work reads.
+    ///
+    /// # Errors
+    /// [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
+    pub fn read<T>(&self, memory: &impl DeviceSlice<T>) -> Result<u64, GpuError> {
+        self.enter(memory.allocation(), Access::Read)?;
+        Ok(memory.address())
+    }
+
+    /// The address of memory that the work writes.
+    ///
+    /// # Errors
+    /// As [`Submission::read`].
+    pub fn write<T>(&self, memory: &mut impl DeviceSliceMut<T>) -> Result<u64, GpuError> {
+        self.enter(memory.allocation(), Access::Write)?;
+        Ok(memory.address())
+    }
+
+    pub(crate) fn enter(&self, allocation: &Arc<Allocation>, access: Access) -> Result<(), GpuError> {
+        if allocation.context() != self.stream.context.cuda().cu_ctx() {
+            return Err(GpuError::OtherDevice);
+        }
+        self.enter_any(allocation, access)
+    }
+
+    /// The same, also for memory of another device.
+    fn enter_any(&self, allocation: &Arc<Allocation>, access: Access) -> Result<(), GpuError> {
+        let Stream { queue, order, .. } = self.stream;
+        match graph::capture_of(queue)? {
+            None => allocation.enter(order, queue, access),
+            Some(capture) => graph::record(capture, allocation, order, queue, access),
+        }
+    }
+
+    /// If the work is captured, the graph owns this.
+    pub(crate) fn keep(&self, kept: impl FnOnce() -> Kept) -> Result<(), GpuError> {
+        match graph::capture_of(&self.stream.queue)? {
+            None => Ok(()),
+            Some(capture) => graph::keep(capture, kept()),
+        }
+    }
+
+    /// Refuses what cannot be part of a graph.
+    fn refuse_capture(&self, action: &'static str) -> Result<(), GpuError> {
+        match graph::capture_of(&self.stream.queue)? {
+            None => Ok(()),
+            Some(_) => Err(GpuError::Capturing { action }),
+        }
+    }
 }
 
 impl Stream {
     pub(crate) fn wrap(cuda: Arc<CudaStream>, context: Context) -> Self {
-        Stream { cuda, context }
+        let queue = Queue::new(cuda);
+        Stream { order: queue.clone(), queue, context }
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
     }
 
     /// The context of this stream.
@@ -36,39 +105,78 @@ impl Stream {
         &self.context
     }
 
+    /// The driver's handle, for its own functions.
+    pub fn handle(&self) -> sys::CUstream {
+        self.queue.handle()
+    }
+
     /// The stream of `cudarc`, for what this crate does not wrap.
-    pub fn cuda(&self) -> &Arc<CudaStream> {
-        &self.cuda
+    ///
+    /// ```compile_fail,E0133
+    /// # fn f(stream: flopgap_gpu::Stream) {
+    /// use flopgap_gpu::cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    ///
+    /// stream.cuda().begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED); // what is captured so owns no memory
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    /// Nobody may capture the stream with it: what is captured must go through [`Stream::capture`], so that graphs own the memory that they use.
+    pub unsafe fn cuda(&self) -> &Arc<CudaStream> {
+        self.queue.cuda()
+    }
+
+    /// Another stream whose uses of memory count as uses of this one: none waits for another, so that parts of one pass may overlap on
+    /// arrays that they share. Its buffers are made in the order of this stream.
+    ///
+    /// # Safety
+    /// The caller orders the work on both with events: no two uses of the same bytes, one of which writes, may overlap; what is queued on the
+    /// branch must wait for what this stream did before with the same memory, and this stream for the branch before that memory is used
+    /// elsewhere, handed out or dropped.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub unsafe fn branch(&self) -> Result<Stream, GpuError> {
+        let Stream { queue, context, .. } = self.context.stream()?;
+        Ok(Stream { queue, order: self.order.clone(), context })
+    }
+
+    /// Begins to queue work that uses memory by its address.
+    pub fn submission(&self) -> Submission<'_> {
+        Submission { stream: self, _entered: self.queue.enter() }
+    }
+
+    /// Memory for `len` elements that nobody has written.
+    fn allocate<T>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+        self.submission().refuse_capture("allocate memory")?;
+        let too_large = GpuError::TooLarge { what: "elements of a buffer", value: len };
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(too_large)?;
+        let allocation = Allocation::new(&self.order, bytes);
+        Ok(Buffer::new(allocation.map_err(|error| self.allocation_error::<T>(len, error))?, len))
     }
 
     /// A buffer of `len` elements, all zero.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`].
+    /// [`GpuError::OutOfMemory`]; [`GpuError::Capturing`] in a capture.
     pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
-        self.cuda.alloc_zeros(len).map_err(|error| self.allocation_error::<T>(len, error))
+        let mut buffer = self.allocate(len)?;
+        self.on_order().set_bytes(&mut buffer, 0)?;
+        Ok(buffer)
     }
 
-    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` tells who reads one too early. In builds with
-    /// debug assertions all bits are set, which are no number as floats: results then show it, too.
+    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` tells who reads one too early. In
+    /// builds with debug assertions all bits are set, which are no number as floats: results then show it, too.
     ///
     /// # Safety
     /// Any bits must be a valid `T`, and no element may be read before it is written.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`].
+    /// As [`Stream::zeros`].
     pub unsafe fn unwritten<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
-        // SAFETY: what `alloc` asks for is what the caller promises.
-        let buffer = unsafe { self.cuda.alloc::<T>(len) };
-        #[cfg_attr(not(debug_assertions), expect(unused_mut, reason = "for debug builds"))]
-        let mut buffer = buffer.map_err(|error| self.allocation_error::<T>(len, error))?;
-        #[cfg(debug_assertions)]
-        if len > 0 {
-            let bytes = buffer.num_bytes();
-            let (pointer, _in_use) = buffer.device_ptr_mut(&self.cuda);
-            // SAFETY: the bytes are those of the buffer, on the stream that it was made on.
-            unsafe { cudarc::driver::result::memset_d8_async(pointer, 0xff, bytes, self.cuda.cu_stream()) }
-                .map_err(|error| GpuError::driver("fill memory", error))?;
+        let mut buffer = self.allocate(len)?;
+        if cfg!(debug_assertions) {
+            self.on_order().set_bytes(&mut buffer, 0xff)?;
         }
         Ok(buffer)
     }
@@ -76,19 +184,26 @@ impl Stream {
     /// A buffer with a copy of `data`.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`].
+    /// As [`Stream::zeros`].
     pub fn upload<T: DeviceRepr>(&self, data: &[T]) -> Result<Buffer<T>, GpuError> {
-        self.cuda.clone_htod(data).map_err(|error| self.allocation_error::<T>(data.len(), error))
+        let mut buffer = self.allocate(data.len())?;
+        self.on_order().write(data, &mut buffer)?;
+        Ok(buffer)
     }
 
-    /// Copies `data` to the start of `buffer` (or of a view of one).
+    /// Where memory of this stream is made.
+    fn on_order(&self) -> Stream {
+        Stream { queue: self.order.clone(), order: self.order.clone(), context: self.context.clone() }
+    }
+
+    /// Copies `data` to the start of `buffer` (or of a view of one). In a capture, the graph keeps a copy of `data`.
     ///
     /// # Errors
     /// [`GpuError::Length`] when the buffer is shorter than `data`.
     pub fn write<T: DeviceRepr>(
         &self,
         data: &[T],
-        buffer: &mut impl DevicePtrMut<T>,
+        buffer: &mut impl DeviceSliceMut<T>,
     ) -> Result<(), GpuError> {
         if buffer.len() < data.len() {
             return Err(GpuError::Length {
@@ -97,46 +212,119 @@ impl Stream {
                 found: buffer.len(),
             });
         }
-        self.cuda.memcpy_htod(data, buffer).map_err(|error| GpuError::driver("copy to the GPU", error))
+        if size_of_val(data) == 0 {
+            return Ok(());
+        }
+        let failed = |error| GpuError::driver("copy to the GPU", error);
+        let submission = self.submission();
+        self.context.cuda().bind_to_thread().map_err(failed)?;
+        let target = submission.write(buffer)?;
+        // SAFETY: as many bytes as `data` has, which are not looked at.
+        let bytes: &[MaybeUninit<u8>] =
+            unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) };
+        let mut source = bytes.as_ptr();
+        submission.keep(|| {
+            let copy: Box<[MaybeUninit<u8>]> = bytes.into();
+            source = copy.as_ptr();
+            Kept::Host(copy)
+        })?;
+        // SAFETY: the buffer has room for so many bytes, checked above. They are `data`, or in a capture the copy of it that the graph keeps.
+        unsafe { memcpy_htod_async(target, std::slice::from_raw_parts(source, bytes.len()), self.handle()) }
+            .map_err(failed)?;
+        if source == bytes.as_ptr() && self.context.reads_host_memory(source.cast()) {
+            // The driver has no copy: it reads `data` when the stream comes to it.
+            self.synchronize()?;
+        }
+        Ok(())
     }
 
-    /// Copies one buffer (or view) to the start of another.
+    /// Copies one buffer (or view) to the start of another, also from another device.
     ///
     /// # Errors
     /// [`GpuError::Length`] when the target is shorter.
-    pub fn copy<T>(&self, from: &impl DevicePtr<T>, to: &mut impl DevicePtrMut<T>) -> Result<(), GpuError> {
+    pub fn copy<T>(
+        &self,
+        from: &impl DeviceSlice<T>,
+        to: &mut impl DeviceSliceMut<T>,
+    ) -> Result<(), GpuError> {
         if to.len() < from.len() {
             return Err(GpuError::Length { what: "copy on the GPU", needed: from.len(), found: to.len() });
         }
-        self.cuda.memcpy_dtod(from, to).map_err(|error| GpuError::driver("copy on the GPU", error))
+        let bytes = from.len() * size_of::<T>();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let failed = |error| GpuError::driver("copy on the GPU", error);
+        let submission = self.submission();
+        self.context.cuda().bind_to_thread().map_err(failed)?;
+        submission.enter_any(from.allocation(), Access::Read)?;
+        submission.enter_any(to.allocation(), Access::Write)?;
+        let (source, target) = (from.address(), to.address());
+        let (from, to) = (from.allocation().context(), to.allocation().context());
+        // SAFETY: both have so many bytes, checked above, and the stream waits for what else uses them.
+        unsafe {
+            if from == to && from == self.context.cuda().cu_ctx() {
+                memcpy_dtod_async(target, source, bytes, self.handle())
+            } else {
+                memcpy_peer_async(to, target, from, source, bytes, self.handle())
+            }
+        }
+        .map_err(failed)
     }
 
-    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a number, so that what nobody wrote shows.
+    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a number, so that what nobody wrote shows. Of the
+    /// elements, any bits must be a value, which is not so of `bool`:
+    ///
+    /// ```compile_fail,E0277
+    /// # fn f(stream: flopgap_gpu::Stream, flags: &mut flopgap_gpu::Buffer<bool>) {
+    /// stream.fill(flags, 0xff);
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the driver refuses.
-    pub fn fill<T: ValidAsZeroBits>(
-        &self,
-        buffer: &mut impl DevicePtrMut<T>,
-        byte: u8,
-    ) -> Result<(), GpuError> {
+    pub fn fill<T: AnyBits>(&self, buffer: &mut impl DeviceSliceMut<T>, byte: u8) -> Result<(), GpuError> {
+        self.set_bytes(buffer, byte)
+    }
+
+    /// The same for any type: whether the elements are valid then is up to the caller.
+    fn set_bytes<T>(&self, buffer: &mut impl DeviceSliceMut<T>, byte: u8) -> Result<(), GpuError> {
         let bytes = buffer.len() * size_of::<T>();
-        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("fill GPU memory", error))?;
-        let (address, _guard) = buffer.device_ptr_mut(&self.cuda);
-        // SAFETY: the buffer has so many bytes, and a number of these types may have any bits.
-        unsafe { memset_d8_async(address, byte, bytes, self.cuda.cu_stream()) }
-            .map_err(|error| GpuError::driver("fill GPU memory", error))
+        if bytes == 0 {
+            return Ok(());
+        }
+        let failed = |error| GpuError::driver("fill GPU memory", error);
+        let submission = self.submission();
+        self.context.cuda().bind_to_thread().map_err(failed)?;
+        let address = submission.write(buffer)?;
+        // SAFETY: the buffer has so many bytes.
+        unsafe { memset_d8_async(address, byte, bytes, self.handle()) }.map_err(failed)
     }
 
     /// Waits for the work queued so far and returns a copy of `buffer` (or of a view of one).
     ///
     /// # Errors
-    /// The error of a kernel that failed before.
-    pub fn download<T: DeviceRepr>(&self, buffer: &impl DevicePtr<T>) -> Result<Vec<T>, GpuError> {
-        let data =
-            self.cuda.clone_dtoh(buffer).map_err(|error| GpuError::driver("copy from the GPU", error))?;
-        // The copy into pageable memory is done when the call returns on the drivers seen; the driver's manual does not promise it.
+    /// The error of a kernel that failed before; [`GpuError::Capturing`] in a capture.
+    pub fn download<T: DeviceRepr>(&self, buffer: &impl DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
+        let failed = |error| GpuError::driver("copy from the GPU", error);
+        let mut data: Vec<T> = Vec::with_capacity(buffer.len());
+        let submission = self.submission();
+        submission.refuse_capture("copy from the GPU")?;
+        self.context.cuda().bind_to_thread().map_err(failed)?;
+        let source = submission.read(buffer)?;
+        let room = &mut data.spare_capacity_mut()[..buffer.len()];
+        let copied = if size_of_val(room) == 0 {
+            Ok(())
+        } else {
+            // SAFETY: the buffer has so many elements.
+            unsafe { memcpy_dtoh_async(room, source, self.handle()) }
+        };
+        // Also after an error: nothing may write to `data` once it is dropped. The driver's manual does not promise that the copy is done
+        // when the call returns.
         self.synchronize()?;
+        copied.map_err(failed)?;
+        // SAFETY: the copy, which is done, wrote them.
+        unsafe { data.set_len(buffer.len()) };
         Ok(data)
     }
 
@@ -145,7 +333,7 @@ impl Stream {
     /// # Errors
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.cuda.synchronize().map_err(|error| GpuError::driver("wait for the stream", error))
+        self.queue.cuda().synchronize().map_err(|error| GpuError::driver("wait for the stream", error))
     }
 
     /// Marks this place in the queue.
@@ -158,24 +346,20 @@ impl Stream {
         Ok(event)
     }
 
-    /// What is queued from here on waits for `event`, which may be of another stream.
+    /// What is queued from here on waits for `event`, which may be of another stream. If that one is being captured, this stream is, too, from here
+    /// on.
     ///
     /// # Errors
     /// When the event is of another device.
     pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
-        self.cuda.wait(event.cuda()).map_err(|error| GpuError::driver("wait for an event", error))
-    }
-
-    /// Starts the launch of a kernel: add the arguments in order with `arg`, then `launch`, which is unsafe because nobody checks that
-    /// they are what the kernel takes. See [`cudarc::driver::LaunchArgs`].
-    pub fn launch_builder<'a>(&'a self, kernel: &'a Kernel) -> LaunchArgs<'a> {
-        self.cuda.launch_builder(kernel)
+        let _closed = self.queue.close();
+        self.queue.cuda().wait(event.cuda()).map_err(|error| GpuError::driver("wait for an event", error))
     }
 
     /// Records what `work` queues on this stream, instead of running it, as a graph that is launched as one piece. Work on other streams
     /// that wait for an event of this one belongs to it, if this stream waits for them at the end.
     ///
-    /// Memory must be allocated before: an allocation inside `work` becomes a node of the graph.
+    /// Buffers are made before: memory cannot be allocated in `work`, nor copied to the host. The graph owns the memory that it uses.
     ///
     /// # Errors
     /// The error of `work`; or the driver's, when `work` did what cannot be captured, like waiting for the stream.

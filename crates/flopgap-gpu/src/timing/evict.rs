@@ -1,11 +1,11 @@
 //! An empty cache.
 
-use cudarc::driver::{LaunchConfig, PushKernelArg as _};
-
-use crate::compile::{CompileError, Compiler};
+use crate::compile::Compiler;
 use crate::context::{Context, Kernel};
-use crate::error::GpuError;
-use crate::stream::{Buffer, Stream};
+use crate::error::{GpuError, KernelError};
+use crate::launch::{Arguments, Launch};
+use crate::memory::Buffer;
+use crate::stream::Stream;
 
 /// The kernel's name and source.
 const SOURCE: (&str, &str) = ("evict.cu", include_str!("evict.cu"));
@@ -20,24 +20,12 @@ pub struct Evictor {
     blocks: u32,
 }
 
-/// Why there is no [`Evictor`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EvictorError {
-    /// The kernel does not compile.
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    /// There is not enough memory.
-    #[error(transparent)]
-    Gpu(#[from] GpuError),
-}
-
 impl Evictor {
     /// Allocates the buffer and compiles the kernel.
     ///
     /// # Errors
     /// When NVRTC is missing, or there is not enough memory.
-    pub fn new(context: &Context, stream: &Stream) -> Result<Self, EvictorError> {
+    pub fn new(context: &Context, stream: &Stream) -> Result<Self, KernelError> {
         let architecture = context.device().compute_capability.into();
         let binary = Compiler::new()?.compile(SOURCE.0, SOURCE.1, architecture, &[])?;
         let kernel = context.load(&binary)?.kernel("evict_cache")?;
@@ -56,12 +44,8 @@ impl Evictor {
     /// The driver's.
     pub fn evict(&mut self, stream: &Stream) -> Result<(), GpuError> {
         let length = (self.buffer.len() / 16) as u64;
-        let shape =
-            LaunchConfig { grid_dim: (self.blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
-        let mut launch = stream.launch_builder(&self.kernel);
-        launch.arg(&self.buffer).arg(&length).arg(&mut self.never);
+        let arguments = Arguments::default().read(&self.buffer).u64(length).write(&mut self.never);
         // SAFETY: these are the kernel's arguments, and it reads `length` times 16 bytes, which the buffer has.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { Launch::new(self.blocks, THREADS).queue(stream, &self.kernel, arguments) }
     }
 }

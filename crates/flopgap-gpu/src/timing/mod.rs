@@ -9,7 +9,7 @@
 mod evict;
 mod samples;
 
-pub use evict::{Evictor, EvictorError};
+pub use evict::Evictor;
 pub use samples::Samples;
 
 use std::time::Instant;

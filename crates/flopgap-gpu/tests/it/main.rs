@@ -6,6 +6,7 @@ mod chips;
 mod compiler;
 mod counting;
 mod fake;
+mod lifetimes;
 mod work;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

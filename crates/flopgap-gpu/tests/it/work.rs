@@ -1,12 +1,9 @@
 //! Streams, buffers, events, graphs and cuBLAS on a real GPU.
 
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
-use flopgap_gpu::cudarc::driver::DevicePtrMut as _;
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::library::{Library, probe};
-use flopgap_gpu::{
-    Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream, driver_version,
-};
+use flopgap_gpu::{Context, Device, Digester, GpuError, Kernel, Stream, digest_of, driver_version};
 
 use crate::{compiler, gpu};
 
@@ -26,12 +23,9 @@ pub(crate) fn launch(
     (blocks, threads, steps): (u32, u32, i32),
 ) -> Result<(), GpuError> {
     assert!(blocks as usize * threads as usize <= x.len());
-    let config = LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
-    let mut launch = stream.launch_builder(kernel);
-    launch.arg(x).arg(&0.5_f32).arg(&0.25_f32).arg(&steps);
+    let arguments = Arguments::default().write(x).f32(0.5).f32(0.25).i32(steps);
     // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
-    unsafe { launch.launch(config) }?;
-    Ok(())
+    unsafe { Launch::new(blocks, threads).queue(stream, kernel, arguments) }
 }
 
 #[test]
@@ -115,17 +109,17 @@ fn launches_with_attributes_compute_the_same() {
         launches.push(Launch { cluster: 4, cooperative: true, ..Launch::new(4, 32) });
         launches.push(Launch { overlap: true, ..Launch::new(4, 32) });
     }
-    let arguments = |address: u64| Arguments::default().addresses([address]).f32(0.5).f32(0.25).i32(3);
     for launch in launches {
         let mut x = stream.upload(&numbers).unwrap();
-        let address = x.device_ptr_mut(stream.cuda()).0;
+        let arguments = Arguments::default().write(&mut x).f32(0.5).f32(0.25).i32(3);
         // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
-        unsafe { launch.queue(&stream, &ffma, arguments(address)) }.unwrap();
+        unsafe { launch.queue(&stream, &ffma, arguments) }.unwrap();
         assert_eq!(stream.download(&x).unwrap(), expected, "{launch:?}");
     }
     let too_many = Launch { cooperative: true, ..Launch::new(1 << 20, 1024) };
+    let nothing = Arguments::default().addresses([0]).f32(0.5).f32(0.25).i32(3);
     // SAFETY: nothing is launched: so many blocks are not on the device at a time.
-    let error = unsafe { too_many.queue(&stream, &ffma, arguments(0)) }.unwrap_err();
+    let error = unsafe { too_many.queue(&stream, &ffma, nothing) }.unwrap_err();
     assert!(matches!(error, GpuError::Driver { .. }), "{error}");
 }
 
@@ -140,8 +134,7 @@ fn launches_that_overlap_are_captured_after_anything() {
     let (stream, other) = (context.stream().unwrap(), context.stream().unwrap());
     let overlapped = Launch { overlap: true, ..Launch::new(2, 32) };
     let once = |x: &mut flopgap_gpu::Buffer<f32>| {
-        let arguments =
-            Arguments::default().addresses([x.device_ptr_mut(stream.cuda()).0]).f32(0.5).f32(0.25).i32(1_000);
+        let arguments = Arguments::default().write(x).f32(0.5).f32(0.25).i32(1_000);
         // SAFETY: the arguments are those of `count.cu`, and there is a number for each thread.
         unsafe { overlapped.queue(&stream, &fadd, arguments) }
     };
@@ -165,6 +158,28 @@ fn launches_that_overlap_are_captured_after_anything() {
         graph.launch().unwrap();
         assert_eq!(stream.download(&x).unwrap(), [expected; 64]);
     }
+}
+
+#[test]
+fn digests_are_those_of_the_host() {
+    let Some((context, _guard)) = gpu() else { return };
+    let stream = context.stream().unwrap();
+    let mut digester = match Digester::new(&context, &stream) {
+        Ok(digester) => digester,
+        Err(error) => return flopgap_skip::skip("nvrtc", error),
+    };
+    let numbers: Vec<u16> = (0..1_000_003_u32).map(|i| (i % 65_521) as u16).collect();
+    let buffer = stream.upload(&numbers).unwrap();
+    let expected = |numbers: &[u16]| digest_of(numbers.iter().map(|&bits| bits.into()));
+    assert_eq!(digester.digest(&stream, &buffer).unwrap(), expected(&numbers));
+    assert_eq!(digester.digest(&stream, &buffer.slice(1..8)).unwrap(), expected(&numbers[1..8]));
+    let floats = stream.upload(&[1.0_f32, -0.0]).unwrap();
+    let bits = [1.0_f32, -0.0].map(|number| number.to_bits().into());
+    assert_eq!(digester.digest(&stream, &floats).unwrap(), digest_of(bits));
+    let bytes = stream.upload(&[1_u8, 255]).unwrap();
+    assert_eq!(digester.digest(&stream, &bytes).unwrap(), digest_of([1, 255]));
+    let wide = stream.upload(&[u64::MAX]).unwrap();
+    assert_eq!(digester.digest(&stream, &wide).unwrap(), digest_of([u64::MAX]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flopgap_gpu::cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+use flopgap_gpu::AnyBits;
 use half::{bf16, f16};
 
 use crate::MlpError;
@@ -72,16 +72,7 @@ impl FromStr for Precision {
 
 /// A number as it is stored: `f32`, [`half::f16`] or [`half::bf16`].
 pub trait Element:
-    DeviceRepr
-    + ValidAsZeroBits
-    + Copy
-    + Default
-    + fmt::Debug
-    + PartialEq
-    + Send
-    + Sync
-    + sealed::Sealed
-    + 'static
+    AnyBits + Copy + Default + fmt::Debug + PartialEq + Send + Sync + sealed::Sealed + 'static
 {
     /// Which it is.
     const PRECISION: Precision;

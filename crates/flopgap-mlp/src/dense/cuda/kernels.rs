@@ -5,7 +5,8 @@ use std::fmt;
 use flopgap_gpu::cudarc::driver::result::memset_d8_async;
 use flopgap_gpu::{GpuError, Kernel, Stream};
 
-/// A forward pass to queue. Addresses are of the device; lengths were checked.
+/// A forward pass to queue. Addresses are of the device, entered in a [`Submission`](flopgap_gpu::Submission) that lives until all is queued; lengths
+/// were checked.
 #[derive(Debug)]
 pub(super) struct ForwardCall<'a> {
     pub(super) stream: &'a Stream,
@@ -23,7 +24,7 @@ pub(super) struct ForwardCall<'a> {
     pub(super) tape: Option<u64>,
 }
 
-/// A backward pass to queue. Addresses are of the device; lengths were checked.
+/// A backward pass to queue. Addresses and lengths as in a [`ForwardCall`].
 #[derive(Debug)]
 pub(super) struct BackwardCall<'a> {
     pub(super) stream: &'a Stream,
@@ -119,6 +120,6 @@ impl KernelFacts {
 pub(super) unsafe fn zero(stream: &Stream, address: u64, bytes: usize) -> Result<(), GpuError> {
     stream.context().cuda().bind_to_thread()?;
     // SAFETY: the caller's promise.
-    unsafe { memset_d8_async(address, 0, bytes, stream.cuda().cu_stream()) }?;
+    unsafe { memset_d8_async(address, 0, bytes, stream.handle()) }?;
     Ok(())
 }

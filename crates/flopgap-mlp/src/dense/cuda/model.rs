@@ -1,8 +1,7 @@
 //! A network with its parameters on a GPU.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
-use flopgap_gpu::{Buffer, Context, Stream};
+use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, Stream};
 
 use crate::MlpError;
 use crate::dense::{Element, Network, Parameters};
@@ -17,7 +16,17 @@ use super::source::Compiled;
 ///
 /// Inputs, outputs and gradients lie in memory of the caller, row-major, a sample a row. Passes are queued on a stream of the caller, and can
 /// be captured in a graph ([`Stream::capture`]): they allocate nothing. Passes of one model may be queued on several streams, each with a
-/// [`Tape`] of its own.
+/// [`Tape`] of its own. Arrays, tapes and the model may be dropped as soon as a pass is queued or captured: see [`Buffer`].
+///
+/// Memory that the crate does not own, such as a slice of `cudarc`, is refused by the compiler: it could be freed while a kernel reads it.
+///
+/// ```compile_fail,E0277
+/// # use flopgap_gpu::{Buffer, Stream, cudarc::driver::CudaSlice};
+/// # use flopgap_mlp::dense::cuda::Model;
+/// # fn f(model: &Model<f32>, stream: &Stream, foreign: &CudaSlice<f32>, y: &mut Buffer<f32>) {
+/// model.forward(stream, foreign, y);
+/// # }
+/// ```
 ///
 /// ```no_run
 /// use flopgap_gpu::Context;
@@ -178,8 +187,8 @@ impl<T: Element> Model<T> {
     pub fn forward(
         &self,
         stream: &Stream,
-        x: &impl DevicePtr<T>,
-        y: &mut impl DevicePtrMut<T>,
+        x: &impl DeviceSlice<T>,
+        y: &mut impl DeviceSliceMut<T>,
     ) -> Result<(), MlpError> {
         self.queue_forward(stream, x, y, None)
     }
@@ -191,8 +200,8 @@ impl<T: Element> Model<T> {
     pub fn forward_train(
         &self,
         stream: &Stream,
-        x: &impl DevicePtr<T>,
-        y: &mut impl DevicePtrMut<T>,
+        x: &impl DeviceSlice<T>,
+        y: &mut impl DeviceSliceMut<T>,
         tape: &mut Tape<T>,
     ) -> Result<(), MlpError> {
         self.queue_forward(stream, x, y, Some(tape))
@@ -201,27 +210,29 @@ impl<T: Element> Model<T> {
     fn queue_forward(
         &self,
         stream: &Stream,
-        x: &impl DevicePtr<T>,
-        y: &mut impl DevicePtrMut<T>,
+        x: &impl DeviceSlice<T>,
+        y: &mut impl DeviceSliceMut<T>,
         tape: Option<&mut Tape<T>>,
     ) -> Result<(), MlpError> {
         let batch = self.batch_of(x.len())?;
         check("outputs", batch * self.network.outputs(), y.len())?;
         let samples = samples(batch)?;
-        let cuda = stream.cuda();
+        // Until the kernels are queued: see `ForwardCall`.
+        let submission = stream.submission();
         let tape = match tape {
             Some(tape) => {
                 tape.check(self, batch)?;
-                self.kernels.backward.keeps(samples).then(|| tape.kept.device_ptr_mut(cuda).0)
+                let keeps = self.kernels.backward.keeps(samples);
+                keeps.then(|| submission.write(&mut tape.kept)).transpose()?
             }
             None => None,
         };
         let call = ForwardCall {
             stream,
             batch: samples,
-            parameters: self.parameters.device_ptr(cuda).0,
-            x: aligned("inputs", x.device_ptr(cuda).0)?,
-            y: aligned("outputs", y.device_ptr_mut(cuda).0)?,
+            parameters: submission.read(&self.parameters)?,
+            x: aligned("inputs", submission.read(x)?)?,
+            y: aligned("outputs", submission.write(y)?)?,
             tape,
         };
         Ok(self.kernels.forward.queue(&call)?)
@@ -237,12 +248,12 @@ impl<T: Element> Model<T> {
     pub fn backward(
         &self,
         stream: &Stream,
-        x: &impl DevicePtr<T>,
-        y: &impl DevicePtr<T>,
-        dy: &impl DevicePtr<T>,
+        x: &impl DeviceSlice<T>,
+        y: &impl DeviceSlice<T>,
+        dy: &impl DeviceSlice<T>,
         tape: &mut Tape<T>,
         dx: Option<&mut Buffer<T>>,
-        gradients: &mut impl DevicePtrMut<f32>,
+        gradients: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), MlpError> {
         let batch = self.batch_of(x.len())?;
         check("outputs", batch * self.network.outputs(), y.len())?;
@@ -252,18 +263,19 @@ impl<T: Element> Model<T> {
             check("gradients by the inputs", x.len(), dx.len())?;
         }
         tape.check(self, batch)?;
-        let cuda = stream.cuda();
+        // Until the kernels are queued: see `BackwardCall`.
+        let submission = stream.submission();
         let call = BackwardCall {
             stream,
             batch: samples(batch)?,
-            parameters: self.parameters.device_ptr(cuda).0,
-            x: aligned("inputs", x.device_ptr(cuda).0)?,
-            y: aligned("outputs", y.device_ptr(cuda).0)?,
-            dy: aligned("gradients by the outputs", dy.device_ptr(cuda).0)?,
-            tape: tape.kept.device_ptr(cuda).0,
-            dx: dx.map(|dx| aligned("gradients by the inputs", dx.device_ptr_mut(cuda).0)).transpose()?,
-            gradients: aligned("gradients by the parameters", gradients.device_ptr_mut(cuda).0)?,
-            workspace: tape.workspace.device_ptr_mut(cuda).0,
+            parameters: submission.read(&self.parameters)?,
+            x: aligned("inputs", submission.read(x)?)?,
+            y: aligned("outputs", submission.read(y)?)?,
+            dy: aligned("gradients by the outputs", submission.read(dy)?)?,
+            tape: submission.read(&tape.kept)?,
+            dx: dx.map(|dx| aligned("gradients by the inputs", submission.write(dx)?)).transpose()?,
+            gradients: aligned("gradients by the parameters", submission.write(gradients)?)?,
+            workspace: submission.write(&mut tape.workspace)?,
         };
         Ok(self.kernels.backward.queue(&call)?)
     }

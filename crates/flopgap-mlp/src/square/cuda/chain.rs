@@ -1,7 +1,8 @@
 //! All layers of a pass in one launch, for wide networks.
 
+use std::sync::{Mutex, PoisonError};
+
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
@@ -53,7 +54,7 @@ pub(super) struct Chain {
     multiprocessors: usize,
     /// Tiles that are done, for each block of columns, and blocks that have ended; 0 between launches. Launches of an engine are on one stream, so one
     /// set is enough.
-    arrived: Buffer<u32>,
+    arrived: Mutex<Buffer<u32>>,
 }
 
 impl Chain {
@@ -63,7 +64,7 @@ impl Chain {
         let mut chain = Chain {
             variants: Vec::new(),
             multiprocessors: device.multiprocessors as usize,
-            arrived: stream.zeros(COLUMN_BLOCKS + 1)?,
+            arrived: Mutex::new(stream.zeros(COLUMN_BLOCKS + 1)?),
         };
         let enough = SIZES.iter().all(|sizes| sizes.shared_bytes as u64 <= device.shared_bytes_per_block);
         if device.compute_capability.major < 9 || !enough {
@@ -109,10 +110,9 @@ impl Chain {
         arrays: &mut Arrays<'_>,
     ) -> Result<(), GpuError> {
         let variant = self.checked(shape, arrays)?;
-        let cuda = stream.cuda();
-        let (weights, _weights) = arrays.weights.device_ptr(cuda);
-        let (activations, _activations) = arrays.activations.device_ptr_mut(cuda);
-        let pointers = [weights, activations, activations, activations];
+        let submission = stream.submission();
+        let activations = submission.write(arrays.activations)?;
+        let pointers = [submission.read(arrays.weights)?, activations, activations, activations];
         // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `checked` saw. `y` is not read.
         unsafe { self.launch(stream, variant, &variant.forward, shape, shape.layers(), pointers) }
     }
@@ -129,12 +129,10 @@ impl Chain {
             return Ok(());
         }
         let variant = self.checked(shape, arrays)?;
-        let cuda = stream.cuda();
-        let weights = arrays.weights.slice(shape.matrix()..);
-        let (weights, _weights) = weights.device_ptr(cuda);
-        let (activations, _activations) = arrays.activations.device_ptr(cuda);
-        let (deltas, _deltas) = arrays.deltas.device_ptr_mut(cuda);
-        let pointers = [weights, deltas, activations, deltas];
+        let submission = stream.submission();
+        let weights = submission.read(&arrays.weights.slice(shape.matrix()..))?;
+        let deltas = submission.write(arrays.deltas)?;
+        let pointers = [weights, deltas, submission.read(&*arrays.activations)?, deltas];
         // SAFETY: as in `forward`.
         unsafe { self.launch(stream, variant, &variant.backward, shape, layers, pointers) }
     }
@@ -145,7 +143,7 @@ impl Chain {
     }
 
     /// # Safety
-    /// The kernel must take these arrays, which must have the lengths of the shape.
+    /// The kernel must take these arrays, which must have the lengths of the shape, and be entered in a submission that lives until it is queued.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -157,13 +155,13 @@ impl Chain {
     ) -> Result<(), GpuError> {
         let size = |what, value| i32::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
         let blocks = tiles(variant.sizes, shape).min(self.multiprocessors);
-        let (arrived, _arrived) = self.arrived.device_ptr(stream.cuda());
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let arguments = Arguments::default()
             .addresses(pointers)
             .i32(size("the layers", layers)?)
             .i32(size("the width", shape.width())?)
             .i32(size("the samples", shape.samples())?)
-            .addresses([arrived]);
+            .write(&mut *arrived);
         let launch = Launch {
             shared: variant.sizes.shared_bytes,
             cooperative: true,

@@ -78,10 +78,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    fn new(context: &Context, options: Options) -> Result<Self, MlpError> {
-        let stream = context.stream()?;
+    fn new(stream: Stream, options: Options) -> Result<Self, MlpError> {
         let workspace = options.workspace.unwrap_or_else(|| Blas::recommended_workspace(&stream));
-        Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event: Event::new(context)?, stream })
+        let event = Event::new(stream.context())?;
+        Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event, stream })
     }
 
     /// Makes this lane wait for what is queued on the other.
@@ -106,7 +106,10 @@ impl Engine {
             Products::Fastest => Some(Small::new(&compiler, context)?),
             Products::Cublas | Products::Fused => None,
         };
-        let chain = Lane::new(context, options)?;
+        let chain = Lane::new(context.stream()?, options)?;
+        // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making the chain wait for it, also after an error.
+        // Beside each other they write different arrays, and read what neither writes.
+        let beside = unsafe { chain.stream.branch() }?;
         let whole = match options.products {
             Products::Fastest => Some(Chain::new(&compiler, context, &chain.stream)?),
             Products::Cublas | Products::Fused => None,
@@ -118,7 +121,7 @@ impl Engine {
             small,
             whole,
             chain,
-            beside: Lane::new(context, options)?,
+            beside: Lane::new(beside, options)?,
             context: context.clone(),
         };
         // The workspaces were zeroed on streams of their own; nothing may be captured before.

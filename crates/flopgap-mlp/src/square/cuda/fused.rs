@@ -1,9 +1,8 @@
 //! A layer in one kernel, activation included.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut, DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
-use flopgap_gpu::{Context, GpuError, Kernel, Stream};
+use flopgap_gpu::{Context, DeviceSlice as _, GpuError, Kernel, Stream, View, ViewMut};
 
 use super::compile::compile;
 use crate::MlpError;
@@ -74,45 +73,37 @@ impl Fused {
     pub(super) fn forward(
         &self,
         place: &Place<'_>,
-        weights: &CudaView<'_, f32>,
-        panel: &CudaView<'_, f32>,
-        out: &mut CudaViewMut<'_, f32>,
+        weights: &View<'_, f32>,
+        panel: &View<'_, f32>,
+        out: &mut ViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
-        let stream = place.stream.cuda();
         let (variant, alignment, launch) = self.checked(place.sizes, weights, &[panel.len(), out.len()])?;
-        let pointers =
-            [weights.device_ptr(stream).0, panel.device_ptr(stream).0, out.device_ptr_mut(stream).0];
+        let arrays = Arguments::default().read(weights).read(panel).write(out);
         // SAFETY: the arguments are the kernel's, and the arrays have the lengths that width and samples say, checked above. The
         // aligned kernel is taken where both are multiples of 4: every matrix and panel of a network then begins at 16 bytes.
-        unsafe { place.queue(launch, &variant.forward[alignment], pointers) }
+        unsafe { place.queue(launch, &variant.forward[alignment], arrays) }
     }
 
     /// `out = (weights^T * panel) * (1 - y) * y`.
     pub(super) fn backward(
         &self,
         place: &Place<'_>,
-        weights: &CudaView<'_, f32>,
-        panel: &CudaView<'_, f32>,
-        y: &CudaView<'_, f32>,
-        out: &mut CudaViewMut<'_, f32>,
+        weights: &View<'_, f32>,
+        panel: &View<'_, f32>,
+        y: &View<'_, f32>,
+        out: &mut ViewMut<'_, f32>,
     ) -> Result<(), GpuError> {
-        let stream = place.stream.cuda();
         let (variant, alignment, launch) =
             self.checked(place.sizes, weights, &[panel.len(), y.len(), out.len()])?;
-        let pointers = [
-            weights.device_ptr(stream).0,
-            panel.device_ptr(stream).0,
-            y.device_ptr(stream).0,
-            out.device_ptr_mut(stream).0,
-        ];
+        let arrays = Arguments::default().read(weights).read(panel).read(y).write(out);
         // SAFETY: as in `forward`.
-        unsafe { place.queue(launch, &variant.backward[alignment], pointers) }
+        unsafe { place.queue(launch, &variant.backward[alignment], arrays) }
     }
 
     fn checked(
         &self,
         sizes: [i32; 2],
-        weights: &CudaView<'_, f32>,
+        weights: &View<'_, f32>,
         panels: &[usize],
     ) -> Result<(&Variant, usize, Launch), GpuError> {
         let [width, samples] = sizes.map(|size| usize::try_from(size).unwrap_or(0));
@@ -143,14 +134,9 @@ impl Place<'_> {
     ///
     /// # Safety
     /// The kernel must take these arguments, and the arrays must be what it expects.
-    unsafe fn queue<const N: usize>(
-        &self,
-        launch: Launch,
-        kernel: &Kernel,
-        arrays: [u64; N],
-    ) -> Result<(), GpuError> {
+    unsafe fn queue(&self, launch: Launch, kernel: &Kernel, arrays: Arguments<'_>) -> Result<(), GpuError> {
         let [width, samples] = self.sizes;
-        let arguments = Arguments::default().addresses(arrays).i32(width).i32(samples);
+        let arguments = arrays.i32(width).i32(samples);
         let hopper = self.stream.context().device().compute_capability.major >= 9;
         // SAFETY: the caller's promise.
         unsafe {

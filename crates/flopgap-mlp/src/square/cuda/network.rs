@@ -1,9 +1,7 @@
 //! One network on a GPU.
 
 use flopgap_gpu::blas::Gemm;
-use flopgap_gpu::cudarc::cublas::{result, sys};
-use flopgap_gpu::cudarc::driver::{CudaView, DevicePtr as _, DevicePtrMut as _};
-use flopgap_gpu::{Buffer, GpuError, Graph, nvtx};
+use flopgap_gpu::{Buffer, GpuError, Graph, View, nvtx};
 
 use super::engine::Engine;
 use super::fused::Place;
@@ -116,12 +114,12 @@ impl<'e> Network<'e> {
         }
     }
 
-    fn layer<'a>(&self, weights: &'a Buffer<f32>, layer: usize) -> CudaView<'a, f32> {
+    fn layer<'a>(&self, weights: &'a Buffer<f32>, layer: usize) -> View<'a, f32> {
         let matrix = self.shape.matrix();
         weights.slice(layer * matrix..(layer + 1) * matrix)
     }
 
-    fn panel<'a>(&self, panels: &'a Buffer<f32>, index: usize) -> CudaView<'a, f32> {
+    fn panel<'a>(&self, panels: &'a Buffer<f32>, index: usize) -> View<'a, f32> {
         let panel = self.shape.panel();
         panels.slice(index * panel..(index + 1) * panel)
     }
@@ -165,11 +163,16 @@ impl<'e> Network<'e> {
 
     fn enqueue_backward(&mut self, order: Order) -> Result<(), MlpError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
-        match self.plan.backward {
-            Method::Small => self.small_backward()?,
-            Method::Chain => self.whole_chain(order)?,
-            Method::Cublas | Method::Fused => self.layer_by_layer(order)?,
+        let queued = match self.plan.backward {
+            Method::Small => self.small_backward(),
+            Method::Chain => self.whole_chain(order),
+            Method::Cublas | Method::Fused => self.layer_by_layer(order),
+        };
+        if queued.is_err() && order == Order::Beside {
+            // The pass did not come to where it waits. The error says why.
+            let _ = self.engine.chain.wait_for(&self.engine.beside);
         }
+        queued?;
         self.progress = Progress::Backward;
         Ok(())
     }
@@ -279,46 +282,12 @@ impl<'e> Network<'e> {
 
     /// The gradients of all weights in one call: matrices and panels of all layers lie one after the other.
     fn all_weight_gradients(&mut self) -> Result<(), MlpError> {
-        let [width, samples] = sizes(self.shape)?;
-        let size = |what, value: usize| i64::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
-        let (panel, matrix) = (size("a panel", self.shape.panel())?, size("a matrix", self.shape.matrix())?);
-        let layers = i32::try_from(self.shape.layers())
-            .map_err(|_| GpuError::TooLarge { what: "the layers", value: self.shape.layers() })?;
+        let (width, samples) = (self.shape.width(), self.shape.samples());
+        let product = Gemm::new(width, width, samples).transpose_a();
+        let (panel, matrix) = (self.shape.panel(), self.shape.matrix());
+        let all = (self.shape.layers(), [panel, panel, matrix]);
         let blas = &self.engine.chain.blas;
-        let stream = blas.stream().cuda();
-        let (below, _below_in_use) = self.activations.device_ptr(stream);
-        let (deltas, _deltas_in_use) = self.deltas.device_ptr(stream);
-        let (gradients, _gradients_in_use) = self.gradients.device_ptr_mut(stream);
-        let (one, zero) = (1.0_f32, 0.0_f32);
-        // SAFETY: the arrays have `layers` matrices and panels of these sizes, one after the other, by the shape that they were made for;
-        // the scalars are on the host, as the handle expects them.
-        unsafe {
-            result::sgemm_strided_batched(
-                *blas.cuda().handle(),
-                sys::cublasOperation_t::CUBLAS_OP_T,
-                sys::cublasOperation_t::CUBLAS_OP_N,
-                width,
-                width,
-                samples,
-                &raw const one,
-                below as *const f32,
-                samples,
-                panel,
-                deltas as *const f32,
-                samples,
-                panel,
-                &raw const zero,
-                gradients as *mut f32,
-                width,
-                matrix,
-                layers,
-            )
-        }
-        .map_err(|error| GpuError::Cublas {
-            action: "multiply the matrices of all layers",
-            status: format!("{:?}", error.0),
-        })?;
-        Ok(())
+        Ok(blas.sgemm_batched(&product, all, &self.activations, &self.deltas, &mut self.gradients)?)
     }
 }
 
@@ -403,7 +372,6 @@ impl Backend for Network<'_> {
 /// Work of a network as one CUDA graph.
 #[derive(Debug)]
 pub struct Recorded<'n, 'e> {
-    // Dropped before the network can be: it holds the addresses of its arrays.
     graph: Graph,
     work: Work,
     network: &'n mut Network<'e>,

@@ -1,8 +1,8 @@
 //! What is done to every number by itself, and the sum of the loss.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{CudaView, CudaViewMut};
-use flopgap_gpu::{Buffer, Context, Device, GpuError, Kernel, LaunchConfig, PushKernelArg as _, Stream};
+use flopgap_gpu::launch::{Arguments, Launch};
+use flopgap_gpu::{Buffer, Context, Device, DeviceSlice, GpuError, Kernel, Stream, View, ViewMut};
 
 use super::compile::compile;
 use crate::MlpError;
@@ -34,10 +34,10 @@ fn resident_blocks(device: &Device) -> u32 {
 }
 
 /// One thread for four numbers, in at most this many blocks.
-fn in_fours(length: usize, most: u32) -> LaunchConfig {
+fn in_fours(length: usize, most: u32) -> Launch {
     let needed = length.div_ceil(4 * THREADS as usize).max(1);
     let blocks = u32::try_from(needed).unwrap_or(u32::MAX).min(most);
-    LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 }
+    Launch::new(blocks, THREADS)
 }
 
 impl Pointwise {
@@ -57,37 +57,33 @@ impl Pointwise {
     pub(super) fn random(
         &self,
         stream: &Stream,
-        x: &mut CudaViewMut<'_, f32>,
+        x: &mut ViewMut<'_, f32>,
         seed: u64,
         first: u64,
         bound: f32,
     ) -> Result<(), GpuError> {
         let length = x.len() as u64;
         let shape = in_fours(x.len(), self.blocks);
-        let mut launch = stream.launch_builder(&self.random);
-        launch.arg(x).arg(&length).arg(&seed).arg(&first).arg(&bound);
+        let arguments = Arguments::default().write(x).u64(length).u64(seed).u64(first).f32(bound);
         // SAFETY: the arguments are the kernel's, and it writes `length` numbers.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { shape.queue(stream, &self.random, arguments) }
     }
 
     /// `x = sigmoid(x)`.
-    pub(super) fn forward(&self, stream: &Stream, x: &mut CudaViewMut<'_, f32>) -> Result<(), GpuError> {
+    pub(super) fn forward(&self, stream: &Stream, x: &mut ViewMut<'_, f32>) -> Result<(), GpuError> {
         let length = x.len() as u64;
         let shape = in_fours(x.len(), self.blocks);
-        let mut launch = stream.launch_builder(&self.forward);
-        launch.arg(x).arg(&length);
+        let arguments = Arguments::default().write(x).u64(length);
         // SAFETY: the arguments are the kernel's, and it reads and writes `length` numbers.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { shape.queue(stream, &self.forward, arguments) }
     }
 
     /// `x = x * (1 - y) * y`.
     pub(super) fn backward(
         &self,
         stream: &Stream,
-        x: &mut CudaViewMut<'_, f32>,
-        y: &CudaView<'_, f32>,
+        x: &mut ViewMut<'_, f32>,
+        y: &View<'_, f32>,
     ) -> Result<(), GpuError> {
         self.gradient(&self.backward, stream, x, y)
     }
@@ -96,8 +92,8 @@ impl Pointwise {
     pub(super) fn backward_of_sum(
         &self,
         stream: &Stream,
-        x: &mut CudaViewMut<'_, f32>,
-        y: &CudaView<'_, f32>,
+        x: &mut ViewMut<'_, f32>,
+        y: &View<'_, f32>,
     ) -> Result<(), GpuError> {
         self.gradient(&self.backward_of_sum, stream, x, y)
     }
@@ -106,28 +102,25 @@ impl Pointwise {
         &self,
         kernel: &Kernel,
         stream: &Stream,
-        x: &mut CudaViewMut<'_, f32>,
-        y: &CudaView<'_, f32>,
+        x: &mut ViewMut<'_, f32>,
+        y: &View<'_, f32>,
     ) -> Result<(), GpuError> {
         let length = x.len().min(y.len());
         let shape = in_fours(length, self.blocks);
         let length = length as u64;
-        let mut launch = stream.launch_builder(kernel);
-        launch.arg(x).arg(y).arg(&length);
+        let arguments = Arguments::default().write(x).read(y).u64(length);
         // SAFETY: the arguments are those of both kernels, and both arrays have `length` numbers.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { shape.queue(stream, kernel, arguments) }
     }
 
     /// The sum of `y`, the same bits in every run. `partial` has [`PARTIALS`] elements, `arrived` and `loss` one each.
-    pub(super) fn loss(&self, stream: &Stream, y: &CudaView<'_, f32>, sum: &mut Sum) -> Result<(), GpuError> {
+    pub(super) fn loss(&self, stream: &Stream, y: &View<'_, f32>, sum: &mut Sum) -> Result<(), GpuError> {
         let length = y.len() as u64;
         let shape = in_fours(y.len(), self.blocks.min(PARTIALS));
-        let mut launch = stream.launch_builder(&self.loss);
-        launch.arg(y).arg(&length).arg(&mut sum.partial).arg(&mut sum.arrived).arg(&mut sum.loss);
+        let arguments = Arguments::default().read(y).u64(length);
+        let arguments = arguments.write(&mut sum.partial).write(&mut sum.arrived).write(&mut sum.loss);
         // SAFETY: the arguments are the kernel's; there are at most `PARTIALS` blocks, and `Sum::new` made as many partial sums.
-        unsafe { launch.launch(shape) }?;
-        Ok(())
+        unsafe { shape.queue(stream, &self.loss, arguments) }
     }
 }
 

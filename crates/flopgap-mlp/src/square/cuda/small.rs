@@ -1,7 +1,6 @@
 //! A whole pass of a narrow network in one launch.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::cudarc::driver::{DevicePtr as _, DevicePtrMut as _};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
@@ -156,10 +155,7 @@ impl Small {
         follows: bool,
     ) -> Result<(), GpuError> {
         let ready = self.ready(shape, arrays, follows)?;
-        let cuda = stream.cuda();
-        let (weights, _weights) = arrays.weights.device_ptr(cuda);
-        let (activations, _activations) = arrays.activations.device_ptr_mut(cuda);
-        let arguments = ready.sizes(Arguments::default().addresses([weights, activations]));
+        let arguments = ready.sizes(Arguments::default().read(arrays.weights).write(arrays.activations));
         // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `ready` checked.
         unsafe { ready.launch.queue(stream, &ready.variant.forward[ready.alignment], arguments) }
     }
@@ -173,16 +169,15 @@ impl Small {
         arrays: &mut Arrays<'_>,
     ) -> Result<(), GpuError> {
         let ready = self.ready(shape, arrays, true)?;
-        let cuda = stream.cuda();
-        let (weights, _weights) = arrays.weights.device_ptr(cuda);
-        let (activations, _activations) = arrays.activations.device_ptr_mut(cuda);
-        let (deltas, _deltas) = arrays.deltas.device_ptr_mut(cuda);
-        let (gradients, _gradients) = arrays.gradients.device_ptr_mut(cuda);
-        let (partial, _partial) = arrays.sum.partial.device_ptr_mut(cuda);
-        let (arrived, _arrived) = arrays.sum.arrived.device_ptr_mut(cuda);
-        let (loss, _loss) = arrays.sum.loss.device_ptr_mut(cuda);
-        let addresses = [weights, activations, deltas, gradients, partial, arrived, loss];
-        let arguments = ready.sizes(Arguments::default().addresses(addresses));
+        let arguments = Arguments::default()
+            .read(arrays.weights)
+            .write(arrays.activations)
+            .write(arrays.deltas)
+            .write(arrays.gradients)
+            .write(&mut arrays.sum.partial)
+            .write(&mut arrays.sum.arrived)
+            .write(&mut arrays.sum.loss);
+        let arguments = ready.sizes(arguments);
         let launch = Launch { shared: ready.variant.sizes.shared_bytes, ..ready.launch };
         // SAFETY: as in `forward`; there are at most `PARTIALS` clusters, and `Sum::new` made as many partial sums.
         unsafe { launch.queue(stream, &ready.variant.backward[ready.alignment], arguments) }
@@ -227,7 +222,7 @@ struct Ready<'a> {
 
 impl Ready<'_> {
     /// The sizes after the arrays.
-    fn sizes(&self, arrays: Arguments) -> Arguments {
+    fn sizes<'a>(&self, arrays: Arguments<'a>) -> Arguments<'a> {
         self.sizes.into_iter().fold(arrays, Arguments::i32)
     }
 }

@@ -292,7 +292,7 @@ impl Backward for CoopvecBackward {
         let layout = self.layout(call.batch);
         let [deltas, outputs, partials] =
             [layout.deltas, layout.outputs, layout.partials].map(|offset| call.workspace + offset);
-        let queue = |pass: &Pass, grid: (u32, u32, u32), arguments: Arguments| {
+        let queue = |pass: &Pass, grid: (u32, u32, u32), arguments: Arguments<'_>| {
             let launch = Launch { grid, ..pass.launch };
             // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the workspace
             // has the length that `workspace` gave.

@@ -1,7 +1,6 @@
 //! The optimiser.
 
-use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
-use flopgap_gpu::{Buffer, GpuError, Kernel, Stream};
+use flopgap_gpu::{Buffer, DeviceSlice, GpuError, Kernel, Stream};
 
 use crate::MlpError;
 use crate::dense::{AdamWSettings, Element, Parameters, Precision};
@@ -117,33 +116,28 @@ impl<T: Element> AdamW<T> {
         &mut self,
         stream: &Stream,
         model: &mut Model<T>,
-        gradients: &impl DevicePtr<f32>,
+        gradients: &impl DeviceSlice<f32>,
     ) -> Result<(), MlpError> {
         check("parameters", self.first.len(), model.network().parameters())?;
         check("gradients by the parameters", self.first.len(), gradients.len())?;
-        let cuda = stream.cuda();
-        let gradients = gradients.device_ptr(cuda).0;
-        let state = self.state.device_ptr_mut(cuda).0;
         let count = u32::try_from(self.first.len()).map_err(|_| GpuError::TooLarge {
             what: "parameters of an optimiser",
             value: self.first.len(),
         })?;
         if self.settings.skip_not_finite {
             let launch = Launch::new(count.div_ceil(8 * THREADS), THREADS);
+            let arguments = Arguments::default().read(gradients).write(&mut self.state);
             // SAFETY: these are the kernel's arguments; the lengths were checked.
-            unsafe {
-                launch.queue(stream, &self.finite, Arguments::default().addresses([gradients, state]))
-            }?;
+            unsafe { launch.queue(stream, &self.finite, arguments) }?;
         }
         let rounded = self.settings.rounded();
-        let mut arguments = Arguments::default().addresses([
-            model.parameters_mut().device_ptr_mut(cuda).0,
-            self.master.as_mut().map_or(0, |master| master.device_ptr_mut(cuda).0),
-            gradients,
-            self.first.device_ptr_mut(cuda).0,
-            self.second.device_ptr_mut(cuda).0,
-            state,
-        ]);
+        let arguments = Arguments::default().write(model.parameters_mut());
+        let arguments = match &mut self.master {
+            Some(master) => arguments.write(master),
+            None => arguments.addresses([0]),
+        };
+        let mut arguments =
+            arguments.read(gradients).write(&mut self.first).write(&mut self.second).write(&mut self.state);
         for number in [self.settings.betas.0, self.settings.betas.1, self.settings.weight_decay] {
             arguments = arguments.u64(number.to_bits());
         }

@@ -2,8 +2,7 @@
 
 use std::marker::PhantomData;
 
-use flopgap_gpu::cudarc::driver::{DevicePtr, DevicePtrMut};
-use flopgap_gpu::{Buffer, Kernel, Stream};
+use flopgap_gpu::{Buffer, DeviceSlice, DeviceSliceMut, Kernel, Stream};
 
 use crate::MlpError;
 use crate::dense::{Element, Network};
@@ -65,11 +64,11 @@ impl<T: Element> MeanSquaredError<T> {
     pub fn queue(
         &mut self,
         stream: &Stream,
-        y: &impl DevicePtr<T>,
-        targets: &impl DevicePtr<f32>,
+        y: &impl DeviceSlice<T>,
+        targets: &impl DeviceSlice<f32>,
         scale: f32,
-        dy: &mut impl DevicePtrMut<T>,
-        loss: &mut impl DevicePtrMut<f32>,
+        dy: &mut impl DeviceSliceMut<T>,
+        loss: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), MlpError> {
         let batch = y.len() / self.outputs;
         check("outputs", batch * self.outputs, y.len())?;
@@ -77,20 +76,17 @@ impl<T: Element> MeanSquaredError<T> {
         check("gradients by the outputs", y.len(), dy.len())?;
         check("the loss", 1, loss.len())?;
         let count = samples(batch)?;
-        let cuda = stream.cuda();
         let factor = 2.0 * f64::from(scale) / (batch as f64 * self.columns as f64);
+        let blocks = y.len().div_ceil(THREADS as usize * 4).min(MOST_BLOCKS as usize);
         let arguments = Arguments::default()
-            .addresses([
-                y.device_ptr(cuda).0,
-                targets.device_ptr(cuda).0,
-                dy.device_ptr_mut(cuda).0,
-                self.partial.device_ptr_mut(cuda).0,
-                self.done.device_ptr_mut(cuda).0,
-                loss.device_ptr_mut(cuda).0,
-            ])
+            .read(y)
+            .read(targets)
+            .write(dy)
+            .write(&mut self.partial)
+            .write(&mut self.done)
+            .write(loss)
             .u32(count)
             .u32((factor as f32).to_bits());
-        let blocks = y.len().div_ceil(THREADS as usize * 4).min(MOST_BLOCKS as usize);
         let launch = Launch::new(u32::try_from(blocks).unwrap_or(MOST_BLOCKS), THREADS);
         // SAFETY: these are the kernel's arguments; the lengths were checked, and there is a partial sum for every block.
         unsafe { launch.queue(stream, &self.kernel, arguments) }?;

@@ -141,7 +141,7 @@ impl ByTerms {
         &self,
         stream: &Stream,
         parameters: u64,
-        arguments: Arguments,
+        arguments: Arguments<'_>,
         batch: u32,
     ) -> Result<(), GpuError> {
         let number = |value: usize| {
