@@ -89,6 +89,15 @@ impl Context {
         Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
+    /// Loads code that the driver compiles.
+    pub(crate) fn load_ptx(&self, source: &str) -> Result<Module, GpuError> {
+        let cuda = self
+            .cuda
+            .load_module(Ptx::from_src(source))
+            .map_err(|error| GpuError::driver("load a kernel", error))?;
+        Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
+    }
+
     /// Waits until all work on this device that this process started is done.
     ///
     /// # Errors

@@ -7,12 +7,21 @@
 //!
 //! Names of metrics are those of Nsight Compute, and so are the counts: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`.
 //!
+//! # Whether the counts are right
+//!
+//! While something else in the process traces kernels with CUPTI (`torch.profiler` does), CUPTI counts 0 instructions without an error, and what
+//! the hardware counts is too much. So a session counts a kernel of known counts when it is opened, and again with every measurement: as a further
+//! row where additions, multiplications or fused multiply-adds of 32-bit floats are among the metrics, else by a measurement of its own after it,
+//! which costs more. [`CounterError::Traced`] says when it was counted wrong. Tracing that begins and ends within one
+//! measurement is not found.
+//!
 //! # What it costs
 //!
 //! CUPTI 13.0 takes time for every row that a measurement has *room* for, not only for those that it fills, and 0.2 s to begin with other room or
 //! to change between launches and regions. So give the number of launches as the limit if it is known, and do not alternate between
 //! [`per_launch`](CounterSource::per_launch) and [`per_region`](CounterSource::per_region) in a loop. The crate's README has figures.
 
+mod calibration;
 mod chip;
 mod cupti;
 mod launches;
@@ -160,6 +169,19 @@ pub enum CounterError {
         function: &'static str,
         /// CUPTI's words.
         message: String,
+    },
+    /// Something else in this process traces kernels (CUPTI's activity `CONCURRENT_KERNEL`): CUPTI then counts 0 instructions, or too many.
+    #[error(
+        "the GPU's counters are wrong: {found} for {metric} of a kernel that executes {expected}; something else in \
+         this process traces kernels with CUPTI"
+    )]
+    Traced {
+        /// The metric.
+        metric: String,
+        /// What the kernel executes.
+        expected: u64,
+        /// What was counted.
+        found: f64,
     },
     /// Counters cannot be read on this kind of GPU or machine.
     #[error("counters are not supported here: {message} ({function})")]
@@ -309,6 +331,10 @@ impl CounterError {
             CounterError::Busy { .. } => Some(
                 "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, \
                  nsys, cuda-gdb, compute-sanitizer, DCGM (dcgmi profile --pause), PyTorch's profiler",
+            ),
+            CounterError::Traced { .. } => Some(
+                "end what traces kernels while counting, such as torch.profiler with ProfilerActivity.CUDA, or count in a \
+                 process of its own",
             ),
             CounterError::Graphs { .. } => {
                 Some("launch on a stream instead of a graph; bytes and time can be counted per region")

@@ -46,6 +46,12 @@ impl RangeProfiler {
         self.clean = true;
     }
 
+    /// Gives the counters free for another profiler. The next [`RangeProfiler::prepare`] takes them again.
+    pub(super) fn release(&mut self) -> Result<(), CounterError> {
+        self.mode = None;
+        disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))
+    }
+
     /// Makes room for `limit` rows, empties it, and sets what is counted.
     pub(super) fn prepare(
         &mut self,

@@ -3,6 +3,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use super::calibration::Calibration;
 use super::cupti::Cupti;
 use super::launches::{Recording, Watch};
 use super::range::{Mode, RangeProfiler};
@@ -41,6 +42,8 @@ pub struct CounterSession {
     // Dropped in this order: the profiler must end before the context may.
     profiler: RangeProfiler,
     watch: Watch,
+    calibration: Calibration,
+    check: Check,
     plan: MetricPlan,
     chip: String,
     context: Context,
@@ -48,11 +51,33 @@ pub struct CounterSession {
     ordered: Vec<Mode>,
 }
 
+/// How a measurement is checked, beside the opening of the session. Tracing spoils all metrics: of a kernel that moves 512 bytes through the
+/// first-level cache, 544 were counted on an H200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// The calibration is its last row: what is counted of it is known.
+    LastRow,
+    /// The calibration is counted after it.
+    Afterwards,
+}
+
+impl Check {
+    fn of(metrics: &[String]) -> Self {
+        if Calibration::knows_any(metrics) { Check::LastRow } else { Check::Afterwards }
+    }
+
+    /// Rows that it needs.
+    fn rows(self) -> usize {
+        usize::from(self == Check::LastRow)
+    }
+}
+
 impl CounterSession {
     /// A session that counts these metrics on an open GPU.
     ///
     /// # Errors
-    /// CUPTI missing, no permission to read counters, a metric that the chip does not have.
+    /// CUPTI missing, no permission to read counters, a metric that the chip does not have; [`CounterError::Traced`] when something else in
+    /// this process traces kernels.
     pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
         // Asked first: what the chip can count cannot be asked while something is counted.
         Watch::check_free()?;
@@ -71,12 +96,16 @@ impl CounterSession {
         let cupti = Cupti::get()?;
         let plan = chip.plan(metrics)?;
         context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        let calibration = Calibration::new(context, chip)?;
         let watch = Watch::new(cupti, context.cuda().cu_ctx())?;
+        calibration.run(cupti, context, &watch)?;
         let profiler = RangeProfiler::enable(cupti, context)?;
         let context = context.clone();
         Ok(CounterSession {
             profiler,
             watch,
+            calibration,
+            check: Check::of(plan.metrics()),
             plan,
             chip: chip.name().to_owned(),
             context,
@@ -92,7 +121,8 @@ impl CounterSession {
     /// Runs the work in all its passes. Returns what it launched (the same in all passes), and what it did in the last pass.
     fn run(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<Ran, CounterError> {
         self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
-        self.profiler.prepare(mode, limit, &self.plan, &self.context)?;
+        let room = limit.saturating_add(self.check.rows());
+        self.profiler.prepare(mode, room, &self.plan, &self.context)?;
         let mut first: Option<Ran> = None;
         for pass in 1..=self.plan.passes() {
             let (ran, complete) = self.pass(mode, limit, work)?;
@@ -124,6 +154,13 @@ impl CounterSession {
         let worked = work(&mut tracker);
         let open = tracker.close();
         let synchronized = self.context.synchronize();
+        // What the work launched, and nothing of the calibration.
+        let Recording { launches, graphs, threads } = self.watch.take();
+        let calibrated = if self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok() {
+            self.calibrate(mode, &tracker)
+        } else {
+            Ok(())
+        };
         // Also after an error, so that the session can be used again. The first error is the one that says why.
         let stopped = tracker.stop();
         let (marks, regions) = (take(&mut tracker.marks), take(&mut tracker.regions));
@@ -136,8 +173,9 @@ impl CounterSession {
             return Err(CounterError::NoRegion { what: format!("region {name:?} was never left") });
         }
         synchronized?;
+        calibrated?;
         let complete = stopped?;
-        let Recording { launches, graphs, threads } = self.watch.take();
+        self.watch.take();
         // The instructions of a graph's kernels are not counted (the rows say 0), hardware events are.
         let by_instruction = self.plan.metrics().iter().any(|metric| metric.contains("__sass_"));
         if graphs > 0 && (mode == Mode::Launch || by_instruction) {
@@ -149,22 +187,39 @@ impl CounterSession {
         Ok((Ran { launches, marks, regions }, complete))
     }
 
+    /// The last row of a measurement.
+    fn calibrate(&self, mode: Mode, tracker: &Tracker<'_>) -> Result<(), CounterError> {
+        match mode {
+            Mode::Launch => Ok(self.calibration.launch()?),
+            Mode::Region => {
+                self.profiler.push(tracker.regions.len())?;
+                let launched = self.calibration.launch();
+                self.profiler.pop()?;
+                Ok(launched?)
+            }
+        }
+    }
+
     /// The counts of `rows` rows, in order.
     fn counts(&mut self, mode: Mode, rows: usize, limit: usize) -> Result<Vec<Vec<u64>>, CounterError> {
         let dropped = self.profiler.decode()?;
         if dropped > 0 || rows > limit {
             return Err(CounterError::TooMany { limit, found: rows.max(limit + dropped) });
         }
-        let ranges = self.profiler.ranges()?;
-        if ranges != rows {
-            return Err(CounterError::Mismatch { launches: rows, ranges });
+        let (ranges, all) = (self.profiler.ranges()?, rows + self.check.rows());
+        if ranges != all {
+            return Err(CounterError::Mismatch { launches: all, ranges });
         }
         // A name costs as much as a value, so the order is checked once for each kind of row.
-        if !self.ordered.contains(&mode) && rows > 1 {
-            self.profiler.check_order(mode, rows)?;
+        if !self.ordered.contains(&mode) && all > 1 {
+            self.profiler.check_order(mode, all)?;
             self.ordered.push(mode);
         }
         let mut values = vec![0.0; self.plan.metrics().len()];
+        if self.check == Check::LastRow {
+            self.plan.evaluate(self.profiler.data(), rows, &mut values)?;
+            Calibration::check(self.plan.metrics(), &values)?;
+        }
         let mut counts = Vec::with_capacity(rows);
         for row in 0..rows {
             self.plan.evaluate(self.profiler.data(), row, &mut values)?;
@@ -178,6 +233,10 @@ impl CounterSession {
             counts.push(exact.collect::<Result<_, _>>()?);
         }
         self.profiler.ended_well();
+        if self.check == Check::Afterwards {
+            self.profiler.release()?;
+            self.calibration.run(Cupti::get()?, &self.context, &self.watch)?;
+        }
         Ok(counts)
     }
 }
@@ -258,7 +317,7 @@ fn same_work(pass: usize, first: &Ran, now: &Ran) -> Result<(), CounterError> {
     clippy::cast_sign_loss,
     reason = "whole, not negative, below 2^53"
 )]
-fn exact_count(value: f64) -> Option<u64> {
+pub(super) fn exact_count(value: f64) -> Option<u64> {
     ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
@@ -349,6 +408,18 @@ impl Regions for Tracker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_measurement_is_checked() {
+        let of = |metrics: &[&str]| {
+            Check::of(&metrics.iter().map(|&metric| metric.to_owned()).collect::<Vec<_>>())
+        };
+        let ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+        assert_eq!(of(&["dram__bytes.sum", ffma]), Check::LastRow);
+        assert_eq!(of(&["smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"]), Check::Afterwards);
+        assert_eq!(of(&["sm__inst_executed.sum"]), Check::Afterwards);
+        assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"]), Check::Afterwards);
+    }
 
     #[test]
     fn only_exact_counts_are_counts() {

@@ -7,6 +7,7 @@ mod compiler;
 mod counting;
 mod fake;
 mod lifetimes;
+mod tracing;
 mod work;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
