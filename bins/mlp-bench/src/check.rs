@@ -85,7 +85,56 @@ pub(crate) struct Found {
     pub(crate) gradients: Option<(Vec<f32>, Vec<f32>)>,
 }
 
+/// All of what a pass left.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Left {
+    /// What is the same in every run, bit by bit: its name, and a digest of all of its bits.
+    pub(crate) digests: Vec<(&'static str, u64)>,
+    /// The gradients by the parameters, of the whole batch; none after a forward pass.
+    pub(crate) gradients: Vec<f32>,
+}
+
+impl Left {
+    /// Compares what a pass left before it was timed with what the timed passes left. `bound` is the relative difference that gradients by the
+    /// parameters may have; none where they are added up in a fixed order: then they must have the same bits.
+    ///
+    /// # Errors
+    /// What differs, and by how much.
+    pub(crate) fn check(&self, after: &Left, bound: Option<f64>) -> Result<(), String> {
+        let differs = |what: &str| format!("the timed passes left other {what} than the pass before them");
+        if let Some(((what, _), _)) = self.digests.iter().zip(&after.digests).find(|(a, b)| a != b) {
+            return Err(differs(what));
+        }
+        let pairs = || self.gradients.iter().zip(&after.gradients).enumerate();
+        let mut others = pairs().filter(|(_, (a, b))| a.to_bits() != b.to_bits());
+        let Some((place, (first, second))) = others.next() else { return Ok(()) };
+        let of = format!("{} of {}", 1 + others.count(), self.gradients.len());
+        let gradients = differs("gradients by the parameters");
+        let Some(bound) = bound else {
+            return Err(format!(
+                "{gradients}: {of} differ, first number {place}: {second:e} instead of {first:e}"
+            ));
+        };
+        let before: Vec<f64> = self.gradients.iter().copied().map(f64::from).collect();
+        let difference = relative_error(&after.gradients, &before);
+        if difference.is_nan() || difference > bound {
+            return Err(format!(
+                "{gradients}: {of} differ, relative difference {difference:.1e}, {bound:.1e} allowed"
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Expected {
+    /// How far gradients by the parameters may be apart that were added up in another order, as a relative difference: what the precision may
+    /// cost, or, of more samples, `2^-23 sqrt(batch)`. A sum of n terms of random sign grows like `sqrt(n)`, and so loses about
+    /// `2^-24 sqrt(n / 2)` of itself when terms are added one by one in 32 bits; two such sums differ by `sqrt(2)` times that, and half of what is
+    /// allowed is left over.
+    pub(crate) fn atomic_bound(&self, batch: usize) -> f64 {
+        self.allowed.gradients.max(f64::from(f32::EPSILON) * (batch as f64).sqrt())
+    }
+
     /// The largest relative error of outputs, gradients by inputs and gradients by parameters.
     ///
     /// # Errors
@@ -145,6 +194,60 @@ impl From<GpuError> for Wrong {
 mod tests {
     use super::*;
     use flopgap_mlp::dense::Activation;
+
+    #[test]
+    fn every_gradient_that_the_timed_passes_left_is_compared() {
+        let before = Left {
+            digests: vec![("outputs", 1), ("gradients by the inputs", 2)],
+            gradients: (0..1_000_u16).map(f32::from).collect(),
+        };
+        assert_eq!(before.check(&before.clone(), None), Ok(()));
+        // Another finite number, which is all that was asked for once.
+        let mut after = before.clone();
+        after.gradients[700] = 701.0;
+        assert_eq!(
+            before.check(&after, None).unwrap_err(),
+            "the timed passes left other gradients by the parameters than the pass before them: 1 of 1000 differ, first \
+             number 700: 7.01e2 instead of 7e2"
+        );
+        // The same sum in another order; then one that is further away, and one that is no number.
+        after.gradients[700] = 700.000_1;
+        assert!(before.check(&after, None).is_err());
+        assert_eq!(before.check(&after, Some(1e-5)), Ok(()));
+        after.gradients[700] = 701.0;
+        let message = before.check(&after, Some(1e-5)).unwrap_err();
+        assert!(
+            message.ends_with("1 of 1000 differ, relative difference 5.5e-5, 1.0e-5 allowed"),
+            "{message}"
+        );
+        after.gradients[700] = f32::NAN;
+        assert!(before.check(&after, Some(1e-5)).is_err());
+        // Minus zero is another bit.
+        after.gradients[700] = 700.0;
+        after.gradients[0] = -0.0;
+        assert!(before.check(&after, None).is_err());
+        let mut after = before.clone();
+        after.digests[1].1 = 3;
+        assert!(before.check(&after, Some(1.0)).unwrap_err().contains("left other gradients by the inputs"));
+    }
+
+    #[test]
+    fn sums_in_any_order_are_within_the_bound() {
+        let network = Network::new(&[8, 8, 8]).unwrap();
+        let numbers = Numbers::<f32>::new(&network, 1);
+        let bound = |batch| numbers.expected(batch, Accumulate::F32).unwrap().atomic_bound(batch);
+        assert!((bound(1) - 1e-5).abs() < 1e-12);
+        // Terms of random sign, added one by one from both ends: of many sums, as of many parameters.
+        let terms = 1 << 16;
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for sum in 0..64 {
+            let term = |index: u64| uniform(2, (sum << 20) + index);
+            first.push((0..terms).map(term).sum::<f32>());
+            second.push(f64::from((0..terms).rev().map(term).sum::<f32>()));
+        }
+        let (difference, bound) = (relative_error(&first, &second), bound(1 << 16));
+        assert!(difference > 1e-6 && difference < bound, "{difference:e} {bound:e}");
+    }
 
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what it is for")]
     fn f32_of(value: f64) -> f32 {

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use flopgap_gpu::digest_of;
 use flopgap_gpu::timing::Samples;
 use flopgap_mlp::dense::{Cpu, Network};
 
-use crate::check::{Expected, Found, Numbers, PERIOD, Wrong};
+use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
 use crate::options::Clocks;
 use crate::pass::Pass;
 
@@ -79,7 +80,7 @@ impl<'n> Arena<'n> {
     /// Times a pass.
     pub(crate) fn time(&mut self, pass: Pass, clocks: &Clocks) -> Result<Samples, Wrong> {
         self.compute(Pass::Train)?;
-        let before = (self.y.clone(), self.dx.clone(), self.gradients.clone());
+        let before = self.left();
         self.poison(pass);
         let once = self.once(pass)?;
         let repetitions = clocks.repetitions(once);
@@ -88,10 +89,18 @@ impl<'n> Arena<'n> {
         }
         let times: Result<Vec<f64>, Wrong> = (0..repetitions.measured).map(|_| self.once(pass)).collect();
         let times = times?;
-        if (&before.0, &before.1, &before.2) != (&self.y, &self.dx, &self.gradients) {
-            return Err(Wrong::Result("what the timed passes left differs from what was checked".to_owned()));
-        }
+        // Threads add up in a fixed order.
+        before.check(&self.left(), None).map_err(Wrong::Result)?;
         Ok(Samples::new(times))
+    }
+
+    /// What the passes left.
+    fn left(&self) -> Left {
+        let digest = |numbers: &[f32]| digest_of(numbers.iter().map(|number| number.to_bits().into()));
+        Left {
+            digests: vec![("outputs", digest(&self.y)), ("gradients by the inputs", digest(&self.dx))],
+            gradients: self.gradients.clone(),
+        }
     }
 
     /// Makes what a pass writes not a number.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_gpu::timing::{Evictor, EvictorError, Samples};
-use flopgap_gpu::{Context, GpuError};
+use flopgap_gpu::timing::{Evictor, Samples};
+use flopgap_gpu::{Context, Digester, GpuError, KernelError};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
 use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
@@ -14,7 +14,7 @@ use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers, Wrong};
 use crate::floor::{Peaks, Work};
-use crate::gpu::{Arena, Run};
+use crate::gpu::{Arena, Run, Tools};
 use crate::models::Models;
 use crate::options::{Bench, Place};
 use crate::pass::Pass;
@@ -214,7 +214,7 @@ struct Gpu<'a> {
     bench: &'a Bench,
     context: Context,
     models: Models,
-    evictor: Option<Evictor>,
+    tools: Tools,
     tally: &'a mut Tally,
 }
 
@@ -241,17 +241,17 @@ fn on_gpu(
         let _ = write!(tally.device, ", kernels planned for {plan}");
     }
     tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
-    let evictor = if bench.clocks.cold {
-        let stream = context.stream().map_err(gpu_failure)?;
-        Some(Evictor::new(&context, &stream).map_err(evictor_failure)?)
-    } else {
-        None
+    let stream = context.stream().map_err(gpu_failure)?;
+    let evictor = bench.clocks.cold.then(|| Evictor::new(&context, &stream)).transpose();
+    let tools = Tools {
+        digester: Digester::new(&context, &stream).map_err(tool_failure)?,
+        evictor: evictor.map_err(tool_failure)?,
     };
     let precisions = bench.precisions(Place::Cuda(index));
     let begin = Instant::now();
     let models = Models::build(&context, networks, &precisions, bench);
     flopgap_cli::note(PROGRAM, format!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
-    let mut gpu = Gpu { bench, context, models, evictor, tally };
+    let mut gpu = Gpu { bench, context, models, tools, tally };
     for (at, (name, network)) in networks.iter().enumerate() {
         for &precision in &precisions {
             match precision {
@@ -264,11 +264,11 @@ fn on_gpu(
     Ok(())
 }
 
-/// Why there is no evictor: its kernel needs NVRTC as the others do.
-fn evictor_failure(error: EvictorError) -> Failure {
+/// Why there is no digester or evictor: their kernels need NVRTC as the others do.
+fn tool_failure(error: KernelError) -> Failure {
     match error {
-        EvictorError::Compile(error) => failure(&error.into()),
-        EvictorError::Gpu(error) => failure(&error.into()),
+        KernelError::Compile(error) => failure(&error.into()),
+        KernelError::Gpu(error) => failure(&error.into()),
         other => failed(other),
     }
 }
@@ -335,7 +335,7 @@ impl Gpu<'_> {
                 arena.as_mut().map_err(|error| error.clone()).and_then(|arena| Run::new(arena, model));
             for &pass in &passes {
                 let measured = match &mut run {
-                    Ok(run) => run.measure(pass, expected, &self.bench.clocks, self.evictor.as_mut()),
+                    Ok(run) => run.measure(pass, expected, &self.bench.clocks, &mut self.tools),
                     Err(error) => Err(Wrong::Error(error.clone())),
                 };
                 self.tally.settle(network, T::PRECISION, pass, &subject(*implementation, pass), measured)?;

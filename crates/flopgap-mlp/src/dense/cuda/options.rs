@@ -109,4 +109,15 @@ impl Options {
     pub(super) fn target(&self, device: Target) -> Result<Target, MlpError> {
         self.plan.map_or(Ok(device), |older| device.planned_for(older))
     }
+
+    /// Whether gradients of the parameters have the same bits in every run.
+    pub fn is_deterministic(&self) -> bool {
+        match (self.implementation, self.reduction) {
+            (Implementation::Naive, _) | (_, Reduction::Atomic) => false,
+            (
+                Implementation::Forloop | Implementation::Coopvec | Implementation::Coopmat,
+                Reduction::Deterministic,
+            ) => true,
+        }
+    }
 }
