@@ -55,7 +55,10 @@ fn blackwell_counts_packed_instructions_too() {
     if !has_cupti() {
         return;
     }
-    let Ok(chip) = Chip::named("GB100") else { return };
+    let chip = match Chip::named("GB100") {
+        Ok(chip) => chip,
+        Err(error) => return flopgap_skip::skip("CUPTI that knows GB100", error),
+    };
     let flops = chip.preset(Preset::Flops);
     assert_eq!(flops.len(), 6, "{flops:?}");
     assert!(flops.iter().any(|metric| metric.contains("ffma2")), "{flops:?}");

@@ -253,8 +253,9 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What this precision may cost: 1e-6 forward and 1e-5 for gradients in 32 bits; otherwise twice what rounding the stored numbers costs
-    /// by itself ([`Rounding::Stored`]).
+    /// What this precision may cost. In 32 bits: 1e-6 forward and 1e-5 for gradients of two layers of up to 512 terms, and as errors of roundings that
+    /// are independent add up, in proportion to the root of more layers and of more terms. Otherwise twice what rounding the stored numbers costs by
+    /// itself ([`Rounding::Stored`]).
     ///
     /// # Errors
     /// As [`run`].
@@ -266,7 +267,10 @@ impl Errors {
         truth: &Reference,
     ) -> Result<Self, MlpError> {
         if precision == Precision::F32 {
-            return Ok(Errors { outputs: 1e-6, input_gradients: 1e-5, gradients: 1e-5 });
+            let network = parameters.network();
+            let widest = network.widths().iter().copied().max().unwrap_or_default() as f64;
+            let more = ((widest / 512.0).max(1.0) * network.layers() as f64 / 2.0).sqrt();
+            return Ok(Errors { outputs: 1e-6 * more, input_gradients: 1e-5 * more, gradients: 1e-5 * more });
         }
         let stored = run(parameters, inputs, output_gradients, Rounding::Stored(precision))?;
         let twice = |found: &[f64], expected: &[f64]| 2.0 * error_of(found, expected);
@@ -298,6 +302,20 @@ pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deep_and_wide_networks_may_err_more_in_32_bits() {
+        let outputs = |widths: &[usize]| {
+            let network = crate::dense::Network::new(widths).unwrap();
+            let parameters = Parameters::he(&network, 1);
+            let (x, dy) = numbers(&network, 1, 1);
+            let truth = run(&parameters, &x, &dy, Rounding::None).unwrap();
+            Errors::allowed(Precision::F32, &parameters, &x, &dy, &truth).unwrap().outputs
+        };
+        assert!((outputs(&[512, 512, 128]) / 1e-6 - 1.0).abs() < 1e-12);
+        assert!((outputs(&[8; 9]) / 2e-6 - 1.0).abs() < 1e-12, "eight layers, four times as many");
+        assert!((outputs(&[8, 1024, 8]) / 2f64.sqrt() / 1e-6 - 1.0).abs() < 1e-12, "twice as many terms");
+    }
 
     /// At -1 and 1, from tables of the functions (the normal distribution is 0.8413447460685429 at 1), to all digits that they have.
     #[test]

@@ -8,8 +8,8 @@ use crate::dense::Activation;
 
 use super::request::Request;
 
-/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, and sources have up to two kernels (docs/MEASUREMENTS.md). The
-/// networks of the benchmark have fewer in all kernels.
+/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, on slow cores twice that (docs/MEASUREMENTS.md). The networks
+/// of the benchmark have fewer in all kernels.
 pub(super) const KERNEL: usize = 10_000;
 
 /// Instructions of an activation, more or less, in `common.cuh`.

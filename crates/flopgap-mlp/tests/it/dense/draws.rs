@@ -18,7 +18,7 @@ use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Reduction, Tape};
-use flopgap_mlp::dense::reference::{self, Rounding, error_of};
+use flopgap_mlp::dense::reference::{self, Errors, Rounding, error_of};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
 use flopgap_mlp::square::init::uniform;
 use half::{bf16, f16};
@@ -198,10 +198,8 @@ impl<T: Element> Samples<T> {
         let truth = run(&dy, Rounding::None);
         let mut allowed_of_row = 0.5;
         let allowed = if T::PRECISION == Precision::F32 {
-            // What the benchmark's networks keep, in proportion to what errors grow with: the terms of a sum, and layers.
-            let widest = network.widths().iter().copied().max().unwrap_or_default() as f64;
-            let more = ((widest / 512.0).max(1.0) * network.layers() as f64 / 2.0).sqrt();
-            [1e-6 * more, 1e-5 * more, 1e-5 * more]
+            let allowed = Errors::allowed(T::PRECISION, parameters, &x, &dy, &truth).unwrap();
+            [allowed.outputs, allowed.input_gradients, allowed.gradients]
         } else {
             let stored = run(&dy, Rounding::Stored(T::PRECISION));
             let mut allowed = [

@@ -65,11 +65,14 @@ impl Plan {
         // Sums over samples grow with the batch: always in 32 bits.
         let exact =
             Request { options: Options { accumulate: Accumulate::F32, ..request.options }, ..*request };
-        vec![
+        let of_deltas = |kernel: usize| {
+            // What transposes the weights goes with the first.
+            let before = if kernel == 0 { include_str!("transpose.cu") } else { "" };
+            let body = format!("{before}{}", super::one_of(kernel, "deltas.cu", include_str!("deltas.cu")));
             super::source(
                 request,
                 "deltas.cu",
-                concat!(include_str!("transpose.cu"), "#line 1 \"deltas.cu\"\n", include_str!("deltas.cu")),
+                &body,
                 deltas.rolled,
                 &[
                     ("ROWS", deltas.rows),
@@ -79,7 +82,11 @@ impl Plan {
                     ("STAGES", deltas.stages),
                     ("RELOAD", usize::from(deltas.reload)),
                 ],
-            ),
+            )
+        };
+        vec![
+            of_deltas(0),
+            of_deltas(1),
             super::source(
                 &exact,
                 "gradients.cu",
@@ -109,7 +116,9 @@ impl Plan {
         context: &Context,
     ) -> Result<Box<dyn Backward>, MlpError> {
         let sources = self.sources(request);
-        let (deltas, gradients) = (sources[0].load(binaries, context)?, sources[1].load(binaries, context)?);
+        let [deltas, deltas_dx, gradients] =
+            [0, 1, 2].map(|index: usize| sources[index].load(binaries, context));
+        let (deltas, deltas_dx, gradients) = (deltas?, deltas_dx?, gradients?);
         let multiprocessors = request.target.multiprocessors;
         let pass =
             |program: &super::super::source::Program, name: &'static str, threads: u32, shared: usize| {
@@ -144,7 +153,7 @@ impl Plan {
             deltas: [
                 pass(&deltas, "coopvec_mlp_backward_deltas", threads(self.deltas.warps), self.deltas.shared)?,
                 pass(
-                    &deltas,
+                    &deltas_dx,
                     "coopvec_mlp_backward_deltas_dx",
                     threads(self.deltas.warps),
                     self.deltas.shared,

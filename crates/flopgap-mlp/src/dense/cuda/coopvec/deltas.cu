@@ -205,16 +205,19 @@ __device__ __forceinline__ void backward(const Storage *transposed, const Storag
     }
 }
 
+// As those of the forward pass, by KERNEL.
+#if KERNEL == 0
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_deltas(const Storage *transposed, const Storage *x,
                                                                                           const Storage *y, const Storage *dy,
                                                                                           const Storage *tape, Storage *deltas, Storage *outputs, Storage *dx,
                                                                                           u32 batch) {
     backward<false>(transposed, x, y, dy, tape, deltas, outputs, dx, batch);
 }
-
+#else
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_deltas_dx(const Storage *transposed, const Storage *x,
                                                                                              const Storage *y, const Storage *dy,
                                                                                              const Storage *tape, Storage *deltas, Storage *outputs, Storage *dx,
                                                                                              u32 batch) {
     backward<true>(transposed, x, y, dy, tape, deltas, outputs, dx, batch);
 }
+#endif

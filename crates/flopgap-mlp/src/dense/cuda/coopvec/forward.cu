@@ -208,12 +208,15 @@ __device__ __forceinline__ void forward(const Storage *parameters, const Storage
     }
 }
 
+// Each kernel is compiled by itself, side by side with the other: KERNEL says which.
+#if KERNEL == 0
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forward(const Storage *parameters, const Storage *x, Storage *y,
                                                                                   u32 batch) {
     forward<false>(parameters, x, y, nullptr, batch);
 }
-
+#else
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forward_train(const Storage *parameters, const Storage *x, Storage *y,
                                                                                         Storage *tape, u32 batch) {
     forward<true>(parameters, x, y, tape, batch);
 }
+#endif

@@ -25,7 +25,7 @@ struct Tiled {
     /// Samples of a lane; a warp has eight times as many.
     rows: usize,
     warps: usize,
-    /// Blocks of a multiprocessor that the binaries leaves registers for.
+    /// Blocks of a multiprocessor that the compiler leaves registers for.
     blocks: usize,
     /// Slabs of weights in shared memory, 0 for all.
     stages: usize,
@@ -82,8 +82,10 @@ impl Plan {
             ("CUT", tiled.cut),
             ("PARKED", tiled.parked),
         ];
-        let mut sources =
-            vec![super::source(request, "forward.cu", include_str!("forward.cu"), tiled.rolled, &constants)];
+        let mut sources = [0, 1]
+            .map(|kernel| super::one_of(kernel, "forward.cu", include_str!("forward.cu")))
+            .map(|body| super::source(request, "forward.cu", &body, tiled.rolled, &constants))
+            .to_vec();
         if let Some(sliced) = self.sliced {
             let constants = [
                 ("ROWS", 2),
@@ -111,10 +113,9 @@ impl Plan {
         context: &Context,
     ) -> Result<Box<dyn Forward>, MlpError> {
         let sources = self.sources(request);
-        let pair = |source: &Source, name: &str, threads: usize, cluster: usize, shared: usize| {
-            let program = source.load(binaries, context)?;
-            let pass = |name: String| -> Result<Pass, MlpError> {
-                let kernel = program.kernel(&name, shared)?;
+        let pair = |sources: [&Source; 2], name: &str, threads: usize, cluster: usize, shared: usize| {
+            let pass = |source: &Source, name: String| -> Result<Pass, MlpError> {
+                let kernel = source.load(binaries, context)?.kernel(&name, shared)?;
                 let threads = u32::try_from(threads).unwrap_or_default();
                 let filling = super::filling(&kernel, request.target.multiprocessors, threads, shared)?;
                 let cluster = u32::try_from(cluster).unwrap_or_default();
@@ -126,14 +127,16 @@ impl Plan {
                 };
                 Ok(Pass { name, kernel, launch })
             };
-            Ok::<_, MlpError>([pass(name.to_owned())?, pass(format!("{name}_train"))?])
+            let [plain, train] = sources;
+            Ok::<_, MlpError>([pass(plain, name.to_owned())?, pass(train, format!("{name}_train"))?])
         };
-        let tiled = pair(&sources[0], "coopvec_mlp_forward", 32 * self.tiled.warps, 1, self.tiled.shared)?;
+        let Tiled { warps, shared, .. } = self.tiled;
+        let tiled = pair([&sources[0], &sources[1]], "coopvec_mlp_forward", 32 * warps, 1, shared)?;
         let sliced = match self.sliced {
             Some(sliced) => Some((
                 sliced.most,
                 pair(
-                    &sources[1],
+                    [&sources[2]; 2],
                     "coopvec_mlp_forward_sliced",
                     32 * sliced.warps,
                     sliced.cluster,
@@ -157,7 +160,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let fits = |rows: usize, extra: usize, inputs: usize| {
         rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= REGISTERS
     };
-    // Scalar products are long programs: more than two samples a lane take the binaries too long.
+    // Scalar products are long programs: more than two samples a lane take the compiler too long.
     let candidates: &[usize] = if wide { &[2, 1] } else { &[4, 2] };
     let (mut cut, mut parked) = (32, 0);
     let ahead_registers = shape.operand(inputs);
@@ -167,7 +170,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
         // The least; inputs that do not fit wait in shared memory.
         let rows = candidates[candidates.len() - 1];
         let kept = (1..=inputs / 32).map(|pieces| inputs - 32 * pieces);
-        // The binaries needs more room here: half of the registers for what is kept.
+        // The compiler needs more room here: half of the registers for what is kept.
         let few = |&kept: &usize| rows * shape.forward_registers(kept) <= REGISTERS / 2 + 1;
         match kept.into_iter().find(few) {
             Some(kept) if shape.layers() == 2 => (cut, parked) = (16, inputs - kept),

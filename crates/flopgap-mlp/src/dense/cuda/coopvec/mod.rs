@@ -62,6 +62,11 @@ fn source(
     request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), &constants)
 }
 
+/// A file of two kernels that leaves one of them out: they are compiled by themselves, side by side.
+fn one_of(kernel: usize, name: &str, text: &str) -> String {
+    format!("#define KERNEL {kernel}\n#line 1 \"{name}\"\n{text}")
+}
+
 /// Whether kernels may begin before the one before them has ended.
 fn overlap(request: &Request<'_>) -> bool {
     request.target.capability.major >= 9

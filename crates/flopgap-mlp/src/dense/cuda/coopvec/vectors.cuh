@@ -50,9 +50,10 @@ __device__ __forceinline__ float high(Pair pair) { return widen_high(pair); }
 #endif
 
 // Operands: for each sample of the lane, its pairs of W features, tile by tile.
+// Of no features where all inputs wait in shared memory.
 template <int W>
 struct Vectors {
-    Pair pair[ROWS][W / 8];
+    Pair pair[ROWS][W > 0 ? W / 8 : 1];
 };
 
 // Sums: the same in the type that is summed in.
