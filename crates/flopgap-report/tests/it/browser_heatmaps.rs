@@ -137,6 +137,7 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
     assert_eq!(note, picture.missing().to_string() + " of 56 values missing (hatched).");
     let note = browser.evaluate("document.getElementById('plot-note').textContent").unwrap();
     assert!(note.as_str().unwrap().starts_with("8 of 32 values missing"), "{note}");
+    assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
