@@ -90,6 +90,7 @@ fn odd_and_deep_networks_compile_in_seconds() {
         [Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat].map(Options::new);
     let all = [
         cases(&of(&[128, 136, 72, 16, 32, 168]), Precision::F32, coopvec, "sm_90"),
+        cases(&of(&[128, 136, 72, 16, 32, 168]), Precision::F32, coopvec, "sm_100"),
         cases(&of(&[8, 24, 512, 88]).with_activation(Activation::Gelu), Precision::F16, coopvec, "sm_90"),
         cases(&deep, Precision::F32, forloop, "sm_80"),
         cases(&deep, Precision::F16, coopvec, "sm_80"),

@@ -201,7 +201,9 @@ fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
     // The gradients of a layer that are read again take loops.
     let instructions = |(rolled, reload): (Rolled, bool)| shape.backward_instructions(rows, reload, rolled);
     let ways = [(Rolled::No, reload), (Rolled::Layers, true), (Rolled::Operands, true)];
-    let Some((rolled, reload)) = ways.into_iter().find(|&way| instructions(way) <= budget::KERNEL) else {
+    let Some((rolled, reload)) =
+        ways.into_iter().find(|&way| super::is_short(request, instructions(way), way.0))
+    else {
         return Err(budget::exceeded(request, instructions((Rolled::Operands, true))));
     };
     let slabs = shape.backward_slabs();

@@ -182,7 +182,9 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
         (rows, false)
     };
     let instructions = |rolled| shape.forward_instructions(rows, cut, rolled);
-    let Some(rolled) = Rolled::ALL.into_iter().find(|&rolled| instructions(rolled) <= budget::KERNEL) else {
+    let Some(rolled) =
+        Rolled::ALL.into_iter().find(|&rolled| super::is_short(request, instructions(rolled), rolled))
+    else {
         return Err(budget::exceeded(request, instructions(Rolled::Operands)));
     };
     let biases: usize = 4 * shape.widths[1..].iter().sum::<usize>();

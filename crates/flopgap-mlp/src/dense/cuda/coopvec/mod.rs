@@ -14,6 +14,7 @@ use flopgap_gpu::{Context, GpuError, Kernel};
 use crate::MlpError;
 use crate::dense::Precision;
 
+use super::budget;
 use super::kernels::Kernels;
 use super::request::Request;
 use super::source::{Binaries, Source};
@@ -60,6 +61,16 @@ fn source(
         concat!(include_str!("vectors.cuh"), "#line 1 \"weights.cuh\"\n", include_str!("weights.cuh"));
     let constants = [constants, &[("ROLLED", rolled as usize)]].concat();
     request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), &constants)
+}
+
+/// Whether a kernel of so many instructions is compiled in seconds. From `sm_100` on NVRTC takes three times as long for scalar products; networks
+/// of one hidden layer, of which only pieces are unrolled, are left as they were measured, and so are kernels of which nothing is left to roll.
+fn is_short(request: &Request<'_>, instructions: usize, rolled: Rolled) -> bool {
+    let slow = request.precision == Precision::F32
+        && request.target.language.major >= 10
+        && request.network.layers() > 2
+        && rolled != Rolled::Operands;
+    instructions <= if slow { budget::KERNEL / 3 } else { budget::KERNEL }
 }
 
 /// A file of two kernels that leaves one of them out: they are compiled by themselves, side by side.
