@@ -25,6 +25,14 @@ fn the_report_of_a_run_opens_filters_and_survives_a_resize() {
         );
         assert_eq!(browser.evaluate(&script).unwrap(), expected, "{words}");
     }
+    // The overheads are what the page is about: at 1,440 pixels they were beyond the right edge.
+    let right = browser
+        .evaluate(
+            "(() => { const table = [...document.querySelectorAll('table.data')].pop();
+                const omega = [...table.tHead.rows[0].cells].find((cell) => cell.textContent === 'omega'); return omega.getBoundingClientRect().right; })()",
+        )
+        .unwrap();
+    assert!(right.as_f64().unwrap() <= 1440.0, "omega ends at {right}");
     for width in [600, 1440, 360, 1440] {
         browser.resize(width, 900).unwrap();
         let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
