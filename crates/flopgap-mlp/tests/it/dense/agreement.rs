@@ -96,13 +96,6 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
 
 /// Every batch of one network on one implementation. What it does not have is said.
 fn every_batch<T: Element>(context: &Context, options: Options, network: &Network) {
-    let implementation = options.implementation;
-    let stream = context.stream().unwrap();
-    let mut model = match Model::<T>::new(context, network, options) {
-        Ok(model) => model,
-        Err(error @ MlpError::Unsupported { .. }) => return eprintln!("{network}: {error}"),
-        Err(error) => panic!("{network}: {error}"),
-    };
     // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit reference does not take long.
     let many = match network.parameters() {
         0..10_000 => Some(40_000),
@@ -111,7 +104,24 @@ fn every_batch<T: Element>(context: &Context, options: Options, network: &Networ
         _ => None,
     };
     let many = many.filter(|_| T::PRECISION != Precision::F32);
-    for (index, batch) in BATCHES.into_iter().chain(many).enumerate() {
+    let batches: Vec<usize> = BATCHES.into_iter().chain(many).collect();
+    batches_of::<T>(context, options, network, &batches);
+}
+
+/// Few samples: enough for code that does not depend on their number, where deep networks keep the 64-bit reference busy.
+fn few_samples<T: Element>(context: &Context, options: Options, network: &Network) {
+    batches_of::<T>(context, options, network, &[1, 31, 300]);
+}
+
+fn batches_of<T: Element>(context: &Context, options: Options, network: &Network, batches: &[usize]) {
+    let implementation = options.implementation;
+    let stream = context.stream().unwrap();
+    let mut model = match Model::<T>::new(context, network, options) {
+        Ok(model) => model,
+        Err(error @ MlpError::Unsupported { .. }) => return eprintln!("{network}: {error}"),
+        Err(error) => panic!("{network}: {error}"),
+    };
+    for (index, &batch) in batches.iter().enumerate() {
         let case = Case::<T>::new(network, batch, 100 + index as u64);
         model.upload(&stream, &case.parameters).unwrap();
         let found = compute(&stream, &model, &case);
@@ -128,12 +138,15 @@ fn every_batch<T: Element>(context: &Context, options: Options, network: &Networ
 /// Every network in every precision. Compiling and the 64-bit reference take the time, so that all cores share them.
 fn every_precision(implementation: Implementation) {
     let Some((context, _guard)) = gpu() else { return };
-    all_at_once(&context, Options::new(implementation), &networks());
+    all_at_once(&context, Options::new(implementation), &networks(), EVERY_BATCH);
 }
 
-fn all_at_once(context: &Context, options: Options, networks: &[Network]) {
-    let cases: [fn(&Context, Options, &Network); 3] =
-        [every_batch::<f32>, every_batch::<f16>, every_batch::<bf16>];
+/// One check for each precision.
+type Checks = [fn(&Context, Options, &Network); 3];
+const EVERY_BATCH: Checks = [every_batch::<f32>, every_batch::<f16>, every_batch::<bf16>];
+const FEW_SAMPLES: Checks = [few_samples::<f32>, few_samples::<f16>, few_samples::<bf16>];
+
+fn all_at_once(context: &Context, options: Options, networks: &[Network], cases: Checks) {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
@@ -192,7 +205,7 @@ fn kernels_with_loops_are_the_reference_within_their_precision() {
         of(&[256, 256, 256, 256, 256, 256, 64]).with_activation(Activation::Silu),
     ];
     for implementation in Implementation::ALL {
-        all_at_once(&context, Options::new(implementation), &networks);
+        all_at_once(&context, Options::new(implementation), &networks, FEW_SAMPLES);
     }
 }
 
@@ -216,7 +229,7 @@ fn kernels_of_older_architectures_are_the_reference_within_their_precision() {
         }
         for implementation in [Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat] {
             let options = Options { plan: Some(older), ..Options::new(implementation) };
-            all_at_once(&context, options, &networks);
+            all_at_once(&context, options, &networks, EVERY_BATCH);
         }
     }
 }

@@ -96,6 +96,12 @@ fn odd_and_deep_networks_compile_in_seconds() {
         cases(&deep, Precision::F16, coopvec, "sm_80"),
         cases(&deep, Precision::F16, coopmat, "sm_90"),
         cases(&of(&[512, 512, 32, 32, 192, 304]), Precision::Bf16, coopmat, "sm_80"),
+        cases(
+            &of(&[256, 256, 256, 256, 256, 256, 64]).with_activation(Activation::Silu),
+            Precision::F16,
+            coopmat,
+            "sm_90",
+        ),
         // All inputs wait in shared memory: none is in registers.
         cases(&of(&[512, 408, 256]), Precision::Bf16, coopvec, "sm_90"),
     ];

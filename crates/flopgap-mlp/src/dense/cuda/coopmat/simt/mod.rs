@@ -41,7 +41,7 @@ fn blocks_for_many(widest: usize) -> Vec<Block> {
 }
 
 /// Instructions that the kernels of this folder may have. They take the compiler 0.15 to 0.25 ms each.
-const MOST_CODE: usize = 4 * budget::KERNEL;
+const MOST_CODE: usize = 2 * budget::KERNEL;
 
 /// Instructions of a plan for a network, more or less. The chain back computes the slope of the layer below at every step but its last.
 fn code_of(plan: &Plan, network: &Network, chain: Chain) -> usize {

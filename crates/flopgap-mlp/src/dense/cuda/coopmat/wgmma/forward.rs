@@ -6,7 +6,7 @@ use crate::MlpError;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::request::Request;
-use crate::dense::{Network, Precision};
+use crate::dense::{Activation, Network, Precision};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -25,6 +25,9 @@ const MOST_SLABS: usize = 8;
 const LEAST_GROUPS: usize = 2;
 /// Registers for numbers, of 232, with which a stream of weights spills nothing.
 const MOST_STREAMING: usize = 192;
+/// Divisions of a thread at most where weights are streamed. Each is a branch of its own, and beside nearly all registers NVRTC 13.0 takes 15 s
+/// for 256 of them, 43 s for 384 and five minutes for 768.
+const MOST_DIVISIONS: usize = 128;
 /// Samples of a block that has weights streamed: two warpgroups' tiles.
 const STREAM_TILE: usize = 2 * TILE;
 /// Bytes of the two barriers of a place in a ring.
@@ -105,6 +108,9 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     if widths[2] > PART || registers_streaming(widths) > MOST_STREAMING {
         return no("a layer is too wide for registers");
     }
+    if divisions(network) > MOST_DIVISIONS {
+        return no("the divisions of its activation take the compiler minutes beside so many registers");
+    }
     let widest = widths[1..].iter().copied().max().unwrap_or_default();
     let biases = 2 * widths[1..].iter().sum::<usize>();
     let inputs = network.inputs().div_ceil(CHUNK) * (STREAM_TILE * ROW_BYTES + BARRIERS);
@@ -136,6 +142,13 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
             Ok(Box::new(Stream { kernel, precision, network, boxes, shared, blocks }))
         }),
     })
+}
+
+/// Divisions of a thread for a tile: each number of a layer whose activation has one.
+fn divisions(network: &Network) -> usize {
+    let divides =
+        |layer: &usize| matches!(network.activation(*layer), Activation::Sigmoid | Activation::Silu);
+    (0..network.layers()).filter(divides).map(|layer| network.widths()[layer + 1] / 2).sum()
 }
 
 /// Rows of a layer's weights that are copied at once: half of those of a part, or what divides the halves of all parts; as in
