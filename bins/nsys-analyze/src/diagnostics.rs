@@ -13,21 +13,21 @@ pub(crate) fn problems(trace: &Trace) -> Result<Vec<String>, Error> {
         Err(error) if error.is_absence() => return Ok(Vec::new()),
         reported => reported?,
     };
-    let mut problems: Vec<(String, u64)> = Vec::new();
+    let mut problems: Vec<(bool, String, u64)> = Vec::new();
     let related = |text: &str| !UNRELATED.iter().any(|unrelated| text.starts_with(unrelated));
     for message in reported.iter().filter(|message| message.is_problem() && related(&message.text)) {
-        let severity = severity_label(message.severity)
-            .map_or_else(|| format!("severity {}", message.severity), str::to_lowercase);
+        let label = severity_label(message.severity);
+        let severity = label.map_or_else(|| format!("severity {}", message.severity), str::to_lowercase);
         let text = format!("nsys reported ({severity}): {}", message.text.trim());
-        match problems.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, times)) => *times += 1,
-            None => problems.push((text, 1)),
+        match problems.iter_mut().find(|(_, known, _)| *known == text) {
+            Some((.., times)) => *times += 1,
+            None => problems.push((label == Some("Error"), text, 1)),
         }
     }
     // Stable: within errors and within the rest, the order in which they were reported.
-    problems.sort_by_key(|(text, _)| !text.starts_with("nsys reported (error)"));
+    problems.sort_by_key(|(is_error, ..)| !is_error);
     Ok(problems
         .into_iter()
-        .map(|(text, times)| if times == 1 { text } else { format!("{text} ({times} times)") })
+        .map(|(_, text, times)| if times == 1 { text } else { format!("{text} ({times} times)") })
         .collect())
 }

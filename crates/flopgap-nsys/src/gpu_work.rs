@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::launched::Kinds;
-use crate::tables::{GRAPH, KERNEL, MEMCPY, MEMSET, TableSpec, need, want};
+use crate::row::Row;
+use crate::tables::{Column, GRAPH, KERNEL, MEMCPY, MEMSET, TableSpec, need, want};
 use crate::{Error, GlobalId, KernelName, Name, Names, Trace};
 
 /// What a piece of GPU work is.
@@ -45,6 +46,19 @@ impl Backward {
 }
 
 impl Work {
+    /// The columns that [`Work::of`] reads; others follow them.
+    const COLUMNS: [Column; 5] =
+        [need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
+
+    /// The work of a row that begins with [`Work::COLUMNS`]; nothing when the row lacks a number, or is left out because it ends
+    /// before it starts.
+    #[inline]
+    fn of(row: &Row<'_>, kind: Kind, backward: Backward) -> Option<Work> {
+        let (start, end) = (row.int(0)?, row.int(1)?);
+        let (device, correlation, process) = (row.int(2)?, row.int(3), row.int(4).map(GlobalId));
+        backward.keeps(start, end).then_some(Work { kind, start, end, device, process, correlation })
+    }
+
     pub(crate) fn duration(&self) -> i64 {
         self.end.saturating_sub(self.start)
     }
@@ -68,26 +82,16 @@ impl Trace {
         backward: Backward,
         mut visit: impl FnMut(Work),
     ) -> Result<(), Error> {
-        let columns =
-            [need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
         any_of(tables(whole_graphs), |kind, table| {
-            self.scan(table, &columns, |row| {
-                let work = Work {
-                    kind,
-                    start: row.int(0)?,
-                    end: row.int(1)?,
-                    device: row.int(2)?,
-                    correlation: row.int(3),
-                    process: row.int(4).map(GlobalId),
-                };
-                backward.keeps(work.start, work.end).then(|| visit(work))
+            self.scan(table, &Work::COLUMNS, |row| {
+                visit(Work::of(row, kind, backward)?);
+                Some(())
             })
         })
     }
 
-    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels are
-    /// told apart by
-    /// the ids of their demangled names, graphs by their own, copies and sets by their bytes.
+    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels
+    /// differ by the ids of their demangled names, graphs by their own, copies and sets by their bytes.
     pub(crate) fn identified_work(
         &self,
         whole_graphs: bool,
@@ -100,21 +104,9 @@ impl Trace {
                 Kind::Graph => Some(need("graphId")),
                 Kind::Copy | Kind::Set => Some(want("bytes")),
             };
-            let mut columns =
-                vec![need("start"), need("end"), need("deviceId"), want("correlationId"), want("globalPid")];
-            columns.extend(id);
+            let columns: Vec<Column> = Work::COLUMNS.into_iter().chain(id).collect();
             self.scan(table, &columns, |row| {
-                let work = Work {
-                    kind,
-                    start: row.int(0)?,
-                    end: row.int(1)?,
-                    device: row.int(2)?,
-                    correlation: row.int(3),
-                    process: row.int(4).map(GlobalId),
-                };
-                if !Backward::LeftOut.keeps(work.start, work.end) {
-                    return None;
-                }
+                let work = Work::of(row, kind, Backward::LeftOut)?;
                 let id = id.and_then(|_| row.int(5));
                 if id.is_none() && kind == Kind::Kernel {
                     kinds.unnamed.add(row.id());
@@ -145,29 +137,11 @@ impl Trace {
         any_of(&tables[..=usize::from(whole_graphs)], |kind, table| {
             let [first, second] =
                 if kind == Kind::Graph { [need("graphId"), want("graphId")] } else { names.columns() };
-            let columns = [
-                need("start"),
-                need("end"),
-                need("deviceId"),
-                want("correlationId"),
-                want("globalPid"),
-                first,
-                second,
-            ];
+            let columns: Vec<Column> = Work::COLUMNS.into_iter().chain([first, second]).collect();
             // Kernels of one name often follow each other.
             let mut last = None;
             self.scan(table, &columns, |row| {
-                let work = Work {
-                    kind,
-                    start: row.int(0)?,
-                    end: row.int(1)?,
-                    device: row.int(2)?,
-                    correlation: row.int(3),
-                    process: row.int(4).map(GlobalId),
-                };
-                if !backward.keeps(work.start, work.end) {
-                    return None;
-                }
+                let work = Work::of(row, kind, backward)?;
                 let id = row.int(5).or_else(|| row.int(6))?;
                 let recent = last.filter(|(same, _)| *same == id).map(|(_, name)| name);
                 let name = if let Some(name) = recent.or_else(|| known.get(&(kind, id)).copied()) {
