@@ -113,11 +113,14 @@ fn odd_and_deep_networks_compile_in_seconds() {
     none_is_long(&found);
 }
 
-/// `FLOPGAP_DRAWS=200 cargo test -p flopgap-mlp --test it draws_compile -- --ignored --nocapture`: `FLOPGAP_SEED` and `FLOPGAP_IMPLEMENTATION` as
-/// for the draws on a GPU, `FLOPGAP_ARCH=sm_80,sm_90` for those architectures.
+/// The sources of networks drawn at random, the slowest ones shown:
+/// `FLOPGAP_COMPILE=all FLOPGAP_DRAWS=200 cargo test -p flopgap-mlp --test it draws_compile -- --nocapture`. `FLOPGAP_SEED` and
+/// `FLOPGAP_IMPLEMENTATION` are as for the draws on a GPU, `FLOPGAP_ARCH=sm_80,sm_90` asks for those architectures.
 #[test]
-#[ignore = "takes long: the sources of networks drawn at random, the slowest ones shown"]
 fn draws_compile_in_seconds() {
+    if std::env::var("FLOPGAP_COMPILE").as_deref() != Ok("all") {
+        return flopgap_skip::skip("FLOPGAP_COMPILE=all", "it takes many minutes");
+    }
     let compiler = Compiler::without_cache().unwrap();
     let draws: u64 = from_environment("FLOPGAP_DRAWS").unwrap_or(50);
     let first: u64 = from_environment("FLOPGAP_SEED").unwrap_or(1);
