@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
@@ -20,6 +20,23 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
     ("flopgap-cli", &["flopgap-report"]),
+    ("flopgap-graph", &["flopgap-flops"]),
+    ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
+    (
+        "flopgap-calibration",
+        &["flopgap-flops", "flopgap-fs", "flopgap-graph", "flopgap-report", "flopgap-roofline"],
+    ),
+    (
+        "flopgap-engines",
+        &[
+            "flopgap-calibration",
+            "flopgap-flops",
+            "flopgap-fs",
+            "flopgap-gpu",
+            "flopgap-graph",
+            "flopgap-mlp",
+        ],
+    ),
 ];
 
 /// What the binary of the README's first command must not pull in, because a newcomer would wait for it.

@@ -1,0 +1,2 @@
+//! `model-calibrate`.
+fn main() {}

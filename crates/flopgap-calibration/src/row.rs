@@ -1,0 +1,180 @@
+//! A measured row.
+
+use std::collections::BTreeMap;
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Algorithm, Mode, Workload};
+use serde::{Deserialize, Serialize};
+
+/// One workload, measured on one engine of one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was run.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// What ran it: `native`, `ort`, `cuda`, `fused`, `torch-eager`, …
+    pub engine: String,
+    /// How it was launched.
+    pub mode: Mode,
+    /// In what arithmetic.
+    pub precision: Precision,
+    /// Threads of the CPU that computed; 0 on a GPU.
+    pub threads: u32,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measurement: Measurement,
+}
+
+/// What was measured of a workload. What was not, or cannot be here, is absent and never 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Time of a run.
+    pub time: Timing,
+    /// Bytes that the engine's allocator held at most, parameters included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Bytes that the device or process lost to it at most, libraries' own included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_memory_bytes: Option<u64>,
+    /// Joules of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+    /// FLOPs of a run, by hardware counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_flops: Option<u64>,
+    /// How each step was computed, in their order; empty where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub algorithms: Vec<Algorithm>,
+    /// How far the output was from the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
+    /// The state of the device while it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<DeviceState>,
+    /// What else the engine says: `fp16 computed as fp32`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// Nanoseconds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// The median; on a CPU the median ratio to interleaved references, times the session's best reference.
+    pub median_ns: f64,
+    /// Bounds of the 95 % confidence interval of the median.
+    pub low_ns: f64,
+    /// See `low_ns`.
+    pub high_ns: f64,
+    /// The fastest run.
+    pub minimum_ns: f64,
+    /// Runs that were timed.
+    pub runs: u64,
+    /// Whether the repetitions ended because of the cap, not because the interval was narrow enough.
+    pub capped: bool,
+    /// Median of the plain wall time, where `median_ns` is normalised by references.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ns: Option<f64>,
+}
+
+/// Energy of a run, from a window of many.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// Joules of a run.
+    pub joules: f64,
+    /// Length of the window in seconds.
+    pub window_s: f64,
+    /// Mean power over the window in watts.
+    pub watts: f64,
+    /// Where it was read: `nvml`, `rapl`.
+    pub source: EnergySource,
+}
+
+/// Where energy was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnergySource {
+    /// NVML's total energy counter.
+    Nvml,
+    /// RAPL through powercap.
+    Rapl,
+}
+
+/// A comparison of the output with a reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What the reference was: `fp64`, `fp32 of the same engine`.
+    pub reference: String,
+    /// Largest difference over the largest magnitude of the reference.
+    pub error: f64,
+    /// What this precision allows.
+    pub bound: f64,
+}
+
+/// The state of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Clock of the multiprocessors in MHz.
+    pub clock_mhz: Option<u32>,
+    /// Clock of the memory in MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Degrees Celsius before the measurement.
+    pub temperature_c: Option<u32>,
+    /// Why clocks were held down, by NVML's names; empty: they were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttle: Vec<String>,
+}
+
+/// The machine and software that rows come from. Rows of unlike origins are not mixed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// `NVIDIA H200`, `AMD EPYC 9645`.
+    pub device: String,
+    /// `cuda` or `cpu`.
+    pub kind: String,
+    /// Details that a prediction depends on: cores, flags, compute capability, multiprocessors, memory.
+    pub properties: BTreeMap<String, String>,
+    /// Versions of driver and libraries.
+    pub versions: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_graph::op::Gemm;
+    use flopgap_graph::{Epilogue, Op, Step};
+
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_json() {
+        let op = Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 });
+        let time = Timing {
+            median_ns: 1.5,
+            low_ns: 1.0,
+            high_ns: 2.0,
+            minimum_ns: 1.0,
+            runs: 10,
+            capped: false,
+            wall_ns: None,
+        };
+        let row = Row {
+            workload: Workload::Step(Step { op, epilogue: Epilogue::default() }),
+            engine: "cuda".to_owned(),
+            mode: Mode::Graph,
+            precision: Precision::Fp16,
+            threads: 0,
+            measurement: Measurement {
+                time,
+                memory_bytes: None,
+                device_memory_bytes: None,
+                energy: None,
+                counted_flops: None,
+                algorithms: Vec::new(),
+                check: None,
+                state: None,
+                remarks: Vec::new(),
+            },
+        };
+        let json = serde_json::to_string(&row).unwrap();
+        assert_eq!(serde_json::from_str::<Row>(&json).unwrap(), row, "{json}");
+    }
+}

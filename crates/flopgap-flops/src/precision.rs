@@ -1,0 +1,72 @@
+//! In what arithmetic a product is computed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ElementType, FlopError, checked};
+
+/// The arithmetic of matrix products and convolutions. In text and JSON: `fp32`, `tf32`, `fp16`, `bf16`, `int8`.
+///
+/// It differs from [`ElementType`], which says how a number is stored: TF32 products read and write 32-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit multiplications and additions; no TF32.
+    Fp32,
+    /// 32-bit floats, multiplied with 10 bits of mantissa, added in 32 bits: tensor cores from Ampere on.
+    Tf32,
+    /// IEEE binary16, added in 32 bits.
+    Fp16,
+    /// bfloat16, added in 32 bits.
+    Bf16,
+    /// 8-bit integers, added in 32-bit integers.
+    Int8,
+}
+
+impl Precision {
+    /// Every precision, widest first.
+    pub const ALL: [Self; 5] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Int8];
+
+    /// How its operands are stored.
+    ///
+    /// ```
+    /// use flopgap_flops::{ElementType, Precision};
+    ///
+    /// assert_eq!(Precision::Tf32.element(), ElementType::Fp32);
+    /// ```
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::Fp32 | Self::Tf32 => ElementType::Fp32,
+            Self::Fp16 => ElementType::Fp16,
+            Self::Bf16 => ElementType::Bf16,
+            Self::Int8 => ElementType::Int8,
+        }
+    }
+
+    /// The name used in text and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = FlopError;
+
+    fn from_str(text: &str) -> Result<Self, FlopError> {
+        checked::by_name("precision", text, &Self::ALL, Self::name)
+    }
+}
