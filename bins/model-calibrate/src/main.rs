@@ -1,2 +1,55 @@
-//! `model-calibrate`.
-fn main() {}
+//! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and says how well.
+
+mod compare;
+mod estimate;
+mod fit;
+mod flops;
+mod probe;
+mod report;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "model-calibrate";
+
+/// Measures networks on this machine, predicts any network with an interval, and says how well.
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure what this machine can do at most: arithmetic by precision, bandwidth by working set, launches.
+    Probe(probe::Arguments),
+    /// Measure networks on this machine, row by row, into a run directory.
+    Sweep(sweep::Arguments),
+    /// Fit a predictor to measured rows and say how well it does on rows that it has not seen.
+    Fit(fit::Arguments),
+    /// Compare measurements with estimates: errors, bottlenecks, updates, transitions.
+    Report(report::Arguments),
+    /// Predict time, memory, energy and FLOPs of a model, with intervals.
+    Estimate(estimate::Arguments),
+    /// Tell two calibrations of one machine apart, point by point.
+    Compare(compare::Arguments),
+    /// Exact FLOPs and bytes of a model, by layer or module.
+    Flops(flops::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    flopgap_cli::run(PROGRAM, || match &arguments.command {
+        Command::Probe(arguments) => probe::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments),
+        Command::Fit(arguments) => fit::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Estimate(arguments) => estimate::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+        Command::Flops(arguments) => flops::run(arguments),
+    })
+}

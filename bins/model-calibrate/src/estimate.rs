@@ -1,0 +1,10 @@
+//! `model-calibrate estimate`.
+
+use flopgap_cli::Failure;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {}
+
+pub(crate) fn run(_: &Arguments) -> Result<(), Failure> {
+    Err(Failure::new("this command is not built in yet"))
+}
