@@ -1,5 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+pub mod file;
 mod row;
+#[cfg(test)]
+mod testing;
 
-pub use row::{Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, Timing};
+pub use file::{Calibration, FileError, Header, Writer};
+pub use row::{Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing};

@@ -25,6 +25,34 @@ pub struct Row {
     pub measurement: Measurement,
 }
 
+/// What tells rows apart: a sweep measures each of these once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RowKey {
+    /// What was run.
+    pub workload: Workload,
+    /// What ran it.
+    pub engine: String,
+    /// How it was launched.
+    pub mode: Mode,
+    /// In what arithmetic.
+    pub precision: Precision,
+    /// Threads of the CPU that computed; 0 on a GPU.
+    pub threads: u32,
+}
+
+impl Row {
+    /// What tells this row from others.
+    pub fn key(&self) -> RowKey {
+        RowKey {
+            workload: self.workload.clone(),
+            engine: self.engine.clone(),
+            mode: self.mode,
+            precision: self.precision,
+            threads: self.threads,
+        }
+    }
+}
+
 /// What was measured of a workload. What was not, or cannot be here, is absent and never 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -54,6 +82,29 @@ pub struct Measurement {
     /// What else the engine says: `fp16 computed as fp32`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+impl Measurement {
+    /// The first field that cannot have been measured, with its value: a time, a power or an energy
+    /// that is zero, negative, or not a number.
+    pub fn fault(&self) -> Option<(&'static str, f64)> {
+        let time = &self.time;
+        let mut numbers = vec![
+            ("median_ns", time.median_ns),
+            ("low_ns", time.low_ns),
+            ("high_ns", time.high_ns),
+            ("minimum_ns", time.minimum_ns),
+        ];
+        numbers.extend(time.wall_ns.map(|wall| ("wall_ns", wall)));
+        if let Some(energy) = &self.energy {
+            numbers.extend([
+                ("joules", energy.joules),
+                ("window_s", energy.window_s),
+                ("watts", energy.watts),
+            ]);
+        }
+        numbers.into_iter().find(|(_, value)| !(value.is_finite() && *value > 0.0))
+    }
 }
 
 /// Nanoseconds of a run.

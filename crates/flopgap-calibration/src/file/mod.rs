@@ -1,0 +1,320 @@
+//! The calibration file: a header and the measured rows, one JSON object a line.
+//!
+//! The rows are the calibration: a predictor is fitted to them whenever the file is loaded. While a
+//! sweep runs, each row is appended as soon as it is measured. A process that is killed leaves at
+//! most one torn line behind, the last, which has no line end.
+
+mod error;
+mod origin;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use flopgap_roofline::Ceilings;
+use serde::{Deserialize, Serialize};
+
+pub use error::FileError;
+pub use origin::OriginDifference;
+pub use writer::Writer;
+
+use crate::row::{Origin, Row};
+
+/// The `format` of every calibration file.
+pub const FORMAT: &str = "flopgap-calibration";
+
+/// The version that this crate writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// A file that decompresses to more is refused: a million rows take less.
+const LARGEST: u64 = 1 << 30;
+
+/// How a zstd frame begins.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The first line of a calibration file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// The version of the lines that follow.
+    pub version: u32,
+    /// When the sweep was started (RFC 3339, UTC).
+    pub created: String,
+    /// The machine and the software that all rows come from.
+    pub origin: Origin,
+    /// What the machine can do at most, where it was probed.
+    pub ceilings: Option<Ceilings>,
+    /// Best time of each reference kernel in nanoseconds, where rows are normalized by such: on a CPU.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub references: BTreeMap<String, f64>,
+}
+
+impl Header {
+    /// A header of the version that this crate writes, created now.
+    pub fn new(origin: Origin, ceilings: Option<Ceilings>) -> Self {
+        let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let references = BTreeMap::new();
+        Header { format: FORMAT.to_owned(), version: VERSION, created, origin, ceilings, references }
+    }
+}
+
+/// A calibration: what a sweep measured on one machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// The first line.
+    pub header: Header,
+    /// What was measured, in the order of the file. A workload that was measured repeatedly has
+    /// several rows.
+    pub rows: Vec<Row>,
+    /// Whether the last line had no line end and was left out: the sweep was killed, or the file was
+    /// cut off.
+    pub torn: bool,
+}
+
+impl Calibration {
+    /// Reads a file, plain or compressed with zstd, by its content.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not a calibration, was written by a newer version, or has a line
+    /// that is not a row or whose numbers cannot be measurements.
+    pub fn read(path: &Path) -> Result<Calibration, FileError> {
+        let bytes = fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+        Calibration::parse(&bytes, path)
+    }
+
+    /// Reads the bytes of a file. `path` is what errors name.
+    ///
+    /// # Errors
+    /// As [`Calibration::read`].
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Calibration, FileError> {
+        let contents = Contents::parse(bytes, path)?;
+        Ok(Calibration { header: contents.header, rows: contents.rows, torn: contents.torn })
+    }
+
+    /// Writes a whole file, compressed if its name ends with `.zst`. It appears whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        let mut text = line(&self.header);
+        for row in &self.rows {
+            text.push_str(&line(row));
+        }
+        let compressed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"));
+        let bytes = if compressed {
+            let level = 19;
+            zstd::encode_all(text.as_bytes(), level)
+                .map_err(|source| FileError::Io { path: path.to_owned(), source })?
+        } else {
+            text.into_bytes()
+        };
+        Ok(flopgap_fs::write_atomic(path, &bytes)?)
+    }
+}
+
+/// The JSON of a header or row as a line of the file.
+fn line(value: &impl Serialize) -> String {
+    // Serialization of these types cannot fail: their maps have text for keys.
+    let mut json = serde_json::to_string(value).unwrap_or_else(|error| unreachable!("{error}"));
+    json.push('\n');
+    json
+}
+
+/// A file's content.
+struct Contents {
+    header: Header,
+    rows: Vec<Row>,
+    torn: bool,
+    /// The length in bytes of all whole lines.
+    whole: u64,
+}
+
+impl Contents {
+    fn parse(bytes: &[u8], path: &Path) -> Result<Contents, FileError> {
+        let unpacked;
+        let bytes = if bytes.starts_with(&ZSTD) {
+            unpacked = unpack(bytes, path)?;
+            &unpacked
+        } else {
+            bytes
+        };
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let mut lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
+        let Some(first) = lines.next() else {
+            return Err(match bytes {
+                [] => FileError::Empty { path: path.to_owned() },
+                // A header that was cut off, or another kind of file.
+                cut => header_error(cut, path),
+            });
+        };
+        let header = read_header(first, path)?;
+        let mut rows = Vec::new();
+        for (index, line) in lines.enumerate() {
+            rows.push(read_row(line, index + 2, path)?);
+        }
+        Ok(Contents { header, rows, torn: whole < bytes.len(), whole: whole as u64 })
+    }
+}
+
+fn unpack(bytes: &[u8], path: &Path) -> Result<Vec<u8>, FileError> {
+    let io = |source| FileError::Compressed { path: path.to_owned(), source };
+    let decoder = zstd::Decoder::new(bytes).map_err(io)?;
+    let mut unpacked = Vec::new();
+    decoder.take(LARGEST + 1).read_to_end(&mut unpacked).map_err(io)?;
+    if unpacked.len() as u64 > LARGEST {
+        return Err(FileError::TooLarge { path: path.to_owned(), largest: LARGEST });
+    }
+    Ok(unpacked)
+}
+
+/// What says which format a file has, whatever else its first line holds.
+#[derive(Deserialize)]
+struct Kind {
+    format: String,
+    version: u32,
+}
+
+fn read_header(line: &[u8], path: &Path) -> Result<Header, FileError> {
+    // The version is read on its own first: a newer header may have any other fields.
+    let Ok(kind) = serde_json::from_slice::<Kind>(line) else { return Err(header_error(line, path)) };
+    if kind.format != FORMAT || kind.version == 0 || kind.version > VERSION {
+        return Err(FileError::Version { path: path.to_owned(), format: kind.format, version: kind.version });
+    }
+    let header: Header = serde_json::from_slice(line).map_err(|error| FileError::NotACalibration {
+        path: path.to_owned(),
+        reason: error::in_line(&error),
+    })?;
+    for (name, &nanoseconds) in &header.references {
+        if !(nanoseconds.is_finite() && nanoseconds > 0.0) {
+            return Err(FileError::Number {
+                path: path.to_owned(),
+                line: 1,
+                what: format!("the reference `{name}`"),
+                value: nanoseconds,
+            });
+        }
+    }
+    Ok(header)
+}
+
+fn header_error(line: &[u8], path: &Path) -> FileError {
+    let reason = match serde_json::from_slice::<serde_json::Value>(line) {
+        Ok(_) => "its first line has no `format` and `version`".to_owned(),
+        Err(_) => "its first line is not JSON".to_owned(),
+    };
+    FileError::NotACalibration { path: path.to_owned(), reason }
+}
+
+fn read_row(bytes: &[u8], line: usize, path: &Path) -> Result<Row, FileError> {
+    let row: Row = serde_json::from_slice(bytes).map_err(|error| {
+        if serde_json::from_slice::<Kind>(bytes).is_ok() {
+            FileError::SecondHeader { path: path.to_owned(), line }
+        } else {
+            FileError::Row { path: path.to_owned(), line, reason: error::in_line(&error) }
+        }
+    })?;
+    match row.measurement.fault() {
+        None => Ok(row),
+        Some((what, value)) => {
+            Err(FileError::Number { path: path.to_owned(), line, what: what.to_owned(), value })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn text(rows: usize) -> String {
+        let mut text = line(&testing::header());
+        for row in testing::rows(rows) {
+            text.push_str(&line(&row));
+        }
+        text
+    }
+
+    fn parse(bytes: impl AsRef<[u8]>) -> Result<Calibration, FileError> {
+        Calibration::parse(bytes.as_ref(), Path::new("a.jsonl"))
+    }
+
+    #[test]
+    fn files_come_back_plain_and_compressed() {
+        let dir = tempfile::tempdir().unwrap();
+        let calibration = Calibration { header: testing::header(), rows: testing::rows(20), torn: false };
+        for name in ["a.jsonl", "a.jsonl.zst"] {
+            let path = dir.path().join(name);
+            calibration.write(&path).unwrap();
+            assert_eq!(Calibration::read(&path).unwrap(), calibration);
+            assert_eq!(fs::read(&path).unwrap().starts_with(&ZSTD), name.ends_with("zst"));
+        }
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out_and_said_so() {
+        let whole = text(3);
+        let cut = parse(&whole.as_bytes()[..whole.len() - 1]).unwrap();
+        assert!(cut.torn);
+        assert_eq!(cut.rows, testing::rows(2));
+        assert!(!parse(&whole).unwrap().torn);
+    }
+
+    #[test]
+    fn what_is_not_a_calibration_is_named() {
+        let message = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
+        assert_eq!(message(b""), "a.jsonl: the file is empty");
+        assert_eq!(message(b"n,d,m\n"), "a.jsonl: not a calibration: its first line is not JSON");
+        assert_eq!(
+            message(b"{}\n"),
+            "a.jsonl: not a calibration: its first line has no `format` and `version`"
+        );
+        assert_eq!(
+            message(b"{\"format\":\"flopgap-calibration\",\"version\":2}\n"),
+            "a.jsonl: format `flopgap-calibration` version 2 is not one that this program reads \
+             (flopgap-calibration, up to version 1)"
+        );
+        assert_eq!(
+            message(b"{\"format\":\"flopgap-calibration\",\"version\":1}\n"),
+            "a.jsonl: not a calibration: missing field `created` at column 44"
+        );
+    }
+
+    #[test]
+    fn bad_rows_are_named_by_line() {
+        let twice = text(2) + &text(1);
+        assert_eq!(
+            parse(twice).unwrap_err().to_string(),
+            "a.jsonl:4: a second header: this is two calibrations in one file"
+        );
+        let zero = text(2).replacen("\"median_ns\":1001", "\"median_ns\":0", 1);
+        assert_eq!(
+            parse(zero).unwrap_err().to_string(),
+            "a.jsonl:3: median_ns is 0, which cannot have been measured"
+        );
+        let garbled = text(2).replacen("\"median_ns\":1001", "\"median_ns\":null", 1);
+        assert!(parse(garbled).unwrap_err().to_string().starts_with("a.jsonl:3: not a row: "));
+    }
+
+    #[test]
+    fn a_compressed_file_that_was_cut_off_is_refused() {
+        let packed = zstd::encode_all(text(50).as_bytes(), 3).unwrap();
+        let error = parse(&packed[..packed.len() / 2]).unwrap_err();
+        assert!(error.to_string().starts_with("a.jsonl: cannot be decompressed: "), "{error}");
+        assert!(error.hint().unwrap().contains("copy"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, at in 0usize..2000, byte: u8) {
+            let _ = parse(&bytes);
+            let mut damaged = text(3).into_bytes();
+            let at = at % damaged.len();
+            damaged[at] = byte;
+            let _ = parse(&damaged);
+        }
+    }
+}
