@@ -1,5 +1,7 @@
 //! What the machine at hand can do at most, as measured.
 
+use std::collections::BTreeMap;
+
 use flopgap_flops::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +14,9 @@ pub struct Ceilings {
     pub kind: String,
     /// Multiprocessors, or threads that compute.
     pub units: u32,
-    /// Peak of each precision.
+    /// Peak of each precision; of several of one precision the fastest first.
     pub peaks: Vec<Peak>,
-    /// Bandwidth over working sets, smallest first.
+    /// Bandwidth over working sets, smallest first. On a GPU through the second-level cache, which all multiprocessors share.
     pub bandwidth: Vec<Bandwidth>,
     /// The levels of the memory hierarchy with their sizes and bandwidths, fastest first; the last is DRAM or HBM and has no size.
     pub levels: Vec<Level>,
@@ -23,6 +25,62 @@ pub struct Ceilings {
     /// Nanoseconds of an empty node of a CUDA graph; absent on a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph_node_ns: Option<Quantity>,
+    /// When, on which machine exactly, and what else was measured.
+    #[serde(default)]
+    pub details: Details,
+}
+
+impl Ceilings {
+    /// The fastest peak of a precision, where it was measured.
+    pub fn peak(&self, precision: Precision) -> Option<&Peak> {
+        let rate = |peak: &&Peak| peak.ops_per_second.value;
+        let measured = self.peaks.iter().filter(|peak| peak.precision == precision);
+        measured.max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    }
+
+    /// A level by its name.
+    pub fn level(&self, name: &str) -> Option<&Level> {
+        self.levels.iter().find(|level| level.name == name)
+    }
+}
+
+/// When and on which machine ceilings were measured, and what else was measured there. All of it may be absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    /// When the measurement ended, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub created: String,
+    /// What tells this device from others of its kind, and what a measurement depends on: compute capability, flags of the CPU, caches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
+    /// Versions of driver and libraries.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+    /// The clock of the multiprocessors while they multiplied, kHz, as the kernels counted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_khz: Option<Quantity>,
+    /// The state of the device right after the measurements, where it tells: `clock_mhz`, `temperature_c`, `throttle`, by the names of a row's state.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub state: BTreeMap<String, String>,
+    /// What one thread of a CPU reaches alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_thread: Option<OneThread>,
+    /// Bandwidth where every multiprocessor keeps to a part of the working set of its own, through the first-level cache; empty on a CPU, where
+    /// [`Ceilings::bandwidth`] is measured in that way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_slices: Vec<Bandwidth>,
+    /// What was not measured here, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
+}
+
+/// What one thread of a CPU reaches alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OneThread {
+    /// Peak of each precision.
+    pub peaks: Vec<Peak>,
+    /// Bandwidth over working sets, smallest first.
+    pub bandwidth: Vec<Bandwidth>,
 }
 
 /// A measured number with its spread.
@@ -43,6 +101,36 @@ pub struct Peak {
     pub tensor: bool,
     /// Operations in a second: a multiply-add is two.
     pub ops_per_second: Quantity,
+    /// By which instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<Instruction>,
+}
+
+/// The instructions that reached a peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Instruction {
+    /// Fused multiply-adds of each thread of a GPU (`fma.rn.f32`).
+    Fma,
+    /// `mma.sync`: tensor cores, operands in registers.
+    MmaSync,
+    /// `wgmma`: tensor cores of Hopper, operands in shared memory.
+    Wgmma,
+    /// Multiply-adds of 128-bit vectors, whatever the compiler makes of them.
+    Vector128,
+    /// Fused multiply-adds of 256-bit vectors (AVX2 with FMA).
+    Avx2,
+    /// Fused multiply-adds of 512-bit vectors (AVX-512F).
+    Avx512,
+    /// Sums of four products of 8-bit integers, 256 bits (AVX-VNNI).
+    AvxVnni,
+    /// Sums of four products of 8-bit integers, 512 bits (AVX-512 VNNI).
+    Avx512Vnni,
+    /// Sums of two products of bfloat16, 512 bits (AVX-512 BF16).
+    Avx512Bf16,
+    /// Tiles (AMX).
+    Amx,
 }
 
 /// Bandwidth at one working set.

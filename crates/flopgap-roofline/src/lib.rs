@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod ceilings;
+mod file;
 
-pub use ceilings::{Bandwidth, Ceilings, Level, Peak, Quantity};
+pub use ceilings::{Bandwidth, Ceilings, Details, Instruction, Level, OneThread, Peak, Quantity};
+pub use file::CeilingsError;
