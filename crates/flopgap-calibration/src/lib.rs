@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+pub mod accuracy;
 pub mod file;
 mod row;
+pub mod sheet;
+pub mod split;
 #[cfg(test)]
 mod testing;
 

@@ -1,1 +1,3 @@
-//! Integration tests.
+//! Files and tables as users have them.
+
+mod sheets;

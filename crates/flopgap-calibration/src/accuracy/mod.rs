@@ -1,0 +1,5 @@
+//! How far predictions are from measurements.
+
+mod errors;
+
+pub use errors::{Coverage, Errors, quantile};

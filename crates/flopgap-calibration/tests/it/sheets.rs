@@ -1,0 +1,215 @@
+//! Tables: the seed's own sweep, its two sisters, and what can be wrong with a table.
+
+use std::path::{Path, PathBuf};
+
+use flopgap_calibration::accuracy::Errors;
+use flopgap_calibration::sheet::{Role, Sheet, SheetError, SheetRow, join, parse, read, to_csv};
+use flopgap_graph::op::Gemm;
+use flopgap_graph::{Op, Workload};
+
+const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
+
+fn parse_text(text: &str, role: Role) -> Result<Sheet, SheetError> {
+    parse(text.as_bytes(), Path::new("a.csv"), role, None)
+}
+
+fn empirical(rows: &str) -> Result<Sheet, SheetError> {
+    parse_text(&format!("{HEADER}\n{rows}"), Role::Empirical)
+}
+
+fn message(result: Result<Sheet, SheetError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// Rows of branes-ai/graphs b6c5e82, `validation/empirical/results/mlp_sweep_full_cuda_maxn.csv` (MIT).
+const SEEDS_OWN: &str = "\
+model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms,empirical_time_std_ms,empirical_memory_mb,empirical_throughput,analytical_time_ms,analytical_memory_traffic_mb,analytical_flops,analytical_ai,analytical_bottleneck,time_error_pct
+mlp_1layer,256,[128],64,1,cuda,fp32,0.6094828248023987,0.1102062463760376,9.28466796875,tensor(1640.7354),0.32,0.16064453125,81920,0.48632218844984804,memory,47.496469633291525
+mlp_4layer,1024,\"[2048, 2048, 2048, 2048]\",512,64,cuda,fp32,2.416447162628174,0.039650700986385345,123.94384765625,tensor(26485.1621),4.245126184519764,50.650390625,1476788224,27.80580727258705,compute,75.67635039462995
+";
+
+#[test]
+fn the_seeds_own_table_is_read_as_it_is() {
+    let sheet = parse_text(SEEDS_OWN, Role::Both).unwrap();
+    let record = &sheet.records[1];
+    let Some(Workload::Mlp(spec)) = &record.workload else { panic!("{record:?}") };
+    assert_eq!(
+        (spec.input, spec.hidden.as_slice(), spec.output, spec.batch),
+        (1024, &[2048; 4][..], 512, 64)
+    );
+    assert_eq!(record.measured.memory_mb, Some(123.943_847_656_25));
+    assert_eq!(record.estimated.flops, Some(1_476_788_224.0));
+    assert_eq!(record.bottleneck.as_deref(), Some("compute"));
+    // Traffic is not memory in use.
+    assert_eq!(record.estimated.memory_mb, None);
+    assert_eq!(
+        sheet.warnings,
+        ["analytical_memory_traffic_mb is what is moved, not what is in use: memory is not compared"]
+    );
+}
+
+#[test]
+fn the_whole_sweep_on_a_jetson_has_the_error_that_is_stated_for_it() {
+    let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
+        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
+    };
+    let path = PathBuf::from(corpus).join("calibration/branes_jetson_mlp.csv");
+    if !path.exists() {
+        return flopgap_skip::skip("corpus", "it has no branes_jetson_mlp.csv");
+    }
+    let sheet = read(&path, Role::Both, None).unwrap();
+    assert_eq!(sheet.records.len(), 336);
+    let pairs = sheet.records.iter().map(|r| (r.measured.time_ms.unwrap(), r.estimated.time_ms.unwrap()));
+    let errors = Errors::of(pairs).unwrap();
+    assert!((errors.mape - 0.619).abs() < 0.0005, "{errors:?}");
+}
+
+#[test]
+fn products_and_convolutions_are_told_by_their_columns() {
+    let gemm = parse_text(
+        "M,N,K,batch_size,precision,device,flops,empirical_time_ms,analytical_time_ms\n\
+         1024,128,512,4,fp16,cuda,536870912,0.39,0.08\n",
+        Role::Both,
+    );
+    let Some(Workload::Step(step)) = gemm.unwrap().records.remove(0).workload else { panic!() };
+    assert_eq!(step.op, Op::Gemm(Gemm { batch: 4, m: 1024, n: 128, k: 512 }));
+    let conv = parse_text(
+        "conv_type,in_channels,out_channels,spatial_size,kernel_size,stride,groups,batch_size,precision,\
+         device,flops,empirical_time_ms,analytical_time_ms\n\
+         standard,64,128,56,3,2,1,4,fp32,cuda,462422016,0.499,1.345\n",
+        Role::Both,
+    );
+    let Some(Workload::Step(step)) = conv.unwrap().records.remove(0).workload else { panic!() };
+    let Op::Conv(conv) = &step.op else { panic!("{step:?}") };
+    assert_eq!((conv.inputs, conv.outputs, conv.padding[0], conv.stride[0]), (64, 128, [1, 1], 2));
+}
+
+#[test]
+fn bad_tables_are_refused_by_place() {
+    for (rows, expected) in [
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,0\n",
+            "a.csv:2: empirical_time_ms is `0`; a time is a number above 0",
+        ),
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,-1\n",
+            "a.csv:2: empirical_time_ms is `-1`; a time is a number above 0",
+        ),
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,1\nmlp_1layer,256,[128],64,1,cpu,fp32,NaN\n",
+            "a.csv:3: empirical_time_ms is `NaN`; a time is a number above 0",
+        ),
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,\n",
+            "a.csv:2: empirical_time_ms is ``; a time is a number above 0",
+        ),
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,fast\n",
+            "a.csv:2: empirical_time_ms is `fast`; a time is a number above 0",
+        ),
+        ("mlp_2layer,256,[512, 512],64,1,cpu,fp32,1\n", "a.csv:2: 9 fields, but the header has 8"),
+        (
+            "mlp_2layer,256,[512;512],64,1,cpu,fp32,1\n",
+            "a.csv:2: hidden_dims is `[512;512]`; a list of widths is expected: [512, 512]",
+        ),
+        (
+            "mlp_1layer,256,[128],64,0,cpu,fp32,1\n",
+            "a.csv:2: batch_size is `0`; a whole number above 0 is expected",
+        ),
+        ("", "a.csv: no rows below the header"),
+        (
+            "mlp_1layer,256,[128],64,1,cpu,fp32,1\nmlp_1layer,256,[128],64,1,cuda,fp32,1\n",
+            "a.csv: rows of 2 devices are mixed: cpu (1 rows), cuda (1 rows)",
+        ),
+    ] {
+        assert_eq!(message(empirical(rows)), expected);
+    }
+    let twice = format!("mlp_1layer,256,[128],64,1,cpu,fp32,1\n{HEADER}\n");
+    assert_eq!(message(empirical(&twice)), "a.csv:3: a second header: this is two tables in one file");
+    assert_eq!(message(parse_text(" \n", Role::Both)), "a.csv: the file is empty");
+    assert_eq!(
+        message(parse_text("model,empirical_time_ms\nmlp,1\n", Role::Both)),
+        "a.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has model, \
+         empirical_time_ms"
+    );
+    assert_eq!(
+        message(parse_text("model,model,analytical_time_ms\na,b,1\n", Role::Analytical)),
+        "a.csv: two columns are called `model`"
+    );
+    let latin = b"model,analytical_time_ms\nm\xfcller,1\n";
+    let error = parse(latin, Path::new("a.csv"), Role::Analytical, None).unwrap_err();
+    assert_eq!(error.to_string(), "a.csv:2: not CSV: field 1 is not UTF-8");
+}
+
+#[test]
+fn one_device_is_chosen_of_several() {
+    let rows = "a,,,,1,cpu,fp32,1\nb,,,,1,cuda,fp32,1\n";
+    let text = format!("{HEADER}\n{rows}");
+    let of = |device| parse(text.as_bytes(), Path::new("a.csv"), Role::Empirical, Some(device));
+    let sheet = of("cuda").unwrap();
+    assert_eq!(sheet.records.len(), 1);
+    assert_eq!(sheet.records[0].identity[0], "b");
+    let error = of("tpu").unwrap_err();
+    assert_eq!(error.to_string(), "a.csv: no rows of device `tpu`; the file has cpu (1 rows), cuda (1 rows)");
+    assert!(error.is_absence());
+}
+
+#[test]
+fn estimates_of_another_table_are_put_beside_their_rows() {
+    let measured = empirical(
+        "mlp_2layer,256,\"[512, 512]\",64,1,cpu,fp32,2\nmlp_1layer,256,[128],64,1,cpu,fp32,1\n\
+         mlp_1layer,256,[128],64,2,cpu,fp32,1\n",
+    );
+    let estimates = "hidden_dims,model,batch_size,analytical_time_ms,analytical_memory_mb\n\
+                     \"[512,512]\",mlp_2layer,1,2.5,10\n[128],mlp_1layer,1,0.5,\n[128],mlp_1layer,64,0.5,\n";
+    let analytical = parse_text(estimates, Role::Analytical).unwrap();
+    let sheet = join(measured.unwrap(), analytical.clone(), Path::new("b.csv")).unwrap();
+    let times: Vec<_> = sheet.records.iter().map(|r| (r.measured.time_ms, r.estimated.time_ms)).collect();
+    assert_eq!(times, [(Some(2.0), Some(2.5)), (Some(1.0), Some(0.5))]);
+    assert_eq!(
+        sheet.warnings,
+        ["1 of 3 measured rows have no estimate", "1 of 3 estimates are of rows that were not measured"]
+    );
+
+    let other = empirical("mlp_1layer,256,[64],64,1,cpu,fp32,1\n").unwrap();
+    let error = join(other, analytical, Path::new("b.csv")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "b.csv: estimates none of the 1 measured rows; the first is mlp_1layer 256 [64] 64 1 cpu fp32"
+    );
+    let twice = parse_text("model,analytical_time_ms\na,1\na,2\n", Role::Analytical).unwrap();
+    let error = join(empirical("a,,,,1,cpu,fp32,1\n").unwrap(), twice, Path::new("b.csv")).unwrap_err();
+    assert_eq!(error.to_string(), "b.csv:3: estimates the same as line 2: a");
+}
+
+#[test]
+fn what_contradicts_itself_is_said() {
+    let text = format!(
+        "{HEADER},empirical_memory_mb,analytical_time_ms,time_error_pct\n{}",
+        "a,,,,1,cpu,fp32,2,0,1,50\nb,,,,1,cpu,fp32,2,0,1,100\n"
+    );
+    let sheet = parse_text(&text, Role::Both).unwrap();
+    assert_eq!(
+        sheet.warnings,
+        [
+            "2 rows have a measured memory of 0 and are taken as not measured",
+            "time_error_pct of 1 rows is not that of their times, and is not used"
+        ]
+    );
+    assert_eq!(sheet.records[0].measured.memory_mb, None);
+}
+
+#[test]
+fn a_table_that_was_written_is_read_again() {
+    let sheet = parse_text(SEEDS_OWN, Role::Both).unwrap();
+    let rows: Vec<SheetRow> = sheet.records.iter().map(SheetRow::from).collect();
+    let csv = to_csv(&sheet.identity, &rows);
+    assert!(csv.starts_with("model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms,empirical_memory_mb,empirical_flops,analytical_time_ms,analytical_memory_mb,analytical_flops,time_error_pct,memory_error_pct,flops_error_pct,"));
+    let again = parse_text(&csv, Role::Both).unwrap();
+    for (one, other) in sheet.records.iter().zip(&again.records) {
+        assert_eq!(
+            (&one.workload, one.measured, one.estimated),
+            (&other.workload, other.measured, other.estimated)
+        );
+    }
+}
