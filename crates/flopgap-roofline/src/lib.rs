@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod file;
+pub mod predict;
 
 pub use ceilings::{Bandwidth, Ceilings, Details, Instruction, Level, OneThread, Peak, Quantity};
 pub use file::CeilingsError;

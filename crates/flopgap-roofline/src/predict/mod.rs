@@ -1,0 +1,25 @@
+//! Time, memory and energy of networks on one engine of one machine, predicted from what was measured there.
+
+mod baseline;
+mod error;
+mod estimate;
+mod features;
+mod forest;
+mod interval;
+mod machine;
+mod memory;
+mod observation;
+mod predictor;
+mod range;
+mod regime;
+mod settings;
+mod shape;
+mod whole;
+
+pub use baseline::{Baseline, Constants};
+pub use error::FitError;
+pub use estimate::{Bottleneck, Estimate, StepEstimate};
+pub use observation::Observation;
+pub use predictor::Predictor;
+pub use regime::Regime;
+pub use settings::FitSettings;

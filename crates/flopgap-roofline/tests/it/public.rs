@@ -1,0 +1,121 @@
+//! How well public measurements are predicted that were never fitted.
+
+use flopgap_roofline::predict::{Baseline, FitSettings, Observation, Predictor, Regime};
+
+use crate::tables;
+
+/// Mean, median and 90th percentile of the relative error, and the share of runs within their intervals.
+struct Accuracy {
+    mape: f64,
+    median: f64,
+    p90: f64,
+    coverage: f64,
+    by_regime: Vec<(Regime, usize, f64)>,
+}
+
+fn judge(predictor: &Predictor, rows: &[&Observation]) -> Accuracy {
+    let mut errors = Vec::new();
+    let mut inside = Vec::new();
+    for row in rows {
+        let algorithms = (!row.algorithms.is_empty()).then_some(&*row.algorithms);
+        let said = predictor.estimate(&row.steps, row.precision, row.mode, algorithms).unwrap();
+        errors.push((said.nanoseconds / row.nanoseconds - 1.0).abs());
+        inside.push((said.regime, said.low <= row.nanoseconds && row.nanoseconds <= said.high));
+    }
+    let share = |of: &[&(Regime, bool)]| {
+        of.iter().filter(|(_, inside)| *inside).count() as f64 / of.len().max(1) as f64
+    };
+    let by_regime = Regime::ALL.iter().map(|&regime| {
+        let of: Vec<&(Regime, bool)> = inside.iter().filter(|(other, _)| *other == regime).collect();
+        (regime, of.len(), share(&of))
+    });
+    let by_regime = by_regime.collect();
+    let coverage = share(&inside.iter().collect::<Vec<_>>());
+    errors.sort_by(f64::total_cmp);
+    let mape = errors.iter().sum::<f64>() / errors.len() as f64;
+    Accuracy {
+        mape,
+        median: errors[errors.len() / 2],
+        p90: errors[errors.len() * 9 / 10],
+        coverage,
+        by_regime,
+    }
+}
+
+/// A seeded permutation.
+fn shuffled(rows: &[Observation], seed: u64) -> Vec<&Observation> {
+    let mut state = seed;
+    let mut keyed: Vec<(u64, &Observation)> = rows
+        .iter()
+        .map(|row| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mixed = (state ^ (state >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            (mixed ^ (mixed >> 33), row)
+        })
+        .collect();
+    keyed.sort_by_key(|(key, _)| *key);
+    keyed.into_iter().map(|(_, row)| row).collect()
+}
+
+#[expect(clippy::print_stderr, reason = "the figures are what a reader of the test wants")]
+fn accuracy(name: &str, rows: &[Observation], fitted: usize, judged: usize, units: u32) -> Accuracy {
+    let rows = shuffled(rows, 7);
+    let fit: Vec<Observation> = rows[..fitted].iter().map(|row| (*row).clone()).collect();
+    let began = std::time::Instant::now();
+    let predictor = Predictor::fit(None, &fit, &FitSettings::default().with_units(units)).unwrap();
+    let took = began.elapsed().as_secs_f64();
+    let left = &rows[fitted..rows.len().min(fitted + judged)];
+    let found = judge(&predictor, left);
+    let baselines = Baseline::ALL.map(|baseline| {
+        let error = |row: &&Observation| {
+            let said = predictor.baseline(baseline, &row.steps, row.precision, row.mode);
+            (said / row.nanoseconds - 1.0).abs()
+        };
+        left.iter().map(error).sum::<f64>() / left.len() as f64
+    });
+    eprintln!(
+        "{name}: fitted {fitted} in {took:.2} s, judged {}: MAPE {:.2} %, median {:.2}, p90 {:.2}, covered {:.1} % {:?}; baselines {:?}",
+        left.len(),
+        found.mape * 100.0,
+        found.median * 100.0,
+        found.p90 * 100.0,
+        found.coverage * 100.0,
+        found.by_regime,
+        baselines.map(|error| (error * 1000.0).round() / 10.0),
+    );
+    found
+}
+
+#[test]
+fn products_on_an_h200() {
+    let Some(rows) = tables::h200() else { return };
+    let found = accuracy("H200 bf16", &rows, 800, 8000, 132);
+    assert!(found.mape <= 0.05, "{}", found.mape);
+}
+
+#[test]
+fn linear_layers_of_eight_devices() {
+    for (device, units) in [
+        ("NVIDIA H100 80GB HBM3", 132),
+        ("NVIDIA A100 80GB PCIe", 108),
+        ("NVIDIA A100-PCIE-40GB", 108),
+        ("NVIDIA L4", 58),
+        ("Tesla P100-PCIE-16GB", 56),
+        ("Tesla P4", 20),
+        ("Tesla T4", 40),
+        ("Tesla V100-PCIE-32GB", 80),
+    ] {
+        for algorithms in [false, true] {
+            let Some(rows) = tables::linear(device, algorithms) else { return };
+            accuracy(device, &rows, 800, 8000, units);
+        }
+    }
+}
+
+#[test]
+fn convolutions_on_an_a100() {
+    for algorithms in [false, true] {
+        let Some(rows) = tables::conv(algorithms) else { return };
+        accuracy("A100 conv", &rows, 800, 8000, 108);
+    }
+}
