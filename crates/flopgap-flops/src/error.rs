@@ -72,6 +72,32 @@ pub enum FlopError {
         /// Rows of the position table.
         max: u64,
     },
+    /// The groups of a convolution must divide its channels.
+    #[error("{channels} channels cannot be divided into {groups} groups evenly")]
+    UnevenGroups {
+        /// Channels read or written.
+        channels: u64,
+        /// Groups.
+        groups: u64,
+    },
+    /// A window is larger than the image with its padding.
+    #[error("a window of {window} does not fit into an image of {image}, padding included")]
+    WindowTooLarge {
+        /// What the window covers, dilation included.
+        window: u64,
+        /// The image's size, padding included.
+        image: u64,
+    },
+    /// Lists of sizes by dimension that differ in length.
+    #[error("{name} has {found} sizes, but the image has {expected} dimensions")]
+    UnequalRanks {
+        /// The list at fault.
+        name: &'static str,
+        /// Its length.
+        found: usize,
+        /// Dimensions of the image.
+        expected: usize,
+    },
     /// A fraction with denominator 0.
     #[error("a ratio needs a denominator other than 0")]
     ZeroDenominator,

@@ -5,6 +5,7 @@ mod checked;
 mod class;
 mod error;
 mod mlp;
+pub mod operator;
 mod overhead;
 mod pass;
 mod plausibility;

@@ -1,7 +1,13 @@
 //! What a layer computes, as far as its cost depends on it.
 
+mod label;
+mod work;
+
 use flopgap_flops::Activation;
+use flopgap_flops::operator::Recurrent;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use work::{activation_cost, product};
 
 /// One operation with its sizes. Two layers with equal operations cost the same.
 ///
@@ -29,6 +35,8 @@ pub enum Op {
     Norm(Norm),
     /// Scaled dot-product attention in one operation.
     Attention(flopgap_flops::transformer::Attention),
+    /// A recurrent layer over whole sequences.
+    Recurrent(Recurrent),
     /// Rows picked out of a table.
     Gather {
         /// Rows that are picked.
@@ -164,6 +172,9 @@ pub struct Norm {
     pub rows: u64,
     /// Elements in each.
     pub columns: u64,
+    /// Elements of gains, shifts and stored statistics that are read.
+    #[serde(default)]
+    pub parameters: u64,
 }
 
 /// A normalization.

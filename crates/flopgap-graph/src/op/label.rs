@@ -1,0 +1,108 @@
+//! Operations in a few words.
+
+use std::fmt::Write as _;
+
+use super::{Conv, ElementwiseFunction, Norm, NormFunction, Op, PoolFunction};
+
+/// Sizes with `x` between them.
+pub(crate) fn by(sizes: &[u64]) -> String {
+    sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+impl Op {
+    /// The operation and its sizes in a few words: `gemm 32x512x1024` is m, n, k.
+    pub fn label(&self) -> String {
+        match self {
+            Op::Gemm(gemm) if gemm.batch == 1 => format!("gemm {}", by(&[gemm.m, gemm.n, gemm.k])),
+            Op::Gemm(gemm) => format!("gemm {} of {}", gemm.batch, by(&[gemm.m, gemm.n, gemm.k])),
+            Op::Conv(conv) => conv.label(),
+            Op::Pool(pool) => {
+                let function = match pool.function {
+                    PoolFunction::Max => "max",
+                    PoolFunction::Average => "average",
+                };
+                format!("pool {function} {}x{} by {}", pool.planes, by(&pool.image), by(&pool.kernel))
+            }
+            Op::Elementwise(elementwise) => format!("{} {}", elementwise.function.name(), elementwise.elements),
+            Op::Norm(Norm { function, rows, columns, .. }) => {
+                let function = match function {
+                    NormFunction::BatchInference => "batch",
+                    NormFunction::Layer => "layer",
+                    NormFunction::Rms => "rms",
+                    NormFunction::Group => "group",
+                };
+                format!("norm {function} {rows}x{columns}")
+            }
+            Op::Attention(a) => {
+                format!("attention {}x{} {}x{}x{}", a.batch, a.heads, a.queries, a.keys, a.head_width)
+            }
+            Op::Recurrent(r) => {
+                format!("recurrent {}x{} {} to {}", r.batch, r.length, r.inputs, r.hidden)
+            }
+            Op::Softmax { rows, columns } => format!("softmax {rows}x{columns}"),
+            Op::Gather { rows, width } => format!("gather {rows}x{width}"),
+            Op::Reduce { inputs, outputs } => format!("reduce {inputs} to {outputs}"),
+            Op::Copy { elements } => format!("copy {elements}"),
+            Op::View | Op::Empty => self.name().to_owned(),
+        }
+    }
+}
+
+impl ElementwiseFunction {
+    /// In a word: `relu`, `add`, `quantize`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Activation(activation) => activation.name(),
+            Self::Add => "add",
+            Self::Mul => "mul",
+            Self::Div => "div",
+            Self::Compare => "compare",
+            Self::Simple => "simple",
+            Self::Transcendental => "transcendental",
+            Self::Quantize => "quantize",
+        }
+    }
+}
+
+impl Conv {
+    fn label(&self) -> String {
+        let Conv { batch, inputs, image, outputs, kernel, stride, dilation, groups, .. } = self;
+        let name = if self.transposed { "conv-transposed" } else { "conv" };
+        let mut label = format!("{name} {batch}x{inputs}x{} {outputs} of {}", by(image), by(kernel));
+        if stride.iter().any(|&step| step != 1) {
+            let _ = write!(label, " stride {}", by(stride));
+        }
+        if dilation.iter().any(|&step| step != 1) {
+            let _ = write!(label, " dilation {}", by(dilation));
+        }
+        if *groups != 1 {
+            let _ = write!(label, " groups {groups}");
+        }
+        label
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Gemm;
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_order_of_the_convention() {
+        assert_eq!(Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 }).label(), "gemm 32x512x1024");
+        let conv = Conv {
+            batch: 8,
+            inputs: 64,
+            outputs: 128,
+            groups: 2,
+            image: vec![56, 56],
+            kernel: vec![3, 3],
+            stride: vec![2, 2],
+            dilation: vec![1, 1],
+            padding: vec![[1, 1]; 2],
+            transposed: false,
+            output_padding: Vec::new(),
+        };
+        assert_eq!(Op::Conv(conv).label(), "conv 8x64x56x56 128 of 3x3 stride 2x2 groups 2");
+    }
+}
