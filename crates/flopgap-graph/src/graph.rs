@@ -1,9 +1,10 @@
 //! A model as layers.
 
-use flopgap_flops::{ElementType, Work};
+use flopgap_flops::{ElementType, FlopError, Work};
 use serde::{Deserialize, Serialize};
 
-use crate::op::Op;
+use crate::error::GraphError;
+use crate::op::{Op, product};
 
 /// A model: its layers in an order in which they can run, and the tensors between them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,89 @@ pub struct Graph {
     pub inputs: Vec<usize>,
     /// Indexes of the tensors that a caller gets.
     pub outputs: Vec<usize>,
+}
+
+impl Graph {
+    /// FLOPs and bytes of all layers that have a formula; see [`unknown`](Self::unknown) for the others.
+    ///
+    /// # Errors
+    /// [`GraphError::Count`] where a sum overflows.
+    pub fn work(&self) -> Result<Work, GraphError> {
+        self.layers
+            .iter()
+            .filter_map(|layer| layer.work)
+            .try_fold(Work::default(), |sum, work| sum.checked_add(&work))
+            .map_err(GraphError::count(&self.name))
+    }
+
+    /// Multiply-adds of all products, what other tools call MACs: [`Op::multiply_adds`].
+    ///
+    /// # Errors
+    /// [`GraphError::Count`] where a sum overflows.
+    pub fn multiply_adds(&self) -> Result<u64, GraphError> {
+        let mut sum = 0_u64;
+        for (layer, op) in self.layers.iter().filter_map(|layer| Some((layer, layer.op.as_ref()?))) {
+            let count = op.multiply_adds().map_err(GraphError::count(&layer.name))?;
+            sum = sum.checked_add(count).ok_or_else(|| {
+                GraphError::count(&self.name)(FlopError::Overflow { quantity: "multiply-adds".into() })
+            })?;
+        }
+        Ok(sum)
+    }
+
+    /// The layers without a formula. No total has them.
+    pub fn unknown(&self) -> impl Iterator<Item = &Layer> {
+        self.layers.iter().filter(|layer| layer.work.is_none())
+    }
+
+    /// Elements of all parameters.
+    ///
+    /// # Errors
+    /// [`GraphError::Count`] where a sum overflows.
+    pub fn parameters(&self) -> Result<u64, GraphError> {
+        self.sum_of_parameters("parameters", Tensor::elements)
+    }
+
+    /// Bytes of all parameters as they are stored.
+    ///
+    /// # Errors
+    /// [`GraphError::Count`] where a sum overflows.
+    pub fn parameter_bytes(&self) -> Result<u64, GraphError> {
+        self.sum_of_parameters("bytes of parameters", Tensor::bytes)
+    }
+
+    fn sum_of_parameters(
+        &self,
+        quantity: &'static str,
+        of: impl Fn(&Tensor) -> Result<u64, FlopError>,
+    ) -> Result<u64, GraphError> {
+        let mut sum = 0_u64;
+        for tensor in self.tensors.iter().filter(|tensor| tensor.parameter) {
+            let count = of(tensor).map_err(GraphError::count(&tensor.name))?;
+            sum = sum.checked_add(count).ok_or_else(|| {
+                GraphError::count(&self.name)(FlopError::Overflow { quantity: quantity.into() })
+            })?;
+        }
+        Ok(sum)
+    }
+}
+
+impl Tensor {
+    /// How many elements it has; 1 for a scalar.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`].
+    pub fn elements(&self) -> Result<u64, FlopError> {
+        product("tensor elements", &self.shape)
+    }
+
+    /// How many bytes they take.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`].
+    pub fn bytes(&self) -> Result<u64, FlopError> {
+        product("tensor bytes", &[self.elements()?, self.element_bytes])
+    }
 }
 
 /// A tensor of known shape.
@@ -48,7 +132,8 @@ pub struct Layer {
     pub op: Option<Op>,
     /// Exact FLOPs and compulsory bytes, or `None` where there is no formula. Never 0 for what is not known.
     pub work: Option<Work>,
-    /// Indexes of the tensors that it reads.
+    /// Indexes of the tensors that it reads. Of a product or convolution: its first operand, its second (the weights), and its bias where it has
+    /// one; of everything else in the model's order.
     pub inputs: Vec<usize>,
     /// Indexes of the tensors that it writes.
     pub outputs: Vec<usize>,

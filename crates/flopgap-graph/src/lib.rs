@@ -1,11 +1,17 @@
 #![doc = include_str!("../README.md")]
 
+mod build;
+mod error;
+mod family;
 mod graph;
 pub mod op;
+mod plan;
 mod step;
 mod workload;
 
+pub use error::GraphError;
 pub use graph::{Graph, Layer, Tensor};
 pub use op::Op;
+pub use plan::plan;
 pub use step::{Algorithm, Epilogue, PlannedStep, Step};
 pub use workload::{FileSpec, MlpSpec, Mode, ResnetSpec, Workload};

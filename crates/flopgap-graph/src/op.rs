@@ -117,6 +117,9 @@ pub struct Pool {
     pub kernel: Vec<u64>,
     /// Steps of the window.
     pub stride: Vec<u64>,
+    /// What is added before and after each dimension and never wins: lowest values of a maximum, zeros of a mean.
+    #[serde(default)]
+    pub padding: Vec<[u64; 2]>,
 }
 
 /// What a window becomes.

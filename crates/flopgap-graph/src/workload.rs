@@ -3,6 +3,10 @@
 use flopgap_flops::Activation;
 use serde::{Deserialize, Serialize};
 
+use crate::error::GraphError;
+use crate::family;
+use crate::graph::Graph;
+use crate::plan::plan;
 use crate::step::Step;
 
 /// One thing to measure: a single step, a network of a family, or a file's model.
@@ -17,6 +21,102 @@ pub enum Workload {
     Resnet(ResnetSpec),
     /// A model from a file.
     File(FileSpec),
+}
+
+impl Workload {
+    /// The layers and tensors of a step, an MLP or a residual network, in 32-bit floats; an engine that computes in another precision stores them
+    /// in its own way.
+    ///
+    /// ```
+    /// use flopgap_graph::{ResnetSpec, Workload};
+    ///
+    /// let graph = Workload::Resnet(ResnetSpec { depth: 50, batch: 1, image: 224 }).graph()?;
+    /// assert_eq!(graph.multiply_adds()?, 4_089_184_256);
+    /// # Ok::<(), flopgap_graph::GraphError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GraphError::Workload`] and [`GraphError::Count`] for sizes that describe no network; the graph of a [`Workload::File`] is in its file.
+    pub fn graph(&self) -> Result<Graph, GraphError> {
+        match self {
+            Workload::Step(step) => family::single(step),
+            Workload::Mlp(spec) => family::mlp(spec),
+            Workload::Resnet(spec) => family::resnet(spec),
+            Workload::File(spec) => Err(GraphError::Workload {
+                what: self.label(),
+                reason: format!("its graph is in the file with SHA-256 {}", spec.sha256),
+            }),
+        }
+    }
+
+    /// What an engine runs, in order: those of [`plan`] for a network, the step itself for a step.
+    ///
+    /// # Errors
+    /// As [`graph`](Self::graph).
+    pub fn steps(&self) -> Result<Vec<Step>, GraphError> {
+        match self {
+            Workload::Step(step) => Ok(vec![step.clone()]),
+            Workload::File(spec) => Ok(spec.steps.clone()),
+            Workload::Mlp(_) | Workload::Resnet(_) => {
+                Ok(plan(&self.graph()?)?.into_iter().map(|planned| planned.step).collect())
+            }
+        }
+    }
+
+    /// In a few words: `gemm 32x512x1024 +bias`, `mlp 784-512-10 batch 32`, `resnet50 batch 8`.
+    pub fn label(&self) -> String {
+        match self {
+            Workload::Step(step) => step.label(),
+            Workload::Mlp(spec) => spec.label(),
+            Workload::Resnet(spec) => spec.label(),
+            Workload::File(spec) => format!("{} batch {}", spec.name, spec.batch),
+        }
+    }
+
+    /// What kind of workload it is: the operation's name for a step (`gemm`, `conv`, `elementwise`, `empty`), else `mlp`, `resnet`, `file`.
+    pub fn family(&self) -> &str {
+        match self {
+            Workload::Step(step) => step.op.name(),
+            Workload::Mlp(_) => "mlp",
+            Workload::Resnet(_) => "resnet",
+            Workload::File(_) => "file",
+        }
+    }
+
+    /// Samples of a call; of a step the rows of its product or the samples of its convolution, where it has such.
+    pub fn batch(&self) -> Option<u64> {
+        match self {
+            Workload::Step(step) => match &step.op {
+                crate::Op::Gemm(gemm) => Some(gemm.m),
+                crate::Op::Conv(conv) => Some(conv.batch),
+                _ => None,
+            },
+            Workload::Mlp(spec) => Some(spec.batch),
+            Workload::Resnet(spec) => Some(spec.batch),
+            Workload::File(spec) => Some(spec.batch),
+        }
+    }
+}
+
+impl MlpSpec {
+    /// `mlp 784-512-10 batch 32`, and the activation where it is not `ReLU`.
+    pub fn label(&self) -> String {
+        let sizes: Vec<String> =
+            [self.input].iter().chain(&self.hidden).chain([&self.output]).map(u64::to_string).collect();
+        let activation = match self.activation {
+            Activation::Relu => String::new(),
+            other => format!(" {other}"),
+        };
+        format!("mlp {} batch {}{activation}", sizes.join("-"), self.batch)
+    }
+}
+
+impl ResnetSpec {
+    /// `resnet50 batch 8`, and the image where it is not 224 pixels wide.
+    pub fn label(&self) -> String {
+        let image = if self.image == 224 { String::new() } else { format!(" image {}", self.image) };
+        format!("resnet{} batch {}{image}", self.depth, self.batch)
+    }
 }
 
 /// A network of fully connected layers with biases, the activation after all but the last layer.

@@ -79,8 +79,11 @@ impl Convolution<'_> {
         let quantity = "convolution multiply-adds";
         let (inputs, outputs) = (self.in_group(self.inputs)?, self.in_group(self.outputs)?);
         let window = checked::product(quantity, self.kernel)?;
-        let (positions, each) =
-            if self.transposed { (self.image, [self.inputs, outputs]) } else { (self.output, [self.outputs, inputs]) };
+        let (positions, each) = if self.transposed {
+            (self.image, [self.inputs, outputs])
+        } else {
+            (self.output, [self.outputs, inputs])
+        };
         let positions = checked::product(quantity, positions)?;
         checked::product(quantity, &[self.batch, positions, each[0], each[1], window])
     }

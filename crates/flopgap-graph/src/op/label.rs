@@ -23,7 +23,9 @@ impl Op {
                 };
                 format!("pool {function} {}x{} by {}", pool.planes, by(&pool.image), by(&pool.kernel))
             }
-            Op::Elementwise(elementwise) => format!("{} {}", elementwise.function.name(), elementwise.elements),
+            Op::Elementwise(elementwise) => {
+                format!("{} {}", elementwise.function.name(), elementwise.elements)
+            }
             Op::Norm(Norm { function, rows, columns, .. }) => {
                 let function = match function {
                     NormFunction::BatchInference => "batch",

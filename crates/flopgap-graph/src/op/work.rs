@@ -178,7 +178,8 @@ impl Conv {
     fn transposed_size(&self, dimension: usize) -> Result<u64, FlopError> {
         let overflow = || FlopError::Overflow { quantity: "size of a transposed convolution".into() };
         let Self { image, kernel, stride, dilation, padding, output_padding, .. } = self;
-        let (Some(steps), Some(reach)) = (image[dimension].checked_sub(1), kernel[dimension].checked_sub(1)) else {
+        let (Some(steps), Some(reach)) = (image[dimension].checked_sub(1), kernel[dimension].checked_sub(1))
+        else {
             return Err(FlopError::ZeroSize { name: "image or window".into() });
         };
         let whole = product("size of a transposed convolution", &[steps, stride[dimension]])?

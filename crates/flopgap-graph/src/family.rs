@@ -1,0 +1,9 @@
+//! The networks that a sweep makes by itself.
+
+mod mlp;
+mod resnet;
+mod single;
+
+pub(crate) use mlp::mlp;
+pub(crate) use resnet::resnet;
+pub(crate) use single::single;
