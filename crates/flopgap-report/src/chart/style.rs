@@ -49,6 +49,7 @@ const RULES: &str = "\
 .fg-ink{fill:var(--fg-ink)}.fg-muted{fill:var(--fg-muted)}.fg-on{pointer-events:none}.fg-strong{font-weight:600}
 .fg-end{text-anchor:end}.fg-middle{text-anchor:middle}
 .fg-cut{stroke:var(--fg-paper);stroke-width:1}.fg-line{stroke:var(--fg-line);stroke-width:1}.fg-track{fill:var(--fg-raised)}
+.fg-guide{stroke:var(--fg-muted);stroke-width:1.5}.fg-dashed{stroke-dasharray:5 4}.fg-dot{fill-opacity:.6;stroke:none}
 ";
 
 fn variables(theme: &Theme, categories: &[&str]) -> String {

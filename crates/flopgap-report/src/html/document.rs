@@ -10,7 +10,7 @@ use super::data::inside_script;
 use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
-use crate::chart::{ShareBars, Timeline, page_style, timeline_json};
+use crate::chart::{ScatterChart, ShareBars, Timeline, page_style, timeline_json};
 use crate::table::{Table, escape_markdown};
 
 const TEMPLATE: &str = include_str!("../../assets/page/document.html");
@@ -69,6 +69,8 @@ pub enum Block {
     Shares(ShareBars),
     /// A timeline to zoom; Markdown only names it.
     Timeline(Timeline),
+    /// Points over two axes; Markdown shows the file that the chart names, or else only names the chart.
+    Scatter(ScatterChart),
 }
 
 #[derive(Serialize)]
@@ -133,7 +135,8 @@ impl Document {
     /// The page as one HTML document that loads nothing.
     ///
     /// # Errors
-    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a timeline cannot be written.
+    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a timeline cannot be written,
+    /// [`ReportError::Drawing`] when a chart cannot be drawn.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,
@@ -205,7 +208,7 @@ impl Document {
                 Block::Table(table) => {
                     section.tables.push(TableJson { title: table.title(), rows: table });
                 }
-                Block::Heading(_) | Block::Shares(_) | Block::Timeline(_) => {}
+                Block::Heading(_) | Block::Shares(_) | Block::Timeline(_) | Block::Scatter(_) => {}
             }
         }
         let page = DocumentJson { title: &self.title, subtitle: &self.subtitle, sections };
@@ -263,6 +266,7 @@ fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
         }
         Block::Table(table) => BlockView::Table { title: spans(table.title()), table: table.into() },
         Block::Shares(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page() },
+        Block::Scatter(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
         Block::Timeline(chart) => {
             BlockView::Timeline { text: spans(chart.title()), data: inside_script(&timeline_json(chart)?) }
         }
@@ -296,6 +300,12 @@ fn markdown(out: &mut String, block: &Block) {
             title.and(text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end())))
         }
         Block::Timeline(chart) => writeln!(out, "{}: see the page in HTML.", prose(chart.title())),
+        Block::Scatter(chart) if chart.file_name().is_empty() => {
+            writeln!(out, "{}: see the page in HTML.", prose(chart.title()))
+        }
+        Block::Scatter(chart) => {
+            writeln!(out, "![{}]({})", escape_markdown(chart.title()), address(chart.file_name()))
+        }
     };
 }
 

@@ -114,8 +114,13 @@ impl Scale {
 
     /// Position of a value from 0 (low end) to 1 (high end).
     pub(crate) fn position(&self, value: f64) -> f64 {
+        self.unclamped(value).clamp(0.0, 1.0)
+    }
+
+    /// The same beyond the ends: below 0 and above 1. Not finite where the spacing has no place for the value.
+    pub(crate) fn unclamped(&self, value: f64) -> f64 {
         let [low, high, value] = [self.low, self.high, value].map(|value| self.spacing.place(value));
-        ((value - low) / (high - low)).clamp(0.0, 1.0)
+        (value - low) / (high - low)
     }
 
     /// The number of the color that a value has.
