@@ -96,8 +96,11 @@ impl Parameters {
     /// ```
     ///
     /// # Errors
-    /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of `precision`.
+    /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of `precision`; [`FileError::Network`] for widths of
+    /// [`Network::of_any_widths`], which [`Parameters::load`] refuses.
     pub fn save(&self, path: &Path, precision: Precision) -> Result<(), FileError> {
+        let refused = |source| FileError::Network { path: path.to_owned(), source };
+        self.network().check_for_gpu().map_err(refused)?;
         let network = self.network();
         let mut tensors = Vec::new();
         for layer in 0..network.layers() {

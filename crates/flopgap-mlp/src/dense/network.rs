@@ -12,6 +12,8 @@ use crate::dense::slope_from_output;
 const MULTIPLE: usize = 8;
 /// Wider layers are refused: their weights would not fit what a kernel indexes.
 const WIDEST: usize = 16_384;
+/// Wider layers are refused on a CPU, too: products of sizes must stay far from the limits of `usize`.
+const WIDEST_ON_CPU: usize = 1 << 20;
 /// More layers are refused: kernels are made for each.
 const DEEPEST: usize = 64;
 
@@ -63,11 +65,51 @@ impl Network {
                 return refuse(format!("number {} is {width}: at most {WIDEST}", position + 1));
             }
         }
-        Ok(Network {
+        Ok(Self::with_widths(widths))
+    }
+
+    /// A network for the CPU: two or more widths, each any number from 1 to 1,048,576. Otherwise as [`Network::new`].
+    ///
+    /// GPU implementations refuse it unless [`Network::new`] takes its widths, too.
+    ///
+    /// ```
+    /// use flopgap_mlp::dense::Network;
+    ///
+    /// let layer = Network::of_any_widths(&[100, 7])?;
+    /// assert_eq!((layer.layers(), layer.parameters()), (1, 707));
+    /// # Ok::<(), flopgap_mlp::MlpError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`MlpError::Widths`].
+    pub fn of_any_widths(widths: &[usize]) -> Result<Self, MlpError> {
+        let refuse = |problem: String| Err(MlpError::Widths { widths: widths.to_vec(), problem });
+        if widths.len() < 2 {
+            return refuse("at least two are needed: inputs, outputs".to_owned());
+        }
+        if widths.len() > DEEPEST + 1 {
+            return refuse(format!("more than {DEEPEST} layers"));
+        }
+        let wrong = widths.iter().position(|width| !(1..=WIDEST_ON_CPU).contains(width));
+        if let Some(position) = wrong {
+            let problem =
+                format!("number {} is {}: from 1 to {WIDEST_ON_CPU}", position + 1, widths[position]);
+            return refuse(problem);
+        }
+        Ok(Self::with_widths(widths))
+    }
+
+    fn with_widths(widths: &[usize]) -> Self {
+        Network {
             widths: widths.to_vec(),
             activation: Activation::LeakyRelu,
             output_activation: Activation::Identity,
-        })
+        }
+    }
+
+    /// Refuses widths that kernels cannot index.
+    pub(crate) fn check_for_gpu(&self) -> Result<(), MlpError> {
+        Self::new(&self.widths).map(|_| ())
     }
 
     /// The same with this activation of the hidden layers.
@@ -196,5 +238,9 @@ mod tests {
         assert!(message(&[64, 64, 15]).contains("number 3 is 15: widths are multiples of 8"));
         assert!(message(&[16_392, 64, 16]).contains("at most 16384"));
         assert!(message(&[8; 66]).contains("more than 64 layers"));
+        let on_cpu = |widths: &[usize]| Network::of_any_widths(widths).unwrap_err().to_string();
+        assert_eq!(on_cpu(&[64]), "a network of widths 64: at least two are needed: inputs, outputs");
+        assert!(on_cpu(&[64, 0]).contains("number 2 is 0: from 1 to 1048576"), "{}", on_cpu(&[64, 0]));
+        assert!(on_cpu(&[8; 66]).contains("more than 64 layers"));
     }
 }

@@ -71,6 +71,10 @@ impl Layers {
         self.parameters.network()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.parameters.values()) + size_of_val(&*self.transposed)
+    }
+
     /// Weighted sums of a layer, without biases: `below` is `samples x in`, `sums` `samples x out`.
     fn sums(&self, layer: usize, below: &[f32], sums: &mut [f32]) {
         let widths = self.network().widths();
@@ -196,6 +200,13 @@ fn panel_before(network: &Network, layer: usize, samples: usize) -> Range<usize>
 }
 
 impl Scratch {
+    /// Bytes that are allocated.
+    pub(super) fn bytes(&self) -> usize {
+        let (kept, y, dy) = &self.training;
+        let buffers = [&self.front, &self.back, &self.again, &self.bias_sums, &self.gradients, kept, y, dy];
+        buffers.iter().map(|buffer| buffer.capacity() * size_of::<f32>()).sum()
+    }
+
     /// Hands out the buffers of a pass there and back in one, while the others are in use.
     pub(super) fn take_training(&mut self) -> Training {
         std::mem::take(&mut self.training)

@@ -117,6 +117,25 @@ impl Cpu {
         self.threads.count()
     }
 
+    /// Bytes that it holds now: the parameters, the weights once more as the forward pass reads them, and what the passes so far worked in.
+    /// What the crate `gemm` packs matrices into, at most some of each core's caches, is not in it.
+    ///
+    /// ```
+    /// use flopgap_mlp::dense::{Cpu, Network, Parameters};
+    ///
+    /// let network = Network::new(&[16, 64, 8])?;
+    /// let cpu = Cpu::new(&Parameters::he(&network, 42));
+    /// let before = cpu.bytes();
+    /// assert_eq!(before, 2 * network.parameters() * size_of::<f32>());
+    /// cpu.forward(&[0.5; 16], &mut [0.0; 8])?;
+    /// assert!(cpu.bytes() > before);
+    /// # Ok::<(), flopgap_mlp::MlpError>(())
+    /// ```
+    pub fn bytes(&self) -> usize {
+        let scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        self.layers.bytes() + scratch.iter().map(Scratch::bytes).sum::<usize>()
+    }
+
     /// Takes other parameters of the same network. Its activations stay, whatever those of the parameters' network are.
     ///
     /// # Errors
@@ -171,10 +190,10 @@ impl Cpu {
         }
         let mut scratch = self.scratch();
         let shares = x.chunks(division.share * inputs).zip(y.chunks_mut(division.share * outputs));
-        let shares = shares.zip(tape.kept.chunks_mut(division.share * kept));
+        let shares = shares.zip(pieces(&mut tape.kept, division.share * kept));
         self.threads.each(shares.zip(scratch.iter_mut()), |(((x, y), tape), scratch)| {
             let blocks = x.chunks(division.block * inputs).zip(y.chunks_mut(division.block * outputs));
-            for ((x, y), tape) in blocks.zip(tape.chunks_mut(division.block * kept)) {
+            for ((x, y), tape) in blocks.zip(pieces(tape, division.block * kept)) {
                 self.layers.forward_train(x, y, &mut tape[..x.len() / inputs * kept], scratch);
             }
         });
@@ -344,6 +363,18 @@ impl Cpu {
         check("gradients by the parameters", self.network().parameters(), gradients.len())?;
         dx.map_or(Ok(()), |dx| check("gradients by the inputs", x.len(), dx.len()))
     }
+}
+
+/// Pieces of so many numbers, one after the other without end: the last may be shorter, and those after it are empty. So are all pieces of the tape of
+/// a single layer, which keeps nothing.
+fn pieces(numbers: &mut [f32], each: usize) -> impl Iterator<Item = &mut [f32]> {
+    let mut rest = numbers;
+    std::iter::from_fn(move || {
+        let all = std::mem::take(&mut rest);
+        let (piece, others) = all.split_at_mut(each.min(all.len()));
+        rest = others;
+        Some(piece)
+    })
 }
 
 fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {

@@ -15,6 +15,7 @@ use super::{coopmat, coopvec, forloop, naive};
 
 /// Refuses what no implementation has.
 fn check(request: &Request<'_>) -> Result<(), MlpError> {
+    request.network.check_for_gpu()?;
     if request.options.accumulate == Accumulate::F16 && request.precision != Precision::F16 {
         return Err(request.unsupported("sums in 16 bits are there for fp16 alone"));
     }
@@ -24,7 +25,7 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
 /// The sources of the kernels of a network, for a device that need not be here. Several kernels may share one; none depends on another.
 ///
 /// # Errors
-/// [`MlpError::Unsupported`].
+/// [`MlpError::Unsupported`]; [`MlpError::Widths`] where they suit a CPU alone.
 pub fn sources(
     network: &Network,
     precision: Precision,
@@ -82,6 +83,21 @@ pub fn compile_all(
 mod tests {
     use super::*;
     use crate::dense::Activation;
+
+    #[test]
+    fn networks_for_the_cpu_alone_are_refused() {
+        let target = Target::nominal(flopgap_gpu::ComputeCapability { major: 8, minor: 0 });
+        for implementation in
+            [Implementation::Naive, Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat]
+        {
+            let sources = |network: Network| {
+                sources(&network, Precision::F32, Options::new(implementation), target).map(|_| ())
+            };
+            let error = sources(Network::of_any_widths(&[8, 12, 8]).unwrap()).unwrap_err();
+            assert!(error.to_string().contains("number 2 is 12"), "{error}");
+            assert_eq!(sources(Network::of_any_widths(&[8, 16, 8]).unwrap()), Ok(()));
+        }
+    }
 
     /// An activation that is forgotten in `common.cuh` would be compiled to the code of another one. (The first attempt stands for all: they
     /// share that file, and the compiler gives some of the others other bits for the same source.)

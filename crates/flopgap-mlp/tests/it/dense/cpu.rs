@@ -75,6 +75,10 @@ fn the_cpu_is_the_reference() {
         let network = Network::new(&[16, 32, 24, 8]).unwrap();
         networks.push(network.with_activation(activation).with_output_activation(activation));
     }
+    for widths in [&[1, 1][..], &[3, 7], &[100, 1], &[5, 9, 17, 33, 2], &[65, 10, 129]] {
+        networks.push(Network::of_any_widths(widths).unwrap().with_activation(Activation::GeluTanh));
+        networks.push(Network::of_any_widths(widths).unwrap().with_output_activation(Activation::Relu));
+    }
     for (index, network) in networks.iter().enumerate() {
         // Large networks take the 64-bit reference long.
         let batches = if network.parameters() > 50_000 { &BATCHES[..3] } else { &BATCHES };

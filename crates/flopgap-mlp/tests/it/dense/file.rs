@@ -216,3 +216,13 @@ fn broken_files_are_refused() {
     let missing = Parameters::load(Path::new("no/such.safetensors")).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.safetensors: cannot read: "), "{missing}");
 }
+
+#[test]
+fn widths_that_could_not_be_loaded_are_not_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.safetensors");
+    let network = Network::of_any_widths(&[8, 10, 8]).unwrap();
+    let error = Parameters::he(&network, 1).save(&path, Precision::F32).unwrap_err();
+    assert!(error.to_string().contains("odd.safetensors"), "{error}");
+    assert!(!path.exists());
+}

@@ -36,6 +36,7 @@ impl<T: Element> MeanSquaredError<T> {
     /// # Errors
     /// [`MlpError::Length`] when there are not so many outputs, or `columns` is 0; when NVRTC is missing.
     pub fn new(stream: &Stream, network: &Network, columns: usize) -> Result<Self, MlpError> {
+        network.check_for_gpu()?;
         let outputs = network.outputs();
         if columns == 0 || columns > outputs {
             return Err(MlpError::Length { what: "outputs that count", expected: outputs, found: columns });
