@@ -1,5 +1,6 @@
 //! What every engine offers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flopgap_calibration::{Check, Origin, Timing};
@@ -18,6 +19,17 @@ pub trait Engine {
 
     /// How it can launch.
     fn modes(&self) -> &[Mode];
+
+    /// Threads of the CPU that compute; 0 on a GPU.
+    fn threads(&self) -> u32 {
+        0
+    }
+
+    /// Best time of each reference kernel in nanoseconds, where times are normalized by such: what the header
+    /// of a calibration file keeps, and a resumed session is given. Empty on a GPU.
+    fn references(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
 
     /// Whether it can run this, before anything is allocated.
     ///

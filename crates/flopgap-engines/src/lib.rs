@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+pub mod cpu;
 mod engine;
 mod error;
 mod measure;
+mod native;
 
 pub use engine::{Engine, Repetition, Session};
 pub use error::EngineError;
 pub use measure::{Measure, MeasureError, Monitor, SHORTEST_WINDOW, Unwatched, measure};
+pub use native::Native;

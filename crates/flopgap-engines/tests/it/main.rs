@@ -1,1 +1,3 @@
-//! Integration tests.
+//! What engines compute and measure.
+
+mod native;
