@@ -3,6 +3,7 @@
 mod ceilings;
 mod file;
 pub mod predict;
+pub mod probe;
 
 pub use ceilings::{Bandwidth, Ceilings, Details, Instruction, Level, OneThread, Peak, Quantity};
 pub use file::CeilingsError;

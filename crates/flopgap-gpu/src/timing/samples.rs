@@ -23,6 +23,11 @@ impl Samples {
         self.sorted.is_empty()
     }
 
+    /// All of them, the shortest first.
+    pub fn sorted(&self) -> &[f64] {
+        &self.sorted
+    }
+
     /// The measurement that this part of all is below, linear between neighbours; NaN of no measurements.
     ///
     /// ```

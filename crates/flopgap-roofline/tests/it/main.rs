@@ -1,4 +1,7 @@
-//! Integration tests.
+//! Tests of the crate from outside. What needs a library or a GPU that is not there is skipped, and says so.
+//!
+//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into failures.
 
+mod probe;
 mod public;
 mod tables;
