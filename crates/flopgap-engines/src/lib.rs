@@ -5,8 +5,10 @@ mod engine;
 mod error;
 mod measure;
 mod native;
+mod nvml;
 
 pub use engine::{Engine, Repetition, Session};
 pub use error::EngineError;
 pub use measure::{Measure, MeasureError, Monitor, SHORTEST_WINDOW, Unwatched, measure};
 pub use native::Native;
+pub use nvml::Nvml;
