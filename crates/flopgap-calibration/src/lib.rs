@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 pub mod accuracy;
+pub mod compare;
 pub mod file;
+pub mod judge;
 mod row;
 pub mod sheet;
 pub mod split;

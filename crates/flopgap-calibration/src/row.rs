@@ -53,6 +53,15 @@ impl Row {
     }
 }
 
+/// The name of a mode in JSON and tables.
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Call => "call",
+        Mode::Stream => "stream",
+        Mode::Graph => "graph",
+    }
+}
+
 /// What was measured of a workload. What was not, or cannot be here, is absent and never 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {

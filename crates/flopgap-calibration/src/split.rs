@@ -40,6 +40,9 @@ pub enum Split {
     /// values are held out, by hash. Dimensions are m, n and k of a product, and batch, channels and
     /// image of a convolution.
     Values,
+    /// A third of all whole networks, by the hash of their names, validates in every batch; a third of
+    /// the steps, by hash, as in [`Split::Workloads`].
+    Networks,
     /// Networks for which `leaves_out` has the name validate, whatever their batch; all else is fitted.
     Models {
         /// Names as [`model_name`] gives them: `resnet50`.
@@ -63,6 +66,10 @@ impl Split {
                     _ => None,
                 }
             }
+            Split::Networks => match model_name(workload) {
+                Some(name) => side(mix(fnv(name.as_bytes()) ^ SEED).is_multiple_of(3)),
+                None => side(order(workload).is_multiple_of(3)),
+            },
             Split::Models { leaves_out } => {
                 side(model_name(workload).is_some_and(|name| leaves_out.contains(&name)))
             }
@@ -123,11 +130,15 @@ pub fn order(workload: &Workload) -> u64 {
     };
     // Serialization of these types cannot fail: their maps have text for keys.
     let json = json.unwrap_or_else(|error| unreachable!("{error}"));
-    // FNV-1a, whose low bits alone are not even; the mixer makes them so.
-    let hash = json.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+    // The low bits of FNV alone are not even; the mixer makes them so.
+    mix(fnv(&json) ^ SEED)
+}
+
+/// FNV-1a.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    mix(hash ^ SEED)
+    })
 }
 
 /// The finalizer of `SplitMix64`.
@@ -233,6 +244,19 @@ mod tests {
         }
         assert!(fit > 700 && validation > 120, "{fit} {validation}");
         assert_eq!(Split::Values.part(&mlp(1)), None);
+    }
+
+    #[test]
+    fn networks_keep_their_batches_together() {
+        for depth in [18, 34, 50, 101, 152] {
+            let part =
+                |batch| Split::Networks.part(&Workload::Resnet(ResnetSpec { depth, batch, image: 224 }));
+            assert!([1, 8, 64].iter().all(|&batch| part(batch) == part(2)));
+        }
+        let steps = testing::rows(300);
+        for row in &steps {
+            assert_eq!(Split::Networks.part(&row.workload), Split::Workloads.part(&row.workload));
+        }
     }
 
     #[test]

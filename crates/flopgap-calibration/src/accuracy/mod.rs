@@ -1,5 +1,7 @@
-//! How far predictions are from measurements.
+//! How far predictions are from measurements, and how far they may be.
 
+mod bars;
 mod errors;
 
+pub use bars::{Accuracy, Bar, COVERAGE, Candidates, Verdict, accuracy, coverage, repeatability};
 pub use errors::{Coverage, Errors, quantile};

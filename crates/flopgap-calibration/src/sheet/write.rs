@@ -1,9 +1,9 @@
 //! Writing rows as a table with the seed's columns.
 
-use flopgap_graph::{Mode, Workload};
+use flopgap_graph::Workload;
 
 use super::{Record, Values};
-use crate::row::{Origin, Row};
+use crate::row::{Origin, Row, mode_name};
 use crate::split::model_name;
 
 /// The columns that identify a row: the seed's, then what it has no column for.
@@ -69,11 +69,6 @@ pub fn identity_of(row: &Row, origin: &Origin, label: &str) -> (Vec<String>, Vec
         }
         other => (model_name(other).unwrap_or_else(|| label.to_owned()), Default::default()),
     };
-    let mode = match row.mode {
-        Mode::Call => "call",
-        Mode::Stream => "stream",
-        Mode::Graph => "graph",
-    };
     let [input, hidden, output] = dimensions;
     let cells = vec![
         model,
@@ -84,7 +79,7 @@ pub fn identity_of(row: &Row, origin: &Origin, label: &str) -> (Vec<String>, Vec
         origin.kind.clone(),
         row.precision.to_string(),
         row.engine.clone(),
-        mode.to_owned(),
+        mode_name(row.mode).to_owned(),
         row.threads.to_string(),
     ];
     (IDENTITY.iter().map(|&name| name.to_owned()).collect(), cells)

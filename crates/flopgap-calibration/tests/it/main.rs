@@ -1,3 +1,5 @@
-//! Files and tables as users have them.
+//! Files and tables as users have them, and predictors judged on rows that they never saw.
 
+mod accuracy;
 mod sheets;
+mod synthetic;

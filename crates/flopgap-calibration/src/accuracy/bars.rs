@@ -1,0 +1,324 @@
+//! The accuracy that is asked for, and whether it is reached on rows that no fit has seen.
+
+use std::collections::BTreeSet;
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Mode, Op, Workload};
+
+use super::{Coverage, Errors};
+use crate::judge::{FitRequest, Fitted, JudgeError, Judged, Pair};
+use crate::row::Row;
+use crate::split::{Split, at_most, model_name};
+
+/// Most rows of one precision that the fits of products may see.
+const MOST: usize = 800;
+/// Rows of a quick sweep.
+const QUICK: usize = 150;
+/// Interleaved references bring times of a CPU into this table; a GPU's are as they are.
+const CPU: &str = "cpu";
+
+/// What an accuracy is asked of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bar {
+    /// In words.
+    pub what: &'static str,
+    /// Largest mean of the relative errors, as a fraction.
+    pub mape: f64,
+    /// Largest 90th percentile, where one is asked for.
+    pub p90: Option<f64>,
+}
+
+/// A line of the table: what is asked for beside what is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// What is asked for.
+    pub bar: Bar,
+    /// Rows that were fitted; 0 where nothing is fitted, as for FLOPs.
+    pub fitted: usize,
+    /// Errors on rows that were not; `None` where there are none.
+    pub errors: Option<Errors>,
+    /// How far repeated measurements of these rows differ from each other.
+    pub repeatability: Option<f64>,
+    /// Why there are no errors, or what a reader must know of them.
+    pub note: String,
+}
+
+impl Verdict {
+    /// Whether the bar is met; `None` where nothing was measured for it.
+    pub fn met(&self) -> Option<bool> {
+        let errors = self.errors?;
+        Some(errors.mape <= self.bar.mape && self.bar.p90.is_none_or(|p90| errors.p90 <= p90))
+    }
+}
+
+/// The range that the coverage of 90 % intervals is asked to be in, in each regime.
+pub const COVERAGE: (f64, f64) = (0.87, 0.93);
+
+/// A table of bars with, for the coverage of intervals, the rows that they were judged by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accuracy {
+    /// The lines of the table.
+    pub verdicts: Vec<Verdict>,
+    /// The rows of the largest fit's validation, beside estimates.
+    pub judged: Vec<Judged>,
+    /// Coverage of the intervals in each regime, by name.
+    pub coverage: Vec<(String, Coverage)>,
+}
+
+/// Rows of one series, and how they are fitted.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidates<'a> {
+    /// The rows.
+    pub rows: &'a [&'a Row],
+    /// `cuda` or `cpu`.
+    pub kind: &'a str,
+    /// How fits are made.
+    pub request: FitRequest<'a>,
+}
+
+type Result<T> = std::result::Result<T, JudgeError>;
+
+/// Judges one series by the table.
+///
+/// # Errors
+/// When rows describe no network, or a fit fails other than for too few rows, which is noted in its line.
+pub fn accuracy(candidates: Candidates<'_>) -> Result<Accuracy> {
+    let mut table = Table { candidates, verdicts: Vec::new() };
+    let gpu = candidates.kind != CPU;
+    if gpu {
+        table.products()?;
+    }
+    table.mlps(gpu)?;
+    if gpu {
+        table.convolutions()?;
+    }
+    table.resnets(gpu)?;
+    let judged = table.everything()?;
+    let coverage = coverage(&judged);
+    Ok(Accuracy { verdicts: table.verdicts, judged, coverage })
+}
+
+/// The coverage of intervals by what bounds the time: launches, arithmetic, and memory of any level.
+pub fn coverage(judged: &[Judged]) -> Vec<(String, Coverage)> {
+    let mut regimes = std::collections::BTreeMap::<String, Coverage>::new();
+    for row in judged {
+        let (Some(bottleneck), Some((low, high))) = (&row.bottleneck, row.interval) else { continue };
+        let regime = if matches!(bottleneck.as_str(), "launch" | "compute") { bottleneck } else { "memory" };
+        let one = Coverage::of([(row.time.measured, low, high)]);
+        let sum = regimes.entry(regime.to_owned()).or_default();
+        sum.count += one.count;
+        sum.covered += one.covered;
+    }
+    regimes.into_iter().collect()
+}
+
+struct Table<'a> {
+    candidates: Candidates<'a>,
+    verdicts: Vec<Verdict>,
+}
+
+fn is_gemm(row: &Row) -> bool {
+    matches!(&row.workload, Workload::Step(step) if matches!(step.op, Op::Gemm(_)))
+}
+
+fn is_empty(row: &Row) -> bool {
+    matches!(&row.workload, Workload::Step(step) if matches!(step.op, Op::Empty))
+}
+
+fn is_mlp(row: &Row) -> bool {
+    matches!(row.workload, Workload::Mlp(_))
+}
+
+fn is_resnet(row: &Row) -> bool {
+    matches!(row.workload, Workload::Resnet(_))
+}
+
+/// Whether a row is a convolution, and whether its channels are multiples of 8.
+fn conv_by_eight(row: &Row) -> Option<bool> {
+    let Workload::Step(step) = &row.workload else { return None };
+    let Op::Conv(conv) = &step.op else { return None };
+    Some(conv.inputs.is_multiple_of(8) && conv.outputs.is_multiple_of(8))
+}
+
+impl Table<'_> {
+    fn rows(&self, keep: impl Fn(&Row) -> bool) -> Vec<&Row> {
+        self.candidates.rows.iter().copied().filter(|row| keep(row)).collect()
+    }
+
+    /// A line whose rows are divided by `split`. At most `most` rows are fitted.
+    fn line(
+        &mut self,
+        bar: Bar,
+        split: &Split,
+        most: usize,
+        fits: impl Fn(&Row) -> bool,
+        judge_by: impl Fn(&Row) -> bool,
+    ) -> Result<Vec<Judged>> {
+        let rows = self.rows(|row| fits(row) || judge_by(row));
+        let divided = split.divide(rows.iter().copied());
+        let validation: Vec<&Row> = divided.validation.into_iter().filter(|row| judge_by(row)).collect();
+        let fit = at_most(divided.fit.into_iter().filter(|row| fits(row)).collect(), most);
+        let mut verdict =
+            Verdict { bar, fitted: fit.len(), errors: None, repeatability: None, note: String::new() };
+        let mut judged = Vec::new();
+        if validation.is_empty() {
+            "not measured in this calibration".clone_into(&mut verdict.note);
+        } else {
+            match judge(&fit, &validation, split, self.candidates.request)? {
+                Ok(found) => judged = found,
+                Err(note) => verdict.note = note,
+            }
+        }
+        verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
+        verdict.repeatability = repeatability(&validation);
+        self.verdicts.push(verdict);
+        Ok(judged)
+    }
+
+    fn products(&mut self) -> Result<()> {
+        let floats = |row: &Row| matches!(row.precision, Precision::Fp32 | Precision::Fp16);
+        let float = |row: &Row| is_gemm(row) && floats(row);
+        let with_empty = |row: &Row| float(row) || is_empty(row);
+        let bar = |what, mape, p90| Bar { what, mape, p90 };
+        let halves = &Split::Workloads;
+        self.line(
+            bar("GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows", 0.05, Some(0.12)),
+            halves,
+            MOST,
+            with_empty,
+            float,
+        )?;
+        self.line(bar("the same from 150 fitted rows", 0.08, None), halves, QUICK, with_empty, float)?;
+        let int8 = |row: &Row| is_gemm(row) && row.precision == Precision::Int8;
+        self.line(bar("int8", 0.08, Some(0.18)), halves, MOST, |row| int8(row) || is_empty(row), int8)?;
+        self.line(bar("dimension values never fitted", 0.07, None), &Split::Values, MOST, float, float)?;
+        Ok(())
+    }
+
+    fn mlps(&mut self, gpu: bool) -> Result<()> {
+        let modes: &[(Mode, &str)] = if gpu {
+            &[
+                (Mode::Stream, "whole MLPs left out, launched"),
+                (Mode::Graph, "whole MLPs left out, in a graph"),
+            ]
+        } else {
+            &[(Mode::Call, "CPU MLPs left out, in reference-normalized time")]
+        };
+        for &(mode, what) in modes {
+            let bar = if gpu {
+                Bar { what, mape: 0.06, p90: None }
+            } else {
+                Bar { what, mape: 0.07, p90: Some(0.14) }
+            };
+            let judges = |row: &Row| is_mlp(row) && row.mode == mode;
+            self.line(bar, &Split::Networks, usize::MAX, |row| !is_resnet(row), judges)?;
+        }
+        Ok(())
+    }
+
+    fn convolutions(&mut self) -> Result<()> {
+        let conv = |row: &Row| conv_by_eight(row).is_some() || is_empty(row);
+        let bars = [
+            (Bar { what: "Conv2D, channels multiples of 8", mape: 0.10, p90: None }, true),
+            (Bar { what: "Conv2D, any channels", mape: 0.15, p90: None }, false),
+        ];
+        for (bar, by_eight) in bars {
+            let judges = |row: &Row| conv_by_eight(row).is_some_and(|found| !by_eight || found);
+            self.line(bar, &Split::Workloads, usize::MAX, conv, judges)?;
+        }
+        Ok(())
+    }
+
+    /// Each depth is judged by a fit that saw no network of that depth, in any batch.
+    fn resnets(&mut self, gpu: bool) -> Result<()> {
+        let bar = if gpu {
+            Bar { what: "ResNets left out whole, GPU", mape: 0.08, p90: None }
+        } else {
+            Bar { what: "ResNets left out whole, CPU", mape: 0.10, p90: None }
+        };
+        let rows = self.rows(is_resnet);
+        let names: BTreeSet<String> = rows.iter().filter_map(|row| model_name(&row.workload)).collect();
+        let mut verdict = Verdict {
+            bar,
+            fitted: 0,
+            errors: None,
+            repeatability: repeatability(&rows),
+            note: String::new(),
+        };
+        let mut judged = Vec::new();
+        for name in &names {
+            let split = Split::Models { leaves_out: BTreeSet::from([name.clone()]) };
+            let divided = split.divide(self.candidates.rows.iter().copied());
+            match judge(&divided.fit, &divided.validation, &split, self.candidates.request)? {
+                Ok(found) => judged.extend(found),
+                Err(note) => verdict.note = note,
+            }
+            verdict.fitted = verdict.fitted.max(divided.fit.len());
+        }
+        if names.is_empty() {
+            "not measured in this calibration".clone_into(&mut verdict.note);
+        }
+        verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
+        self.verdicts.push(verdict);
+        Ok(())
+    }
+
+    /// Memory, FLOPs and energy, from one fit to all rows of the fitted side.
+    fn everything(&mut self) -> Result<Vec<Judged>> {
+        let split = Split::Networks;
+        let divided = split.divide(self.candidates.rows.iter().copied());
+        let (judged, note) = match judge(&divided.fit, &divided.validation, &split, self.candidates.request)?
+        {
+            Ok(judged) => (judged, String::new()),
+            Err(note) => (Vec::new(), note),
+        };
+        let fitted = divided.fit.len();
+        let mut push = |bar: Bar, fitted: usize, pairs: Vec<Pair>| {
+            let errors = Errors::of(pairs.into_iter().map(Pair::tuple));
+            let absent =
+                || if note.is_empty() { "not measured in this calibration".to_owned() } else { note.clone() };
+            let note = if errors.is_some() { String::new() } else { absent() };
+            self.verdicts.push(Verdict { bar, fitted, errors, repeatability: None, note });
+        };
+        let bar = |what, mape| Bar { what, mape, p90: None };
+        push(bar("memory", 0.03), fitted, judged.iter().filter_map(|row| row.memory).collect());
+        let counted = judged.iter().filter(|row| row.family == "gemm").filter_map(|row| row.flops);
+        push(bar("FLOPs of GEMMs against counters", 0.01), 0, counted.collect());
+        push(bar("energy", 0.15), fitted, judged.iter().filter_map(|row| row.energy).collect());
+        Ok(judged)
+    }
+}
+
+/// Validation rows beside estimates; the reason where there are too few rows to fit.
+fn judge(
+    fit: &[&Row],
+    validation: &[&Row],
+    split: &Split,
+    request: FitRequest<'_>,
+) -> Result<std::result::Result<Vec<Judged>, String>> {
+    match Fitted::fit(fit, Some(split), request) {
+        Ok(fitted) => Ok(Ok(fitted.judge(validation)?)),
+        Err(JudgeError::Fit(error @ flopgap_roofline::predict::FitError::TooFew { .. })) => {
+            Ok(Err(error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Mean relative distance of repeated measurements from their mean, over the rows that were measured
+/// more than once; `None` without any.
+pub fn repeatability(rows: &[&Row]) -> Option<f64> {
+    let mut times = rustc_hash::FxHashMap::<_, Vec<f64>>::default();
+    for row in rows {
+        times.entry(row.key()).or_default().push(row.measurement.time.median_ns);
+    }
+    let distances: Vec<f64> = times
+        .values()
+        .filter(|times| times.len() > 1)
+        .flat_map(|times| {
+            let mean = times.iter().sum::<f64>() / times.len() as f64;
+            times.iter().map(move |time| (time - mean).abs() / mean)
+        })
+        .collect();
+    (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
+}

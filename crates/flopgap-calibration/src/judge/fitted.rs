@@ -1,0 +1,188 @@
+//! A predictor that knows what it has seen.
+
+use flopgap_graph::{Algorithm, Op, Step, Workload};
+use flopgap_roofline::Ceilings;
+use flopgap_roofline::predict::{Baseline, Bottleneck, FitSettings, Observation, Predictor};
+use rustc_hash::FxHashSet;
+
+use super::{JudgeError, Judged, Pair, observation};
+use crate::row::{Row, mode_name};
+use crate::split::{Part, Split, order};
+
+/// What a fit is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct FitRequest<'a> {
+    /// Ceilings of the machine, where it was probed.
+    pub ceilings: Option<&'a Ceilings>,
+    /// How it is fitted.
+    pub settings: &'a FitSettings,
+    /// Whether estimates may use the algorithms that were recorded, as a program on the device could;
+    /// without, they are made from sizes alone, as on any other machine.
+    pub with_algorithms: bool,
+}
+
+/// A predictor, and the workloads that it was fitted to.
+#[derive(Debug)]
+pub struct Fitted {
+    predictor: Predictor,
+    seen: FxHashSet<u64>,
+    rows: usize,
+    with_algorithms: bool,
+}
+
+impl Fitted {
+    /// Fits a predictor to rows of one series.
+    ///
+    /// # Errors
+    /// [`JudgeError::Leak`] if `split` says of a row that it validates; too few rows; rows that describe
+    /// no network.
+    pub fn fit(rows: &[&Row], split: Option<&Split>, request: FitRequest<'_>) -> Result<Fitted, JudgeError> {
+        for row in rows {
+            if split.is_some_and(|split| split.part(&row.workload) != Some(Part::Fit)) {
+                return Err(JudgeError::Leak { label: row.workload.label() });
+            }
+        }
+        let observations: Vec<Observation> =
+            rows.iter().map(|row| observation(row)).collect::<Result<_, _>>()?;
+        let predictor = Predictor::fit(request.ceilings, &observations, request.settings)?;
+        let seen = rows.iter().map(|row| order(&row.workload)).collect();
+        Ok(Fitted { predictor, seen, rows: rows.len(), with_algorithms: request.with_algorithms })
+    }
+
+    /// The predictor.
+    pub fn predictor(&self) -> &Predictor {
+        &self.predictor
+    }
+
+    /// How many rows it was fitted to.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Puts estimates beside rows that the fit never saw.
+    ///
+    /// # Errors
+    /// [`JudgeError::Leak`] for a row whose workload was fitted, in whatever precision or mode.
+    pub fn judge(&self, rows: &[&Row]) -> Result<Vec<Judged>, JudgeError> {
+        rows.iter()
+            .map(|row| {
+                if self.seen.contains(&order(&row.workload)) {
+                    return Err(JudgeError::Leak { label: row.workload.label() });
+                }
+                self.beside(row)
+            })
+            .collect()
+    }
+
+    fn beside(&self, row: &Row) -> Result<Judged, JudgeError> {
+        let measurement = &row.measurement;
+        let steps = row.workload.steps()?;
+        let algorithms: Option<&[Algorithm]> =
+            (self.with_algorithms && !measurement.algorithms.is_empty()).then_some(&measurement.algorithms);
+        let estimate = self.predictor.estimate(&steps, row.precision, row.mode, algorithms)?;
+        let (work, bytes) = work_of(&row.workload, &steps, row)?;
+        let time = &measurement.time;
+        let pair = |measured: f64, estimated: Option<f64>| {
+            estimated.filter(|_| measured > 0.0).map(|estimated| Pair { measured, estimated })
+        };
+        let baselines =
+            Baseline::ALL.map(|baseline| self.predictor.baseline(baseline, &steps, row.precision, row.mode));
+        let mut shares: Vec<(Bottleneck, f64)> = Vec::new();
+        for step in &estimate.by_step {
+            match shares.iter_mut().find(|(bottleneck, _)| *bottleneck == step.bottleneck) {
+                Some((_, sum)) => *sum += step.nanoseconds,
+                None => shares.push((step.bottleneck.clone(), step.nanoseconds)),
+            }
+        }
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(Judged {
+            label: row.workload.label(),
+            model: without_batch(&row.workload),
+            family: row.workload.family().to_owned(),
+            engine: row.engine.clone(),
+            mode: mode_name(row.mode).to_owned(),
+            precision: row.precision.to_string(),
+            batch: row.workload.batch(),
+            time: Pair { measured: time.median_ns, estimated: estimate.nanoseconds },
+            interval: Some((estimate.low, estimate.high)),
+            memory: measurement.memory_bytes.and_then(|bytes| pair(bytes as f64, estimate.memory_bytes)),
+            flops: measurement.counted_flops.and_then(|counted| pair(counted as f64, Some(work))),
+            energy: measurement.energy.and_then(|energy| pair(energy.joules, estimate.joules)),
+            baselines: Some(baselines),
+            work: Some(work),
+            bytes: Some(bytes),
+            bottleneck: shares.first().map(|(bottleneck, _)| bottleneck.name().to_owned()),
+            shares,
+            extrapolated: estimate.extrapolated,
+            doubts: doubts(row),
+            spread: Some((time.high_ns - time.low_ns) / 2.0 / time.median_ns),
+        })
+    }
+}
+
+/// Every row beside an estimate by a fit that saw no row of its workload: each of `folds` parts is judged by
+/// a fit to the others.
+///
+/// # Errors
+/// As [`Fitted::fit`] and [`Fitted::judge`].
+pub fn cross_validated(
+    rows: &[&Row],
+    folds: u64,
+    request: FitRequest<'_>,
+) -> Result<Vec<Judged>, JudgeError> {
+    let mut judged = Vec::with_capacity(rows.len());
+    for index in 0..folds {
+        let split = Split::Fold { index, of: folds };
+        let divided = split.divide(rows.iter().copied());
+        if !divided.validation.is_empty() {
+            let fitted = Fitted::fit(&divided.fit, Some(&split), request)?;
+            judged.extend(fitted.judge(&divided.validation)?);
+        }
+    }
+    Ok(judged)
+}
+
+/// FLOPs and bytes of a row by the closed forms.
+fn work_of(workload: &Workload, steps: &[Step], row: &Row) -> Result<(f64, f64), JudgeError> {
+    let (mut flops, mut bytes) = (0.0, 0.0);
+    for step in steps {
+        let work = step
+            .work(row.precision)
+            .map_err(|source| JudgeError::Work { label: workload.label(), source })?;
+        flops += work.flops as f64;
+        bytes += (work.bytes_read + work.bytes_written) as f64;
+    }
+    Ok((flops, bytes))
+}
+
+/// A name that runs have in common which differ by their batch alone.
+fn without_batch(workload: &Workload) -> String {
+    let mut workload = workload.clone();
+    match &mut workload {
+        Workload::Mlp(spec) => spec.batch = 1,
+        Workload::Resnet(spec) => spec.batch = 1,
+        Workload::File(spec) => spec.batch = 1,
+        Workload::Step(step) => match &mut step.op {
+            Op::Gemm(gemm) => gemm.m = 1,
+            Op::Conv(conv) => conv.batch = 1,
+            _ => {}
+        },
+    }
+    workload.label()
+}
+
+/// Half-width of the measured interval from which on a measurement is doubtful.
+const WIDE: f64 = 0.05;
+
+fn doubts(row: &Row) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let time = &row.measurement.time;
+    let half = (time.high_ns - time.low_ns) / 2.0 / time.median_ns;
+    if half > WIDE {
+        doubts.push(format!("measured to ±{:.0}% only", 100.0 * half));
+    }
+    if let Some(state) = &row.measurement.state {
+        doubts.extend(state.throttle.iter().map(|reason| format!("throttled: {reason}")));
+    }
+    doubts
+}

@@ -1,0 +1,77 @@
+//! One measured run beside its estimate.
+
+use flopgap_roofline::predict::Bottleneck;
+
+/// A measured number and its estimate, in one unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    /// The measurement, above 0.
+    pub measured: f64,
+    /// The estimate.
+    pub estimated: f64,
+}
+
+impl Pair {
+    /// The relative error, as a fraction: above 0 where the estimate is too large.
+    pub fn error(self) -> f64 {
+        (self.estimated - self.measured) / self.measured
+    }
+
+    /// What [`Errors::of`](crate::accuracy::Errors::of) takes.
+    pub fn tuple(self) -> (f64, f64) {
+        (self.measured, self.estimated)
+    }
+}
+
+/// One measured run beside its estimate. Reports and accuracies are made of these, whoever estimated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What was run.
+    pub label: String,
+    /// What it is without its batch: runs of one model, but for the batch, have the same.
+    pub model: String,
+    /// `gemm`, `conv`, `mlp`, `resnet`, …
+    pub family: String,
+    /// The engine; empty where a table does not say.
+    pub engine: String,
+    /// `graph`, `stream`, `call`; empty where a table does not say.
+    pub mode: String,
+    /// `fp32`, …; empty where a table does not say.
+    pub precision: String,
+    /// Samples of a call.
+    pub batch: Option<u64>,
+    /// Nanoseconds.
+    pub time: Pair,
+    /// Bounds of the interval of the estimated time in nanoseconds.
+    pub interval: Option<(f64, f64)>,
+    /// Bytes in use.
+    pub memory: Option<Pair>,
+    /// FLOPs: counted, or as the table says, beside the closed form or estimate.
+    pub flops: Option<Pair>,
+    /// Joules.
+    pub energy: Option<Pair>,
+    /// Nanoseconds by the baselines, in the order of `Baseline::ALL`.
+    pub baselines: Option<[f64; 3]>,
+    /// FLOPs of the closed forms.
+    pub work: Option<f64>,
+    /// Bytes of all operands and results, each step by itself.
+    pub bytes: Option<f64>,
+    /// What most of the estimated time is bound by.
+    pub bottleneck: Option<String>,
+    /// Estimated nanoseconds by bottleneck, over the steps; empty where a table tells none.
+    pub shares: Vec<(Bottleneck, f64)>,
+    /// Whether the estimate lies outside of what was fitted.
+    pub extrapolated: bool,
+    /// What may be wrong with the measurement: `capped`, a throttle reason, a wide interval.
+    pub doubts: Vec<String>,
+    /// Half-width of the 95 % interval of the measured median, as a fraction.
+    pub spread: Option<f64>,
+}
+
+impl Judged {
+    /// FLOPs for each byte.
+    pub fn intensity(&self) -> Option<f64> {
+        let (work, bytes) = self.work.zip(self.bytes)?;
+        (work > 0.0 && bytes > 0.0).then(|| work / bytes)
+    }
+}

@@ -1,0 +1,11 @@
+//! Measurements beside estimates that were made without them.
+
+mod error;
+mod fitted;
+mod judged;
+mod series;
+
+pub use error::JudgeError;
+pub use fitted::{FitRequest, Fitted, cross_validated};
+pub use judged::{Judged, Pair};
+pub use series::{Series, observation, series};

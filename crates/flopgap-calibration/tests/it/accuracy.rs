@@ -1,0 +1,83 @@
+//! The table of bars, and that no fit sees what judges it.
+
+use flopgap_calibration::accuracy::{Candidates, Verdict, accuracy, coverage};
+use flopgap_calibration::judge::{FitRequest, Fitted, cross_validated, series};
+use flopgap_calibration::split::Split;
+use flopgap_roofline::predict::FitSettings;
+
+use crate::synthetic;
+
+fn request(settings: &FitSettings) -> FitRequest<'_> {
+    FitRequest { ceilings: None, settings, with_algorithms: false }
+}
+
+fn verdict<'a>(verdicts: &'a [Verdict], what: &str) -> &'a Verdict {
+    verdicts.iter().find(|verdict| verdict.bar.what.starts_with(what)).unwrap()
+}
+
+#[test]
+fn a_machine_that_follows_a_formula_is_learned() {
+    let rows = synthetic::rows(700, 60, 0.02);
+    let (of, rows) = series(&rows).remove(0);
+    assert_eq!(of.to_string(), "cuda");
+    let settings = FitSettings::default();
+    let found = accuracy(Candidates { rows: &rows, kind: "cuda", request: request(&settings) }).unwrap();
+    let products = verdict(&found.verdicts, "GEMM");
+    assert!(products.fitted > 250 && products.fitted <= 800, "{products:?}");
+    assert!(products.errors.unwrap().mape < 0.06, "{products:?}");
+    let flops = verdict(&found.verdicts, "FLOPs");
+    assert_eq!((flops.fitted, flops.met()), (0, Some(true)), "{flops:?}");
+    // Nothing was measured for these, and nothing is claimed.
+    for what in ["Conv2D, any", "ResNets", "energy"] {
+        let verdict = verdict(&found.verdicts, what);
+        assert_eq!((verdict.met(), verdict.note.as_str()), (None, "not measured in this calibration"));
+    }
+    assert!(coverage(&found.judged).iter().all(|(_, coverage)| coverage.count > 0));
+}
+
+#[test]
+fn noise_is_not_called_accuracy() {
+    let rows = synthetic::rows(300, 0, 0.9);
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let found = accuracy(Candidates { rows: &rows, kind: "cuda", request: request(&settings) }).unwrap();
+    assert_eq!(verdict(&found.verdicts, "GEMM").met(), Some(false));
+}
+
+#[test]
+fn a_fit_that_sees_what_judges_it_is_an_error() {
+    let rows = synthetic::rows(120, 0, 0.0);
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let split = Split::Workloads;
+    let all = Fitted::fit(&rows, Some(&split), request(&settings)).unwrap_err();
+    assert!(all.to_string().ends_with("is fitted and validates the same fit"), "{all}");
+
+    let divided = split.divide(rows.iter().copied());
+    let fitted = Fitted::fit(&divided.fit, Some(&split), request(&settings)).unwrap();
+    assert_eq!(fitted.rows(), divided.fit.len());
+    assert_eq!(fitted.judge(&divided.validation).unwrap().len(), divided.validation.len());
+    let leak = fitted.judge(&divided.fit[..1]).unwrap_err();
+    assert!(leak.to_string().ends_with("is fitted and validates the same fit"), "{leak}");
+}
+
+#[test]
+fn every_row_is_judged_once_in_cross_validation() {
+    let rows = synthetic::rows(150, 20, 0.02);
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let judged = cross_validated(&rows, 5, request(&settings)).unwrap();
+    assert_eq!(judged.len(), rows.len());
+    assert!(judged.iter().all(|row| row.interval.is_some() && row.baselines.is_some()));
+}
+
+#[test]
+fn too_few_rows_are_said() {
+    let rows = synthetic::rows(9, 0, 0.0);
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let error = cross_validated(&rows, 5, request(&settings)).unwrap_err();
+    assert!(error.to_string().starts_with("a fit needs at least 20 observations, but there are "), "{error}");
+    let found = accuracy(Candidates { rows: &rows, kind: "cuda", request: request(&settings) }).unwrap();
+    assert!(verdict(&found.verdicts, "GEMM").note.starts_with("a fit needs at least 20 observations"));
+}
