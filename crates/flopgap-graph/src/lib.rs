@@ -4,6 +4,7 @@ mod build;
 mod error;
 mod family;
 mod graph;
+mod onnx;
 pub mod op;
 mod plan;
 mod step;
@@ -11,6 +12,7 @@ mod workload;
 
 pub use error::GraphError;
 pub use graph::{Graph, Layer, Tensor};
+pub use onnx::{initial_values, to_onnx};
 pub use op::Op;
 pub use plan::plan;
 pub use step::{Algorithm, Epilogue, PlannedStep, Step};
