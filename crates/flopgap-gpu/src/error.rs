@@ -87,6 +87,30 @@ pub enum GpuError {
         /// The driver's words.
         message: String,
     },
+    /// Sizes that do not go together.
+    #[error("{what}: {message}")]
+    Shape {
+        /// What it is.
+        what: &'static str,
+        /// Which sizes, and what is wrong with them.
+        message: String,
+    },
+    /// cuDNN refused a call.
+    #[error("{action}: {status}")]
+    Cudnn {
+        /// What was attempted.
+        action: &'static str,
+        /// cuDNN's name for the error and what it says of it.
+        status: String,
+    },
+    /// cuDNN has no engine for an operation.
+    #[error("cuDNN has no engine for {what}{}", reason.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    NoEngine {
+        /// What was to be computed.
+        what: &'static str,
+        /// Why the first engine that a heuristic named does not work, where it named one.
+        reason: Option<String>,
+    },
     /// cuBLAS refused a call.
     #[error("{action}: {status}")]
     Cublas {

@@ -9,6 +9,7 @@ use cudarc::cublas::CudaBlas;
 use cudarc::driver::{CudaGraph, sys};
 
 use crate::context::Kernel;
+use crate::dnn;
 use crate::error::GpuError;
 use crate::memory::{Access, Allocation, Order, Queue, free_later, wait_for_all};
 use crate::stream::Stream;
@@ -66,6 +67,8 @@ struct Used {
 pub(crate) enum Kept {
     Kernel(#[expect(dead_code, reason = "kept alive")] Kernel),
     Blas(#[expect(dead_code, reason = "kept alive")] Arc<CudaBlas>),
+    Dnn(#[expect(dead_code, reason = "kept alive")] Arc<dnn::Plan>),
+    Pooling(#[expect(dead_code, reason = "kept alive")] Arc<dnn::PoolingShared>),
     Host(#[expect(dead_code, reason = "kept alive")] Box<[MaybeUninit<u8>]>),
     Graph(#[expect(dead_code, reason = "kept alive")] Arc<Captured>),
 }

@@ -3,6 +3,7 @@
 pub mod blas;
 pub mod compile;
 pub mod counters;
+pub mod dnn;
 pub mod launch;
 pub mod library;
 pub mod nvtx;

@@ -24,6 +24,8 @@ pub enum Library {
     Cublas,
     /// Matrix products with fused epilogues, `libcublasLt`; `libcublas` calls it.
     CublasLt,
+    /// Convolutions, `libcudnn`; it calls `libcublasLt` and `libnvrtc`.
+    Cudnn,
     /// Counters, `libcupti`.
     Cupti,
     /// The metric definitions that CUPTI reads, `libnvperf_host`.
@@ -34,11 +36,12 @@ pub enum Library {
 
 impl Library {
     /// All of them.
-    pub const ALL: [Library; 7] = [
+    pub const ALL: [Library; 8] = [
         Library::Driver,
         Library::Nvrtc,
         Library::Cublas,
         Library::CublasLt,
+        Library::Cudnn,
         Library::Cupti,
         Library::NvperfHost,
         Library::NvperfTarget,
@@ -51,6 +54,7 @@ impl Library {
             Library::Nvrtc => "nvrtc",
             Library::Cublas => "cublas",
             Library::CublasLt => "cublasLt",
+            Library::Cudnn => "cudnn",
             Library::Cupti => "cupti",
             Library::NvperfHost => "nvperf_host",
             Library::NvperfTarget => "nvperf_target",
@@ -64,6 +68,7 @@ impl Library {
             Library::Nvrtc => "NVRTC (the run-time compiler of CUDA)",
             Library::Cublas => "cuBLAS",
             Library::CublasLt => "cuBLASLt",
+            Library::Cudnn => "cuDNN",
             Library::Cupti => "CUPTI (the counters of CUDA)",
             Library::NvperfHost | Library::NvperfTarget => "the performance library of CUPTI",
         }
@@ -81,6 +86,9 @@ impl Library {
             Library::Cublas | Library::CublasLt => {
                 "install it with `pip install nvidia-cublas` or the CUDA toolkit (libcublas)"
             }
+            Library::Cudnn => {
+                "install version 9 with `pip install nvidia-cudnn-cu13` or from NVIDIA (libcudnn9)"
+            }
             Library::Cupti | Library::NvperfHost | Library::NvperfTarget => {
                 "install it with `pip install nvidia-cuda-cupti` or the CUDA toolkit (cuda-cupti)"
             }
@@ -93,7 +101,12 @@ impl Library {
             Library::Nvrtc => &["nvrtc-builtins"],
             Library::Cublas => &["cublasLt"],
             Library::Cupti => &["nvperf_host", "nvperf_target"],
-            Library::Driver | Library::CublasLt | Library::NvperfHost | Library::NvperfTarget => &[],
+            // cuDNN finds its own parts beside itself.
+            Library::Driver
+            | Library::CublasLt
+            | Library::Cudnn
+            | Library::NvperfHost
+            | Library::NvperfTarget => &[],
         }
     }
 

@@ -1,0 +1,62 @@
+//! cuDNN: convolutions with what is fused behind them, and pooling.
+//!
+//! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the engines that can compute them, and the best
+//! one whose arithmetic is what was asked for is taken (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed
+//! by the caller and recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory. [`Planner`] names the
+//! engine for a GPU that this machine does not have.
+//!
+//! ```no_run
+//! use flopgap_gpu::Context;
+//! use flopgap_gpu::dnn::{Activation, Arithmetic, Convolution, ConvolutionOperands, Dnn, Fusion, Layout, Search};
+//!
+//! let gpu = Context::new(0)?;
+//! let (stream, dnn) = (gpu.stream()?, Dnn::new(&gpu)?);
+//! let convolution = Convolution {
+//!     arithmetic: Arithmetic::Fp32,
+//!     layout: Layout::ChannelsLast,
+//!     batch: 1,
+//!     inputs: 64,
+//!     outputs: 64,
+//!     groups: 1,
+//!     image: vec![56, 56],
+//!     kernel: vec![3, 3],
+//!     stride: vec![1, 1],
+//!     dilation: vec![1, 1],
+//!     padding: vec![[1, 1]; 2],
+//!     transposed: false,
+//!     output_padding: vec![0, 0],
+//! };
+//! let fusion = Fusion { bias: true, activation: Activation::Relu, ..Fusion::NONE };
+//! let plan = dnn.convolution(&stream, &convolution, &fusion, Search::default())?;
+//! let (x, w) = (stream.zeros::<f32>(convolution.input_len())?, stream.zeros::<f32>(convolution.weight_len())?);
+//! let (b, mut y) = (stream.zeros::<f32>(64)?, stream.zeros::<f32>(convolution.output_len()?)?);
+//! let mut workspace = stream.zeros::<u8>(plan.workspace())?;
+//! let operands = ConvolutionOperands {
+//!     input: x.as_view(),
+//!     weights: w.as_view(),
+//!     bias: Some(b.as_view()),
+//!     residual: None,
+//! };
+//! plan.queue(&stream, &operands, &mut y, &mut workspace)?;
+//! println!("{} by {}", plan.choice(), plan.choice().heuristic.name());
+//! # Ok::<(), flopgap_gpu::GpuError>(())
+//! ```
+
+mod api;
+mod choice;
+mod convolution;
+mod descriptor;
+mod operations;
+mod plan;
+mod planner;
+mod pooling;
+
+pub use choice::{Choice, Heuristic, Trait};
+pub use convolution::{Activation, Arithmetic, Convolution, Layout};
+pub use operations::{Form, Fusion};
+pub use plan::{ConvolutionAddresses, ConvolutionOperands, ConvolutionPlan, Dnn, version};
+pub use planner::{Planner, Search};
+pub use pooling::{PoolFunction, Pooling, PoolingPlan};
+
+pub(crate) use plan::Plan;
+pub(crate) use pooling::Shared as PoolingShared;
