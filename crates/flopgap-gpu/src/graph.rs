@@ -267,6 +267,11 @@ impl Graph {
         self.cuda.upload().map_err(|error| GpuError::driver("upload a graph", error))
     }
 
+    /// The graph of `cudarc`.
+    pub(crate) fn cuda(&self) -> &CudaGraph {
+        &self.cuda
+    }
+
     /// Kernels, copies and fills in the graph.
     pub fn nodes(&self) -> usize {
         self.nodes

@@ -17,6 +17,7 @@ mod event;
 mod graph;
 mod marks;
 mod memory;
+mod nodes;
 mod stream;
 
 pub use context::{Context, Kernel, Memory, Module};
@@ -27,6 +28,7 @@ pub use event::Event;
 pub use graph::Graph;
 pub use marks::{MarkError, Marks};
 pub use memory::{AnyBits, Buffer, DeviceSlice, DeviceSliceMut, View, ViewMut};
+pub use nodes::KernelNode;
 pub use stream::{Stream, Submission};
 
 /// The bindings that this crate is built on, for what it does not wrap. Probe the library first (see [`library`]): `cudarc` panics where one is
