@@ -2,10 +2,14 @@
 
 mod tables;
 
+use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use flopgap_cli::{Exit, Failure, FormatArg, note, print, warn_all};
+use flopgap_engines::Nvml;
+use flopgap_gpu::Device as Gpu;
 use flopgap_report::progress::Progress;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
@@ -19,6 +23,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DEVICE")]
     device: Option<Device>,
 
+    /// Threads of the CPU that compute [default: all]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+
     /// Write the ceilings to this file (JSON), for fits and reports
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -31,6 +39,7 @@ pub(crate) struct Arguments {
 /// Which device is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
+    Cpu,
     Cuda(usize),
 }
 
@@ -39,6 +48,7 @@ impl FromStr for Device {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
+            None if text == "cpu" => Ok(Device::Cpu),
             None if text == "cuda" => Ok(Device::Cuda(0)),
             Some(("cuda", number)) => number
                 .parse()
@@ -50,8 +60,14 @@ impl FromStr for Device {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let device = arguments.device.unwrap_or(Device::Cuda(0));
-    let ceilings = measure(device)?;
+    let device = arguments.device.unwrap_or_else(preferred);
+    if let (Device::Cuda(_), Some(_)) = (device, arguments.threads) {
+        return Err(Failure::new("--threads is for the CPU").hint("add --device cpu").exit(Exit::Usage));
+    }
+    let ceilings = match device {
+        Device::Cpu => of_cpu(arguments.threads)?,
+        Device::Cuda(number) => of_gpu(number)?,
+    };
     warn_all(PROGRAM, &ceilings.details.absent);
     if let Some(path) = &arguments.output {
         ceilings.write(path).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
@@ -60,24 +76,89 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&tables::render(&ceilings, arguments.format)?)
 }
 
-fn measure(device: Device) -> Result<Ceilings, Failure> {
-    let progress = Progress::new(STEPS, "measurements");
-    let mut hear = |what: &str| {
+/// The first GPU where there is one, else the CPU.
+fn preferred() -> Device {
+    if Gpu::count().is_ok() { Device::Cuda(0) } else { Device::Cpu }
+}
+
+/// About how many measurements a probe tells of.
+const MEASUREMENTS: u64 = 90;
+
+/// Measures with a bar on the terminal; `watch` is called before each measurement.
+fn measure(
+    mut watch: impl FnMut(),
+    probe: impl FnOnce(probe::Progress<'_>) -> Result<Ceilings, ProbeError>,
+) -> Result<Ceilings, Failure> {
+    let progress = Progress::new(MEASUREMENTS, "measurements");
+    let measured = probe(&mut |what| {
+        watch();
         progress.note(what);
         progress.advance(1);
-    };
-    let measured = match device {
-        Device::Cuda(number) => probe::cuda::probe(number, &mut hear),
-    };
+    });
     progress.finish();
     measured.map_err(|error| failure(&error))
 }
 
-/// About how many steps a probe tells of.
-const STEPS: u64 = 96;
+fn of_cpu(threads: Option<NonZero<usize>>) -> Result<Ceilings, Failure> {
+    let origin = flopgap_engines::cpu::origin();
+    let settings =
+        probe::cpu::Settings { device: origin.device, properties: origin.properties, threads, largest: None };
+    measure(|| (), |progress| probe::cpu::probe(&settings, progress))
+}
+
+fn of_gpu(number: usize) -> Result<Ceilings, Failure> {
+    let gpu = Gpu::get(number).map_err(|error| failure(&error.into()))?;
+    let mut nvml =
+        Nvml::open(&gpu.uuid).map_err(|error| note(PROGRAM, format_args!("no clocks: {error}"))).ok();
+    let mut states = States::default();
+    let watch = || states.see(nvml.as_mut());
+    let mut ceilings = measure(watch, |progress| probe::cuda::probe(number, progress))?;
+    ceilings.details.state = states.told();
+    Ok(ceilings)
+}
+
+/// What NVML said between the measurements.
+#[derive(Debug, Default)]
+struct States {
+    clocks_mhz: Option<(u32, u32)>,
+    hottest_c: Option<u32>,
+    throttle: Vec<String>,
+}
+
+impl States {
+    fn see(&mut self, nvml: Option<&mut Nvml>) {
+        let Some(state) = nvml.and_then(|nvml| nvml.state().ok()) else { return };
+        if let Some(clock) = state.clock_mhz {
+            let (low, high) = self.clocks_mhz.unwrap_or((clock, clock));
+            self.clocks_mhz = Some((low.min(clock), high.max(clock)));
+        }
+        self.hottest_c = self.hottest_c.max(state.temperature_c);
+        for reason in state.throttle {
+            if !self.throttle.contains(&reason) {
+                self.throttle.push(reason);
+            }
+        }
+    }
+
+    fn told(self) -> BTreeMap<String, String> {
+        let mut told = BTreeMap::new();
+        if let Some((low, high)) = self.clocks_mhz {
+            told.insert("clock_mhz".to_owned(), format!("{low} to {high}"));
+        }
+        told.extend(self.hottest_c.map(|degrees| ("temperature_c".to_owned(), degrees.to_string())));
+        if !self.throttle.is_empty() {
+            told.insert("throttle".to_owned(), self.throttle.join(" "));
+        }
+        told
+    }
+}
 
 fn failure(error: &ProbeError) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    let exit = match error {
+        ProbeError::Threads { .. } => Exit::Usage,
+        error if error.is_absence() => Exit::Absent,
+        _ => Exit::Failed,
+    };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
@@ -87,6 +168,7 @@ mod tests {
 
     #[test]
     fn devices_are_read() {
+        assert_eq!("cpu".parse(), Ok(Device::Cpu));
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
         assert!("cuda:".parse::<Device>().unwrap_err().contains("is no number of a GPU"));

@@ -1,5 +1,6 @@
 //! Ceilings of this machine, measured.
 
+pub mod cpu;
 pub mod cuda;
 mod error;
 mod levels;

@@ -1,9 +1,11 @@
-//! The probe of a GPU.
+//! The probes.
+
+use std::collections::BTreeMap;
 
 use flopgap_flops::Precision;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
-use flopgap_roofline::probe::cuda;
+use flopgap_roofline::probe::{cpu, cuda};
 use flopgap_skip::{none, skip};
 
 fn compiler() -> Option<Compiler> {
@@ -54,4 +56,34 @@ fn the_ceilings_of_a_gpu_are_in_order() {
     assert!((0.6..1.05).contains(&(memory.read / theoretical)), "{memory:?} of {theoretical}");
     assert!(ceilings.launch_ns.value > 500.0);
     assert!(ceilings.graph_node_ns.unwrap().value < ceilings.launch_ns.value * 2.0);
+}
+
+#[test]
+fn the_ceilings_of_this_cpu_are_in_order() {
+    let properties = BTreeMap::from([("L1d".to_owned(), "32K x 1".to_owned())]);
+    let settings = cpu::Settings {
+        device: "a CPU".to_owned(),
+        properties: properties.clone(),
+        threads: None,
+        // Small working sets: this is about the parts coming together, not about memory.
+        largest: Some(256 << 10),
+    };
+    let mut told = Vec::new();
+    let ceilings = cpu::probe(&settings, &mut |what| told.push(what.to_owned())).unwrap();
+    assert!(told.iter().any(|what| what == "a parallel region"), "{told:?}");
+    assert_eq!((ceilings.kind.as_str(), ceilings.device.as_str()), ("cpu", "a CPU"));
+    assert_eq!(ceilings.details.properties, properties);
+    assert!(ceilings.peak(Precision::Fp32).is_some() && ceilings.peak(Precision::Tf32).is_none());
+    assert!(ceilings.bandwidth.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
+    let threads = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(ceilings.units as usize, threads);
+    assert_eq!(ceilings.details.one_thread.is_some(), threads > 1);
+    assert_eq!(ceilings.levels.last().map(|level| level.name.as_str()), Some("DRAM"));
+    assert!(ceilings.details.absent.contains(&"L2: this machine does not tell its size".to_owned()));
+
+    // A file of it is read again.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ceilings.json");
+    ceilings.write(&path).unwrap();
+    assert_eq!(flopgap_roofline::Ceilings::read(&path).unwrap().bandwidth.len(), ceilings.bandwidth.len());
 }

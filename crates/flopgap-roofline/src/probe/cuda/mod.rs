@@ -88,7 +88,7 @@ fn versions(kernels: &Kernels) -> BTreeMap<String, String> {
     let (major, minor) = kernels.nvrtc();
     let mut versions = BTreeMap::from([("nvrtc".to_owned(), format!("{major}.{minor}"))]);
     if let Ok(driver) = driver_version() {
-        versions.insert("cuda_of_driver".to_owned(), format!("{}.{}", driver.cuda.0, driver.cuda.1));
+        versions.insert("cuda_driver".to_owned(), format!("{}.{}", driver.cuda.0, driver.cuda.1));
         versions.extend(driver.module.map(|module| ("driver".to_owned(), module)));
     }
     versions

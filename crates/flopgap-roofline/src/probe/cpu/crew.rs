@@ -1,0 +1,108 @@
+//! Threads that do the same at the same time.
+
+use std::hint::spin_loop;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::ProbeError;
+
+/// All threads pass it together. It spins: whoever sleeps wakes up late, and late by chance.
+struct Gate {
+    threads: usize,
+    arrived: AtomicUsize,
+}
+
+impl Gate {
+    /// The `round`th time that all threads meet, from 1.
+    fn pass(&self, round: usize) {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        let mut spins = 0_u32;
+        while self.arrived.load(Ordering::Acquire) < self.threads * round {
+            spins += 1;
+            // On a machine with more to do than cores, whoever is waited for needs this one.
+            if spins.is_multiple_of(1 << 12) {
+                thread::yield_now();
+            } else {
+                spin_loop();
+            }
+        }
+    }
+}
+
+/// Runs `work` so many times on each of `threads` threads, all beginning together, and gives the time of each round: from the first beginning to
+/// the last end. `prepare` makes each thread's own state on the thread.
+pub(super) fn together<S>(
+    threads: usize,
+    rounds: usize,
+    prepare: impl Fn(usize) -> S + Sync,
+    work: impl Fn(&mut S) + Sync,
+) -> Result<Vec<Duration>, ProbeError> {
+    let gate = Gate { threads, arrived: AtomicUsize::new(0) };
+    let spans: Mutex<Vec<Option<(Instant, Instant)>>> = Mutex::new(vec![None; rounds]);
+    let run = |index: usize| {
+        let mut state = prepare(index);
+        let mut mine = Vec::with_capacity(rounds);
+        for round in 1..=rounds {
+            gate.pass(round);
+            let begin = Instant::now();
+            work(&mut state);
+            mine.push((begin, Instant::now()));
+        }
+        let mut spans = spans.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (all, (begin, end)) in spans.iter_mut().zip(mine) {
+            let (first, last) = all.unwrap_or((begin, end));
+            *all = Some((first.min(begin), last.max(end)));
+        }
+    };
+    thread::scope(|scope| {
+        // All threads or none: those that are there would wait for one that is not.
+        let started: Result<Vec<_>, _> = (1..threads)
+            .map(|index| {
+                let run = &run;
+                thread::Builder::new().name(format!("probe-{index}")).spawn_scoped(scope, move || run(index))
+            })
+            .collect();
+        match started {
+            Ok(_) => {
+                run(0);
+                Ok(())
+            }
+            Err(error) => {
+                // Lets those that were started through every round.
+                gate.arrived.store(threads * (rounds + 1), Ordering::Release);
+                Err(ProbeError::Start { reason: error.to_string() })
+            }
+        }
+    })?;
+    let spans = spans.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(spans.into_iter().flatten().map(|(begin, end)| end - begin).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_does_every_round() {
+        let done = AtomicUsize::new(0);
+        let times = together(
+            3,
+            5,
+            |index| index,
+            |_| {
+                done.fetch_add(1, Ordering::Relaxed);
+            },
+        );
+        assert_eq!(times.unwrap().len(), 5);
+        assert_eq!(done.into_inner(), 15);
+    }
+
+    #[test]
+    fn a_round_lasts_as_long_as_its_slowest_thread() {
+        let work = |index: &mut usize| thread::sleep(Duration::from_millis(5 * *index as u64));
+        let times = together(2, 2, |index| index + 1, work).unwrap();
+        assert!(times.iter().all(|time| *time >= Duration::from_millis(10)), "{times:?}");
+    }
+}
