@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::cublas::CudaBlas;
 use cudarc::driver::{CudaGraph, sys};
 
+use crate::blaslt::Handle;
 use crate::context::Kernel;
 use crate::dnn;
 use crate::error::GpuError;
@@ -69,6 +70,7 @@ pub(crate) enum Kept {
     Blas(#[expect(dead_code, reason = "kept alive")] Arc<CudaBlas>),
     Dnn(#[expect(dead_code, reason = "kept alive")] Arc<dnn::Plan>),
     Pooling(#[expect(dead_code, reason = "kept alive")] Arc<dnn::PoolingShared>),
+    BlasLt(#[expect(dead_code, reason = "kept alive")] Arc<Handle>),
     Host(#[expect(dead_code, reason = "kept alive")] Box<[MaybeUninit<u8>]>),
     Graph(#[expect(dead_code, reason = "kept alive")] Arc<Captured>),
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod blas;
+pub mod blaslt;
 pub mod compile;
 pub mod counters;
 pub mod dnn;
