@@ -7,9 +7,11 @@
 //! | a launch by the host's clock | [`host_calls`] | what a program waits: the launch by the driver, the work, the return of the answer |
 
 mod evict;
+mod replay;
 mod samples;
 
 pub use evict::Evictor;
+pub use replay::Replay;
 pub use samples::Samples;
 
 use std::time::Instant;
@@ -18,13 +20,6 @@ use crate::error::GpuError;
 use crate::event::Event;
 use crate::graph::Graph;
 use crate::stream::Stream;
-
-/// Below this, what a graph takes is measured as the slope between two graphs: the driver resolves half a microsecond, and beginning a graph
-/// takes several.
-const SHORT_NANOSECONDS: u64 = 50_000;
-/// How long the shorter of the two graphs should take, and how many copies it has at most.
-const GRAPH_NANOSECONDS: u64 = 150_000;
-const MOST_COPIES: u64 = 100;
 
 /// How often something is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,19 +117,9 @@ pub fn replays_after<E: From<GpuError>, P: FnMut() -> Result<(), E>>(
             })
         };
         let (alone, both) = (copies(false)?, copies(true)?);
-        return Ok(differences(stream, repetitions, &alone, &both, 4)?);
+        return Ok(Samples::new(differences(stream, repetitions, &alone, &both, 4)?));
     }
-    let single = stream.capture(&mut *work)?;
-    let once = Samples::new(durations(stream, Repetitions { warmup: 3, measured: 5 }, &single)?).median();
-    if once >= SHORT_NANOSECONDS as f64 {
-        return Ok(Samples::new(durations(stream, repetitions, &single)?));
-    }
-    let copies = (GRAPH_NANOSECONDS as f64 / once.max(1.0)).ceil().clamp(2.0, MOST_COPIES as f64);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 2 to MOST_COPIES")]
-    let copies = copies as u64;
-    let mut graph_of = |copies: u64| stream.capture(|| (0..copies).try_for_each(|_| work()));
-    let (few, many) = (graph_of(copies)?, graph_of(2 * copies)?);
-    Ok(differences(stream, repetitions, &few, &many, copies)?)
+    Ok(Samples::new(Replay::prepared(stream, work)?.nanoseconds(repetitions)?))
 }
 
 /// Nanoseconds of every launch of a graph.
@@ -159,7 +144,7 @@ fn differences(
     first: &Graph,
     second: &Graph,
     copies: u64,
-) -> Result<Samples, GpuError> {
+) -> Result<Vec<f64>, GpuError> {
     first.upload()?;
     second.upload()?;
     let mut events = Vec::with_capacity(repetitions.measured);
@@ -177,8 +162,7 @@ fn differences(
         let (short, long) = (middle.nanoseconds_since(start)? as f64, end.nanoseconds_since(middle)? as f64);
         Ok((long - short) / copies as f64)
     };
-    let times: Result<Vec<f64>, GpuError> = events.iter().map(time).collect();
-    Ok(Samples::new(times?))
+    events.iter().map(time).collect()
 }
 
 fn between((start, end): &(Event, Event)) -> Result<f64, GpuError> {
