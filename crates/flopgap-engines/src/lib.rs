@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 pub mod cpu;
+pub mod cuda;
 mod engine;
 mod error;
 mod measure;
 mod native;
 mod nvml;
+mod repeat;
 
 pub use engine::{Engine, Repetition, Session};
 pub use error::EngineError;

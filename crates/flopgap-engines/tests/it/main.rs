@@ -1,3 +1,4 @@
 //! What engines compute and measure.
 
+mod kernels;
 mod native;

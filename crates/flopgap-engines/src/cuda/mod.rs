@@ -1,0 +1,150 @@
+//! NVIDIA GPUs: products by cuBLASLt, everything small by kernels of our own.
+//!
+//! A workload's steps are what [`flopgap_graph::plan`] makes of it, one or a few kernels each. [`kernel::Kernel`] is what computes a step;
+//! [`tools::Tools::kernel`] chooses it.
+
+mod arena;
+mod attention;
+mod counted;
+mod draft;
+mod gemm;
+mod kernel;
+mod own;
+mod pointwise;
+mod program;
+mod rows;
+mod session;
+mod tools;
+mod value;
+
+pub use own::compile_kernels;
+
+use flopgap_calibration::Origin;
+use flopgap_flops::Precision;
+use flopgap_gpu::{Device, blaslt, driver_version};
+use flopgap_graph::{Mode, Op, Workload};
+
+use crate::engine::{Engine, Session};
+use crate::error::EngineError;
+
+use program::Program;
+use session::CudaSession;
+use tools::{NAME, Tools, unsupported};
+
+/// The engine `cuda`: one GPU, its libraries' heuristics in a fixed mode, on a stream or in a graph.
+#[derive(Debug)]
+pub struct Cuda {
+    tools: Tools,
+    origin: Origin,
+}
+
+impl Cuda {
+    /// Opens the GPU with this number, and the libraries.
+    ///
+    /// # Errors
+    /// [`EngineError::Gpu`] when the driver, the GPU, NVRTC or cuBLASLt is missing.
+    pub fn new(device: usize) -> Result<Self, EngineError> {
+        let tools = Tools::new(device)?;
+        let origin = origin_of(tools.context.device())?;
+        Ok(Cuda { tools, origin })
+    }
+}
+
+/// What a GPU is, and the versions of what computes on it.
+///
+/// # Errors
+/// When the driver does not answer.
+pub(crate) fn origin_of(device: &Device) -> Result<Origin, EngineError> {
+    let driver = driver_version()?;
+    let (major, minor, patch) = blaslt::version()?;
+    let properties = [
+        ("compute_capability", device.compute_capability.to_string()),
+        ("multiprocessors", device.multiprocessors.to_string()),
+        ("clock_khz", device.clock_khz.to_string()),
+        ("memory_bytes", device.memory_bytes.to_string()),
+        ("memory_clock_khz", device.memory_clock_khz.to_string()),
+        ("memory_bus_bits", device.memory_bus_bits.to_string()),
+        ("l2_bytes", device.l2_bytes.to_string()),
+    ];
+    let mut versions = vec![
+        ("cuda_driver", format!("{}.{}", driver.cuda.0, driver.cuda.1)),
+        ("cublaslt", format!("{major}.{minor}.{patch}")),
+        ("flopgap", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    versions.extend(driver.module.map(|module| ("driver", module)));
+    let named = |pairs: &[(&str, String)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    };
+    Ok(Origin {
+        device: device.name.clone(),
+        kind: "cuda".to_owned(),
+        properties: named(&properties),
+        versions: named(&versions),
+    })
+}
+
+/// The oldest compute capability that multiplies numbers of a precision fast, or at all.
+fn oldest(precision: Precision) -> (u32, u32) {
+    match precision {
+        Precision::Fp32 | Precision::Fp16 => (7, 0),
+        Precision::Int8 => (7, 5),
+        Precision::Tf32 | Precision::Bf16 => (8, 0),
+    }
+}
+
+impl Engine for Cuda {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    fn modes(&self) -> &[Mode] {
+        &[Mode::Stream, Mode::Graph]
+    }
+
+    fn supports(&self, workload: &Workload, precision: Precision) -> Result<(), EngineError> {
+        let capability = self.tools.context.device().compute_capability;
+        if (capability.major, capability.minor) < oldest(precision) {
+            let (engine, what) = (NAME, workload.label());
+            let reason = format!("a GPU of compute capability {capability} does not compute in {precision}");
+            return Err(EngineError::Unsupported { engine, what, reason });
+        }
+        for step in program::steps(workload)? {
+            match &step.op {
+                Op::Gemm(_)
+                | Op::Elementwise(_)
+                | Op::Softmax { .. }
+                | Op::Norm(_)
+                | Op::Reduce { .. }
+                | Op::Gather { .. }
+                | Op::Copy { .. }
+                | Op::Attention(_)
+                | Op::Empty => {}
+                _ => return Err(unsupported(&step, "there is no kernel for this operation")),
+            }
+        }
+        Ok(())
+    }
+
+    fn open<'a>(
+        &'a self,
+        workload: &Workload,
+        precision: Precision,
+        mode: Mode,
+    ) -> Result<Box<dyn Session + 'a>, EngineError> {
+        self.supports(workload, precision)?;
+        if !self.modes().contains(&mode) {
+            let (engine, what) = (NAME, workload.label());
+            let reason = "it launches on a stream or in a graph".to_owned();
+            return Err(EngineError::Unsupported { engine, what, reason });
+        }
+        // What the sessions before freed has left the pool only when the device is done.
+        self.tools.context.synchronize()?;
+        let free = self.tools.context.memory()?.free;
+        let program = Program::new(&self.tools, workload, precision)?;
+        Ok(Box::new(CudaSession::new(&self.tools, program, (precision, mode), free)?))
+    }
+}

@@ -1,0 +1,114 @@
+//! What kernels of steps are made with.
+
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+
+use flopgap_flops::Precision;
+use flopgap_gpu::blaslt::BlasLt;
+use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::{Context, Stream};
+use flopgap_graph::{Op, Step};
+
+use crate::error::EngineError;
+
+use super::kernel::{Kernel, Numbers};
+use super::own::OwnKernels;
+use super::{attention, gemm, pointwise, rows};
+
+/// The engine's name.
+pub(crate) const NAME: &str = "cuda";
+
+/// The device, the libraries and the kernels that steps are made with.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub(crate) context: Context,
+    pub(crate) stream: Stream,
+    pub(crate) blas: BlasLt,
+    compiler: Compiler,
+    own: Mutex<Vec<(Numbers, Arc<OwnKernels>)>>,
+    /// Bytes of workspace that an algorithm may use.
+    pub(crate) most_workspace: usize,
+}
+
+impl Tools {
+    /// Opens a device and the libraries.
+    ///
+    /// # Errors
+    /// When a library or the device is missing.
+    pub(crate) fn new(device: usize) -> Result<Self, EngineError> {
+        let context = Context::new(device)?;
+        let stream = context.stream()?;
+        let blas = BlasLt::new(&context)?;
+        let compiler = Compiler::new().map_err(|error| match error {
+            flopgap_gpu::compile::CompileError::Library(error) => EngineError::Gpu(error.into()),
+            other => {
+                EngineError::Failed { action: "start the compiler".to_owned(), message: other.to_string() }
+            }
+        })?;
+        let most_workspace = flopgap_gpu::blas::Blas::recommended_workspace(&stream);
+        Ok(Tools { context, stream, blas, compiler, own: Mutex::default(), most_workspace })
+    }
+
+    /// Our own kernels on numbers that are stored so.
+    ///
+    /// # Errors
+    /// When they cannot be compiled or loaded.
+    pub(crate) fn own(&self, numbers: Numbers) -> Result<Arc<OwnKernels>, EngineError> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = own.iter().find(|(stored, _)| *stored == numbers) {
+            return Ok(found.clone());
+        }
+        let made = Arc::new(OwnKernels::new(&self.context, &self.compiler, numbers)?);
+        own.push((numbers, made.clone()));
+        Ok(made)
+    }
+
+    /// Chooses what computes a step.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] where nothing does; the libraries'.
+    pub(crate) fn kernel(&self, step: &Step, precision: Precision) -> Result<Box<dyn Kernel>, EngineError> {
+        match &step.op {
+            Op::Gemm(sizes) => gemm::make(self, sizes, step.epilogue, precision),
+            Op::Elementwise(sizes) => pointwise::elementwise(self, sizes, step, precision),
+            Op::Copy { elements } => pointwise::copy(self, *elements, step, precision),
+            Op::Softmax { rows, columns } => rows::softmax(self, [*rows, *columns], step, precision),
+            Op::Norm(norm) => rows::norm(self, norm, step, precision),
+            Op::Reduce { inputs, outputs } => rows::reduce(self, [*inputs, *outputs], step, precision),
+            Op::Gather { rows, width } => rows::gather(self, [*rows, *width], step, precision),
+            Op::Attention(sizes) => attention::make(self, sizes, step, precision),
+            Op::Empty => pointwise::empty(self, step, precision),
+            _ => Err(unsupported(step, "there is no kernel for this operation")),
+        }
+    }
+}
+
+/// The refusal of a step.
+pub(crate) fn unsupported(step: &Step, reason: impl Into<String>) -> EngineError {
+    EngineError::Unsupported { engine: NAME, what: describe(step), reason: reason.into() }
+}
+
+/// A step in a message.
+pub(crate) fn describe(step: &Step) -> String {
+    step.label()
+}
+
+/// A size as an index of this machine.
+///
+/// # Errors
+/// [`EngineError::Unsupported`] for sizes that no memory holds.
+pub(crate) fn size(step: &Step, value: u64) -> Result<usize, EngineError> {
+    usize::try_from(value)
+        .ok()
+        .filter(|&size| isize::try_from(size).is_ok())
+        .ok_or_else(|| unsupported(step, format!("{value} elements are more than memory holds")))
+}
+
+/// A product of sizes.
+///
+/// # Errors
+/// As [`size`].
+pub(crate) fn sizes(step: &Step, values: &[u64]) -> Result<usize, EngineError> {
+    let product = values.iter().try_fold(1_u64, |product, &value| product.checked_mul(value));
+    size(step, product.unwrap_or(u64::MAX))
+}
