@@ -1,10 +1,144 @@
-//! `model-calibrate compare`.
+//! `model-calibrate compare OLD NEW`: two calibrations of one machine, point by point.
 
-use flopgap_cli::Failure;
+use std::path::PathBuf;
+
+use flopgap_calibration::compare::{Change, Comparison};
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_report::ReportError;
+use flopgap_report::numbers::{percent, signed_percent};
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+
+use crate::PROGRAM;
+use crate::load::{self, of_report};
+
+/// Rows of a table for readers.
+const SHOWN: usize = 20;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// The earlier calibration: a file or run directory.
+    old: PathBuf,
+    /// The later one.
+    new: PathBuf,
+    /// Change of a point's time in either direction beyond which the comparison fails.
+    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = flopgap_cli::percentage)]
+    threshold: f64,
+    /// Compare calibrations of unlike machines, too.
+    #[arg(long)]
+    across_machines: bool,
+    /// Print every point, not only the 20 that changed most.
+    #[arg(long)]
+    all: bool,
+    /// How to print the result. JSON and CSV always have every point.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
 
-pub(crate) fn run(_: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new("this command is not built in yet"))
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let old = load::calibration(&arguments.old, None)?;
+    let new = load::calibration(&arguments.new, None)?;
+    let (theirs, ours) = (&old.header.origin, &new.header.origin);
+    if let Some(difference) = theirs.machine_differences(ours).first()
+        && !arguments.across_machines
+    {
+        let message = format!(
+            "{} and {} are of unlike machines: {} was `{}` and is `{}`",
+            arguments.old.display(),
+            arguments.new.display(),
+            difference.part,
+            difference.theirs.as_deref().unwrap_or("not recorded"),
+            difference.ours.as_deref().unwrap_or("not recorded"),
+        );
+        return Err(Failure::new(message).hint("pass --across-machines to compare them all the same"));
+    }
+    for difference in theirs.version_differences(ours) {
+        let [before, after] =
+            [&difference.theirs, &difference.ours].map(|value| value.as_deref().unwrap_or("not recorded"));
+        flopgap_cli::note(PROGRAM, format_args!("{}: {before} → {after}", difference.part));
+    }
+    let comparison = Comparison::of(&old, &new);
+    for (rows, which) in [(&comparison.only_old, "old"), (&comparison.only_new, "new")] {
+        if let Some(first) = rows.first() {
+            flopgap_cli::note(
+                PROGRAM,
+                format_args!("{} rows are in the {which} calibration alone, such as {first}", rows.len()),
+            );
+        }
+    }
+    if comparison.changes.is_empty() {
+        let message = "the two calibrations have no row in common";
+        return Err(Failure::new(message).exit(Exit::Absent).hint("compare sweeps of the same workloads"));
+    }
+    let format: Format = arguments.format.into();
+    let whole = arguments.all || matches!(format, Format::Json | Format::Csv);
+    let shown = if whole { comparison.changes.len() } else { SHOWN };
+    let table = table(&comparison, shown).map_err(|error| of_report(&error))?;
+    let text = table.render(format, &TextOptions::for_stdout()).map_err(|error| of_report(&error))?;
+    flopgap_cli::print(&text)?;
+    judge(&comparison, arguments.threshold / 100.0)
+}
+
+/// Says what all points have in common, and fails where some are beyond the threshold.
+fn judge(comparison: &Comparison, threshold: f64) -> Result<(), Failure> {
+    let total = comparison.changes.len();
+    let median = comparison.median().unwrap_or(0.0);
+    let (mean, p90) = comparison.spread().unwrap_or_default();
+    flopgap_cli::note(
+        PROGRAM,
+        format_args!(
+            "{total} points: median change {}, mean of the magnitudes {}, 90th percentile {}",
+            signed_percent(median, 1),
+            percent(mean, 1),
+            percent(p90, 1)
+        ),
+    );
+    let beyond: Vec<&Change> = comparison.beyond(threshold).collect();
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    let slower = beyond.iter().filter(|change| change.relative() > 0.0).count();
+    let message = format!(
+        "{} of {total} points changed by more than {}: {slower} are slower, {} faster",
+        beyond.len(),
+        percent(threshold, 1),
+        beyond.len() - slower
+    );
+    Err(Failure::new(message).hint("--threshold PERCENT sets what is allowed"))
+}
+
+fn table(comparison: &Comparison, shown: usize) -> Result<Table, ReportError> {
+    let total = comparison.changes.len();
+    let title = if shown < total {
+        format!("The {shown} of {total} points that changed most")
+    } else {
+        "Points, the largest change first".to_owned()
+    };
+    let mut table = Table::new(
+        title,
+        [
+            Column::text("config", "config"),
+            Column::text("engine", "engine"),
+            Column::text("mode", "mode"),
+            Column::text("precision", "precision"),
+            Column::number("old_ms", "old").unit("ms"),
+            Column::number("new_ms", "new").unit("ms"),
+            Column::number("change", "change"),
+            Column::number("memory_change", "memory"),
+            Column::text("intervals", "intervals"),
+        ],
+    )?;
+    for change in comparison.changes.iter().take(shown) {
+        table.push([
+            Cell::text(change.label.clone()),
+            Cell::text(change.engine.clone()),
+            Cell::text(change.mode),
+            Cell::text(change.precision.clone()),
+            Cell::float(change.old_ns / 1e6, 4),
+            Cell::float(change.new_ns / 1e6, 4),
+            Cell::signed_percent(change.relative(), 1),
+            Cell::optional(change.relative_memory(), |memory| Cell::signed_percent(memory, 1)),
+            Cell::text(if change.overlaps { "overlap" } else { "apart" }),
+        ])?;
+    }
+    Ok(table)
 }

@@ -4,6 +4,7 @@ mod compare;
 mod estimate;
 mod fit;
 mod flops;
+mod load;
 mod probe;
 mod report;
 mod sweep;

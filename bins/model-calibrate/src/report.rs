@@ -1,10 +1,283 @@
-//! `model-calibrate report`.
+//! `model-calibrate report`: measurements beside estimates, on a page.
 
-use flopgap_cli::Failure;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use flopgap_calibration::accuracy::{Accuracy, Candidates, accuracy, repeatability};
+use flopgap_calibration::judge::{self, FitRequest, Judged, cross_validated, series};
+use flopgap_calibration::report::{ReportInput, beats_baselines, document};
+use flopgap_calibration::sheet::{self, Record, Role, Sheet, SheetRow, Values};
+use flopgap_calibration::{Calibration, Origin, Row};
+use flopgap_cli::{Exit, Failure};
+use flopgap_report::html::{Block, Document};
+use flopgap_roofline::Ceilings;
+use flopgap_roofline::predict::FitSettings;
+
+use crate::PROGRAM;
+use crate::load::{self, Empirical, of_judge, of_report, of_sheet};
+
+/// Parts of the cross-validation.
+const FOLDS: u64 = 5;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Measurements: a calibration file, a run directory, or a CSV table.
+    #[arg(long, value_name = "FILE")]
+    empirical: PathBuf,
+    /// Estimates of the same runs by another estimator: a CSV table. Without it, a calibration is judged by this
+    /// program's predictor on rows that it did not see, and a table by the estimates in it.
+    #[arg(long, value_name = "FILE")]
+    analytical: Option<PathBuf>,
+    /// Write the report to a file: .md (with its plots beside it), .html, .json, or .csv with the seed's columns. Without
+    /// it, Markdown is printed.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Judge the rows of one device of a table.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+}
 
-pub(crate) fn run(_: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new("this command is not built in yet"))
+/// The kinds of files that a report can be.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Markdown,
+    Html,
+    Json,
+    Csv,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Kind, Failure> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        match extension.to_ascii_lowercase().as_str() {
+            "md" => Ok(Kind::Markdown),
+            "html" => Ok(Kind::Html),
+            "json" => Ok(Kind::Json),
+            "csv" => Ok(Kind::Csv),
+            _ => {
+                let message = format!("{}: the kind of a report is told by its name", path.display());
+                Err(Failure::new(message).exit(Exit::Usage).hint("end it with .md, .html, .json, or .csv"))
+            }
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let kind = arguments.output.as_deref().map(Kind::of).transpose()?;
+    let role = if arguments.analytical.is_some() { Role::Empirical } else { Role::Both };
+    let page = match load::empirical(&arguments.empirical, role, arguments.device.as_deref())? {
+        Empirical::Calibration(calibration) => match &arguments.analytical {
+            None => own(arguments, &calibration)?,
+            Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,
+        },
+        Empirical::Table(table) => foreign(arguments, table, arguments.analytical.as_deref())?,
+    };
+    match (&arguments.output, kind) {
+        (Some(path), Some(kind)) => page.write(path, kind),
+        _ => flopgap_cli::print(&page.document.to_markdown()),
+    }
+}
+
+/// A report and the table behind it.
+struct Page {
+    document: Document,
+    identity: Vec<String>,
+    rows: Vec<SheetRow>,
+}
+
+impl Page {
+    fn write(&self, path: &Path, kind: Kind) -> Result<(), Failure> {
+        let text = match kind {
+            Kind::Markdown => {
+                self.write_charts(path)?;
+                self.document.to_markdown()
+            }
+            Kind::Html => self.document.to_html().map_err(|error| of_report(&error))?,
+            Kind::Json => self.document.to_json().map_err(|error| of_report(&error))?,
+            Kind::Csv => sheet::to_csv(&self.identity, &self.rows),
+        };
+        write(path, text.as_bytes())
+    }
+
+    fn write_charts(&self, path: &Path) -> Result<(), Failure> {
+        for block in &self.document.blocks {
+            if let Block::Scatter(chart) = block
+                && !chart.file_name().is_empty()
+            {
+                let svg = chart.to_svg().map_err(|error| of_report(&error))?;
+                write(&path.with_file_name(chart.file_name()), svg.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    flopgap_fs::write_atomic(path, bytes)
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_cli::note(PROGRAM, format_args!("wrote {}", path.display()));
+    Ok(())
+}
+
+/// What the names of charts beside a page begin with: `report-` for `report.md`.
+fn charts(output: Option<&Path>) -> String {
+    let stem = output.and_then(Path::file_stem).and_then(|stem| stem.to_str());
+    stem.map(|stem| format!("{stem}-")).unwrap_or_default()
+}
+
+/// A calibration judged by our predictor on rows that it did not see.
+fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure> {
+    let header = &calibration.header;
+    let settings = FitSettings::default();
+    let request =
+        FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings, with_algorithms: false };
+    let mut judged = Vec::new();
+    let mut accuracies: Vec<(String, Accuracy)> = Vec::new();
+    let mut repeated = Vec::new();
+    let mut warnings = Vec::new();
+    let mut rows_of: Vec<&Row> = Vec::new();
+    for (series, rows) in series(&calibration.rows) {
+        match cross_validated(&rows, FOLDS, request) {
+            Ok(found) => judged.extend(found),
+            Err(error @ flopgap_calibration::judge::JudgeError::Fit(_)) => {
+                warnings.push(format!("{series}: not judged: {error}"));
+                continue;
+            }
+            Err(error) => return Err(of_judge(&error)),
+        }
+        let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
+        let found = accuracy(candidates).map_err(|error| of_judge(&error))?;
+        repeated.push((series.to_string(), repeatability(&rows)));
+        accuracies.push((series.to_string(), found));
+        rows_of.extend(rows);
+    }
+    if judged.is_empty() {
+        let message = format!("{}: {}", arguments.empirical.display(), warnings.join("; "));
+        let hint = "measure more rows with `model-calibrate sweep`; `--quick` measures 150";
+        return Err(Failure::new(message).hint(hint));
+    }
+    if header.ceilings.is_none() {
+        warnings.push(
+            "The file has no measured ceilings: the fastest rows stand for them. `model-calibrate probe` measures them."
+                .to_owned(),
+        );
+    }
+    if beats_baselines(&judged) == Some(false) {
+        flopgap_cli::warn(
+            PROGRAM,
+            "the predictor does not beat its baselines: this calibration is not recommended",
+        );
+    }
+    let input = ReportInput {
+        title: format!("Calibration report: {}", header.origin.device),
+        subtitle: format!("{} rows, measured from {}", calibration.rows.len(), header.created),
+        facts: facts(calibration),
+        warnings,
+        estimator: format!(
+            "the predictor's, for rows that it did not see ({FOLDS} parts, each estimated by a fit to the others)"
+        ),
+        own: true,
+        judged: &judged,
+        accuracies: &accuracies,
+        repeatability: repeated,
+        ceilings: header.ceilings.as_ref(),
+        scenarios: scenarios(header.ceilings.as_ref()),
+        charts: charts(arguments.output.as_deref()),
+    };
+    let document = document(&input).map_err(|error| of_report(&error))?;
+    let table = table(&header.origin, rows_of.into_iter().zip(judged.iter().map(Some)));
+    Ok(Page { document, identity: table.identity, rows: table.records.iter().map(SheetRow::from).collect() })
+}
+
+/// A table judged by its own estimates, or by those of another.
+fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Result<Page, Failure> {
+    let table = match analytical {
+        None => table,
+        Some(path) => {
+            let device = arguments.device.as_deref();
+            let estimates = sheet::read(path, Role::Analytical, device).map_err(|error| of_sheet(&error))?;
+            sheet::join(table, estimates, path).map_err(|error| of_sheet(&error))?
+        }
+    };
+    flopgap_cli::warn_all(PROGRAM, &table.warnings);
+    let judged = judge::of_sheet(&table);
+    let name =
+        |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let devices: Vec<String> = table.devices().into_iter().map(|(device, _)| device).collect();
+    let from = analytical.unwrap_or(&arguments.empirical);
+    let input = ReportInput {
+        title: format!("Calibration report: {}", name(&arguments.empirical)),
+        subtitle: format!("{} rows, device {}", judged.len(), devices.join(", ")),
+        warnings: table.warnings.clone(),
+        estimator: format!("those of {}", name(from)),
+        judged: &judged,
+        charts: charts(arguments.output.as_deref()),
+        ..ReportInput::default()
+    };
+    let document = document(&input).map_err(|error| of_report(&error))?;
+    let rows = table.records.iter().map(SheetRow::from).collect();
+    Ok(Page { document, identity: table.identity, rows })
+}
+
+fn facts(calibration: &Calibration) -> Vec<(String, String)> {
+    let header = &calibration.header;
+    let origin = &header.origin;
+    let mut facts = vec![
+        ("device".to_owned(), origin.device.clone()),
+        ("kind".to_owned(), origin.kind.clone()),
+        ("measured".to_owned(), header.created.clone()),
+        ("rows".to_owned(), calibration.rows.len().to_string()),
+    ];
+    for (series, rows) in series(&calibration.rows) {
+        facts.push((format!("rows of {series}"), rows.len().to_string()));
+    }
+    facts.extend(origin.properties.iter().map(|(name, value)| (name.clone(), value.clone())));
+    facts.extend(origin.versions.iter().map(|(name, value)| (name.clone(), value.clone())));
+    facts
+}
+
+/// The memory scenarios of a probed machine.
+fn scenarios(_: Option<&Ceilings>) -> Vec<flopgap_calibration::report::ScenarioRange> {
+    Vec::new()
+}
+
+/// The measurements of a calibration as a table.
+fn table_of(calibration: &Calibration) -> Sheet {
+    table(&calibration.header.origin, calibration.rows.iter().map(|row| (row, None)))
+}
+
+/// Rows as a table, with our estimates where there are some.
+fn table<'a>(origin: &Origin, rows: impl IntoIterator<Item = (&'a Row, Option<&'a Judged>)>) -> Sheet {
+    let mut identity = Vec::new();
+    let mut records = Vec::new();
+    for (index, (row, judged)) in rows.into_iter().enumerate() {
+        let (names, cells) = sheet::identity_of(row, origin, &row.workload.label());
+        identity = names;
+        let measurement = &row.measurement;
+        let estimated = judged.map_or_else(Values::default, |judged| Values {
+            time_ms: Some(judged.time.estimated / 1e6),
+            memory_mb: judged.memory.map(|pair| pair.estimated / 1e6),
+            flops: judged.work,
+            energy_j: judged.energy.map(|pair| pair.estimated),
+        });
+        records.push(Record {
+            line: index as u64 + 2,
+            identity: cells,
+            workload: Some(row.workload.clone()),
+            device: Some(origin.kind.clone()),
+            precision: Some(row.precision.to_string()),
+            batch: row.workload.batch(),
+            measured: Values {
+                time_ms: Some(measurement.time.median_ns / 1e6),
+                memory_mb: measurement.memory_bytes.map(|bytes| bytes as f64 / 1e6),
+                flops: measurement.counted_flops.map(|flops| flops as f64),
+                energy_j: measurement.energy.map(|energy| energy.joules),
+            },
+            estimated,
+            interval_ms: judged.and_then(|judged| judged.interval).map(|(low, high)| (low / 1e6, high / 1e6)),
+            bottleneck: judged.and_then(|judged| judged.bottleneck.clone()),
+            intensity: None,
+        });
+    }
+    Sheet { identity, records, warnings: Vec::new() }
 }

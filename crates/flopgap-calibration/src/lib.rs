@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod compare;
 pub mod file;
 pub mod judge;
+pub mod report;
 mod row;
 pub mod sheet;
 pub mod split;

@@ -111,6 +111,8 @@ impl Fitted {
             baselines: Some(baselines),
             work: Some(work),
             bytes: Some(bytes),
+            working_set: None,
+            launch: Some(estimate.by_step.iter().map(|step| step.launch_ns).sum()),
             bottleneck: shares.first().map(|(bottleneck, _)| bottleneck.name().to_owned()),
             shares,
             extrapolated: estimate.extrapolated,
@@ -120,8 +122,8 @@ impl Fitted {
     }
 }
 
-/// Every row beside an estimate by a fit that saw no row of its workload: each of `folds` parts is judged by
-/// a fit to the others.
+/// Every row, in order, beside an estimate by a fit that saw no row of its workload: each of `folds` parts is
+/// judged by a fit to the others.
 ///
 /// # Errors
 /// As [`Fitted::fit`] and [`Fitted::judge`].
@@ -130,16 +132,20 @@ pub fn cross_validated(
     folds: u64,
     request: FitRequest<'_>,
 ) -> Result<Vec<Judged>, JudgeError> {
-    let mut judged = Vec::with_capacity(rows.len());
+    let mut judged: Vec<(usize, Judged)> = Vec::with_capacity(rows.len());
     for index in 0..folds {
         let split = Split::Fold { index, of: folds };
-        let divided = split.divide(rows.iter().copied());
-        if !divided.validation.is_empty() {
-            let fitted = Fitted::fit(&divided.fit, Some(&split), request)?;
-            judged.extend(fitted.judge(&divided.validation)?);
+        let validates = |row: &Row| split.part(&row.workload) == Some(Part::Validation);
+        let places: Vec<usize> = (0..rows.len()).filter(|&place| validates(rows[place])).collect();
+        if places.is_empty() {
+            continue;
         }
+        let divided = split.divide(rows.iter().copied());
+        let fitted = Fitted::fit(&divided.fit, Some(&split), request)?;
+        judged.extend(places.into_iter().zip(fitted.judge(&divided.validation)?));
     }
-    Ok(judged)
+    judged.sort_unstable_by_key(|(place, _)| *place);
+    Ok(judged.into_iter().map(|(_, judged)| judged).collect())
 }
 
 /// FLOPs and bytes of a row by the closed forms.

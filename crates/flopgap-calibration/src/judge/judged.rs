@@ -56,6 +56,10 @@ pub struct Judged {
     pub work: Option<f64>,
     /// Bytes of all operands and results, each step by itself.
     pub bytes: Option<f64>,
+    /// Bytes that a run touches again and again: parameters and activations.
+    pub working_set: Option<f64>,
+    /// Estimated nanoseconds that are launches.
+    pub launch: Option<f64>,
     /// What most of the estimated time is bound by.
     pub bottleneck: Option<String>,
     /// Estimated nanoseconds by bottleneck, over the steps; empty where a table tells none.

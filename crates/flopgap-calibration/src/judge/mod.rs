@@ -4,8 +4,10 @@ mod error;
 mod fitted;
 mod judged;
 mod series;
+mod tables;
 
 pub use error::JudgeError;
 pub use fitted::{FitRequest, Fitted, cross_validated};
 pub use judged::{Judged, Pair};
 pub use series::{Series, observation, series};
+pub use tables::of_sheet;

@@ -10,6 +10,7 @@
 mod error;
 mod join;
 mod read;
+mod rows;
 mod workload;
 mod write;
 
@@ -88,4 +89,11 @@ impl Record {
         let cells = self.identity.iter().filter(|cell| !cell.is_empty());
         cells.map(String::as_str).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The rows of a table whose columns tell what was run, as measured rows of one origin, and how many rows there
+/// are of which they do not tell, or whose precision is not known. A table says neither the interval of a time nor
+/// how work was launched: the interval is taken as the time itself, and a GPU's rows as launched on a stream.
+pub fn to_rows(sheet: &Sheet) -> (crate::row::Origin, Vec<crate::row::Row>, usize) {
+    rows::of_sheet(sheet)
 }

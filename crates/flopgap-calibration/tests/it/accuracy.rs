@@ -68,6 +68,12 @@ fn every_row_is_judged_once_in_cross_validation() {
     let settings = FitSettings::default();
     let judged = cross_validated(&rows, 5, request(&settings)).unwrap();
     assert_eq!(judged.len(), rows.len());
+    for (row, judged) in rows.iter().zip(&judged) {
+        assert_eq!(
+            (row.workload.label(), row.measurement.time.median_ns),
+            (judged.label.clone(), judged.time.measured)
+        );
+    }
     assert!(judged.iter().all(|row| row.interval.is_some() && row.baselines.is_some()));
 }
 

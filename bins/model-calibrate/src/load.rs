@@ -1,0 +1,92 @@
+//! Files of measurements, whatever their kind.
+
+use std::fs;
+use std::path::Path;
+
+use flopgap_calibration::judge::JudgeError;
+use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
+use flopgap_calibration::{Calibration, FileError, Header};
+use flopgap_cli::{Exit, Failure};
+use flopgap_report::ReportError;
+
+use crate::PROGRAM;
+
+/// A calibration, or a CSV table.
+pub(crate) enum Empirical {
+    Calibration(Box<Calibration>),
+    Table(Sheet),
+}
+
+/// Reads measurements. A file that begins with `{` or a zstd frame is a calibration, any other a table; a
+/// run directory stands for the calibration file in it.
+pub(crate) fn empirical(path: &Path, role: Role, device: Option<&str>) -> Result<Empirical, Failure> {
+    let path = &calibration_file(path);
+    let bytes = fs::read(path).map_err(|source| of_file(&FileError::Io { path: path.clone(), source }))?;
+    let is_calibration = bytes.first() == Some(&b'{') || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    if is_calibration {
+        let calibration = Calibration::parse(&bytes, path).map_err(|error| of_file(&error))?;
+        warn_torn(&calibration, path);
+        Ok(Empirical::Calibration(Box::new(calibration)))
+    } else {
+        let sheet = sheet::parse(&bytes, path, role, device).map_err(|error| of_sheet(&error))?;
+        Ok(Empirical::Table(sheet))
+    }
+}
+
+/// Reads a calibration; a table is read as one as far as its columns tell what was run.
+pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibration, Failure> {
+    match empirical(path, Role::Empirical, device)? {
+        Empirical::Calibration(calibration) => Ok(*calibration),
+        Empirical::Table(table) => {
+            flopgap_cli::warn_all(PROGRAM, &table.warnings);
+            let (origin, rows, without) = sheet::to_rows(&table);
+            if without > 0 {
+                flopgap_cli::warn(
+                    PROGRAM,
+                    format_args!(
+                        "{}: the columns of {without} rows do not tell what was run",
+                        path.display()
+                    ),
+                );
+            }
+            Ok(Calibration { header: Header::new(origin, None), rows, torn: false })
+        }
+    }
+}
+
+/// The calibration file in a run directory; any other path as it is.
+fn calibration_file(path: &Path) -> std::path::PathBuf {
+    if path.is_dir() { path.join("calibration.jsonl") } else { path.to_owned() }
+}
+
+fn warn_torn(calibration: &Calibration, path: &Path) {
+    if calibration.torn {
+        let path = path.display();
+        flopgap_cli::warn(
+            PROGRAM,
+            format_args!("{path}: the last row is cut off and left out; `sweep --resume` measures it again"),
+        );
+    }
+}
+
+pub(crate) fn of_file(error: &FileError) -> Failure {
+    let missing =
+        matches!(error, FileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+    let exit = if missing { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+pub(crate) fn of_sheet(error: &SheetError) -> Failure {
+    let missing =
+        matches!(error, SheetError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+    let exit = if missing || error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+pub(crate) fn of_judge(error: &JudgeError) -> Failure {
+    Failure::from_error(error).maybe_hint(error.hint())
+}
+
+pub(crate) fn of_report(error: &ReportError) -> Failure {
+    Failure::from_error(error)
+}

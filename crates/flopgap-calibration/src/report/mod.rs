@@ -1,0 +1,87 @@
+//! The report: measurements beside estimates, on a page.
+//!
+//! [`document`] makes a [`Document`] of judged rows, whoever estimated them: this crate's predictor on rows
+//! that it did not see, or the table of another estimator. A section for which there are no numbers is left out.
+
+mod bottlenecks;
+mod effects;
+mod plots;
+mod scenarios;
+mod summary;
+mod updates;
+mod words;
+mod worst;
+
+use flopgap_report::ReportError;
+use flopgap_report::html::{Block, Document};
+use flopgap_roofline::Ceilings;
+
+pub use scenarios::ScenarioRange;
+pub use words::{duration, megabytes};
+
+use crate::accuracy::Accuracy;
+use crate::judge::Judged;
+
+/// What a report is made of.
+#[derive(Debug, Clone, Default)]
+pub struct ReportInput<'a> {
+    /// Heading.
+    pub title: String,
+    /// A line below it.
+    pub subtitle: String,
+    /// The machine, the software, the files.
+    pub facts: Vec<(String, String)>,
+    /// What a reader must know before anything else.
+    pub warnings: Vec<String>,
+    /// Who estimated, for sentences: `the predictor, on rows that it did not see`.
+    pub estimator: String,
+    /// Whether the estimates are this crate's predictor's: then its baselines stand beside them.
+    pub own: bool,
+    /// Measured runs beside estimates.
+    pub judged: &'a [Judged],
+    /// The tables of bars, by series.
+    pub accuracies: &'a [(String, Accuracy)],
+    /// How far repeated measurements differ, by series.
+    pub repeatability: Vec<(String, Option<f64>)>,
+    /// What the machine can do at most.
+    pub ceilings: Option<&'a Ceilings>,
+    /// Which working sets each memory scenario holds.
+    pub scenarios: Vec<ScenarioRange>,
+    /// What the names of charts beside a page in Markdown begin with; empty: there are none.
+    pub charts: String,
+}
+
+/// Makes the page.
+///
+/// # Errors
+/// [`ReportError`] when a table or chart cannot be made, which would be a defect of this crate.
+pub fn document(input: &ReportInput<'_>) -> Result<Document, ReportError> {
+    let mut blocks = Vec::new();
+    if !input.warnings.is_empty() {
+        blocks.push(Block::Problems("Before reading on".to_owned(), input.warnings.clone()));
+    }
+    if !input.facts.is_empty() {
+        blocks.push(Block::Facts(input.facts.clone()));
+    }
+    summary::push(input, &mut blocks)?;
+    bottlenecks::push(input, &mut blocks)?;
+    updates::push(input, &mut blocks)?;
+    scenarios::push(input, &mut blocks)?;
+    effects::push(input, &mut blocks)?;
+    worst::push(input, &mut blocks)?;
+    plots::push(input, &mut blocks)?;
+    Ok(Document { title: input.title.clone(), subtitle: input.subtitle.clone(), blocks })
+}
+
+/// Whether the estimates have a smaller mean error than every baseline, on the rows that have baselines.
+/// `None` where none has.
+pub fn beats_baselines(judged: &[Judged]) -> Option<bool> {
+    let with = || judged.iter().filter(|row| row.baselines.is_some());
+    let mape = |estimate: &dyn Fn(&Judged) -> f64| {
+        let errors = with().map(|row| ((estimate(row) - row.time.measured) / row.time.measured).abs());
+        errors.sum::<f64>() / with().count() as f64
+    };
+    with().next()?;
+    let own = mape(&|row| row.time.estimated);
+    Some((0..3).all(|baseline| own < mape(&|row| row.baselines.map_or(f64::NAN, |times| times[baseline]))))
+}

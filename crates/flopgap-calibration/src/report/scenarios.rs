@@ -1,0 +1,98 @@
+//! What it costs to spill from one level of memory to the next.
+
+use flopgap_report::ReportError;
+use flopgap_report::html::Block;
+use flopgap_report::table::{Cell, Column, Table};
+
+use super::ReportInput;
+use super::words::binary;
+use crate::accuracy::{Errors, quantile};
+use crate::judge::Judged;
+
+/// The working sets of a memory scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScenarioRange {
+    /// `L1_fit`, `L2_fit`, `L3_fit`, `DRAM_spill`.
+    pub name: String,
+    /// Bytes that a working set exceeds.
+    pub above: u64,
+    /// Bytes that it has at most; none for the last.
+    pub up_to: Option<u64>,
+    /// FLOPs for each byte from which on arithmetic takes longer than this level, where the machine was probed.
+    pub ridge: Option<f64>,
+}
+
+impl ScenarioRange {
+    fn holds(&self, bytes: f64) -> bool {
+        bytes > self.above as f64 && self.up_to.is_none_or(|most| bytes <= most as f64)
+    }
+
+    fn size(&self) -> String {
+        match (self.above, self.up_to) {
+            (0, Some(most)) => format!("≤ {}", binary(most)),
+            (above, Some(most)) => format!("{} – {}", binary(above), binary(most)),
+            (above, None) => format!("> {}", binary(above)),
+        }
+    }
+}
+
+/// Runs of which launches are more than this share say little about memory.
+const LAUNCHES: f64 = 0.5;
+
+pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    if input.scenarios.is_empty() || input.judged.iter().all(|row| row.working_set.is_none()) {
+        return Ok(());
+    }
+    blocks.push(Block::Heading("Memory scenario transitions".to_owned()));
+    blocks.push(Block::Text(
+        "Slowdown is the measured time beyond launches for each byte of the working set (median), relative to \
+         the first scenario that has such rows. Runs of which launches are more than half are counted as rows, \
+         but not taken for it. The threshold is the measured ridge point of the level."
+            .to_owned(),
+    ));
+    let mut table = Table::new(
+        "Scenarios",
+        [
+            Column::text("scenario", "scenario"),
+            Column::text("working_set", "working set"),
+            Column::number("rows", "rows"),
+            Column::number("taken", "rows taken"),
+            Column::number("per_byte", "ns per KiB"),
+            Column::number("slowdown", "observed slowdown"),
+            Column::number("threshold", "FLOP/B threshold"),
+            Column::number("mape", "MAPE†"),
+        ],
+    )?;
+    let mut baseline = None;
+    for scenario in &input.scenarios {
+        let rows: Vec<&Judged> = input
+            .judged
+            .iter()
+            .filter(|row| row.working_set.is_some_and(|bytes| scenario.holds(bytes)))
+            .collect();
+        let mut costs: Vec<f64> = rows.iter().filter_map(|row| per_byte(row)).collect();
+        costs.sort_unstable_by(f64::total_cmp);
+        let cost = quantile(&costs, 0.5);
+        let slowdown = cost.map(|cost| cost / *baseline.get_or_insert(cost));
+        let errors = Errors::of(rows.iter().map(|row| row.time.tuple()));
+        table.push([
+            Cell::text(scenario.name.clone()),
+            Cell::text(scenario.size()),
+            Cell::from(rows.len() as u64),
+            Cell::from(costs.len() as u64),
+            Cell::optional(cost, |cost| Cell::float(1024.0 * cost, 2)),
+            Cell::optional(slowdown, |slowdown| Cell::float(slowdown, 2)),
+            Cell::optional(scenario.ridge, |ridge| Cell::float(ridge, 1)),
+            Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)),
+        ])?;
+    }
+    blocks.push(Block::Table(table));
+    Ok(())
+}
+
+/// Nanoseconds beyond launches for each byte of the working set.
+fn per_byte(row: &Judged) -> Option<f64> {
+    let launch = row.launch.unwrap_or(0.0);
+    let bytes = row.working_set.filter(|bytes| *bytes > 0.0)?;
+    (launch <= LAUNCHES * row.time.measured).then(|| (row.time.measured - launch) / bytes)
+}

@@ -1,0 +1,226 @@
+//! How good the estimates are, in total, by the bars, and beside baselines.
+
+use std::collections::BTreeMap;
+
+use flopgap_report::ReportError;
+use flopgap_report::html::Block;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_roofline::predict::Baseline;
+
+use super::words::{error_cells, error_columns, percent};
+use super::{ReportInput, beats_baselines};
+use crate::accuracy::{Accuracy, COVERAGE, Coverage, Errors, coverage};
+use crate::judge::{Judged, Pair};
+
+/// The seed's target.
+const TARGET: f64 = 0.10;
+
+pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    blocks.push(Block::Heading("Summary".to_owned()));
+    blocks.push(Block::List(sentences(input)));
+    let mut table =
+        Table::new("Errors", [Column::text("quantity", "quantity")].into_iter().chain(error_columns()))?;
+    for (name, errors) in quantities(input.judged) {
+        table.push(std::iter::once(Cell::text(name)).chain(error_cells(errors)))?;
+    }
+    blocks.push(Block::Table(table));
+    blocks.push(Block::Text(
+        "† **MAPE**: mean absolute percentage error, the mean of |estimated − measured| ÷ measured. Bias is \
+         the mean with its sign: above 0 where estimates are too large."
+            .replace("**", ""),
+    ));
+    if input.own {
+        push_baselines(input, blocks)?;
+        push_bars(input, blocks)?;
+    }
+    push_coverage(input, blocks)?;
+    push_groups(input, blocks)
+}
+
+fn quantities(judged: &[Judged]) -> [(&'static str, Option<Errors>); 4] {
+    let of = |pair: fn(&Judged) -> Option<Pair>| Errors::of(judged.iter().filter_map(pair).map(Pair::tuple));
+    [
+        ("latency", of(|row| Some(row.time))),
+        ("memory", of(|row| row.memory)),
+        ("FLOPs", of(|row| row.flops)),
+        ("energy", of(|row| row.energy)),
+    ]
+}
+
+fn sentences(input: &ReportInput<'_>) -> Vec<String> {
+    let judged = input.judged;
+    let mut sentences =
+        vec![format!("Total configs tested: {}. Estimates: {}.", judged.len(), input.estimator)];
+    let said: Vec<String> = quantities(judged)
+        .iter()
+        .map(|(name, errors)| match errors {
+            Some(errors) => format!("{name} {}", percent(errors.mape)),
+            None => format!("{name} not measured"),
+        })
+        .collect();
+    sentences.push(format!("MAPE†: {}.", said.join(", ")));
+    if let Some(errors) = Errors::of(judged.iter().map(|row| row.time.tuple())) {
+        let word = if errors.mape < TARGET { "met" } else { "not met" };
+        sentences.push(format!("The target of a latency MAPE below 10% is {word}."));
+    }
+    if input.own {
+        match beats_baselines(judged) {
+            Some(true) => sentences.push("The predictor beats its baselines.".to_owned()),
+            Some(false) => sentences.push(
+                "The predictor does not beat its baselines on this calibration: it is not recommended. Use \
+                 the best baseline below, or measure more rows."
+                    .to_owned(),
+            ),
+            None => {}
+        }
+    }
+    for (series, repeatability) in &input.repeatability {
+        let said = match repeatability {
+            Some(distance) => format!("{} between measurements of the same row", percent(*distance)),
+            None => "not known, as no row was measured twice".to_owned(),
+        };
+        sentences.push(format!("Repeatability of {series}: {said}."));
+    }
+    let spreads: Vec<f64> = judged.iter().filter_map(|row| row.spread).collect();
+    if !spreads.is_empty() {
+        let mean = spreads.iter().sum::<f64>() / spreads.len() as f64;
+        sentences.push(format!(
+            "Measured medians are known to ±{} (mean half-width of their 95% intervals).",
+            percent(mean)
+        ));
+    }
+    sentences
+}
+
+fn push_baselines(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    let columns = [Column::text("estimate", "estimate")].into_iter().chain(error_columns());
+    let mut table = Table::new("The predictor beside its baselines", columns)?;
+    let with: Vec<&Judged> = input.judged.iter().filter(|row| row.baselines.is_some()).collect();
+    if with.is_empty() {
+        return Ok(());
+    }
+    let predictor = Errors::of(with.iter().map(|row| row.time.tuple()));
+    table.push(std::iter::once(Cell::text("predictor")).chain(error_cells(predictor)))?;
+    for (index, baseline) in Baseline::ALL.into_iter().enumerate() {
+        let pairs = with.iter().filter_map(|row| Some((row.time.measured, row.baselines?[index])));
+        table.push(std::iter::once(Cell::text(baseline.name())).chain(error_cells(Errors::of(pairs))))?;
+    }
+    blocks.push(Block::Table(table));
+    Ok(())
+}
+
+fn push_bars(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    if input.accuracies.is_empty() {
+        return Ok(());
+    }
+    blocks.push(Block::Heading("Accuracy on rows never fitted".to_owned()));
+    blocks.push(Block::Text(
+        "Rows are divided by a frozen hash of what was run, never by row: all precisions, modes and repetitions \
+         of a workload are on one side, and a fit that sees a row of the other side is an error."
+            .to_owned(),
+    ));
+    for (series, accuracy) in input.accuracies {
+        blocks.push(Block::Table(bars(series, accuracy)?));
+    }
+    Ok(())
+}
+
+/// The table of bars of one series.
+fn bars(series: &str, accuracy: &Accuracy) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("Accuracy: {series}"),
+        [
+            Column::text("what", "what"),
+            Column::number("fitted", "fitted rows"),
+            Column::number("judged", "judged rows"),
+            Column::number("mape", "MAPE†"),
+            Column::number("mape_bar", "at most"),
+            Column::number("p90", "p90"),
+            Column::number("p90_bar", "at most "),
+            Column::number("repeatability", "repeatability"),
+            Column::text("verdict", "verdict"),
+        ],
+    )?;
+    for verdict in &accuracy.verdicts {
+        let word = match verdict.met() {
+            Some(true) => "met".to_owned(),
+            Some(false) => "not met".to_owned(),
+            None => verdict.note.clone(),
+        };
+        let errors = verdict.errors;
+        table.push([
+            Cell::text(verdict.bar.what),
+            if verdict.fitted == 0 { Cell::Absent } else { Cell::from(verdict.fitted as u64) },
+            Cell::optional(errors, |errors| Cell::from(errors.count as u64)),
+            Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)),
+            Cell::percent(verdict.bar.mape, 0),
+            Cell::optional(errors, |errors| Cell::percent(errors.p90, 1)),
+            Cell::optional(verdict.bar.p90, |p90| Cell::percent(p90, 0)),
+            Cell::optional(verdict.repeatability, |distance| Cell::percent(distance, 1)),
+            Cell::text(word),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn push_coverage(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    let mut table = Table::new(
+        "Coverage of the 90% intervals",
+        [
+            Column::text("series", "series"),
+            Column::text("regime", "bound by"),
+            Column::number("rows", "rows"),
+            Column::number("covered", "covered"),
+            Column::number("chance", "± by chance"),
+            Column::text("verdict", "between 87% and 93%"),
+        ],
+    )?;
+    let all = [(String::new(), coverage(input.judged))];
+    let by_series: Vec<(String, Vec<(String, Coverage)>)> = if input.accuracies.is_empty() {
+        all.to_vec()
+    } else {
+        input.accuracies.iter().map(|(name, accuracy)| (name.clone(), accuracy.coverage.clone())).collect()
+    };
+    for (series, regimes) in by_series {
+        for (regime, coverage) in regimes {
+            let share = coverage.share();
+            let word = match share {
+                Some(share) if (COVERAGE.0..=COVERAGE.1).contains(&share) => "met",
+                Some(_) => "not met",
+                None => "-",
+            };
+            table.push([
+                Cell::text(series.clone()),
+                Cell::text(regime),
+                Cell::from(coverage.count as u64),
+                Cell::optional(share, |share| Cell::percent(share, 1)),
+                Cell::optional(coverage.standard_error(0.9), |error| Cell::percent(error, 1)),
+                Cell::text(word),
+            ])?;
+        }
+    }
+    if !table.is_empty() {
+        blocks.push(Block::Table(table));
+    }
+    Ok(())
+}
+
+/// Errors by kind of workload, engine, mode and precision.
+fn push_groups(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
+    let mut groups = BTreeMap::<[&str; 4], Vec<(f64, f64)>>::new();
+    for row in input.judged {
+        let key = [row.family.as_str(), row.engine.as_str(), row.mode.as_str(), row.precision.as_str()];
+        groups.entry(key).or_default().push(row.time.tuple());
+    }
+    if groups.len() < 2 {
+        return Ok(());
+    }
+    let columns = ["family", "engine", "mode", "precision"].map(|name| Column::text(name, name));
+    let mut table = Table::new("Latency errors by kind", columns.into_iter().chain(error_columns()))?;
+    for (key, pairs) in groups {
+        let cell = |text: &str| if text.is_empty() { Cell::Absent } else { Cell::text(text) };
+        table.push(key.map(cell).into_iter().chain(error_cells(Errors::of(pairs))))?;
+    }
+    blocks.push(Block::Table(table));
+    Ok(())
+}
