@@ -3,9 +3,11 @@
 pub mod accuracy;
 pub mod compare;
 pub mod file;
+pub mod grid;
 pub mod judge;
 pub mod report;
 mod row;
+pub mod run;
 pub mod sheet;
 pub mod split;
 #[cfg(test)]

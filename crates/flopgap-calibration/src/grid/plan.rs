@@ -1,0 +1,609 @@
+//! The points of a sweep.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::random::Random;
+use super::request::{Family, Request, Size, Target};
+use super::scenario::{NoSuchLevel, Scenario, working_set};
+use super::{conv, gemm, memory, mlp};
+
+/// One thing to measure on an engine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Point {
+    /// What is run.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// How it is launched.
+    pub mode: Mode,
+    /// In what arithmetic.
+    pub precision: Precision,
+}
+
+/// What a sweep of one engine measures.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The points, in the order in which they are measured.
+    pub points: Vec<Point>,
+    /// What the engine refused, by family.
+    pub refused: BTreeMap<Family, Refusal>,
+}
+
+/// Points that were drawn and that the engine cannot run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// How many.
+    pub points: usize,
+    /// What the engine said of the first.
+    pub reason: String,
+}
+
+/// Why there is nothing to measure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The machine lacks a cache.
+    #[error(transparent)]
+    NoSuchLevel(#[from] NoSuchLevel),
+    /// No workload of those that are asked for has such a working set.
+    #[error(
+        "{scenario} is empty: of what is asked for, nothing has a working set of more than {low} and at most {high} bytes"
+    )]
+    EmptyScenario {
+        /// The scenario.
+        scenario: Scenario,
+        /// Bytes below which it does not begin.
+        low: u64,
+        /// Bytes up to which it goes.
+        high: u64,
+    },
+    /// The engine can run none of it.
+    #[error("nothing to measure: {reasons}")]
+    Nothing {
+        /// Why, by family.
+        reasons: String,
+    },
+}
+
+/// Rows of a quick sweep, for each family.
+const QUICK: usize = 150;
+/// Rows in other modes than the first, in percent, where a full sweep measures steps.
+const OTHER_MODES: usize = 10;
+/// Points that are drawn in vain before a part of a plan is given up.
+const IN_VAIN: usize = 4000;
+
+/// How many rows of what, for a precision that counts whole.
+struct Amounts {
+    /// Networks of the seed's grid.
+    seed: usize,
+    /// Networks off it.
+    off_grid: usize,
+    /// Networks with working sets of every level of the caches, together.
+    by_level: usize,
+    tiny: usize,
+    batched: usize,
+    layers: usize,
+    pools: usize,
+    convolutions: usize,
+    memory: usize,
+    /// Batches of the residual networks.
+    resnet_batches: &'static [u64],
+}
+
+impl Amounts {
+    const fn of(target: Target, size: Size) -> Amounts {
+        match (target, size) {
+            (Target::Cuda, Size::Full) => Amounts {
+                seed: 480,
+                off_grid: 60,
+                by_level: 0,
+                tiny: 10,
+                batched: 60,
+                layers: 600,
+                pools: 30,
+                convolutions: 400,
+                memory: 150,
+                resnet_batches: &[1, 2, 4, 8, 16, 32, 64],
+            },
+            (Target::Cpu, Size::Full) => Amounts {
+                seed: 480,
+                off_grid: 60,
+                by_level: 60,
+                tiny: 10,
+                batched: 30,
+                layers: 250,
+                pools: 20,
+                convolutions: 200,
+                memory: 80,
+                resnet_batches: &[1, 2, 4, 8],
+            },
+            (Target::Cuda, Size::Quick) => Amounts {
+                seed: 5,
+                off_grid: 2,
+                by_level: 0,
+                tiny: 2,
+                batched: 0,
+                layers: QUICK,
+                pools: 6,
+                convolutions: QUICK,
+                memory: QUICK,
+                resnet_batches: &[1, 8, 32],
+            },
+            (Target::Cpu, Size::Quick) => Amounts {
+                seed: 40,
+                off_grid: 16,
+                by_level: 0,
+                tiny: 6,
+                batched: 0,
+                layers: QUICK,
+                pools: 10,
+                convolutions: QUICK,
+                memory: QUICK,
+                resnet_batches: &[1, 2, 4],
+            },
+        }
+    }
+}
+
+/// What a sweep of one engine measures. `accept` is asked of each point whether the engine can run it, and says why not.
+///
+/// # Errors
+/// [`PlanError`], when there is nothing.
+pub fn plan(
+    request: &Request,
+    accept: &mut dyn FnMut(&Point) -> Result<(), String>,
+) -> Result<Plan, PlanError> {
+    let range = request.scenario.map(|scenario| request.caches.range(scenario)).transpose()?;
+    let mut planner =
+        Planner { request, range, accept, seen: HashSet::new(), plan: Plan::default(), left: usize::MAX };
+    let amounts = Amounts::of(request.target, request.size);
+    for &family in request.families() {
+        if request.size == Size::Quick {
+            planner.left = QUICK;
+        }
+        match family {
+            Family::Mlp => planner.mlp(&amounts),
+            Family::Conv => planner.conv(&amounts),
+            Family::Resnet => planner.resnet(&amounts),
+            Family::Memory => planner.memory(&amounts),
+        }
+    }
+    let mut plan = planner.plan;
+    if plan.points.is_empty() {
+        return Err(nothing(&plan, request.scenario.zip(range)));
+    }
+    Random::new(request.seed, "order").shuffle(&mut plan.points);
+    Ok(plan)
+}
+
+fn nothing(plan: &Plan, scenario: Option<(Scenario, (u64, u64))>) -> PlanError {
+    match scenario {
+        Some((scenario, (low, high))) if plan.refused.is_empty() => {
+            PlanError::EmptyScenario { scenario, low, high }
+        }
+        _ => {
+            let mut reasons = String::new();
+            for (family, refusal) in &plan.refused {
+                let separator = if reasons.is_empty() { "" } else { "; " };
+                let _ = write!(reasons, "{separator}{family}: {}", refusal.reason);
+            }
+            if reasons.is_empty() {
+                reasons.push_str("the engine has none of the modes that are asked for");
+            }
+            PlanError::Nothing { reasons }
+        }
+    }
+}
+
+/// Some of the points, taken in turn from each kind and precision so that none is missing: their places, at most `count`.
+///
+/// Which ones does not depend on anything but the points and their order.
+pub fn choose(points: &[Point], count: usize) -> Vec<usize> {
+    let mut kinds: BTreeMap<(Option<Family>, bool, Precision), Vec<usize>> = BTreeMap::new();
+    for (place, point) in points.iter().enumerate() {
+        let whole = !matches!(point.workload, Workload::Step(_));
+        kinds.entry((Family::of(&point.workload), whole, point.precision)).or_default().push(place);
+    }
+    let longest = kinds.values().map(Vec::len).max().unwrap_or(0);
+    let in_turn = (0..longest).flat_map(|round| kinds.values().filter_map(move |of| of.get(round).copied()));
+    in_turn.take(count).collect()
+}
+
+/// Fills a plan.
+struct Planner<'a> {
+    request: &'a Request,
+    range: Option<(u64, u64)>,
+    accept: &'a mut dyn FnMut(&Point) -> Result<(), String>,
+    seen: HashSet<Point>,
+    plan: Plan,
+    /// Rows that the family may still have.
+    left: usize,
+}
+
+impl Planner<'_> {
+    fn mlp(&mut self, amounts: &Amounts) {
+        let request = self.request;
+        let batches = &request.batches[..];
+        let empty = Workload::Step(Step { op: Op::Empty, epilogue: Epilogue::default() });
+        self.listed(Kind::Step, usize::MAX, std::slice::from_ref(&empty));
+        self.drawn("tiny", Kind::Step, amounts.tiny, |random| gemm::tiny(random, batches));
+        let mut seed: Vec<Workload> = mlp::seed_grid(batches).into_iter().map(Workload::Mlp).collect();
+        Random::new(request.seed, "seed grid").shuffle(&mut seed);
+        self.listed(Kind::Network, amounts.seed, &seed);
+        if let Some((low, high)) = self.range {
+            // The seed's grid fits few scenarios: the rest is drawn to fit.
+            let rows = (amounts.seed + amounts.off_grid).max(QUICK);
+            self.drawn_networks("scenario", rows, |random| of_range(random, low, high, batches));
+            return;
+        }
+        self.drawn_networks("off the grid", amounts.off_grid, |random| mlp::off_grid(random, batches));
+        for scenario in Scenario::ALL {
+            if let Ok((low, high)) = request.caches.range(scenario) {
+                let rows = amounts.by_level / Scenario::ALL.len();
+                self.drawn_networks(scenario.name(), rows, |random| of_range(random, low, high, batches));
+            }
+        }
+        self.drawn("batched", Kind::Step, amounts.batched, gemm::batched);
+        self.drawn("layers", Kind::Step, amounts.layers, |random| gemm::layer(random, batches));
+    }
+
+    fn conv(&mut self, amounts: &Amounts) {
+        let batches = &self.request.batches[..];
+        self.drawn("pools", Kind::Step, amounts.pools, |random| conv::pooling(random, batches));
+        self.drawn("convolutions", Kind::Step, amounts.convolutions, |random| {
+            conv::convolution(random, batches)
+        });
+    }
+
+    fn resnet(&mut self, amounts: &Amounts) {
+        let asked = &self.request.batches[..];
+        let batches = if asked.is_empty() { amounts.resnet_batches } else { asked };
+        let mut all = Vec::new();
+        for depth in [18, 34, 50, 101, 152] {
+            for &batch in batches {
+                all.push(Workload::Resnet(ResnetSpec { depth, batch, image: 224 }));
+            }
+        }
+        Random::new(self.request.seed, "residual networks").shuffle(&mut all);
+        self.listed(Kind::Resnet, usize::MAX, &all);
+    }
+
+    fn memory(&mut self, amounts: &Amounts) {
+        self.drawn("memory", Kind::Memory, amounts.memory, memory::step);
+    }
+
+    /// Networks from a sequence of numbers.
+    fn drawn_networks(&mut self, what: &str, rows: usize, mut draw: impl FnMut(&mut Random) -> MlpSpec) {
+        for (precision, mode, rows) in self.shares(Kind::Network, rows) {
+            // The same networks in every precision and mode.
+            let mut random = Random::new(self.request.seed, what);
+            self.fill(rows, precision, mode, |_| Some(Workload::Mlp(draw(&mut random))));
+        }
+    }
+
+    /// Steps from two sequences of numbers: one that all precisions share, so that they can be compared, and one of each precision's own, so that more
+    /// sizes come up.
+    fn drawn(&mut self, what: &str, kind: Kind, rows: usize, mut draw: impl FnMut(&mut Random) -> Step) {
+        for (precision, mode, rows) in self.shares(kind, rows) {
+            let mut shared = Random::new(self.request.seed, what);
+            let mut own = Random::new(self.request.seed, &format!("{what} {precision}"));
+            self.fill(rows, precision, mode, |index| {
+                let random = if index % 2 == 0 { &mut shared } else { &mut own };
+                Some(Workload::Step(gemm::aligned(draw(random), precision)))
+            });
+        }
+    }
+
+    /// The first of a list.
+    fn listed(&mut self, kind: Kind, rows: usize, all: &[Workload]) {
+        let rows = rows.min(all.len());
+        for (precision, mode, rows) in self.shares(kind, rows) {
+            self.fill(rows, precision, mode, |index| all.get(index).cloned());
+        }
+    }
+
+    /// How many rows each precision and mode gets.
+    fn shares(&self, kind: Kind, rows: usize) -> Vec<(Precision, Mode, usize)> {
+        let request = self.request;
+        let Some((first, others)) = request.modes() else { return Vec::new() };
+        if rows == 0 {
+            return Vec::new();
+        }
+        let mut precisions = request.precisions(kind);
+        if kind == Kind::Memory {
+            // Without a product, TF32 is fp32, and nothing else than a conversion has 8-bit integers.
+            precisions.retain(|(precision, _)| !matches!(precision, Precision::Tf32 | Precision::Int8));
+        }
+        let mut shares = Vec::new();
+        let percent = |rows: usize, part: usize| rows.saturating_mul(part).div_ceil(100).max(1);
+        let whole = matches!(kind, Kind::Network | Kind::Resnet) || rows == 1;
+        for (precision, part) in precisions {
+            let rows = percent(rows, part);
+            for &mode in &others {
+                shares.push((precision, mode, if whole { rows } else { percent(rows, OTHER_MODES) }));
+            }
+            shares.push((precision, first, rows));
+        }
+        if request.size == Size::Quick && rows >= QUICK {
+            // What fills up the rest: all of it divided, other modes first.
+            let (precisions, all) = (shares.len() / (1 + others.len()), self.left);
+            let of_others = (all / (8 * precisions.max(1))).max(1);
+            let of_first =
+                all.saturating_sub(of_others * others.len() * precisions).div_ceil(precisions.max(1));
+            for share in &mut shares {
+                share.2 = if share.1 == first { of_first } else { of_others };
+            }
+        }
+        shares
+    }
+
+    /// Takes points until there are enough, or the source has no more, or too many in a row do not fit.
+    fn fill(
+        &mut self,
+        rows: usize,
+        precision: Precision,
+        mode: Mode,
+        mut next: impl FnMut(usize) -> Option<Workload>,
+    ) {
+        let mut in_vain = 0;
+        let mut rows = rows;
+        for index in 0.. {
+            if rows == 0 || self.left == 0 || in_vain > IN_VAIN {
+                return;
+            }
+            let Some(workload) = next(index) else { return };
+            if self.take(Point { workload, mode, precision }) {
+                rows -= 1;
+                in_vain = 0;
+            } else {
+                in_vain += 1;
+            }
+        }
+    }
+
+    /// Takes a point that is within bounds, new, and that the engine accepts.
+    fn take(&mut self, point: Point) -> bool {
+        if self.seen.contains(&point) || !self.is_within(&point) {
+            return false;
+        }
+        if let Err(reason) = (self.accept)(&point) {
+            if let Some(family) = Family::of(&point.workload) {
+                let refusal = self.plan.refused.entry(family).or_default();
+                refusal.points += 1;
+                if refusal.reason.is_empty() {
+                    refusal.reason = reason;
+                }
+            }
+            return false;
+        }
+        self.seen.insert(point.clone());
+        self.plan.points.push(point);
+        self.left = self.left.saturating_sub(1);
+        true
+    }
+
+    /// Whether it takes neither too long nor too much memory, and belongs to the scenario.
+    fn is_within(&self, point: &Point) -> bool {
+        let whole = !matches!(point.workload, Workload::Step(_));
+        let most = self.request.most_multiply_adds(point.precision, whole);
+        let multiply_adds = point.workload.steps().ok().and_then(|steps| {
+            steps.iter().try_fold(0_u64, |sum, step| sum.checked_add(step.op.multiply_adds().ok()?))
+        });
+        let bytes = working_set(&point.workload, point.precision).ok().flatten();
+        let (Some(multiply_adds), Some(bytes)) = (multiply_adds, bytes) else { return false };
+        let in_range = self.range.is_none_or(|(low, high)| low < bytes && bytes <= high);
+        multiply_adds <= most && bytes <= self.request.most_bytes() && in_range
+    }
+}
+
+/// What rows are shared out by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A step with a product or convolution, or nothing at all.
+    Step,
+    /// A step that memory decides.
+    Memory,
+    /// A network of fully connected layers.
+    Network,
+    /// A residual network.
+    Resnet,
+}
+
+/// A network whose working set may lie in the range.
+fn of_range(random: &mut Random, low: u64, high: u64, batches: &[u64]) -> MlpSpec {
+    let octave = |bytes: u64| u64::from(bytes.max(1).ilog2());
+    // Below 4 KiB there are hardly two networks.
+    let lowest = octave(low).max(12).min(octave(high));
+    let octave = random.between(lowest, octave(high));
+    mlp::of_bytes(random, octave, batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::{Caches, SEED};
+
+    fn request(target: Target, size: Size) -> Request {
+        let modes = match target {
+            Target::Cpu => vec![Mode::Call],
+            Target::Cuda => vec![Mode::Stream, Mode::Graph],
+        };
+        Request {
+            target,
+            size,
+            families: Vec::new(),
+            batches: Vec::new(),
+            precisions: Vec::new(),
+            modes,
+            scenario: None,
+            caches: Caches { l1: Some(48 << 10), l2: Some(1 << 20), l3: Some(32 << 20) },
+            seed: SEED,
+        }
+    }
+
+    fn all(request: &Request) -> Vec<Point> {
+        plan(request, &mut |_| Ok(())).unwrap().points
+    }
+
+    /// What `native` can do.
+    fn connected(point: &Point) -> Result<(), String> {
+        match Family::of(&point.workload) {
+            Some(Family::Mlp) if point.precision == Precision::Fp32 => Ok(()),
+            _ => Err("fully connected layers in fp32 alone".to_owned()),
+        }
+    }
+
+    #[test]
+    fn plans_are_frozen() {
+        // A change of any draw changes what accuracy is judged on: change these numbers only on purpose, and measure again.
+        let digest = |target, size| {
+            let points = all(&request(target, size));
+            let mut hasher = crc32fast::Hasher::new();
+            for point in &points {
+                hasher.update(serde_json::to_string(point).unwrap().as_bytes());
+            }
+            (points.len(), hasher.finalize())
+        };
+        let digests = [
+            digest(Target::Cpu, Size::Quick),
+            digest(Target::Cuda, Size::Quick),
+            digest(Target::Cpu, Size::Full),
+            digest(Target::Cuda, Size::Full),
+        ];
+        assert_eq!(
+            digests,
+            [(150, 3_277_911_163), (150, 3_404_721_848), (1783, 2_439_256_717), (6505, 3_445_088_543)]
+        );
+    }
+
+    #[test]
+    fn a_quick_sweep_has_150_rows_of_each_family() {
+        for target in [Target::Cpu, Target::Cuda] {
+            for family in [Family::Mlp, Family::Conv, Family::Memory] {
+                let request = Request { families: vec![family], ..request(target, Size::Quick) };
+                let points = all(&request);
+                assert_eq!(points.len(), QUICK, "{target:?} {family}");
+                assert!(points.iter().all(|point| Family::of(&point.workload) == Some(family)));
+            }
+        }
+        let both =
+            Request { families: vec![Family::Mlp, Family::Conv], ..request(Target::Cuda, Size::Quick) };
+        assert_eq!(all(&both).len(), 2 * QUICK);
+        let native = plan(&request(Target::Cpu, Size::Quick), &mut connected).unwrap();
+        assert_eq!(native.points.len(), QUICK);
+        let networks =
+            native.points.iter().filter(|point| matches!(point.workload, Workload::Mlp(_))).count();
+        assert_eq!(networks, 56);
+    }
+
+    #[test]
+    fn a_full_sweep_has_the_seeds_grid_in_both_modes_and_every_residual_network() {
+        let points = all(&request(Target::Cuda, Size::Full));
+        let seed: HashSet<MlpSpec> = mlp::seed_grid(&[]).into_iter().collect();
+        for mode in [Mode::Stream, Mode::Graph] {
+            let of_seed = points.iter().filter(|point| {
+                (point.mode, point.precision) == (mode, Precision::Fp32)
+                    && matches!(&point.workload, Workload::Mlp(mlp) if seed.contains(mlp))
+            });
+            assert_eq!(of_seed.count(), 480);
+        }
+        for depth in [18, 34, 50, 101, 152] {
+            let at = |batch| Workload::Resnet(ResnetSpec { depth, batch, image: 224 });
+            for batch in [1, 8, 32] {
+                for precision in [Precision::Fp32, Precision::Fp16, Precision::Int8] {
+                    let point = Point { workload: at(batch), mode: Mode::Graph, precision };
+                    assert!(points.contains(&point), "{point:?}");
+                }
+            }
+        }
+        let empties = points
+            .iter()
+            .filter(|point| matches!(&point.workload, Workload::Step(step) if step.op == Op::Empty));
+        assert_eq!(empties.count(), 2 * 5);
+    }
+
+    #[test]
+    fn a_plan_has_nothing_twice_and_any_part_of_it_has_everything() {
+        let points = all(&request(Target::Cuda, Size::Full));
+        assert_eq!(points.iter().collect::<HashSet<_>>().len(), points.len());
+        let kinds = |points: &[Point]| -> HashSet<(Option<Family>, Precision, Mode)> {
+            points.iter().map(|point| (Family::of(&point.workload), point.precision, point.mode)).collect()
+        };
+        assert_eq!(kinds(&points[..points.len() / 4]), kinds(&points));
+    }
+
+    #[test]
+    fn batches_and_precisions_are_those_that_are_asked_for() {
+        let request = Request {
+            batches: vec![3, 48],
+            precisions: vec![Precision::Bf16],
+            families: vec![Family::Mlp, Family::Conv, Family::Resnet],
+            ..request(Target::Cuda, Size::Full)
+        };
+        for point in all(&request) {
+            assert_eq!(point.precision, Precision::Bf16);
+            let is_batched = matches!(&point.workload,
+                Workload::Step(Step { op: Op::Gemm(gemm), .. }) if gemm.batch > 1);
+            let batch = point.workload.batch();
+            assert!(is_batched || batch.is_none_or(|batch| [3, 48].contains(&batch)), "{point:?}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_has_only_its_working_sets() {
+        for scenario in Scenario::ALL {
+            let request = Request { scenario: Some(scenario), ..request(Target::Cpu, Size::Quick) };
+            let points = plan(&request, &mut connected).unwrap().points;
+            assert!(points.len() > 100, "{scenario}: {}", points.len());
+            for point in points {
+                let bytes = working_set(&point.workload, point.precision).unwrap().unwrap();
+                assert_eq!(request.caches.scenario(bytes), Some(scenario), "{point:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_scenario_and_a_missing_cache_are_errors() {
+        let quick = request(Target::Cpu, Size::Quick);
+        let huge = Request { batches: vec![1 << 20], scenario: Some(Scenario::L1Fit), ..quick.clone() };
+        assert_eq!(
+            plan(&huge, &mut connected).unwrap_err().to_string(),
+            "L1_fit is empty: of what is asked for, nothing has a working set of more than 0 and at most 49152 bytes"
+        );
+        let caches = Caches { l3: None, ..quick.caches };
+        let lacking = Request { caches, scenario: Some(Scenario::L3Fit), ..quick };
+        assert!(
+            plan(&lacking, &mut connected).unwrap_err().to_string().starts_with("L3_fit needs a machine")
+        );
+    }
+
+    #[test]
+    fn what_no_engine_can_run_is_an_error_with_its_reason() {
+        let conv = Request { families: vec![Family::Conv], ..request(Target::Cpu, Size::Quick) };
+        assert_eq!(
+            plan(&conv, &mut connected).unwrap_err().to_string(),
+            "nothing to measure: conv: fully connected layers in fp32 alone"
+        );
+        let modeless = Request { modes: Vec::new(), ..request(Target::Cpu, Size::Quick) };
+        assert!(plan(&modeless, &mut connected).unwrap_err().to_string().contains("none of the modes"));
+    }
+
+    #[test]
+    fn chosen_points_are_of_every_kind() {
+        let points = all(&request(Target::Cuda, Size::Full));
+        let chosen = choose(&points, 60);
+        assert_eq!(chosen.len(), 60);
+        let kinds: HashSet<_> = chosen
+            .iter()
+            .map(|&place| (Family::of(&points[place].workload), points[place].precision))
+            .collect();
+        let every: HashSet<_> =
+            points.iter().map(|point| (Family::of(&point.workload), point.precision)).collect();
+        assert_eq!(kinds, every);
+        assert_eq!(choose(&points[..5], 60).len(), 5);
+    }
+}

@@ -1,0 +1,312 @@
+//! The run directory of a sweep: its plan, which never changes, and what was measured of it.
+//!
+//! What is outstanding is the plan without the rows that are whole in the calibration file; it is computed whenever it is asked for and stored nowhere.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Mode, Workload};
+use serde::{Deserialize, Serialize};
+
+use crate::grid::Point;
+use crate::row::Row;
+
+/// The `format` of every plan.
+pub const PLAN_FORMAT: &str = "flopgap-sweep-plan";
+
+/// The version that this crate writes, and the newest that it reads.
+pub const PLAN_VERSION: u32 = 1;
+
+/// The plan's name in a run directory.
+const PLAN: &str = "plan.json";
+
+/// The calibration file's name in a run directory.
+const CALIBRATION: &str = "calibration.jsonl";
+
+/// Where the rows of a run are appended.
+pub fn calibration_path(run: &Path) -> PathBuf {
+    run.join(CALIBRATION)
+}
+
+/// What a sweep measures, row by row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// Always [`PLAN_FORMAT`].
+    pub format: String,
+    /// The version of what follows.
+    pub version: u32,
+    /// When the sweep was planned (RFC 3339, UTC).
+    pub created: String,
+    /// What was asked for, as options of the command line. Who resumes the run asks for the same.
+    pub options: Vec<String>,
+    /// The rows, in the order in which they are measured. One that is there twice is measured twice: what differs between the two is noise.
+    pub rows: Vec<PlannedRow>,
+}
+
+/// One row of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedRow {
+    /// What runs it.
+    pub engine: String,
+    /// What is run.
+    #[serde(flatten)]
+    pub point: Point,
+    /// Whether its energy is measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
+    /// Whether its FLOPs are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub count: bool,
+}
+
+/// Why a plan could not be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no plan.
+    #[error("{}: no sweep to resume: it has no {PLAN}", run.display())]
+    NoPlan {
+        /// The folder.
+        run: PathBuf,
+    },
+    /// The folder is already a sweep's.
+    #[error("{}: there is a sweep already", run.display())]
+    Occupied {
+        /// The folder.
+        run: PathBuf,
+    },
+    /// The plan cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The plan is damaged.
+    #[error("{}: not a plan: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
+    /// The plan was written by a newer program, or by another one.
+    #[error(
+        "{}: format `{format}` version {version} is not one that this program reads ({PLAN_FORMAT}, up to version {PLAN_VERSION})",
+        path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its `format`.
+        format: String,
+        /// Its `version`.
+        version: u32,
+    },
+    /// The plan could not be written.
+    #[error(transparent)]
+    Write(#[from] flopgap_fs::WriteError),
+}
+
+impl RunError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoPlan { .. } => Some("pass the folder that `model-calibrate sweep --output` made"),
+            Self::Occupied { .. } => Some("go on with it by --resume, or choose another folder"),
+            Self::Damaged { .. } => {
+                Some("start a new sweep in another folder; the rows that were measured are still good")
+            }
+            Self::Version { .. } => Some("update flopgap, or start a new sweep"),
+            Self::Write(error) => error.hint(),
+            Self::Io { .. } => None,
+        }
+    }
+}
+
+impl RunPlan {
+    /// A plan made now.
+    pub fn new(options: Vec<String>, rows: Vec<PlannedRow>) -> Self {
+        let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        RunPlan { format: PLAN_FORMAT.to_owned(), version: PLAN_VERSION, created, options, rows }
+    }
+
+    /// Makes a run directory with this plan.
+    ///
+    /// # Errors
+    /// [`RunError::Occupied`] when it has one; when the folder or file cannot be written.
+    pub fn write_new(&self, run: &Path) -> Result<(), RunError> {
+        flopgap_fs::create_folder(run)?;
+        let path = run.join(PLAN);
+        let mut json =
+            serde_json::to_string(self).map_err(|source| RunError::Damaged { path: path.clone(), source })?;
+        // A line for each row: such a file can be read by eye, and compared.
+        json = json.replace("{\"engine\":", "\n{\"engine\":");
+        json.push('\n');
+        if !flopgap_fs::write_new(&path, json.as_bytes())? {
+            return Err(RunError::Occupied { run: run.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Reads the plan of a run directory.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read, or a newer program wrote it.
+    pub fn read(run: &Path) -> Result<RunPlan, RunError> {
+        /// What says which format a file has.
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u32,
+        }
+        let path = run.join(PLAN);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(RunError::NoPlan { run: run.to_owned() });
+            }
+            Err(source) => return Err(RunError::Io { path, source }),
+        };
+        let damaged = |source| RunError::Damaged { path: path.clone(), source };
+        let Head { format, version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if format != PLAN_FORMAT || version == 0 || version > PLAN_VERSION {
+            return Err(RunError::Version { path, format, version });
+        }
+        serde_json::from_slice(&bytes).map_err(damaged)
+    }
+
+    /// The places in [`RunPlan::rows`] that were not measured yet, in order.
+    pub fn outstanding(&self, measured: &[Row]) -> Vec<usize> {
+        let mut times: HashMap<Key<'_>, usize> = HashMap::new();
+        for row in measured {
+            *times.entry((&row.workload, &row.engine, row.mode, row.precision)).or_default() += 1;
+        }
+        let is_outstanding = |&place: &usize| {
+            let PlannedRow { engine, point, .. } = &self.rows[place];
+            match times.get_mut(&(&point.workload, engine.as_str(), point.mode, point.precision)) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    false
+                }
+                _ => true,
+            }
+        };
+        (0..self.rows.len()).filter(is_outstanding).collect()
+    }
+
+    /// The engines, each once, in the order of their first rows.
+    pub fn engines(&self) -> Vec<&str> {
+        let mut engines: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !engines.contains(&row.engine.as_str()) {
+                engines.push(&row.engine);
+            }
+        }
+        engines
+    }
+}
+
+/// What tells the rows of one run apart.
+type Key<'a> = (&'a Workload, &'a str, Mode, Precision);
+
+/// Joins the points of several engines to the rows of a plan, in an order that mixes them, and plans some of the first half again in the second half.
+pub fn mix(engines: Vec<(String, Vec<Point>)>, repeats: usize) -> Vec<PlannedRow> {
+    let all: usize = engines.iter().map(|(_, points)| points.len()).sum();
+    let mut rows: Vec<(f64, PlannedRow)> = Vec::with_capacity(all + repeats);
+    for (engine, points) in engines {
+        let count = points.len() as f64;
+        for (place, point) in points.into_iter().enumerate() {
+            let row = PlannedRow { engine: engine.clone(), point, energy: false, count: false };
+            rows.push(((place as f64 + 0.5) / count, row));
+        }
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let repeats = repeats.min(all / 2);
+    for place in 0..repeats {
+        // Spread over both halves: the distance between the two measurements is half of the sweep.
+        let (_, row) = &rows[place * (all / 2) / repeats];
+        let again = 0.5 + 0.5 * (place as f64 + 1.0) / repeats as f64;
+        let row = row.clone();
+        rows.push((again, row));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn point(index: usize) -> Point {
+        let row = testing::rows(index + 1).remove(index);
+        Point { workload: row.workload, mode: row.mode, precision: row.precision }
+    }
+
+    fn planned(engine: &str, index: usize) -> PlannedRow {
+        PlannedRow { engine: engine.to_owned(), point: point(index), energy: index == 1, count: false }
+    }
+
+    #[test]
+    fn plans_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let rows = vec![planned("cuda", 0), planned("cuda", 1), planned("torch-eager", 0)];
+        let plan = RunPlan::new(vec!["--quick".to_owned()], rows);
+        plan.write_new(&run).unwrap();
+        assert_eq!(RunPlan::read(&run).unwrap(), plan);
+        assert_eq!(plan.engines(), ["cuda", "torch-eager"]);
+        assert_eq!(fs::read_to_string(run.join(PLAN)).unwrap().lines().count(), 4);
+        let error = plan.write_new(&run).unwrap_err();
+        assert!(error.to_string().ends_with("run: there is a sweep already"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = || RunPlan::read(dir.path()).unwrap_err();
+        assert!(matches!(read(), RunError::NoPlan { .. }));
+        let write = |text: &str| fs::write(dir.path().join(PLAN), text).unwrap();
+        write("{\"format\":\"flopgap-sweep-plan\",\"version\":2}");
+        assert!(read().to_string().contains("version 2 is not one that this program reads"));
+        write("{\"format\":\"flopgap-sweep-plan\",\"version\":1,");
+        assert!(matches!(read(), RunError::Damaged { .. }));
+    }
+
+    #[test]
+    fn outstanding_is_what_has_no_row_yet_and_repeats_need_two() {
+        let rows = vec![planned("cuda", 0), planned("cuda", 1), planned("cuda", 0), planned("ort", 1)];
+        let plan = RunPlan::new(Vec::new(), rows);
+        let measured = testing::rows(2);
+        assert_eq!(plan.outstanding(&[]), [0, 1, 2, 3]);
+        assert_eq!(plan.outstanding(&measured[..1]), [1, 2, 3]);
+        assert_eq!(plan.outstanding(&measured), [2, 3]);
+        let twice = [measured.clone(), measured].concat();
+        assert_eq!(plan.outstanding(&twice), [3]);
+    }
+
+    #[test]
+    fn engines_are_mixed_and_repeats_come_later() {
+        let points = |count: usize| (0..count).map(point).collect::<Vec<_>>();
+        let rows = mix(vec![("a".to_owned(), points(20)), ("b".to_owned(), points(10))], 4);
+        assert_eq!(rows.len(), 34);
+        let first_third = rows[..12].iter().filter(|row| row.engine == "b").count();
+        assert_eq!(first_third, 4);
+        let mut seen: Vec<&PlannedRow> = Vec::new();
+        let mut again = Vec::new();
+        for (place, row) in rows.iter().enumerate() {
+            if seen.contains(&row) {
+                again.push(place);
+            }
+            seen.push(row);
+        }
+        assert_eq!(again.len(), 4);
+        assert!(again.iter().all(|&place| place > 15), "{again:?}");
+    }
+}
