@@ -42,8 +42,6 @@ pub struct Measure {
     pub energy: Option<Duration>,
     /// Whether FLOPs are counted by hardware counters.
     pub count: bool,
-    /// Threads of the CPU that compute, as the row says; 0 on a GPU.
-    pub threads: u32,
 }
 
 /// The shortest window over which energy is measured. Counters are updated about ten times in a second, and some GPUs sample a quarter of the
@@ -131,7 +129,7 @@ pub fn measure(
         engine: engine.name().to_owned(),
         mode,
         precision,
-        threads: what.threads,
+        threads: engine.threads(),
         measurement,
     })
 }
@@ -208,6 +206,9 @@ mod tests {
         }
         fn modes(&self) -> &[Mode] {
             &[Mode::Call]
+        }
+        fn threads(&self) -> u32 {
+            2
         }
         fn supports(&self, _: &Workload, _: Precision) -> Result<(), EngineError> {
             Ok(())
@@ -286,7 +287,7 @@ mod tests {
     fn run(engine: &Fake, energy: bool, count: bool, monitor: &mut dyn Monitor) -> Result<Row, MeasureError> {
         let step = Step { op: Op::Empty, epilogue: Epilogue::default() };
         let energy = energy.then_some(Duration::from_millis(1));
-        let what = Measure { repetition: Repetition::default(), energy, count, threads: 2 };
+        let what = Measure { repetition: Repetition::default(), energy, count };
         measure(engine, &Workload::Step(step), Precision::Fp32, Mode::Call, &what, monitor)
     }
 

@@ -65,6 +65,7 @@ pub(crate) fn origin_of(device: &Device) -> Result<Origin, EngineError> {
         ("memory_clock_khz", device.memory_clock_khz.to_string()),
         ("memory_bus_bits", device.memory_bus_bits.to_string()),
         ("l2_bytes", device.l2_bytes.to_string()),
+        ("shared_bytes_per_multiprocessor", device.shared_bytes_per_multiprocessor.to_string()),
     ];
     let mut versions = vec![
         ("cuda_driver", format!("{}.{}", driver.cuda.0, driver.cuda.1)),
