@@ -1,6 +1,7 @@
 //! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and says how well.
 
 mod compare;
+mod device;
 mod estimate;
 mod fit;
 mod flops;
@@ -29,7 +30,7 @@ enum Command {
     /// Measure what this machine can do at most: arithmetic by precision, bandwidth by working set, launches.
     Probe(probe::Arguments),
     /// Measure networks on this machine, row by row, into a run directory.
-    Sweep(sweep::Arguments),
+    Sweep(Box<sweep::Arguments>),
     /// Fit a predictor to measured rows and say how well it does on rows that it has not seen.
     Fit(fit::Arguments),
     /// Compare measurements with estimates: errors, bottlenecks, updates, transitions.

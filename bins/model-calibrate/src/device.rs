@@ -1,0 +1,102 @@
+//! The device that a command is about.
+
+use std::fmt;
+use std::str::FromStr;
+
+use flopgap_calibration::grid::{Caches, Target};
+use flopgap_cli::{Exit, Failure};
+use flopgap_engines::cpu;
+use flopgap_gpu::GpuError;
+
+/// This machine's cores, or one of its GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// The cores.
+    Cpu,
+    /// A GPU by its number.
+    Cuda(usize),
+}
+
+impl Device {
+    /// The first GPU where there is one, else the cores.
+    ///
+    /// # Errors
+    /// When there is a GPU that cannot be used, which is not the same as none.
+    pub(crate) fn find() -> Result<Device, Failure> {
+        match flopgap_gpu::Device::count() {
+            Ok(_) => Ok(Device::Cuda(0)),
+            Err(error) if error.is_absence() => Ok(Device::Cpu),
+            Err(error) => Err(gpu_failure(&error)),
+        }
+    }
+
+    /// What plans are made for.
+    pub(crate) fn target(self) -> Target {
+        match self {
+            Device::Cpu => Target::Cpu,
+            Device::Cuda(_) => Target::Cuda,
+        }
+    }
+
+    /// The device's caches, as far as it tells of them.
+    ///
+    /// # Errors
+    /// When there is no such GPU.
+    pub(crate) fn caches(self) -> Result<Caches, Failure> {
+        match self {
+            Device::Cpu => Ok(Caches::of(&cpu::origin())),
+            Device::Cuda(index) => {
+                let device = flopgap_gpu::Device::get(index).map_err(|error| gpu_failure(&error))?;
+                let known = |bytes: u64| (bytes > 0).then_some(bytes);
+                let l1 = known(device.shared_bytes_per_multiprocessor);
+                Ok(Caches { l1, l2: known(device.l2_bytes), l3: None })
+            }
+        }
+    }
+}
+
+/// How an error of CUDA ends the program.
+pub(crate) fn gpu_failure(error: &GpuError) -> Failure {
+    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let index = match text.split_once(':') {
+            None if text == "cpu" => return Ok(Device::Cpu),
+            None if text == "cuda" => Some(0),
+            Some(("cuda", index)) => index.parse().ok(),
+            _ => None,
+        };
+        let wrong = || format!("`{text}` is not a device: cpu, cuda, or cuda:N for the GPU of that number");
+        index.map(Device::Cuda).ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_by_name() {
+        assert_eq!("cpu".parse(), Ok(Device::Cpu));
+        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
+        assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
+        for wrong in ["gpu", "cuda:", "cuda:-1", "cpu:0", ""] {
+            assert!(wrong.parse::<Device>().unwrap_err().contains("is not a device"), "{wrong}");
+        }
+        assert_eq!(Device::Cuda(3).to_string(), "cuda:3");
+    }
+}

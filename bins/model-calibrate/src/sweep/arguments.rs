@@ -1,0 +1,245 @@
+//! What is asked for on the command line.
+
+use std::fmt::Display;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
+use flopgap_engines::Repetition;
+use flopgap_flops::Precision;
+use flopgap_graph::Mode;
+
+use crate::device::Device;
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    /// The run directory: its rows are in calibration.jsonl. [default: one named after the time and the device]
+    #[arg(long, value_name = "RUN")]
+    pub(crate) output: Option<PathBuf>,
+    /// Go on with the run at --output, which was killed or stopped.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Stop after this time, such as 8m; --resume goes on. Rows come in no order of size, so that whatever was measured covers everything.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) limit: Option<Duration>,
+    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to be kept beside the rows.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(crate) ceilings: Option<PathBuf>,
+    /// Say what would be measured, and measure nothing.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) dry_run: bool,
+}
+
+/// What a plan depends on, and how each row is measured.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// 150 rows of each family: two minutes on cores. The default.
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// Everything that accuracy is judged on.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// cpu, cuda, or cuda:N. [default: cuda where there is a GPU, else cpu]
+    #[arg(long)]
+    pub(crate) device: Option<Device>,
+    /// What runs the networks: native, ort on cores; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph. [default: native, in a full sweep
+    /// also ort where it is installed; cuda on a GPU]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) engine: Vec<String>,
+    /// Families: mlp (layers, products and whole networks), conv, resnet, memory (functions of each element, softmax, norms, copies).
+    /// [default: mlp, in a full sweep all]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) family: Vec<Family>,
+    /// Numbers of samples, such as 1,16,64. [default: the design's]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) batch_sizes: Vec<u64>,
+    /// Precisions: fp32, tf32, fp16, bf16, int8. [default: fp32 on cores, in a full sweep also int8; fp32 and fp16 on a GPU, in a full sweep all]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) precision: Vec<Precision>,
+    /// Only working sets that fit this level of the machine's memory and none below: `L1_fit`, `L2_fit`, `L3_fit`, `DRAM_spill`.
+    #[arg(long)]
+    pub(crate) scenario: Option<Scenario>,
+    /// How a GPU is launched: graph, stream. [default: both]
+    #[arg(long, value_delimiter = ',', value_parser = mode)]
+    pub(crate) mode: Vec<Mode>,
+    /// Threads that compute, on cores. [default: all]
+    #[arg(long)]
+    pub(crate) threads: Option<NonZero<usize>>,
+    /// Rows of each engine at most: the first of the plan, which come in no order of size. [default: all of the plan]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) rows: Option<NonZero<usize>>,
+    /// What the plan is drawn from. [default: 14]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Rows whose energy is measured, over windows of 2 s. [default: 60 in a full sweep, else 0]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) energy: Option<usize>,
+    /// Rows whose FLOPs are counted by the GPU's hardware counters. [default: 40 in a full sweep, else 0]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) count: Option<usize>,
+    /// Rows that are measured twice, far apart, to tell how well times repeat. [default: 10, in a full sweep 100]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) repeats: Option<usize>,
+    /// Time for the repetitions of a row at most, such as 200ms. [default: 200ms on cores, in a full sweep 1s; 60ms on a GPU]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) row_limit: Option<Duration>,
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    match text {
+        "call" => Ok(Mode::Call),
+        "stream" => Ok(Mode::Stream),
+        "graph" => Ok(Mode::Graph),
+        _ => Err(format!("`{text}` is not a mode: graph or stream")),
+    }
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Call => "call",
+        Mode::Stream => "stream",
+        Mode::Graph => "graph",
+    }
+}
+
+impl Options {
+    /// The options that were given, as on a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.pairs().into_iter().flat_map(|(name, value)| [Some(name.to_owned()), value]).flatten().collect()
+    }
+
+    /// The options that [`Options::words`] gave.
+    ///
+    /// # Errors
+    /// What clap says.
+    pub(crate) fn of_words(words: &[String]) -> Result<Options, clap::Error> {
+        /// The options alone.
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            options: Options,
+        }
+        let all = ["sweep"].into_iter().chain(words.iter().map(String::as_str));
+        Alone::try_parse_from(all).map(|alone| alone.options)
+    }
+
+    /// An option that is given here and not in `planned`, or with another value.
+    pub(crate) fn beyond(&self, planned: &Options) -> Option<String> {
+        let planned = planned.pairs();
+        let other = self.pairs().into_iter().find(|pair| !planned.contains(pair));
+        other.map(|(name, value)| value.map_or(name.to_owned(), |value| format!("{name} {value}")))
+    }
+
+    fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+        fn list<T: Display>(all: &[T]) -> Option<String> {
+            let all: Vec<String> = all.iter().map(T::to_string).collect();
+            (!all.is_empty()).then(|| all.join(","))
+        }
+        let time = |time: Duration| humantime::format_duration(time).to_string().replace(' ', "");
+        let modes: Vec<&str> = self.mode.iter().copied().map(mode_name).collect();
+        let mut pairs = Vec::new();
+        let sizes = [("--quick", self.quick), ("--full", self.full)];
+        pairs.extend(sizes.into_iter().filter(|(_, given)| *given).map(|(name, _)| (name, None)));
+        let valued = [
+            ("--device", self.device.map(|device| device.to_string())),
+            ("--engine", list(&self.engine)),
+            ("--family", list(&self.family)),
+            ("--batch-sizes", list(&self.batch_sizes)),
+            ("--precision", list(&self.precision)),
+            ("--scenario", self.scenario.map(|scenario| scenario.to_string())),
+            ("--mode", list(&modes)),
+            ("--threads", self.threads.map(|threads| threads.to_string())),
+            ("--rows", self.rows.map(|rows| rows.to_string())),
+            ("--seed", self.seed.map(|seed| seed.to_string())),
+            ("--energy", self.energy.map(|rows| rows.to_string())),
+            ("--count", self.count.map(|rows| rows.to_string())),
+            ("--repeats", self.repeats.map(|rows| rows.to_string())),
+            ("--row-limit", self.row_limit.map(time)),
+        ];
+        pairs.extend(valued.into_iter().filter(|(_, value)| value.is_some()));
+        pairs
+    }
+
+    /// How much is measured.
+    pub(crate) fn size(&self) -> Size {
+        if self.full { Size::Full } else { Size::Quick }
+    }
+
+    /// What the plan is drawn from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(SEED)
+    }
+
+    /// Those of an engine's modes that are asked for.
+    pub(crate) fn modes(&self, offered: &[Mode]) -> Vec<Mode> {
+        let is_asked = |mode: &Mode| self.mode.is_empty() || self.mode.contains(mode);
+        offered.iter().copied().filter(is_asked).collect()
+    }
+
+    /// Rows whose energy is measured.
+    pub(crate) fn energy(&self) -> usize {
+        self.energy.unwrap_or(if self.full { 60 } else { 0 })
+    }
+
+    /// Rows whose FLOPs are counted.
+    pub(crate) fn count(&self) -> usize {
+        self.count.unwrap_or(if self.full { 40 } else { 0 })
+    }
+
+    /// Rows that are measured twice.
+    pub(crate) fn repeats(&self) -> usize {
+        self.repeats.unwrap_or(if self.full { 100 } else { 10 })
+    }
+
+    /// When the timing of a row ends.
+    pub(crate) fn repetition(&self, device: Device) -> Repetition {
+        let limit = match device {
+            Device::Cuda(_) => Duration::from_millis(60),
+            Device::Cpu if self.full => Duration::from_secs(1),
+            Device::Cpu => Duration::from_millis(200),
+        };
+        Repetition { limit: self.row_limit.unwrap_or(limit), ..Repetition::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Options {
+        Options::of_words(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn options_come_back_from_their_words() {
+        let all = "--full --device cuda:1 --engine cuda,fused --family mlp,conv --batch-sizes 1,16 \
+                   --precision fp16,int8 --scenario L2_fit --mode graph --threads 2 --rows 99 --seed 7 --energy 5 \
+                   --count 6 --repeats 7 --row-limit 1s500ms";
+        let options = parse(all);
+        assert_eq!(options.words().join(" "), all.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(Options::of_words(&options.words()).unwrap(), options);
+        assert_eq!(parse(""), Options::default());
+    }
+
+    #[test]
+    fn a_resumed_run_may_be_asked_for_again_but_not_for_more() {
+        let planned = parse("--quick --device cpu --batch-sizes 1,16");
+        assert_eq!(parse("").beyond(&planned), None);
+        assert_eq!(parse("--quick --batch-sizes 1,16").beyond(&planned), None);
+        assert_eq!(parse("--batch-sizes 1").beyond(&planned), Some("--batch-sizes 1".to_owned()));
+        assert_eq!(parse("--full").beyond(&planned), Some("--full".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for wrong in ["--batch-sizes 0", "--family gan", "--scenario L4_fit", "--quick --full", "--threads 0"]
+        {
+            let words: Vec<String> = wrong.split_whitespace().map(str::to_owned).collect();
+            assert!(Options::of_words(&words).is_err(), "{wrong}");
+        }
+    }
+}

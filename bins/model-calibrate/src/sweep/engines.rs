@@ -1,0 +1,173 @@
+//! The engines of a sweep.
+
+use std::collections::BTreeMap;
+
+use flopgap_calibration::Origin;
+use flopgap_cli::{Exit, Failure};
+use flopgap_engines::cpu::{CpuSettings, Rapl};
+use flopgap_engines::cuda::Cuda;
+use flopgap_engines::{Engine, EngineError, Monitor, Native, Nvml, Unwatched};
+
+use super::arguments::Options;
+use crate::PROGRAM;
+use crate::device::Device;
+
+/// Engines on one device.
+pub(crate) struct Engines {
+    pub(crate) all: Vec<Box<dyn Engine>>,
+    /// The device, with what all of them say of it and of themselves.
+    pub(crate) origin: Origin,
+}
+
+impl Engines {
+    /// Opens what is asked for, or what is there of the device's usual engines.
+    ///
+    /// # Errors
+    /// An engine that was asked for is not on this machine, or not for this device; two see different devices.
+    pub(crate) fn open(
+        options: &Options,
+        device: Device,
+        references: Option<BTreeMap<String, f64>>,
+    ) -> Result<Engines, Failure> {
+        let mut settings =
+            CpuSettings { references: references.filter(|best| !best.is_empty()), ..CpuSettings::default() };
+        if let Some(threads) = options.threads {
+            settings.threads = threads;
+        }
+        let asked: Vec<&str> = options.engine.iter().map(String::as_str).collect();
+        let usual: &[&str] = match device {
+            Device::Cpu => &["native"],
+            Device::Cuda(_) => &["cuda"],
+        };
+        let names = if asked.is_empty() { usual } else { &asked };
+        let mut all: Vec<Box<dyn Engine>> = Vec::new();
+        for (place, &name) in names.iter().enumerate() {
+            if names[..place].contains(&name) {
+                let message = format!("--engine: `{name}` is given twice");
+                return Err(Failure::new(message).exit(Exit::Usage));
+            }
+            match open(name, device, &settings) {
+                Ok(engine) => {
+                    // One unit of time for all engines on the cores.
+                    if settings.references.is_none() {
+                        settings.references = Some(engine.references()).filter(|best| !best.is_empty());
+                    }
+                    all.push(engine);
+                }
+                Err(Opening::Engine(error @ EngineError::Missing { .. }))
+                    if asked.is_empty() && place > 0 =>
+                {
+                    flopgap_cli::note(PROGRAM, format_args!("without engine {name}: {error}"));
+                }
+                Err(Opening::Engine(error)) => return Err(engine_failure(&error)),
+                Err(Opening::Name(failure)) => return Err(failure),
+            }
+        }
+        let origin = joined(&all)?;
+        Ok(Engines { all, origin })
+    }
+
+    /// The engine of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&dyn Engine> {
+        self.all.iter().find(|engine| engine.name() == name).map(AsRef::as_ref)
+    }
+
+    /// Best times of the reference kernels, where there are such.
+    pub(crate) fn references(&self) -> BTreeMap<String, f64> {
+        self.all.first().map(|engine| engine.references()).unwrap_or_default()
+    }
+}
+
+/// Why an engine was not opened.
+enum Opening {
+    Engine(EngineError),
+    Name(Failure),
+}
+
+impl From<EngineError> for Opening {
+    fn from(error: EngineError) -> Self {
+        Opening::Engine(error)
+    }
+}
+
+fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn Engine>, Opening> {
+    match (name, device) {
+        ("native", Device::Cpu) => Ok(Box::new(Native::new(settings))),
+        ("cuda", Device::Cuda(index)) => Ok(Box::new(Cuda::new(index)?)),
+        ("native" | "cuda", _) => {
+            let message = format!("--engine {name} does not run on {device}");
+            Err(Opening::Name(Failure::new(message).exit(Exit::Usage)))
+        }
+        _ => {
+            let message = format!("--engine: `{name}` is not an engine");
+            let hint = "one of native, ort, cuda, fused, torch-eager, torch-compile, torch-graph";
+            Err(Opening::Name(Failure::new(message).exit(Exit::Usage).hint(hint)))
+        }
+    }
+}
+
+/// What the engines say of one device, together: its properties and all versions.
+fn joined(all: &[Box<dyn Engine>]) -> Result<Origin, Failure> {
+    let mut engines = all.iter();
+    let Some(first) = engines.next() else { return Err(Failure::new("no engine").exit(Exit::Absent)) };
+    let mut origin = first.origin().clone();
+    for engine in engines {
+        let other = engine.origin();
+        if (&other.device, &other.kind) != (&origin.device, &origin.kind) {
+            let message = format!(
+                "engines {} and {} are on different devices, `{}` and `{}`: a run has one",
+                first.name(),
+                engine.name(),
+                origin.device,
+                other.device
+            );
+            return Err(Failure::new(message).exit(Exit::Usage));
+        }
+        for (name, value) in &other.properties {
+            origin.properties.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        for (name, value) in &other.versions {
+            match origin.versions.get(name) {
+                Some(ours) if ours != value => {
+                    origin.versions.insert(format!("{name} of {}", engine.name()), value.clone());
+                }
+                Some(_) => {}
+                None => {
+                    origin.versions.insert(name.clone(), value.clone());
+                }
+            }
+        }
+    }
+    Ok(origin)
+}
+
+/// What watches the device. Where energy was asked for and cannot be had, that is said once.
+pub(crate) fn monitor(device: Device, energy: bool) -> Box<dyn Monitor> {
+    let opened: Result<Box<dyn Monitor>, EngineError> = match device {
+        Device::Cpu => Rapl::open().map(|rapl| Box::new(rapl) as Box<dyn Monitor>),
+        Device::Cuda(index) => flopgap_gpu::Device::get(index)
+            .map_err(EngineError::from)
+            .and_then(|gpu| Nvml::open(&gpu.uuid))
+            .map(|nvml| Box::new(nvml) as Box<dyn Monitor>),
+    };
+    opened.unwrap_or_else(|error| {
+        // On a GPU, clocks and throttling are missing, too; on cores, RAPL tells of energy alone.
+        if energy || device != Device::Cpu {
+            flopgap_cli::note(PROGRAM, format_args!("without energy: {error}"));
+        }
+        Box::new(Unwatched)
+    })
+}
+
+/// How an error of an engine ends the program.
+pub(crate) fn engine_failure(error: &EngineError) -> Failure {
+    let failure = Failure::from_error(error);
+    match error {
+        EngineError::Missing { hint, .. } => failure.hint(*hint).exit(Exit::Absent),
+        EngineError::Gpu(gpu) => {
+            let exit = if gpu.is_absence() { Exit::Absent } else { Exit::Failed };
+            failure.maybe_hint(gpu.hint()).exit(exit)
+        }
+        _ => failure,
+    }
+}

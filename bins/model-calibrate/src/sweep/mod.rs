@@ -1,0 +1,283 @@
+//! `model-calibrate sweep`.
+
+mod arguments;
+mod drive;
+mod engines;
+mod summary;
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use flopgap_calibration::grid::{self, Point, Request, Size};
+use flopgap_calibration::run::{self, PlannedRow, RunPlan};
+use flopgap_calibration::{Calibration, Header, Origin, Row, Writer};
+use flopgap_cli::{Exit, Failure};
+use flopgap_graph::{Op, Workload};
+use flopgap_roofline::Ceilings;
+
+pub(crate) use arguments::Arguments;
+
+use crate::PROGRAM;
+use crate::device::Device;
+use arguments::Options;
+use drive::{Driver, Filled};
+use engines::Engines;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let begin = Instant::now();
+    if arguments.resume {
+        return resume(arguments, begin);
+    }
+    let mut options = arguments.options.clone();
+    let device = options.device.take().map_or_else(Device::find, Ok)?;
+    options.device = Some(device);
+    // What measures is asked first: where nothing does, no folder is made.
+    let engines = Engines::open(&options, device, None)?;
+    let rows = plan(&options, device, &engines)?;
+    let plan = RunPlan::new(options.words(), rows);
+    if arguments.dry_run {
+        return summary::of_plan(&plan);
+    }
+    let ceilings = ceilings(arguments, &engines.origin)?;
+    let run = arguments.output.clone().unwrap_or_else(|| folder_name(device));
+    plan.write_new(&run).map_err(|error| run_failure(&error))?;
+    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
+    let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
+    let path = run::calibration_path(&run);
+    let writer = Writer::create(&path, &header).map_err(|error| file_failure(&error))?;
+    let open = Open { run: &run, plan: &plan, engines: &engines, device, options: &options };
+    open.fill(writer, &[], arguments.limit.map(|limit| begin + limit), begin)
+}
+
+/// Measures what is missing in a run directory.
+fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
+    let Some(run) = &arguments.output else {
+        let hint = "model-calibrate sweep --resume --output RUN";
+        return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
+    };
+    let plan = RunPlan::read(run).map_err(|error| run_failure(&error))?;
+    let options = Options::of_words(&plan.options).map_err(|error| {
+        let message = format!("{}: the options of its plan are not this program's: {error}", run.display());
+        Failure::new(message).hint("use the flopgap version that began the run, or start another run")
+    })?;
+    if let Some(other) = arguments.options.beyond(&options) {
+        let message = format!("{}: planned with `{}`, not `{other}`", run.display(), plan.options.join(" "));
+        let hint = "leave the options out to go on, or start another run";
+        return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
+    }
+    let device = options.device.map_or_else(Device::find, Ok)?;
+    let path = run::calibration_path(run);
+    // A sweep that was killed between its plan and its file has measured nothing.
+    let is_begun = path.exists();
+    let references = if is_begun {
+        Some(Calibration::read(&path).map_err(|error| file_failure(&error))?.header.references)
+    } else {
+        None
+    };
+    let names = plan.engines().into_iter().map(str::to_owned).collect();
+    let engines = Engines::open(&Options { engine: names, ..options.clone() }, device, references)?;
+    let ours = Header::new(engines.origin.clone(), None);
+    let (writer, measured) = if is_begun {
+        let (writer, found) = Writer::resume(&path, &ours).map_err(|error| file_failure(&error))?;
+        if found.torn {
+            flopgap_cli::note(PROGRAM, "the last row was cut off and is measured again");
+        }
+        (writer, found.rows)
+    } else {
+        let header = Header { references: engines.references(), ..ours };
+        (Writer::create(&path, &header).map_err(|error| file_failure(&error))?, Vec::new())
+    };
+    let open = Open { run, plan: &plan, engines: &engines, device, options: &options };
+    open.fill(writer, &measured, arguments.limit.map(|limit| begin + limit), begin)
+}
+
+/// A run that is open for measuring.
+struct Open<'a> {
+    run: &'a Path,
+    plan: &'a RunPlan,
+    engines: &'a Engines,
+    device: Device,
+    options: &'a Options,
+}
+
+impl Open<'_> {
+    /// Measures what is outstanding and says what there is then.
+    fn fill(
+        &self,
+        writer: Writer,
+        measured: &[Row],
+        until: Option<Instant>,
+        begin: Instant,
+    ) -> Result<(), Failure> {
+        let outstanding = self.plan.outstanding(measured);
+        if !measured.is_empty() {
+            let all = self.plan.rows.len();
+            let done = all - outstanding.len();
+            flopgap_cli::note(PROGRAM, format_args!("{done} of {all} rows are done"));
+        }
+        let mut driver = Driver {
+            engine: &|name| self.engines.get(name),
+            plan: self.plan,
+            writer,
+            monitor: engines::monitor(self.device, self.options.energy() > 0),
+            repetition: self.options.repetition(self.device),
+            until,
+        };
+        let filled = driver.fill(&outstanding)?;
+        driver.writer.sync().map_err(|error| file_failure(&error))?;
+        drop(driver);
+        let path = run::calibration_path(self.run);
+        let calibration = Calibration::read(&path).map_err(|error| file_failure(&error))?;
+        summary::of_rows(&calibration.rows)?;
+        conclude(&filled, self.run, begin.elapsed())
+    }
+}
+
+/// How the sweep ended.
+fn conclude(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> {
+    let seconds = took.as_secs_f64();
+    flopgap_cli::note(PROGRAM, format_args!("{} rows in {seconds:.1} s", filled.measured));
+    let again = format!("model-calibrate sweep --resume --output {}", run.display());
+    if filled.left > 0 {
+        let left = filled.left;
+        flopgap_cli::note(
+            PROGRAM,
+            format_args!("the limit was reached with {left} rows left; go on: {again}"),
+        );
+    }
+    match filled.failed {
+        0 => {
+            let path = run::calibration_path(run);
+            flopgap_cli::note(PROGRAM, format_args!("next: model-calibrate fit {}", path.display()));
+            Ok(())
+        }
+        failed => {
+            let message = format!("{failed} rows could not be measured; each is named above");
+            Err(Failure::new(message).hint(format!("`{again}` tries again")))
+        }
+    }
+}
+
+/// The rows of a new run, on all of its engines.
+fn plan(options: &Options, device: Device, engines: &Engines) -> Result<Vec<PlannedRow>, Failure> {
+    let mut points: Vec<(String, Vec<Point>)> = Vec::new();
+    let mut refused: Option<grid::PlanError> = None;
+    for engine in &engines.all {
+        let engine = engine.as_ref();
+        let request = Request {
+            target: device.target(),
+            size: options.size(),
+            families: options.family.clone(),
+            batches: options.batch_sizes.clone(),
+            precisions: options.precision.clone(),
+            modes: options.modes(engine.modes()),
+            scenario: options.scenario,
+            caches: device.caches()?,
+            seed: options.seed(),
+        };
+        let mut accept = |point: &Point| {
+            engine.supports(&point.workload, point.precision).map_err(|error| error.to_string())
+        };
+        match grid::plan(&request, &mut accept) {
+            Ok(plan) => {
+                for (family, refusal) in &plan.refused {
+                    // Some refusals are the design's: sizes that an engine cannot have are drawn again.
+                    let is_left_out =
+                        plan.points.iter().all(|point| grid::Family::of(&point.workload) != Some(*family));
+                    if is_left_out {
+                        let reason = &refusal.reason;
+                        flopgap_cli::note(PROGRAM, format_args!("without family {family}: {reason}"));
+                    }
+                }
+                let mut of_engine = plan.points;
+                let rows = options.rows.map_or(usize::MAX, NonZero::get);
+                let beyond = of_engine.len().saturating_sub(rows);
+                leave_out(&mut of_engine, beyond);
+                of_engine.truncate(rows);
+                points.push((engine.name().to_owned(), of_engine));
+            }
+            Err(error) => {
+                if engines.all.len() > 1 {
+                    flopgap_cli::note(PROGRAM, format_args!("without engine {}: {error}", engine.name()));
+                }
+                refused = Some(error);
+            }
+        }
+    }
+    if points.is_empty() {
+        let message = refused.map_or_else(|| "no engine".to_owned(), |error| error.to_string());
+        let hint = "fewer restrictions, or another --engine";
+        return Err(Failure::new(message).exit(Exit::Absent).hint(hint));
+    }
+    let all: usize = points.iter().map(|(_, points)| points.len()).sum();
+    let repeats = options.repeats().min(all / 4);
+    if options.size() == Size::Quick || options.rows.is_some() {
+        // The number of rows is kept: some are measured twice instead of others once.
+        if let Some((_, points)) = points.last_mut() {
+            leave_out(points, repeats);
+        }
+    }
+    let mut rows = run::mix(points, repeats);
+    mark(&mut rows, options.energy(), |row| row.energy = true);
+    mark(&mut rows, options.count(), |row| row.count = true);
+    Ok(rows)
+}
+
+/// Leaves out the last points, but no empty ones: these are the least that a launch costs.
+fn leave_out(points: &mut Vec<Point>, count: usize) {
+    let is_empty = |point: &Point| matches!(&point.workload, Workload::Step(step) if step.op == Op::Empty);
+    for _ in 0..count {
+        if let Some(last) = points.iter().rposition(|point| !is_empty(point)) {
+            points.remove(last);
+        }
+    }
+}
+
+/// Marks some of the rows, of every kind.
+fn mark(rows: &mut [PlannedRow], count: usize, set: impl Fn(&mut PlannedRow)) {
+    let points: Vec<Point> = rows.iter().map(|row| row.point.clone()).collect();
+    for place in grid::choose(&points, count) {
+        set(&mut rows[place]);
+    }
+}
+
+/// The ceilings that the file's header keeps.
+fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, Failure> {
+    let Some(path) = &arguments.ceilings else { return Ok(None) };
+    let failure =
+        |error: flopgap_roofline::CeilingsError| Failure::from_error(&error).maybe_hint(error.hint());
+    let ceilings = Ceilings::read(path).map_err(failure)?;
+    if ceilings.device != origin.device || ceilings.kind != origin.kind {
+        let message = format!(
+            "{}: the ceilings of `{}`; this sweep is on `{}`",
+            path.display(),
+            ceilings.device,
+            origin.device
+        );
+        return Err(
+            Failure::new(message).hint("measure them here: model-calibrate probe --output ceilings.json")
+        );
+    }
+    Ok(Some(ceilings))
+}
+
+/// A name for a run directory: the time, and the device.
+fn folder_name(device: Device) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
+    PathBuf::from(format!("{}-{}_{}", digits(date), digits(clock), device.to_string().replace(':', "")))
+}
+
+fn run_failure(error: &run::RunError) -> Failure {
+    let exit = match error {
+        run::RunError::NoPlan { .. } => Exit::Absent,
+        _ => Exit::Failed,
+    };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+fn file_failure(error: &flopgap_calibration::FileError) -> Failure {
+    Failure::from_error(error).maybe_hint(error.hint())
+}

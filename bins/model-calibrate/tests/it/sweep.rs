@@ -1,0 +1,163 @@
+//! `model-calibrate sweep`, on this machine's cores.
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flopgap_calibration::Calibration;
+use flopgap_calibration::run::{RunPlan, calibration_path};
+
+/// So few rows, and each so shortly, that a test can wait for them.
+const SHORT: [&str; 9] =
+    ["--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms", "--repeats", "2"];
+
+fn sweep(run: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
+    command.arg("sweep").args(arguments).arg("--output").arg(run);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn expect(output: &Output, code: i32) -> String {
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    error
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+/// Each planned row was measured as often as it is planned.
+fn assert_complete(run: &Path) {
+    let plan = RunPlan::read(run).unwrap();
+    let calibration = Calibration::read(&calibration_path(run)).unwrap();
+    assert!(!calibration.torn);
+    assert_eq!(calibration.rows.len(), plan.rows.len());
+    assert_eq!(plan.outstanding(&calibration.rows), [0; 0]);
+}
+
+#[test]
+fn a_sweep_measures_its_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let output = sweep(&run, &SHORT).output().unwrap();
+    let error = expect(&output, 0);
+    assert!(error.contains("12 rows in "), "{error}");
+    assert!(error.contains("next: model-calibrate fit "), "{error}");
+    let table = text(&output.stdout);
+    assert!(table.contains("native") && table.contains("gemm"), "{table}");
+    assert_complete(&run);
+
+    let calibration = Calibration::read(&calibration_path(&run)).unwrap();
+    let keys: HashSet<_> = calibration.rows.iter().map(flopgap_calibration::Row::key).collect();
+    assert_eq!(keys.len(), 10, "two rows are measured twice");
+    assert!(!calibration.header.references.is_empty());
+    for row in &calibration.rows {
+        assert!(row.threads > 0);
+        let check = row.measurement.check.as_ref().unwrap();
+        assert!(check.error <= check.bound, "{check:?}");
+    }
+
+    let error = expect(&sweep(&run, &SHORT).output().unwrap(), 1);
+    assert!(error.contains("there is a sweep already") && error.contains("hint: go on with it by --resume"));
+    // Nothing is left to do.
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    assert!(error.contains("12 of 12 rows are done"), "{error}");
+    let error = expect(&sweep(&run, &["--resume", "--batch-sizes", "3"]).output().unwrap(), 2);
+    assert!(error.contains("not `--batch-sizes 3`"), "{error}");
+}
+
+#[test]
+fn a_killed_sweep_is_resumed_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let path = calibration_path(&run);
+    let mut child = sweep(&run, &SHORT).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    // The header and three rows.
+    while lines(&path) < 4 && begin.elapsed() < Duration::from_mins(2) {
+        thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success(), "it was over before it was killed");
+
+    // As if it had been killed within the last row.
+    let whole = lines(&path);
+    assert!((4..13).contains(&whole), "{whole}");
+    let length = fs::metadata(&path).unwrap().len();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 10).unwrap();
+    let before = fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> = before.lines().take(whole - 1).collect();
+
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    assert!(error.contains("the last row was cut off and is measured again"), "{error}");
+    assert!(error.contains(&format!("{} of 12 rows are done", kept.len() - 1)), "{error}");
+    assert_complete(&run);
+    let after = fs::read_to_string(&path).unwrap();
+    assert_eq!(after.lines().take(kept.len()).collect::<Vec<_>>(), kept, "measured rows are not touched");
+}
+
+#[test]
+fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let stopped = [&SHORT[..], &["--limit", "1ms"]].concat();
+    let error = expect(&sweep(&run, &stopped).output().unwrap(), 0);
+    assert!(error.contains("the limit was reached with 12 rows left"), "{error}");
+    assert!(error.contains("--resume --output"), "{error}");
+    expect(&sweep(&run, &["--resume", "--rows", "12"]).output().unwrap(), 0);
+    assert_complete(&run);
+}
+
+#[test]
+fn rows_of_another_machine_are_not_mixed_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    expect(&sweep(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).output().unwrap(), 0);
+    let path = calibration_path(&run);
+    let header = fs::read_to_string(&path).unwrap();
+    let elsewhere = header.replacen("\"device\":\"", "\"device\":\"another ", 1);
+    assert_ne!(elsewhere, header);
+    fs::write(&path, elsewhere).unwrap();
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
+    assert!(error.contains("measured elsewhere: the device is `another "), "{error}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["--device", "cpu", "--family", "conv"], 3, "nothing to measure: conv: "),
+        (&["--device", "cpu", "--scenario", "L1_fit", "--batch-sizes", "100000"], 3, "L1_fit is empty: "),
+        (&["--device", "cpu", "--engine", "tpu"], 2, "`tpu` is not an engine"),
+        (&["--device", "cpu", "--engine", "native,native"], 2, "`native` is given twice"),
+        (&["--device", "cpu", "--scenario", "L4_fit"], 2, "`L4_fit` is not a scenario"),
+        (&["--resume"], 3, "no sweep to resume"),
+    ];
+    for (arguments, code, message) in cases {
+        let error = expect(&sweep(&run, arguments).output().unwrap(), code);
+        assert!(error.contains(message), "{error}");
+        assert!(!run.exists(), "{arguments:?}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
+    let error = expect(&command.args(["sweep", "--resume"]).output().unwrap(), 2);
+    assert!(error.contains("--resume needs --output"), "{error}");
+}
+
+#[test]
+fn a_dry_run_measures_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let output = sweep(&run, &["--device", "cpu", "--quick", "--dry-run"]).output().unwrap();
+    expect(&output, 0);
+    assert!(text(&output.stdout).starts_with("150 rows\n"), "{}", text(&output.stdout));
+    assert!(!run.exists());
+}
