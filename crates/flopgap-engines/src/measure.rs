@@ -112,7 +112,8 @@ pub fn measure(
         Some(window) => energy(session.as_mut(), window.max(SHORTEST_WINDOW), monitor)?,
         None => None,
     };
-    let counted_flops = if what.count { session.counted_flops()? } else { None };
+    let mut remarks = session.remarks();
+    let counted_flops = if what.count { counted(session.as_mut(), &mut remarks) } else { None };
     let measurement = Measurement {
         time,
         memory_bytes: session.memory_bytes(),
@@ -122,7 +123,7 @@ pub fn measure(
         algorithms: session.algorithms(),
         check: Some(check),
         state,
-        remarks: session.remarks(),
+        remarks,
     };
     Ok(Row {
         workload: workload.clone(),
@@ -132,6 +133,17 @@ pub fn measure(
         threads: engine.threads(),
         measurement,
     })
+}
+
+/// FLOPs of a run. Counters that fail take neither time nor energy with them, which are measured by then: the row says why it has no count.
+fn counted(session: &mut dyn Session, remarks: &mut Vec<String>) -> Option<u64> {
+    match session.counted_flops() {
+        Ok(counted) => counted,
+        Err(error) => {
+            remarks.push(format!("FLOPs were not counted: {error}"));
+            None
+        }
+    }
 }
 
 /// Clocks and throttling as they were under load; the temperature from before it.
@@ -181,12 +193,14 @@ mod tests {
         origin: Origin,
         error: f64,
         nanoseconds: f64,
+        /// Whether counters can be read.
+        counts: bool,
         /// What was called, in order.
         calls: Cell<Vec<&'static str>>,
     }
 
     fn fake(error: f64, nanoseconds: f64) -> Fake {
-        Fake { origin: Origin::default(), error, nanoseconds, calls: Cell::default() }
+        Fake { origin: Origin::default(), error, nanoseconds, counts: true, calls: Cell::default() }
     }
 
     impl Fake {
@@ -256,7 +270,10 @@ mod tests {
         }
         fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
             self.0.called("count");
-            Ok(Some(128))
+            if self.0.counts {
+                return Ok(Some(128));
+            }
+            Err(EngineError::Failed { action: "count".to_owned(), message: "no permission".to_owned() })
         }
         fn algorithms(&self) -> Vec<Algorithm> {
             Vec::new()
@@ -321,6 +338,14 @@ mod tests {
         let engine = fake(0.0, 250.0);
         assert_eq!(run(&engine, true, false, &mut Unwatched).unwrap().measurement.energy, None);
         assert_eq!(engine.calls.take(), ["check", "time"]);
+    }
+
+    #[test]
+    fn counters_that_fail_leave_the_time() {
+        let engine = Fake { counts: false, ..fake(0.0, 250.0) };
+        let measurement = run(&engine, false, true, &mut Unwatched).unwrap().measurement;
+        assert_eq!(measurement.counted_flops, None);
+        assert_eq!(measurement.remarks, ["made up", "FLOPs were not counted: count: no permission"]);
     }
 
     #[test]
