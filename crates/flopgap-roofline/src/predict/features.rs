@@ -1,29 +1,25 @@
 //! What the trees see of a step.
 
-use flopgap_flops::{Activation, Precision};
-use flopgap_graph::{Algorithm, Mode, Step};
+use flopgap_flops::Activation;
+use flopgap_graph::Algorithm;
+use rustc_hash::FxHashMap;
 
-use super::machine::{Machine, Roof, place, place_of};
+use super::machine::{Machine, place, place_of};
+use super::point::Point;
 use super::shape::{Family, Shape};
 
-/// Tiles of a result that libraries for GPUs choose among.
+/// Tiles whose waves and waste are features; more of them only add noise.
 const TILES: [(f64, f64); 5] = [(128.0, 128.0), (128.0, 256.0), (64.0, 128.0), (64.0, 64.0), (256.0, 128.0)];
+/// Kernels with a feature of their own.
+const KERNELS: usize = 10;
 
-/// Features of a step. All steps have equally many.
-pub(super) fn features(
-    machine: &Machine,
-    step: &Step,
-    shape: &Shape,
-    roof: &Roof,
-    base: f64,
-    (precision, mode): (Precision, Mode),
-    algorithm: Option<&Algorithm>,
-) -> Vec<f64> {
-    let ln = |value: f64| value.max(1e-3).ln();
-    let mut row = vec![
+/// Sizes and what follows from them; equally many for each step.
+pub(super) fn sizes(point: &Point<'_>) -> Vec<f64> {
+    let Point { step, precision, mode, shape, roof, base, .. } = point;
+    vec![
         f64::from(shape.family as u8),
-        place(precision) as f64,
-        place_of(mode) as f64,
+        place(*precision) as f64,
+        place_of(*mode) as f64,
         ln(shape.batch),
         ln(shape.m),
         ln(shape.n),
@@ -34,7 +30,9 @@ pub(super) fn features(
         ln(shape.outputs),
         ln(shape.flops / roof.bytes.max(1.0)),
         ln(roof.compute / roof.memory.max(1e-3)),
-        ln(base),
+        ln(*base),
+        ln(shape.images),
+        ln(shape.sides[0]),
         shape.window,
         shape.stride,
         shape.variant,
@@ -44,16 +42,63 @@ pub(super) fn features(
         f64::from(u8::from(step.epilogue.bias)),
         f64::from(u8::from(step.epilogue.residual)),
         f64::from(u8::from(step.epilogue.activation != Activation::Identity)),
-    ];
-    for tile in TILES {
-        row.extend(waves(shape, tile, machine.units));
+    ]
+}
+
+/// How the result divides into tiles.
+pub(super) fn tiles(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
+    TILES.iter().flat_map(|tile| waves(&point.shape, *tile, machine.units)).collect()
+}
+
+/// The kernels that have a feature of their own: the most frequent ones.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kernels {
+    frequent: Vec<String>,
+}
+
+impl Kernels {
+    pub(super) fn of(points: &[Point<'_>]) -> Self {
+        let mut counts: FxHashMap<&str, usize> = FxHashMap::default();
+        for algorithm in points.iter().filter_map(|point| point.algorithm) {
+            *counts.entry(&algorithm.id).or_default() += 1;
+        }
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+        counts.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
+        Self { frequent: counts.into_iter().take(KERNELS).map(|(id, _)| id.to_owned()).collect() }
     }
-    row.extend(chosen(shape, machine.units, algorithm));
-    row
+
+    /// What the library says of a kernel; -1 where it does not tell.
+    pub(super) fn features(&self, machine: &Machine, point: &Point<'_>) -> Vec<f64> {
+        let empty = Algorithm::default();
+        let algorithm = point.algorithm.unwrap_or(&empty);
+        let number = |value: Option<u32>| value.map_or(-1.0, f64::from);
+        let tile = algorithm.tile.map(|[rows, columns]| (f64::from(rows.max(1)), f64::from(columns.max(1))));
+        let [own, tail, waste] = tile.map_or([-1.0; 3], |tile| waves(&point.shape, tile, machine.units));
+        let told = algorithm.waves_thousandths.map_or(-1.0, |waves| waves as f64 / 1000.0);
+        let told_tail = if told > 0.0 { (told.ceil() / told).ln() } else { -1.0 };
+        let mut row = vec![
+            tile.map_or(-1.0, |(rows, _)| rows),
+            tile.map_or(-1.0, |(_, columns)| columns),
+            number(algorithm.stages),
+            number(algorithm.split_k),
+            algorithm.cluster.map_or(-1.0, |[x, y]| f64::from(x) * f64::from(y)),
+            own,
+            tail,
+            waste,
+            told.max(1e-3).ln(),
+            told_tail,
+        ];
+        row.extend(self.frequent.iter().map(|id| f64::from(u8::from(*id == algorithm.id))));
+        row
+    }
+}
+
+pub(super) fn ln(value: f64) -> f64 {
+    value.max(1e-3).ln()
 }
 
 /// How many times a size divides by two, at most 7 times.
-fn alignment(size: f64) -> u8 {
+pub(super) fn alignment(size: f64) -> u8 {
     let mut left = size;
     let mut times = 0;
     while times < 7 && left >= 2.0 && left % 2.0 == 0.0 {
@@ -75,28 +120,12 @@ fn waves(shape: &Shape, (rows, columns): (f64, f64), units: f64) -> [f64; 3] {
     [waves.ln(), tail, waste]
 }
 
-/// What the library says of the kernel that it chose; -1 where it does not tell.
-fn chosen(shape: &Shape, units: f64, algorithm: Option<&Algorithm>) -> [f64; 9] {
-    let Some(algorithm) = algorithm else { return [-1.0; 9] };
-    let number = |value: Option<u32>| value.map_or(-1.0, f64::from);
-    let tile = algorithm.tile.map(|[rows, columns]| (f64::from(rows).max(1.0), f64::from(columns).max(1.0)));
-    let [own, tail, waste] = tile.map_or([-1.0; 3], |tile| waves(shape, tile, units));
-    [
-        // Which algorithm it is: a hash spreads the names, and trees cut the numbers.
-        (hash(&algorithm.id) % 1024) as f64,
-        tile.map_or(-1.0, |(rows, _)| rows),
-        tile.map_or(-1.0, |(_, columns)| columns),
-        number(algorithm.stages),
-        number(algorithm.split_k),
-        own,
-        tail,
-        waste,
-        algorithm.waves_thousandths.map_or(-1.0, |waves| waves as f64 / 1000.0),
-    ]
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// FNV-1a over the bytes of a name.
-fn hash(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    #[test]
+    fn a_size_is_aligned_to_the_power_of_two_in_it() {
+        assert_eq!([1.0, 2.0, 12.0, 64.0, 1024.0, 0.0, 7.0].map(alignment), [0, 1, 2, 6, 7, 0, 0]);
+    }
 }

@@ -3,17 +3,25 @@
 mod baseline;
 mod error;
 mod estimate;
+mod experts;
 mod features;
 mod forest;
 mod interval;
 mod machine;
 mod memory;
+mod nonnegative;
 mod observation;
+mod point;
 mod predictor;
 mod range;
 mod regime;
 mod settings;
 mod shape;
+mod split;
+mod steps;
+mod structure;
+mod terms;
+mod trees;
 mod whole;
 
 pub use baseline::{Baseline, Constants};

@@ -8,13 +8,13 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::{Baseline, Constants, Fitted};
 use super::estimate::{Bottleneck, Estimate, StepEstimate};
-use super::features::features;
 use super::forest::{Forest, Growth};
-use super::interval::Intervals;
-use super::machine::{Machine, Roof, Sample};
+use super::machine::{self, Machine, Roof, Sample};
 use super::memory::{self, Memory};
+use super::point::Point;
 use super::range::Ranges;
 use super::shape::Shape;
+use super::steps::{Said, Steps, regime};
 use super::whole::{Correction, Whole};
 use super::{FitError, FitSettings, Observation, Regime};
 use crate::Ceilings;
@@ -31,8 +31,11 @@ const BEYOND: f64 = 2.0;
 pub struct Predictor {
     machine: Machine,
     constants: Fitted,
-    steps: Option<Forest>,
-    intervals: Intervals,
+    /// By sizes alone.
+    by_size: Option<Steps>,
+    /// With what the library tells of its kernels.
+    by_kernel: Option<Steps>,
+    level: f64,
     ranges: Ranges,
     correction: Option<Correction>,
     power: Option<Forest>,
@@ -49,15 +52,6 @@ struct Measured {
     bounds: [f64; 2],
     memory_bytes: Option<u64>,
     joules: Option<f64>,
-}
-
-/// A step on its way to an estimate.
-struct Prepared<'a> {
-    step: &'a Step,
-    shape: Shape,
-    roof: Roof,
-    launch: f64,
-    base: f64,
 }
 
 impl Predictor {
@@ -104,8 +98,9 @@ impl Predictor {
         let mut predictor = Self {
             machine,
             constants,
-            steps: None,
-            intervals: Intervals::of(&[], settings.level, UNKNOWN),
+            by_size: None,
+            by_kernel: None,
+            level: settings.level,
             ranges,
             correction: None,
             power: None,
@@ -125,30 +120,32 @@ impl Predictor {
 
     fn fit_steps(&mut self, observations: &[Observation], settings: &FitSettings) -> Result<(), FitError> {
         let single: Vec<&Observation> = observations.iter().filter(|row| row.steps.len() == 1).collect();
-        if single.len() < TREES {
-            return Ok(());
+        self.by_size = self.fit_single(&single, settings, false)?;
+        let told: Vec<&Observation> = single.into_iter().filter(|row| row.algorithms.len() == 1).collect();
+        self.by_kernel = self.fit_single(&told, settings, true)?;
+        Ok(())
+    }
+
+    fn fit_single(
+        &self,
+        rows: &[&Observation],
+        settings: &FitSettings,
+        with_kernels: bool,
+    ) -> Result<Option<Steps>, FitError> {
+        if rows.len() < TREES {
+            return Ok(None);
         }
-        let prepared: Vec<Prepared<'_>> =
-            single.iter().map(|row| self.prepare(&row.steps[0], row.precision, row.mode)).collect();
-        let rows: Vec<Vec<f64>> = prepared
+        let points: Vec<Point<'_>> = rows
             .iter()
-            .zip(&single)
-            .map(|(step, row)| self.row(step, (row.precision, row.mode), row.algorithms.first()))
-            .collect();
-        let targets: Vec<f64> =
-            prepared.iter().zip(&single).map(|(step, row)| (row.nanoseconds / step.base).ln()).collect();
-        let groups: Vec<u64> = single.iter().map(|row| group(&row.steps)).collect();
-        let growth = Growth { seed: settings.seed, folds: 10, rounds: 2, trees: 8, leaf: 1 };
-        let forest = Forest::fit(&rows, &groups, &targets, growth)?;
-        let residuals: Vec<(Regime, f64)> = (0..single.len())
             .map(|row| {
-                let step = &prepared[row];
-                (Regime::of(step.launch, &step.roof), targets[row] - forest.unseen[row])
+                let algorithm = row.algorithms.first().filter(|_| with_kernels);
+                self.point(&row.steps[0], (row.precision, row.mode), algorithm)
             })
             .collect();
-        self.intervals = Intervals::of(&residuals, settings.level, UNKNOWN);
-        self.steps = Some(forest);
-        Ok(())
+        let times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
+        let groups: Vec<u64> = rows.iter().map(|row| group(&row.steps)).collect();
+        let how = (settings.seed, settings.level);
+        Steps::fit(&self.machine, &points, &times, &groups, how, with_kernels).map(Some)
     }
 
     fn fit_whole(&mut self, observations: &[Observation], settings: &FitSettings) -> Result<(), FitError> {
@@ -164,7 +161,7 @@ impl Predictor {
             models.push(model);
         }
         let growth = Growth { seed: settings.seed ^ 1, folds: 10, rounds: 2, trees: 8, leaf: 1 };
-        self.correction = Correction::fit(&models, &groups, &targets, growth, (settings.level, UNKNOWN))?;
+        self.correction = Correction::fit(&models, &groups, &targets, growth, settings.level)?;
         Ok(())
     }
 
@@ -210,9 +207,9 @@ impl Predictor {
         let (nanoseconds, low, high) = if let Some(known) = known {
             (known.nanoseconds, known.bounds[0], known.bounds[1])
         } else if let (true, Some(correction)) = (steps.len() > 1, &self.correction) {
-            let nanoseconds = model.sum * correction.predict(&model)?.exp();
-            let wider = if extrapolated { BEYOND } else { 1.0 };
-            let width = correction.intervals.width(model.regime()) * wider;
+            let Said { ln, width } = correction.predict(&model)?;
+            let nanoseconds = model.sum * ln.exp();
+            let width = width * if extrapolated { BEYOND } else { 1.0 };
             (nanoseconds, nanoseconds * (-width).exp(), nanoseconds * width.exp())
         } else {
             (model.sum, by_step.iter().map(|step| step.low).sum(), by_step.iter().map(|step| step.high).sum())
@@ -268,25 +265,16 @@ impl Predictor {
 
     /// The share of runs that intervals are to hold.
     pub fn level(&self) -> f64 {
-        self.intervals.level()
+        self.level
     }
 
-    fn prepare<'a>(&self, step: &'a Step, precision: Precision, mode: Mode) -> Prepared<'a> {
-        let shape = Shape::of(step);
-        let roof = self.machine.roof(&shape, precision);
-        let Constants { launch_ns, efficiency } = self.constants.constants(mode, precision);
-        let base = launch_ns + roof.nanoseconds() / efficiency;
-        Prepared { step, shape, roof, launch: launch_ns, base }
-    }
-
-    fn row(
+    fn point<'a>(
         &self,
-        prepared: &Prepared<'_>,
+        step: &'a Step,
         how: (Precision, Mode),
-        algorithm: Option<&Algorithm>,
-    ) -> Vec<f64> {
-        let Prepared { step, shape, roof, base, .. } = prepared;
-        features(&self.machine, step, shape, roof, *base, how, algorithm)
+        algorithm: Option<&'a Algorithm>,
+    ) -> Point<'a> {
+        Point::new((&self.machine, &self.constants), step, how, algorithm)
     }
 
     fn steps(
@@ -296,33 +284,34 @@ impl Predictor {
         mode: Mode,
         algorithms: Option<&[Algorithm]>,
     ) -> Result<Vec<StepEstimate>, FitError> {
-        let prepared: Vec<Prepared<'_>> =
-            steps.iter().map(|step| self.prepare(step, precision, mode)).collect();
-        let said = match &self.steps {
-            Some(forest) => {
-                let rows: Vec<Vec<f64>> = prepared
-                    .iter()
-                    .enumerate()
-                    .map(|(place, step)| {
-                        let algorithm = algorithms.and_then(|algorithms| algorithms.get(place));
-                        self.row(step, (precision, mode), algorithm)
-                    })
-                    .collect();
-                forest.predict(&rows)?
-            }
-            None => vec![0.0; steps.len()],
+        // Algorithms for some other number of steps belong to some other plan.
+        let algorithms = algorithms.filter(|algorithms| algorithms.len() == steps.len());
+        let points: Vec<Point<'_>> = steps
+            .iter()
+            .enumerate()
+            .map(|(place, step)| {
+                self.point(step, (precision, mode), algorithms.map(|algorithms| &algorithms[place]))
+            })
+            .collect();
+        let model = match (algorithms, &self.by_kernel) {
+            (Some(_), Some(model)) => Some(model),
+            _ => self.by_size.as_ref(),
         };
-        Ok(prepared.iter().zip(said).map(|(step, said)| self.step(step, said, precision, mode)).collect())
+        let said = match model {
+            Some(model) => model.predict(&self.machine, &points)?,
+            None => points.iter().map(|point| Said { ln: point.base.ln(), width: UNKNOWN }).collect(),
+        };
+        Ok(points.iter().zip(said).map(|(point, said)| self.step(point, said)).collect())
     }
 
-    fn step(&self, prepared: &Prepared<'_>, said: f64, precision: Precision, mode: Mode) -> StepEstimate {
-        let Prepared { step, shape, roof, launch, base } = prepared;
-        let regime = Regime::of(*launch, roof);
+    fn step(&self, point: &Point<'_>, said: Said) -> StepEstimate {
+        let Point { step, precision, mode, shape, roof, launch, .. } = point;
+        let regime = regime(point);
         let vanishes = Shape::vanishes(step);
-        let known = self.measured.get(&(vec![(*step).clone()], precision, mode));
-        let extrapolated = known.is_none() && !vanishes && self.ranges.outside(shape, precision, mode);
-        let width = self.intervals.width(regime) * if extrapolated { BEYOND } else { 1.0 };
-        let nanoseconds = if vanishes { 0.0 } else { base * said.exp() };
+        let known = self.measured.get(&(vec![(*step).clone()], *precision, *mode));
+        let extrapolated = known.is_none() && !vanishes && self.ranges.outside(shape, *precision, *mode);
+        let width = said.width * if extrapolated { BEYOND } else { 1.0 };
+        let nanoseconds = if vanishes { 0.0 } else { said.ln.exp() };
         let (nanoseconds, [low, high]) = known
             .map_or((nanoseconds, [nanoseconds * (-width).exp(), nanoseconds * width.exp()]), |known| {
                 (known.nanoseconds, known.bounds)
@@ -384,7 +373,7 @@ impl Predictor {
         let memory = roofs.iter().map(|roof| roof.memory).sum::<f64>() / nanoseconds;
         let bytes: f64 = roofs.iter().map(|roof| roof.bytes).sum();
         vec![
-            super::machine::place(precision) as f64,
+            machine::place(precision) as f64,
             ln(compute),
             ln(memory),
             ln(compute / memory.max(1e-6)),

@@ -15,6 +15,8 @@ pub(super) enum Family {
     Conv,
     /// Attention in one kernel.
     Attention,
+    /// A recurrent layer.
+    Recurrent,
     /// A window's maximum or mean.
     Pool,
     /// Functions of rows: softmax, norms, sums.
@@ -49,6 +51,10 @@ pub(super) struct Shape {
     pub(super) window: f64,
     /// Product of the steps of the window; 1 otherwise.
     pub(super) stride: f64,
+    /// Samples of a convolution; 1 otherwise.
+    pub(super) images: f64,
+    /// Height and width of a convolution's result; 1 otherwise.
+    pub(super) sides: [f64; 2],
     /// Whether the result is padded, dilated or transposed, in powers of two.
     pub(super) variant: f64,
 }
@@ -73,6 +79,11 @@ impl Shape {
     /// Elements read and written.
     pub(super) fn elements(&self) -> f64 {
         self.inputs + self.weights + self.outputs
+    }
+
+    /// Whether Winograd's algorithm (Lavin and Gray, 2016) applies: windows of 3 x 3, each position, undilated.
+    pub(super) fn winograd(&self) -> bool {
+        self.family == Family::Conv && self.window == 9.0 && self.stride == 1.0 && self.variant == 0.0
     }
 
     /// Whether nothing is run at all.
@@ -136,6 +147,8 @@ impl Shape {
                     outputs: heads * queries * width,
                     window: 1.0,
                     stride: 1.0,
+                    images: 1.0,
+                    sides: [1.0; 2],
                     variant: 0.0,
                 }
             }
@@ -151,6 +164,25 @@ impl Shape {
             Op::Copy { elements } => {
                 let elements = *elements as f64;
                 Self::of_elements(Family::Elements, 1.0, elements, elements, elements, 0.0)
+            }
+            Op::Recurrent(sizes) => {
+                let [batch, length, inputs, hidden, directions] =
+                    [sizes.batch, sizes.length, sizes.inputs, sizes.hidden, sizes.directions]
+                        .map(|size| size as f64);
+                let multiply_adds = sizes.multiply_adds().map_or(0.0, |count| count as f64);
+                let weights = multiply_adds / (batch * length).max(1.0);
+                Self {
+                    k: inputs + hidden,
+                    weights,
+                    ..Self::of_elements(
+                        Family::Recurrent,
+                        batch * length,
+                        hidden * directions,
+                        batch * length * inputs,
+                        batch * length * hidden * directions,
+                        2.0 * multiply_adds,
+                    )
+                }
             }
             _ => Self::of_elements(Family::Empty, 1.0, 1.0, 0.0, 0.0, 0.0),
         }
@@ -169,6 +201,8 @@ impl Shape {
             outputs,
             window: 1.0,
             stride: 1.0,
+            images: 1.0,
+            sides: [1.0; 2],
             variant: 0.0,
         }
     }
@@ -190,6 +224,8 @@ impl Shape {
             outputs: batch * m * n,
             window: 1.0,
             stride: 1.0,
+            images: 1.0,
+            sides: [1.0; 2],
             variant: 0.0,
         }
     }
@@ -199,7 +235,10 @@ impl Shape {
         let [batch, inputs, outputs] = [sizes.batch, sizes.inputs, sizes.outputs].map(|size| size as f64);
         let product = |sizes: &[u64]| sizes.iter().map(|&size| size as f64).product::<f64>();
         let (image, window) = (product(&sizes.image), product(&sizes.kernel));
-        let result: f64 = (0..sizes.image.len()).map(|axis| extent(sizes, axis)).product();
+        let extents: Vec<f64> = (0..sizes.image.len()).map(|axis| extent(sizes, axis)).collect();
+        let result: f64 = extents.iter().product();
+        // The last side, and all others together.
+        let last = extents.last().copied().unwrap_or(1.0);
         let weights = outputs * inputs / groups * window;
         let dilated = sizes.dilation.iter().any(|&step| step > 1);
         // A transposed convolution multiplies each of its inputs by the whole window.
@@ -220,6 +259,8 @@ impl Shape {
             outputs: batch * outputs * result,
             window,
             stride: product(&sizes.stride),
+            images: batch,
+            sides: [result / last, last],
             variant: f64::from(u8::from(dilated)) + 2.0 * f64::from(u8::from(sizes.transposed)),
         }
     }

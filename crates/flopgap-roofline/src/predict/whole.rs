@@ -8,9 +8,10 @@ use flopgap_graph::Mode;
 
 use super::FitError;
 use super::forest::{Forest, Growth};
-use super::interval::Intervals;
+use super::interval::{Intervals, Residual};
 use super::machine::{place, place_of};
 use super::regime::Regime;
+use super::steps::Said;
 
 /// Fewest models that trees are grown from.
 const TREES: usize = 24;
@@ -74,7 +75,7 @@ pub(super) struct Correction {
     /// The median of all logarithms.
     median: f64,
     trees: Option<Forest>,
-    pub(super) intervals: Intervals,
+    intervals: Intervals,
 }
 
 impl Correction {
@@ -84,7 +85,7 @@ impl Correction {
         groups: &[u64],
         targets: &[f64],
         growth: Growth,
-        (level, without): (f64, f64),
+        level: f64,
     ) -> Result<Option<Self>, FitError> {
         if models.is_empty() {
             return Ok(None);
@@ -99,17 +100,25 @@ impl Correction {
         let trees =
             if distinct.len() >= TREES { Some(Forest::fit(&rows, groups, targets, growth)?) } else { None };
         let said = |row: usize| trees.as_ref().map_or(median, |trees| trees.unseen[row]);
-        let residuals: Vec<(Regime, f64)> =
-            (0..models.len()).map(|row| (models[row].regime(), targets[row] - said(row))).collect();
-        let intervals = Intervals::of(&residuals, level, without);
+        let residuals: Vec<Residual> = (0..models.len())
+            .map(|row| Residual {
+                value: targets[row] - said(row),
+                regime: models[row].regime(),
+                features: models[row].features(),
+                group: groups[row],
+            })
+            .collect();
+        let intervals = Intervals::fit(&residuals, level, growth.seed, std::f64::consts::LN_2)?;
         Ok(Some(Self { median, trees, intervals }))
     }
 
     /// Logarithm of the time over the sum of the steps.
-    pub(super) fn predict(&self, model: &Whole) -> Result<f64, FitError> {
-        match &self.trees {
-            Some(trees) => Ok(trees.predict(&[model.features()])?[0]),
-            None => Ok(self.median),
-        }
+    pub(super) fn predict(&self, model: &Whole) -> Result<Said, FitError> {
+        let ln = match &self.trees {
+            Some(trees) => trees.predict(&[model.features()])?[0],
+            None => self.median,
+        };
+        let width = self.intervals.widths(&[(model.regime(), model.features())])?[0];
+        Ok(Said { ln, width })
     }
 }

@@ -54,7 +54,7 @@ fn csv(name: &str) -> Option<Vec<std::collections::HashMap<String, String>>> {
 }
 
 /// What `NeuSight` knows of a kernel: names, and tiles where a name tells them.
-fn algorithm(kernels: &str, name: &str) -> Algorithm {
+fn algorithm(kernels: &str, name: &str, blocks_per_sm: &str) -> Algorithm {
     // `ampere_sgemm_128x64_tn`, `..._tilesize128x128x8_...`: the last pair of numbers around an x.
     let bytes = name.as_bytes();
     let mut tile = None;
@@ -66,7 +66,14 @@ fn algorithm(kernels: &str, name: &str) -> Algorithm {
             tile = Some([rows, columns]);
         }
     }
-    Algorithm { id: kernels.to_owned(), tile, ..Algorithm::default() }
+    // Blocks over multiprocessors: waves of one block each.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number below 2^32"
+    )]
+    let waves = (blocks_per_sm.parse::<f64>().unwrap() * 1000.0).round() as u64;
+    Algorithm { id: kernels.to_owned(), tile, waves_thousandths: Some(waves), ..Algorithm::default() }
 }
 
 /// `NeuSight`'s linear layers of one device.
@@ -78,7 +85,7 @@ pub(crate) fn linear(device: &str, algorithms: bool) -> Option<Vec<Observation>>
         let nanoseconds = row["Latency"].parse::<f64>().unwrap() * 1e6;
         let mut seen = Observation::of_time(step(op), Precision::Fp32, Mode::Stream, nanoseconds);
         if algorithms {
-            seen.algorithms = vec![algorithm(&row["Kernels"], &row["Kernel Name"])];
+            seen.algorithms = vec![algorithm(&row["Kernels"], &row["Kernel Name"], &row["Blocks per SM"])];
         }
         seen
     });
@@ -107,7 +114,7 @@ pub(crate) fn conv(algorithms: bool) -> Option<Vec<Observation>> {
         let nanoseconds = row["Latency"].parse::<f64>().unwrap() * 1e6;
         let mut seen = Observation::of_time(step(op), Precision::Fp32, Mode::Stream, nanoseconds);
         if algorithms {
-            seen.algorithms = vec![algorithm(&row["Kernels"], &row["Kernel Name"])];
+            seen.algorithms = vec![algorithm(&row["Kernels"], &row["Kernel Name"], &row["Blocks per SM"])];
         }
         seen
     });

@@ -1,0 +1,200 @@
+//! The model of steps: a structure of times, trees beside it and trees upon it, blended by what each says of rows that it did not see.
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::FitError;
+use super::features::{Kernels, ln, sizes, tiles};
+use super::forest::Growth;
+use super::machine::Machine;
+use super::point::Point;
+use super::shape::Family;
+use super::split::splits;
+use super::structure::{Structure, Terms};
+use super::trees::Trees;
+
+/// What is blended: trees on the prediction by constants, trees on the structure, the structure alone.
+const EXPERTS: usize = 3;
+/// Fewest rows of a kind of step that it gets weights of its own from.
+const LEAST: usize = 40;
+
+/// Weights of the experts; they sum to 1.
+type Weights = [f64; EXPERTS];
+
+/// The fitted model.
+#[derive(Debug)]
+pub(super) struct Experts {
+    parts: Vec<Part>,
+    kernels: Option<Kernels>,
+    by_family: FxHashMap<Family, Weights>,
+    weights: Weights,
+    /// For each row that was fitted, ln of what the parts say that did not see it.
+    pub(super) unseen: Vec<f64>,
+}
+
+/// What was fitted to the rows of one split.
+#[derive(Debug)]
+struct Part {
+    structure: Structure,
+    beside: Trees,
+    upon: Trees,
+}
+
+/// What the parts of a fit have in common of a row.
+struct Prepared {
+    terms: Terms,
+    sizes: Vec<f64>,
+    more: Vec<f64>,
+}
+
+impl Experts {
+    /// Fits to measured steps; with `kernels`, to what the library tells of them, too.
+    pub(super) fn fit(
+        machine: &Machine,
+        points: &[Point<'_>],
+        times: &[f64],
+        groups: &[u64],
+        growth: Growth,
+        with_kernels: bool,
+    ) -> Result<Self, FitError> {
+        let kernels = with_kernels.then(|| Kernels::of(points));
+        let prepared: Vec<Prepared> =
+            points.iter().map(|point| prepare(machine, kernels.as_ref(), point)).collect();
+        let terms: Vec<Terms> = prepared.iter().map(|row| row.terms.clone()).collect();
+        let fitted: Vec<(Part, Vec<(usize, Weights)>)> =
+            splits(groups, growth.folds, growth.rounds, growth.seed)
+                .into_par_iter()
+                .map(|split| {
+                    let structure = Structure::fit(points, &terms, times, &split.kept);
+                    let says = |row: usize| structure.predict(&points[row], &terms[row]);
+                    let beside: Vec<Vec<f64>> = split
+                        .kept
+                        .iter()
+                        .map(|&row| beside(&prepared[row], &points[row], says(row)))
+                        .collect();
+                    let upon: Vec<Vec<f64>> = split.kept.iter().map(|&row| upon(&prepared[row])).collect();
+                    let of_base: Vec<f64> =
+                        split.kept.iter().map(|&row| (times[row] / points[row].base).ln()).collect();
+                    let of_structure: Vec<f64> =
+                        split.kept.iter().map(|&row| (times[row] / says(row)).ln()).collect();
+                    let grow = (growth.trees, growth.leaf);
+                    let part = Part {
+                        beside: Trees::grow(&beside, &of_base, grow, split.seed)?,
+                        upon: Trees::grow(&upon, &of_structure, grow, split.seed ^ 1)?,
+                        structure,
+                    };
+                    let left: Vec<(&Prepared, &Point<'_>)> =
+                        split.left.iter().map(|&row| (&prepared[row], &points[row])).collect();
+                    let said = part.say(&left)?;
+                    Ok((part, split.left.into_iter().zip(said).collect()))
+                })
+                .collect::<Result<_, FitError>>()?;
+        let mut unseen = vec![[0.0; EXPERTS]; points.len()];
+        let mut parts = Vec::with_capacity(fitted.len());
+        for (part, said) in fitted {
+            for (row, values) in said {
+                for (sum, value) in unseen[row].iter_mut().zip(values) {
+                    *sum += value / growth.rounds as f64;
+                }
+            }
+            parts.push(part);
+        }
+        let all: Vec<usize> = (0..points.len()).collect();
+        let weights = blend(&unseen, times, &all);
+        let mut rows_by_family: FxHashMap<Family, Vec<usize>> = FxHashMap::default();
+        for row in all {
+            rows_by_family.entry(points[row].shape.family).or_default().push(row);
+        }
+        let by_family: FxHashMap<Family, Weights> = rows_by_family
+            .into_iter()
+            .filter(|(_, rows)| rows.len() >= LEAST)
+            .map(|(family, rows)| (family, blend(&unseen, times, &rows)))
+            .collect();
+        let mut experts = Self { parts, kernels, by_family, weights, unseen: Vec::new() };
+        experts.unseen =
+            unseen.iter().zip(points).map(|(values, point)| experts.weigh(point, values)).collect();
+        Ok(experts)
+    }
+
+    /// ln of the nanoseconds of each point.
+    pub(super) fn predict(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Vec<f64>, FitError> {
+        let prepared: Vec<Prepared> =
+            points.iter().map(|point| prepare(machine, self.kernels.as_ref(), point)).collect();
+        let rows: Vec<(&Prepared, &Point<'_>)> = prepared.iter().zip(points).collect();
+        let mut sums = vec![[0.0; EXPERTS]; points.len()];
+        for part in &self.parts {
+            for (sum, values) in sums.iter_mut().zip(part.say(&rows)?) {
+                for (sum, value) in sum.iter_mut().zip(values) {
+                    *sum += value / self.parts.len() as f64;
+                }
+            }
+        }
+        Ok(sums.iter().zip(points).map(|(values, point)| self.weigh(point, values)).collect())
+    }
+
+    fn weigh(&self, point: &Point<'_>, values: &Weights) -> f64 {
+        let weights = self.by_family.get(&point.shape.family).unwrap_or(&self.weights);
+        weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
+    }
+}
+
+impl Part {
+    /// ln of the nanoseconds that each expert says.
+    fn say(&self, rows: &[(&Prepared, &Point<'_>)]) -> Result<Vec<Weights>, FitError> {
+        let structure: Vec<f64> =
+            rows.iter().map(|(row, point)| self.structure.predict(point, &row.terms)).collect();
+        let inputs: Vec<Vec<f64>> =
+            rows.iter().zip(&structure).map(|((row, point), says)| beside(row, point, *says)).collect();
+        let of_base = self.beside.predict(&inputs)?;
+        let inputs: Vec<Vec<f64>> = rows.iter().map(|(row, _)| upon(row)).collect();
+        let of_structure = self.upon.predict(&inputs)?;
+        Ok((0..rows.len())
+            .map(|row| {
+                let says = structure[row].ln();
+                [rows[row].1.base.ln() + of_base[row], says + of_structure[row], says]
+            })
+            .collect())
+    }
+}
+
+fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> Prepared {
+    let mut sizes = sizes(point);
+    let more = match kernels {
+        // The kernel's own tiles say more than tiles that it might have had.
+        Some(kernels) => {
+            sizes.extend(kernels.features(machine, point));
+            Vec::new()
+        }
+        None => tiles(machine, point),
+    };
+    Prepared { terms: Terms::of(machine, point), sizes, more }
+}
+
+/// What the trees see that stand beside the structure.
+fn beside(row: &Prepared, point: &Point<'_>, structure: f64) -> Vec<f64> {
+    row.sizes.iter().copied().chain([ln(structure / point.base), ln(structure)]).collect()
+}
+
+/// What the trees see that stand upon the structure.
+fn upon(row: &Prepared) -> Vec<f64> {
+    row.sizes.iter().chain(&row.more).copied().collect()
+}
+
+/// The weights with the least mean relative error over rows, in tenths.
+fn blend(unseen: &[Weights], times: &[f64], rows: &[usize]) -> Weights {
+    let mut best = (f64::INFINITY, [0.5, 0.5, 0.0]);
+    for first in 0..=10u8 {
+        for second in 0..=10 - first {
+            let weights = [first, second, 10 - first - second].map(|tenths| f64::from(tenths) / 10.0);
+            let error = |&row: &usize| {
+                let said: f64 = weights.iter().zip(&unseen[row]).map(|(weight, value)| weight * value).sum();
+                (said.exp() / times[row] - 1.0).abs()
+            };
+            let error: f64 = rows.iter().map(error).sum();
+            if error < best.0 {
+                best = (error, weights);
+            }
+        }
+    }
+    best.1
+}

@@ -1,0 +1,44 @@
+//! A step with all that its prediction depends on.
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Algorithm, Mode, Step};
+
+use super::baseline::{Constants, Fitted};
+use super::machine::{Machine, Roof};
+use super::shape::Shape;
+
+/// A step in a precision and mode on a machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point<'a> {
+    pub(super) step: &'a Step,
+    pub(super) precision: Precision,
+    pub(super) mode: Mode,
+    /// What the library says of the kernel that it chose.
+    pub(super) algorithm: Option<&'a Algorithm>,
+    pub(super) shape: Shape,
+    pub(super) roof: Roof,
+    /// Nanoseconds before it computes.
+    pub(super) launch: f64,
+    /// The prediction by two constants.
+    pub(super) base: f64,
+}
+
+impl<'a> Point<'a> {
+    pub(super) fn new(
+        (machine, constants): (&Machine, &Fitted),
+        step: &'a Step,
+        (precision, mode): (Precision, Mode),
+        algorithm: Option<&'a Algorithm>,
+    ) -> Self {
+        let shape = Shape::of(step);
+        let roof = machine.roof(&shape, precision);
+        let Constants { launch_ns, efficiency } = constants.constants(mode, precision);
+        let base = launch_ns + roof.nanoseconds() / efficiency;
+        Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base }
+    }
+
+    /// What algorithms are told apart by: the library's name and the tile.
+    pub(super) fn kernel(&self) -> Option<(&'a str, Option<[u32; 2]>)> {
+        self.algorithm.map(|algorithm| (algorithm.id.as_str(), algorithm.tile))
+    }
+}

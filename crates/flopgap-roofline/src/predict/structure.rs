@@ -1,0 +1,160 @@
+//! Times as sums of what a step has to do, fitted from coarse groups to fine ones.
+//!
+//! A kind of step has factors of its own, then the kind in one precision and mode, then each kernel where it is known. A finer group begins
+//! at the prediction of the coarser one and keeps it as a term, so that few rows change little.
+
+use flopgap_flops::Precision;
+use flopgap_graph::Mode;
+use rustc_hash::FxHashMap;
+
+use super::machine::Machine;
+use super::nonnegative;
+use super::point::Point;
+use super::shape::Family;
+use super::terms::{BASE, KERNEL_TERMS, TERMS, kernel_terms, terms};
+
+/// Fewest rows of a group.
+const LEAST: usize = 16;
+/// Fewest rows of a kernel.
+const LEAST_OF_KERNEL: usize = 8;
+
+type Kernel = (Family, Precision, Mode, String, Option<[u32; 2]>);
+
+/// Factors of each group.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Structure {
+    by_family: FxHashMap<Family, Vec<f64>>,
+    by_group: FxHashMap<(Family, Precision, Mode), Vec<f64>>,
+    by_kernel: FxHashMap<Kernel, Vec<f64>>,
+}
+
+/// The terms of a point; they are the same for every part of a fit.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    of_step: Vec<f64>,
+    of_kernel: [f64; KERNEL_TERMS],
+}
+
+impl Terms {
+    pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Self {
+        Self { of_step: terms(machine, point), of_kernel: kernel_terms(machine, point) }
+    }
+}
+
+impl Structure {
+    /// Fits factors to these rows of the points.
+    pub(super) fn fit(points: &[Point<'_>], terms: &[Terms], times: &[f64], rows: &[usize]) -> Self {
+        let mut found = Self::default();
+        for (family, rows) in by(rows, |row| Some(points[row].shape.family)) {
+            if rows.len() >= LEAST {
+                let mut start = vec![0.0; TERMS];
+                start[BASE] = 1.0;
+                let list: Vec<Vec<f64>> = rows.iter().map(|&row| terms[row].of_step.clone()).collect();
+                found.by_family.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start));
+            }
+        }
+        let groups = by(rows, |row| Some(group(&points[row])));
+        // One group of a kind is that kind.
+        let several = |family: Family| groups.iter().filter(|((other, ..), _)| *other == family).count() > 1;
+        for (group, rows) in &groups {
+            if rows.len() >= LEAST && several(group.0) {
+                let coarse: Vec<f64> =
+                    rows.iter().map(|&row| found.coarse(&points[row], &terms[row])).collect();
+                let list: Vec<Vec<f64>> = rows
+                    .iter()
+                    .zip(&coarse)
+                    .map(|(&row, coarse)| with(&terms[row].of_step, *coarse))
+                    .collect();
+                let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 1));
+                found.by_group.insert(*group, factors);
+            }
+        }
+        let mut kernels = Vec::new();
+        for (kernel, rows) in by(rows, |row| kernel(&points[row])) {
+            if rows.len() >= LEAST_OF_KERNEL {
+                let list: Vec<Vec<f64>> = rows
+                    .iter()
+                    .map(|&row| {
+                        let fine = found.fine(&points[row], &terms[row]);
+                        with_kernel(&terms[row], fine)
+                    })
+                    .collect();
+                let start = last(TERMS + KERNEL_TERMS + 1);
+                kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start)));
+            }
+        }
+        found.by_kernel.extend(kernels);
+        found
+    }
+
+    /// Nanoseconds of a point.
+    pub(super) fn predict(&self, point: &Point<'_>, terms: &Terms) -> f64 {
+        let fine = self.fine(point, terms);
+        let factors = kernel(point).and_then(|kernel| self.by_kernel.get(&kernel));
+        factors.map_or(fine, |factors| positive(nonnegative::sum(factors, &with_kernel(terms, fine)), fine))
+    }
+
+    fn coarse(&self, point: &Point<'_>, terms: &Terms) -> f64 {
+        let factors = self.by_family.get(&point.shape.family);
+        factors.map_or(point.base, |factors| positive(nonnegative::sum(factors, &terms.of_step), point.base))
+    }
+
+    fn fine(&self, point: &Point<'_>, terms: &Terms) -> f64 {
+        let coarse = self.coarse(point, terms);
+        self.by_group.get(&group(point)).map_or(coarse, |factors| {
+            positive(nonnegative::sum(factors, &with(&terms.of_step, coarse)), coarse)
+        })
+    }
+}
+
+/// A sum, unless it is 0 because no term of this step was ever fitted.
+fn positive(sum: f64, otherwise: f64) -> f64 {
+    if sum > 0.0 { sum } else { otherwise }
+}
+
+fn group(point: &Point<'_>) -> (Family, Precision, Mode) {
+    (point.shape.family, point.precision, point.mode)
+}
+
+fn kernel(point: &Point<'_>) -> Option<Kernel> {
+    let (id, tile) = point.kernel()?;
+    Some((point.shape.family, point.precision, point.mode, id.to_owned(), tile))
+}
+
+/// Rows by a key, in the order in which the keys first appear.
+fn by<K: Clone + Eq + std::hash::Hash>(
+    rows: &[usize],
+    key: impl Fn(usize) -> Option<K>,
+) -> Vec<(K, Vec<usize>)> {
+    let mut places: FxHashMap<K, usize> = FxHashMap::default();
+    let mut groups: Vec<(K, Vec<usize>)> = Vec::new();
+    for &row in rows {
+        if let Some(key) = key(row) {
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                groups.push((key, Vec::new()));
+                groups.len() - 1
+            });
+            groups[place].1.push(row);
+        }
+    }
+    groups
+}
+
+fn pick(times: &[f64], rows: &[usize]) -> Vec<f64> {
+    rows.iter().map(|&row| times[row]).collect()
+}
+
+fn with(terms: &[f64], more: f64) -> Vec<f64> {
+    terms.iter().copied().chain([more]).collect()
+}
+
+fn with_kernel(terms: &Terms, fine: f64) -> Vec<f64> {
+    terms.of_step.iter().chain(&terms.of_kernel).copied().chain([fine]).collect()
+}
+
+/// A start at the last term alone.
+fn last(columns: usize) -> Vec<f64> {
+    let mut start = vec![0.0; columns];
+    start[columns - 1] = 1.0;
+    start
+}
