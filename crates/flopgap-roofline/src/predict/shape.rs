@@ -57,6 +57,8 @@ pub(super) struct Shape {
     pub(super) sides: [f64; 2],
     /// Whether the result is padded, dilated or transposed, in powers of two.
     pub(super) variant: f64,
+    /// Whether Winograd's algorithm (Lavin and Gray, 2016) applies: windows of 3 x 3, at each position, undilated.
+    pub(super) winograd: bool,
 }
 
 impl Shape {
@@ -79,11 +81,6 @@ impl Shape {
     /// Elements read and written.
     pub(super) fn elements(&self) -> f64 {
         self.inputs + self.weights + self.outputs
-    }
-
-    /// Whether Winograd's algorithm (Lavin and Gray, 2016) applies: windows of 3 x 3, each position, undilated.
-    pub(super) fn winograd(&self) -> bool {
-        self.family == Family::Conv && self.window == 9.0 && self.stride == 1.0 && self.variant == 0.0
     }
 
     /// Whether nothing is run at all.
@@ -150,6 +147,7 @@ impl Shape {
                     images: 1.0,
                     sides: [1.0; 2],
                     variant: 0.0,
+                    winograd: false,
                 }
             }
             Op::Gather { rows, width } => {
@@ -204,6 +202,7 @@ impl Shape {
             images: 1.0,
             sides: [1.0; 2],
             variant: 0.0,
+            winograd: false,
         }
     }
 
@@ -227,6 +226,7 @@ impl Shape {
             images: 1.0,
             sides: [1.0; 2],
             variant: 0.0,
+            winograd: false,
         }
     }
 
@@ -262,6 +262,10 @@ impl Shape {
             images: batch,
             sides: [result / last, last],
             variant: f64::from(u8::from(dilated)) + 2.0 * f64::from(u8::from(sizes.transposed)),
+            winograd: sizes.kernel == [3, 3]
+                && sizes.stride.iter().all(|&step| step == 1)
+                && !dilated
+                && !sizes.transposed,
         }
     }
 

@@ -23,9 +23,9 @@ type Kernel = (Family, Precision, Mode, String, Option<[u32; 2]>);
 /// Factors of each group.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Structure {
-    by_family: FxHashMap<Family, Vec<f64>>,
-    by_group: FxHashMap<(Family, Precision, Mode), Vec<f64>>,
-    by_kernel: FxHashMap<Kernel, Vec<f64>>,
+    families: FxHashMap<Family, Vec<f64>>,
+    groups: FxHashMap<(Family, Precision, Mode), Vec<f64>>,
+    kernels: FxHashMap<Kernel, Vec<f64>>,
 }
 
 /// The terms of a point; they are the same for every part of a fit.
@@ -50,13 +50,13 @@ impl Structure {
                 let mut start = vec![0.0; TERMS];
                 start[BASE] = 1.0;
                 let list: Vec<Vec<f64>> = rows.iter().map(|&row| terms[row].of_step.clone()).collect();
-                found.by_family.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start));
+                found.families.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start));
             }
         }
-        let groups = by(rows, |row| Some(group(&points[row])));
+        let modes = by(rows, |row| Some(group(&points[row])));
         // One group of a kind is that kind.
-        let several = |family: Family| groups.iter().filter(|((other, ..), _)| *other == family).count() > 1;
-        for (group, rows) in &groups {
+        let several = |family: Family| modes.iter().filter(|((other, ..), _)| *other == family).count() > 1;
+        for (group, rows) in &modes {
             if rows.len() >= LEAST && several(group.0) {
                 let coarse: Vec<f64> =
                     rows.iter().map(|&row| found.coarse(&points[row], &terms[row])).collect();
@@ -66,7 +66,7 @@ impl Structure {
                     .map(|(&row, coarse)| with(&terms[row].of_step, *coarse))
                     .collect();
                 let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 1));
-                found.by_group.insert(*group, factors);
+                found.groups.insert(*group, factors);
             }
         }
         let mut kernels = Vec::new();
@@ -83,25 +83,25 @@ impl Structure {
                 kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start)));
             }
         }
-        found.by_kernel.extend(kernels);
+        found.kernels.extend(kernels);
         found
     }
 
     /// Nanoseconds of a point.
     pub(super) fn predict(&self, point: &Point<'_>, terms: &Terms) -> f64 {
         let fine = self.fine(point, terms);
-        let factors = kernel(point).and_then(|kernel| self.by_kernel.get(&kernel));
+        let factors = kernel(point).and_then(|kernel| self.kernels.get(&kernel));
         factors.map_or(fine, |factors| positive(nonnegative::sum(factors, &with_kernel(terms, fine)), fine))
     }
 
     fn coarse(&self, point: &Point<'_>, terms: &Terms) -> f64 {
-        let factors = self.by_family.get(&point.shape.family);
+        let factors = self.families.get(&point.shape.family);
         factors.map_or(point.base, |factors| positive(nonnegative::sum(factors, &terms.of_step), point.base))
     }
 
     fn fine(&self, point: &Point<'_>, terms: &Terms) -> f64 {
         let coarse = self.coarse(point, terms);
-        self.by_group.get(&group(point)).map_or(coarse, |factors| {
+        self.groups.get(&group(point)).map_or(coarse, |factors| {
             positive(nonnegative::sum(factors, &with(&terms.of_step, coarse)), coarse)
         })
     }

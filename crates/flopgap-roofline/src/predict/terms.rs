@@ -57,7 +57,7 @@ pub(super) fn terms(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
         terms[10 + 2 * place] = waves * rows * columns * shape.k * 2.0 * a_flop;
         terms[11 + 2 * place] = waves * rows * columns * element * a_byte * machine.units;
     }
-    if shape.winograd() {
+    if shape.winograd {
         let (channels, after) = (shape.k / 9.0, 10 + 2 * TILES.len());
         for (place, (output, transformed)) in [(2.0, 16.0), (4.0, 36.0)].into_iter().enumerate() {
             let tiles = shape.images * shape.sides.iter().map(|side| (side / output).ceil()).product::<f64>();
