@@ -92,7 +92,7 @@ fn fused(activation: Activation) -> Option<blaslt::Activation> {
 
 /// Weights such that results are as large as inputs, behind a `ReLU` on average (He and others, 2015): the half width of a uniform
 /// distribution for sums of `k` products.
-fn weight_width(k: usize, activation: Activation) -> f64 {
+pub(super) fn weight_width(k: usize, activation: Activation) -> f64 {
     let variance = if activation == Activation::Relu { 2.0 } else { 1.0 } / k.max(1) as f64;
     (3.0 * variance).sqrt()
 }
@@ -400,7 +400,7 @@ pub(super) fn activation_code(activation: Activation) -> u32 {
 }
 
 /// An activation of a number in units of 8-bit integers, kept within them but not rounded.
-fn activate_i8(activation: Activation, value: f64) -> f64 {
+pub(super) fn activate_i8(activation: Activation, value: f64) -> f64 {
     use super::kernel::I8_UNIT;
     (activate(activation, value * I8_UNIT) / I8_UNIT).clamp(-127.0, 127.0)
 }

@@ -244,6 +244,35 @@ extern "C" __global__ void gather(const number *table, const int *indexes, numbe
     }
 }
 
+// y = activation(y + bias + residual), in place, with the channels of the bias innermost; a null pointer for what there is not. Adds
+// numbers as they are stored.
+extern "C" __global__ void epilogue(number *y, const number *bias, const number *residual, u64 elements, u64 channels,
+                                    int activation) {
+    if (channels % 4 == 0) {
+        four *to = reinterpret_cast<four *>(y);
+        const four *add = reinterpret_cast<const four *>(bias), *other = reinterpret_cast<const four *>(residual);
+        for (u64 i = FIRST; i < elements / 4; i += THREADS) {
+            four x = to[i], b, r;
+            if (bias) b = add[i % (channels / 4)];
+            if (residual) r = other[i];
+            for (int j = 0; j < 4; ++j) {
+                float sum = load(x.of[j]);
+                if (bias) sum += load(b.of[j]);
+                if (residual) sum += load(r.of[j]);
+                x.of[j] = store(activate(activation, sum));
+            }
+            to[i] = x;
+        }
+        return;
+    }
+    for (u64 i = FIRST; i < elements; i += THREADS) {
+        float sum = load(y[i]);
+        if (bias) sum += load(bias[i % channels]);
+        if (residual) sum += load(residual[i]);
+        y[i] = store(activate(activation, sum));
+    }
+}
+
 // y = activation(alpha * sum + bias + residual), from 32-bit sums with `pitch` of them in a row.
 extern "C" __global__ void requantize(const int *sums, const float *bias, const number *residual, number *y, u64 rows,
                                       u64 columns, u64 pitch, float alpha, int activation) {

@@ -5,12 +5,14 @@
 
 mod arena;
 mod attention;
+mod conv;
 mod counted;
 mod draft;
 mod gemm;
 mod kernel;
 mod own;
 mod pointwise;
+mod pool;
 mod program;
 mod rows;
 mod session;
@@ -116,6 +118,8 @@ impl Engine for Cuda {
         for step in program::steps(workload)? {
             match &step.op {
                 Op::Gemm(_)
+                | Op::Conv(_)
+                | Op::Pool(_)
                 | Op::Elementwise(_)
                 | Op::Softmax { .. }
                 | Op::Norm(_)

@@ -1,19 +1,19 @@
 //! What kernels of steps are made with.
 
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flopgap_flops::Precision;
 use flopgap_gpu::blaslt::BlasLt;
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{Context, Stream};
+use flopgap_gpu::dnn::Dnn;
+use flopgap_gpu::{Context, GpuError, Stream};
 use flopgap_graph::{Op, Step};
 
 use crate::error::EngineError;
 
 use super::kernel::{Kernel, Numbers};
 use super::own::OwnKernels;
-use super::{attention, gemm, pointwise, rows};
+use super::{attention, conv, gemm, pointwise, pool, rows};
 
 /// The engine's name.
 pub(crate) const NAME: &str = "cuda";
@@ -24,6 +24,8 @@ pub(crate) struct Tools {
     pub(crate) context: Context,
     pub(crate) stream: Stream,
     pub(crate) blas: BlasLt,
+    /// Opened with the first convolution: networks without one need no cuDNN.
+    dnn: OnceLock<Dnn>,
     compiler: Compiler,
     own: Mutex<Vec<(Numbers, Arc<OwnKernels>)>>,
     /// Bytes of workspace that an algorithm may use.
@@ -46,7 +48,27 @@ impl Tools {
             }
         })?;
         let most_workspace = flopgap_gpu::blas::Blas::recommended_workspace(&stream);
-        Ok(Tools { context, stream, blas, compiler, own: Mutex::default(), most_workspace })
+        Ok(Tools {
+            context,
+            stream,
+            blas,
+            dnn: OnceLock::new(),
+            compiler,
+            own: Mutex::default(),
+            most_workspace,
+        })
+    }
+
+    /// cuDNN.
+    ///
+    /// # Errors
+    /// When it is missing or refuses the device.
+    pub(crate) fn dnn(&self) -> Result<&Dnn, GpuError> {
+        if let Some(dnn) = self.dnn.get() {
+            return Ok(dnn);
+        }
+        let opened = Dnn::new(&self.context)?;
+        Ok(self.dnn.get_or_init(|| opened))
     }
 
     /// Our own kernels on numbers that are stored so.
@@ -70,6 +92,8 @@ impl Tools {
     pub(crate) fn kernel(&self, step: &Step, precision: Precision) -> Result<Box<dyn Kernel>, EngineError> {
         match &step.op {
             Op::Gemm(sizes) => gemm::make(self, sizes, step.epilogue, precision),
+            Op::Conv(sizes) => conv::make(self, sizes, step, precision),
+            Op::Pool(sizes) => pool::make(self, sizes, step, precision),
             Op::Elementwise(sizes) => pointwise::elementwise(self, sizes, step, precision),
             Op::Copy { elements } => pointwise::copy(self, *elements, step, precision),
             Op::Softmax { rows, columns } => rows::softmax(self, [*rows, *columns], step, precision),

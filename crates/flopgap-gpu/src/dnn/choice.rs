@@ -61,6 +61,8 @@ pub struct Choice {
     pub heuristic: Heuristic,
     /// Its place in the heuristic's list, 0 is the best. Engines that may not compute this are counted, too.
     pub rank: usize,
+    /// Whether it is an engine that computes nearly everything, slowly: [`Heuristic::Fallback`] names it, too.
+    pub last_resort: bool,
     /// How the operations were put to cuDNN.
     pub form: Form,
     /// Bytes of workspace.
@@ -161,7 +163,14 @@ impl Candidate {
         !rounds && !less.into_iter().any(|note| self.has(note))
     }
 
-    pub(super) fn choice(self, heuristic: Heuristic, rank: usize, form: Form, workspace: usize) -> Choice {
+    /// The record of this configuration; `slow` are the engines of last resort.
+    pub(super) fn choice(
+        self,
+        (heuristic, rank): (Heuristic, usize),
+        form: Form,
+        workspace: usize,
+        slow: &[i64],
+    ) -> Choice {
         let traits = [
             (Trait::TensorCores, self.has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE)),
             (Trait::Winograd, self.has(Note::CUDNN_NUMERICAL_NOTE_WINOGRAD)),
@@ -170,6 +179,7 @@ impl Candidate {
         ];
         Choice {
             traits: traits.into_iter().filter(|(_, said)| *said).map(|(one, _)| one).collect(),
+            last_resort: slow.contains(&self.engine),
             engine: self.engine,
             knobs: self.knobs,
             heuristic,
@@ -201,7 +211,8 @@ mod tests {
         ]);
         assert!(!half_sums.is_allowed(Arithmetic::Fp16));
         assert!(with(&[]).is_allowed(Arithmetic::Fp32));
-        let choice = cores.choice(Heuristic::A, 3, Form::Classic, 8);
+        let choice = cores.choice((Heuristic::A, 3), Form::Classic, 8, &[0, 1]);
+        assert!(choice.last_resort);
         assert_eq!(choice.to_string(), "eng1_k2=4_k13=0");
         assert_eq!((choice.knob(13), choice.knob(14)), (Some(0), None));
     }

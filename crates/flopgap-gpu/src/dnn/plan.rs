@@ -211,6 +211,11 @@ impl ConvolutionPlan {
         &self.plan.planned.choice
     }
 
+    /// Elements of the result.
+    pub fn output_len(&self) -> usize {
+        self.output_len
+    }
+
     /// Bytes of workspace that the engine needs.
     pub fn workspace(&self) -> usize {
         self.choice().workspace

@@ -68,8 +68,15 @@ struct Ranked {
     operations: Operations,
     graph: Descriptor,
     configurations: Vec<(usize, Descriptor, Candidate)>,
-    /// Whether the best of them is an engine of last resort.
-    is_last_resort: bool,
+    /// The engines of last resort.
+    slow: Vec<i64>,
+}
+
+impl Ranked {
+    /// Whether the best of them is an engine of last resort, or there is none.
+    fn is_last_resort(&self) -> bool {
+        self.configurations.first().is_none_or(|(_, _, best)| self.slow.contains(&best.engine))
+    }
 }
 
 impl Planner {
@@ -114,7 +121,7 @@ impl Planner {
         let (mut skip, mut reason, mut later) = (search.skip, None, Vec::new());
         for form in Form::of(convolution, fusion) {
             let ranked = self.rank(convolution, fusion, form, search.heuristic)?;
-            if ranked.is_last_resort {
+            if ranked.is_last_resort() {
                 later.push(ranked);
             } else if let Some(planned) = self.first(ranked, search.workspace, &mut skip, &mut reason) {
                 return Ok(planned);
@@ -142,7 +149,7 @@ impl Planner {
         skip: &mut usize,
         reason: &mut Option<String>,
     ) -> Option<Planned> {
-        let Ranked { heuristic, form, operations, graph, configurations, .. } = ranked;
+        let Ranked { heuristic, form, operations, graph, configurations, slow } = ranked;
         for (rank, configuration, candidate) in configurations {
             match self.finish(&configuration) {
                 Ok((_, workspace)) if workspace > most => {
@@ -152,7 +159,7 @@ impl Planner {
                 }
                 Ok(_) if *skip > 0 => *skip -= 1,
                 Ok((plan, workspace)) => {
-                    let choice = candidate.choice(heuristic, rank, form, workspace);
+                    let choice = candidate.choice((heuristic, rank), form, workspace, &slow);
                     let operands = operations.operands.clone();
                     return Some(Planned { plan, _operations: operations, _graph: graph, operands, choice });
                 }
@@ -189,7 +196,7 @@ impl Planner {
                 operations,
                 graph: nothing,
                 configurations,
-                is_last_resort: true,
+                slow: Vec::new(),
             });
         };
         let mut configurations = Vec::new();
@@ -204,9 +211,7 @@ impl Planner {
             .iter()
             .map(|configuration| Ok(Candidate::of(configuration)?.engine))
             .collect();
-        let slow = slow?;
-        let is_last_resort = configurations.first().is_none_or(|(_, _, best)| slow.contains(&best.engine));
-        Ok(Ranked { heuristic, form, operations, graph, configurations, is_last_resort })
+        Ok(Ranked { heuristic, form, operations, graph, configurations, slow: slow? })
     }
 
     /// The configurations that a heuristic returns, best first; none where it knows none.
