@@ -105,3 +105,140 @@ pub(super) fn name(planned: &PlannedRow) -> String {
     let point = &planned.point;
     format!("{} {} {}", planned.engine, point.workload.label(), point.precision)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use flopgap_calibration::grid::{Family, Point, Request, SEED, Size, Target, plan};
+    use flopgap_calibration::{Calibration, Check, Header, Origin, Timing};
+    use flopgap_engines::{EngineError, Session, Unwatched};
+    use flopgap_flops::Precision;
+    use flopgap_graph::{Algorithm, Mode, Workload};
+
+    use super::*;
+
+    /// Runs nothing; every so many rows it cannot.
+    struct Fake {
+        origin: Origin,
+        fails: fn(usize) -> bool,
+        opened: std::cell::Cell<usize>,
+    }
+
+    impl Engine for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+        fn origin(&self) -> &Origin {
+            &self.origin
+        }
+        fn modes(&self) -> &[Mode] {
+            &[Mode::Call]
+        }
+        fn supports(&self, _: &Workload, _: Precision) -> Result<(), EngineError> {
+            Ok(())
+        }
+        fn open<'a>(
+            &'a self,
+            _: &Workload,
+            _: Precision,
+            _: Mode,
+        ) -> Result<Box<dyn Session + 'a>, EngineError> {
+            let opened = self.opened.get();
+            self.opened.set(opened + 1);
+            if (self.fails)(opened) {
+                return Err(EngineError::Failed { action: "open".to_owned(), message: "no".to_owned() });
+            }
+            Ok(Box::new(Nothing))
+        }
+    }
+
+    struct Nothing;
+
+    impl Session for Nothing {
+        fn check(&mut self) -> Result<Check, EngineError> {
+            Ok(Check { reference: "none".to_owned(), error: 0.0, bound: 0.0 })
+        }
+        fn time(&mut self, _: &Repetition) -> Result<Timing, EngineError> {
+            Ok(Timing {
+                median_ns: 5.0,
+                low_ns: 4.0,
+                high_ns: 6.0,
+                minimum_ns: 4.0,
+                runs: 10,
+                capped: false,
+                wall_ns: None,
+            })
+        }
+        fn run_for(&mut self, _: std::time::Duration) -> Result<u64, EngineError> {
+            Ok(1)
+        }
+        fn memory_bytes(&self) -> Option<u64> {
+            None
+        }
+        fn device_memory_bytes(&self) -> Option<u64> {
+            None
+        }
+        fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
+            Ok(None)
+        }
+        fn algorithms(&self) -> Vec<Algorithm> {
+            Vec::new()
+        }
+        fn remarks(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn rows(count: usize) -> Vec<PlannedRow> {
+        let request = Request {
+            target: Target::Cpu,
+            size: Size::Quick,
+            families: vec![Family::Mlp],
+            batches: Vec::new(),
+            precisions: Vec::new(),
+            modes: vec![Mode::Call],
+            scenario: None,
+            caches: flopgap_calibration::grid::Caches::default(),
+            seed: SEED,
+        };
+        let points = plan(&request, &mut |_: &Point| Ok(())).unwrap().points;
+        let row = |point| PlannedRow { engine: "fake".to_owned(), point, energy: false, count: false };
+        points.into_iter().take(count).map(row).collect()
+    }
+
+    fn fill(path: &Path, count: usize, fails: fn(usize) -> bool) -> Result<Filled, Failure> {
+        let engine = Fake { origin: Origin::default(), fails, opened: std::cell::Cell::default() };
+        let plan = RunPlan::new(Vec::new(), rows(count));
+        let mut driver = Driver {
+            engine: &|name| (name == "fake").then_some(&engine as &dyn Engine),
+            plan: &plan,
+            writer: Writer::create(path, &Header::new(Origin::default(), None)).unwrap(),
+            monitor: Box::new(Unwatched),
+            repetition: Repetition::default(),
+            until: None,
+        };
+        driver.fill(&(0..count).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rows_that_fail_alone_cost_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("calibration.jsonl");
+        let filled = fill(&path, 30, |row| row % 10 == 3).unwrap();
+        assert_eq!(filled, Filled { measured: 27, failed: 3, left: 0 });
+        assert_eq!(Calibration::read(&path).unwrap().rows.len(), 27);
+    }
+
+    #[test]
+    fn a_lost_device_ends_the_sweep_and_what_was_measured_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("calibration.jsonl");
+        let failure = fill(&path, 60, |row| row >= 5).unwrap_err();
+        assert!(
+            failure.to_string().starts_with("10 rows one after the other could not be measured"),
+            "{failure}"
+        );
+        assert_eq!(Calibration::read(&path).unwrap().rows.len(), 5);
+    }
+}
