@@ -1,10 +1,165 @@
-//! `model-calibrate fit`.
+//! `model-calibrate fit CALIBRATION`: how well a predictor does on rows that it has not seen.
 
-use flopgap_cli::Failure;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use flopgap_calibration::accuracy::{Coverage, Errors};
+use flopgap_calibration::judge::{FitRequest, Fitted, Judged};
+use flopgap_calibration::report::{bars, beats_baselines};
+use flopgap_cli::{Failure, FormatArg};
+use flopgap_flops::Precision;
+use flopgap_graph::Mode;
+use flopgap_report::ReportError;
+use flopgap_report::html::{Block, Document};
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_roofline::predict::{Baseline, FitSettings};
+
+use crate::PROGRAM;
+use crate::judging::{FOLDS, JudgedSeries, judging};
+use crate::load::{self, of_judge, of_report};
+
+/// An efficiency that says that times do not depend on the work.
+const NO_ROOF: f64 = 1e3;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Measured rows: a calibration file, a run directory, or a CSV table whose columns tell what was run.
+    calibration: PathBuf,
+    /// Fit the rows of one device of a table.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
 
-pub(crate) fn run(_: &Arguments) -> Result<(), Failure> {
-    Err(Failure::new("this command is not built in yet"))
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let calibration = load::calibration(&arguments.calibration, arguments.device.as_deref())?;
+    let settings = FitSettings::default();
+    let judging = judging(&calibration, &arguments.calibration, &settings)?;
+    let header = &calibration.header;
+    let request =
+        FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings, with_algorithms: false };
+    let mut tables = vec![overview(&judging.series).map_err(|error| of_report(&error))?];
+    for series in &judging.series {
+        let name = series.series.to_string();
+        tables.push(bars(&name, &series.accuracy).map_err(|error| of_report(&error))?);
+        let start = Instant::now();
+        // A fit to all rows is what `estimate` uses; nothing is judged by it.
+        let fitted = Fitted::fit(&series.rows, None, request).map_err(|error| of_judge(&error))?;
+        flopgap_cli::note(
+            PROGRAM,
+            format_args!("{name}: {} rows fitted in {:.2} s", fitted.rows(), start.elapsed().as_secs_f64()),
+        );
+        tables.push(constants(&name, &fitted, &series.rows).map_err(|error| of_report(&error))?);
+    }
+    print(tables, arguments.format.into())
+        .map_err(|error| of_report(&error))
+        .and_then(|text| flopgap_cli::print(&text))
+}
+
+fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {
+    match format {
+        // One table is one file: the first says most.
+        Format::Csv => tables[0].render(format, &TextOptions::default()),
+        Format::Json => {
+            let blocks = tables.into_iter().map(Block::Table).collect();
+            Document { title: "Fit".to_owned(), blocks, ..Document::default() }.to_json()
+        }
+        Format::Table | Format::Markdown => {
+            let options = TextOptions::for_stdout();
+            let texts: Result<Vec<String>, _> =
+                tables.iter().map(|table| table.render(format, &options)).collect();
+            Ok(texts?.join("\n"))
+        }
+    }
+}
+
+fn overview(all: &[JudgedSeries<'_>]) -> Result<Table, ReportError> {
+    let baselines =
+        [("roofline", "roofline"), ("efficiency", "one efficiency"), ("launch", "launch + roofline/eff.")];
+    let columns = [
+        Column::text("series", "series"),
+        Column::number("rows", "rows"),
+        Column::number("mape", "MAPE"),
+        Column::number("median", "median"),
+        Column::number("p90", "p90"),
+        Column::number("coverage", "in the 90% interval"),
+    ];
+    let columns = columns.into_iter().chain(baselines.map(|(key, name)| Column::number(key, name)));
+    let columns = columns.chain([
+        Column::number("repeatability", "repeatability"),
+        Column::text("verdict", "beats baselines"),
+    ]);
+    let mut table =
+        Table::new(format!("Rows estimated by fits that did not see them ({FOLDS} parts)"), columns)?;
+    for series in all {
+        let judged = &series.judged;
+        let errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
+        let intervals =
+            judged.iter().filter_map(|row| row.interval.map(|(low, high)| (row.time.measured, low, high)));
+        let mut cells = vec![
+            Cell::text(series.series.to_string()),
+            Cell::from(judged.len() as u64),
+            Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)),
+            Cell::optional(errors, |errors| Cell::percent(errors.median, 1)),
+            Cell::optional(errors, |errors| Cell::percent(errors.p90, 1)),
+            Cell::optional(Coverage::of(intervals).share(), |share| Cell::percent(share, 1)),
+        ];
+        for index in 0..Baseline::ALL.len() {
+            let pair = |row: &Judged| Some((row.time.measured, row.baselines?[index]));
+            let errors = Errors::of(judged.iter().filter_map(pair));
+            cells.push(Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)));
+        }
+        cells.push(Cell::optional(series.repeatability, |distance| Cell::percent(distance, 1)));
+        let word = match beats_baselines(judged) {
+            Some(true) => "yes",
+            Some(false) => "no: not recommended",
+            None => "-",
+        };
+        cells.push(Cell::text(word));
+        table.push(cells)?;
+    }
+    Ok(table)
+}
+
+/// The constants of the best baseline, by mode and precision: the seed's updates.
+fn constants(
+    series: &str,
+    fitted: &Fitted,
+    rows: &[&flopgap_calibration::Row],
+) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        format!("Constants of the baselines: {series}"),
+        [
+            Column::text("mode", "mode"),
+            Column::text("precision", "precision"),
+            Column::number("rows", "rows"),
+            Column::number("launch_us", "launch").unit("µs"),
+            Column::number("was", "efficiency was"),
+            Column::number("efficiency", "update to"),
+        ],
+    )?;
+    for mode in [Mode::Call, Mode::Stream, Mode::Graph] {
+        for precision in Precision::ALL {
+            let count = rows.iter().filter(|row| row.mode == mode && row.precision == precision).count();
+            if count > 0 {
+                let constants = fitted.predictor().constants(mode, precision);
+                table.push([
+                    Cell::text(format!("{mode:?}").to_lowercase()),
+                    Cell::text(precision.name()),
+                    Cell::from(count as u64),
+                    Cell::float(constants.launch_ns / 1e3, 2),
+                    Cell::float(1.0, 2),
+                    // Where launches explain all of it, no share of a roofline is known.
+                    if constants.efficiency < NO_ROOF {
+                        Cell::float(constants.efficiency, 2)
+                    } else {
+                        Cell::Absent
+                    },
+                ])?;
+            }
+        }
+    }
+    Ok(table)
 }

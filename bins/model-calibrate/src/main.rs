@@ -5,8 +5,10 @@ mod device;
 mod estimate;
 mod fit;
 mod flops;
+mod judging;
 mod load;
 mod probe;
+mod recorded;
 mod report;
 mod sweep;
 

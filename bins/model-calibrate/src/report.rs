@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_calibration::accuracy::{Accuracy, Candidates, accuracy, repeatability};
-use flopgap_calibration::judge::{self, FitRequest, Judged, cross_validated, series};
-use flopgap_calibration::report::{ReportInput, beats_baselines, document};
+use flopgap_calibration::judge::{self, Judged, series};
+use flopgap_calibration::report::{ReportInput, document};
 use flopgap_calibration::sheet::{self, Record, Role, Sheet, SheetRow, Values};
 use flopgap_calibration::{Calibration, Origin, Row};
 use flopgap_cli::{Exit, Failure};
@@ -14,10 +13,8 @@ use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::FitSettings;
 
 use crate::PROGRAM;
-use crate::load::{self, Empirical, of_judge, of_report, of_sheet};
-
-/// Parts of the cross-validation.
-const FOLDS: u64 = 5;
+use crate::judging::{FOLDS, Judging, judging};
+use crate::load::{self, Empirical, of_report, of_sheet};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -128,45 +125,17 @@ fn charts(output: Option<&Path>) -> String {
 /// A calibration judged by our predictor on rows that it did not see.
 fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure> {
     let header = &calibration.header;
-    let settings = FitSettings::default();
-    let request =
-        FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings, with_algorithms: false };
+    let Judging { series, warnings } = judging(calibration, &arguments.empirical, &FitSettings::default())?;
     let mut judged = Vec::new();
-    let mut accuracies: Vec<(String, Accuracy)> = Vec::new();
-    let mut repeated = Vec::new();
-    let mut warnings = Vec::new();
-    let mut rows_of: Vec<&Row> = Vec::new();
-    for (series, rows) in series(&calibration.rows) {
-        match cross_validated(&rows, FOLDS, request) {
-            Ok(found) => judged.extend(found),
-            Err(error @ flopgap_calibration::judge::JudgeError::Fit(_)) => {
-                warnings.push(format!("{series}: not judged: {error}"));
-                continue;
-            }
-            Err(error) => return Err(of_judge(&error)),
-        }
-        let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
-        let found = accuracy(candidates).map_err(|error| of_judge(&error))?;
-        repeated.push((series.to_string(), repeatability(&rows)));
-        accuracies.push((series.to_string(), found));
-        rows_of.extend(rows);
-    }
-    if judged.is_empty() {
-        let message = format!("{}: {}", arguments.empirical.display(), warnings.join("; "));
-        let hint = "measure more rows with `model-calibrate sweep`; `--quick` measures 150";
-        return Err(Failure::new(message).hint(hint));
-    }
-    if header.ceilings.is_none() {
-        warnings.push(
-            "The file has no measured ceilings: the fastest rows stand for them. `model-calibrate probe` measures them."
-                .to_owned(),
-        );
-    }
-    if beats_baselines(&judged) == Some(false) {
-        flopgap_cli::warn(
-            PROGRAM,
-            "the predictor does not beat its baselines: this calibration is not recommended",
-        );
+    let mut rows = Vec::new();
+    let mut accuracies = Vec::new();
+    let mut repeatability = Vec::new();
+    for one in series {
+        let name = one.series.to_string();
+        judged.extend(one.judged);
+        rows.extend(one.rows);
+        repeatability.push((name.clone(), one.repeatability));
+        accuracies.push((name, one.accuracy));
     }
     let input = ReportInput {
         title: format!("Calibration report: {}", header.origin.device),
@@ -179,13 +148,13 @@ fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure
         own: true,
         judged: &judged,
         accuracies: &accuracies,
-        repeatability: repeated,
+        repeatability,
         ceilings: header.ceilings.as_ref(),
         scenarios: scenarios(header.ceilings.as_ref()),
         charts: charts(arguments.output.as_deref()),
     };
     let document = document(&input).map_err(|error| of_report(&error))?;
-    let table = table(&header.origin, rows_of.into_iter().zip(judged.iter().map(Some)));
+    let table = table(&header.origin, rows.into_iter().zip(judged.iter().map(Some)));
     Ok(Page { document, identity: table.identity, rows: table.records.iter().map(SheetRow::from).collect() })
 }
 
@@ -199,8 +168,17 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
             sheet::join(table, estimates, path).map_err(|error| of_sheet(&error))?
         }
     };
-    flopgap_cli::warn_all(PROGRAM, &table.warnings);
     let judged = judge::of_sheet(&table);
+    let mut warnings = table.warnings.clone();
+    let counted = table.records.iter().any(|record| record.measured.flops.is_some());
+    if !counted && judged.iter().any(|row| row.flops.is_some()) {
+        warnings.push(
+            "the table counts no FLOPs: the closed form of all products and convolutions stands for the measured \
+             ones"
+            .to_owned(),
+        );
+    }
+    flopgap_cli::warn_all(PROGRAM, &warnings);
     let name =
         |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let devices: Vec<String> = table.devices().into_iter().map(|(device, _)| device).collect();
@@ -208,7 +186,7 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
     let input = ReportInput {
         title: format!("Calibration report: {}", name(&arguments.empirical)),
         subtitle: format!("{} rows, device {}", judged.len(), devices.join(", ")),
-        warnings: table.warnings.clone(),
+        warnings,
         estimator: format!("those of {}", name(from)),
         judged: &judged,
         charts: charts(arguments.output.as_deref()),

@@ -17,6 +17,7 @@ use flopgap_report::html::{Block, Document};
 use flopgap_roofline::Ceilings;
 
 pub use scenarios::ScenarioRange;
+pub use summary::bars;
 pub use words::{duration, megabytes};
 
 use crate::accuracy::Accuracy;

@@ -126,7 +126,10 @@ fn push_bars(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), Rep
 }
 
 /// The table of bars of one series.
-fn bars(series: &str, accuracy: &Accuracy) -> Result<Table, ReportError> {
+///
+/// # Errors
+/// [`ReportError`] when the table cannot be made, which would be a defect of this crate.
+pub fn bars(series: &str, accuracy: &Accuracy) -> Result<Table, ReportError> {
     let mut table = Table::new(
         format!("Accuracy: {series}"),
         [

@@ -1,0 +1,81 @@
+//! A calibration judged by our predictor, on rows that it did not see.
+
+use std::path::Path;
+
+use flopgap_calibration::accuracy::{Accuracy, Candidates, accuracy, repeatability};
+use flopgap_calibration::judge::{FitRequest, JudgeError, Judged, Series, cross_validated, series};
+use flopgap_calibration::report::beats_baselines;
+use flopgap_calibration::{Calibration, Row};
+use flopgap_cli::Failure;
+use flopgap_roofline::predict::FitSettings;
+
+use crate::PROGRAM;
+use crate::load::of_judge;
+
+/// Parts of the cross-validation.
+pub(crate) const FOLDS: u64 = 5;
+
+/// One series of a calibration, judged.
+pub(crate) struct JudgedSeries<'a> {
+    pub(crate) series: Series,
+    pub(crate) rows: Vec<&'a Row>,
+    /// Beside `rows`.
+    pub(crate) judged: Vec<Judged>,
+    pub(crate) accuracy: Accuracy,
+    pub(crate) repeatability: Option<f64>,
+}
+
+/// All series of a calibration, and why some are not judged.
+pub(crate) struct Judging<'a> {
+    pub(crate) series: Vec<JudgedSeries<'a>>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Judges a calibration; one series with too few rows is a warning, all of them are a failure.
+pub(crate) fn judging<'a>(
+    calibration: &'a Calibration,
+    path: &Path,
+    settings: &FitSettings,
+) -> Result<Judging<'a>, Failure> {
+    let header = &calibration.header;
+    let request = FitRequest { ceilings: header.ceilings.as_ref(), settings, with_algorithms: false };
+    let mut judging = Judging { series: Vec::new(), warnings: Vec::new() };
+    for (series, rows) in series(&calibration.rows) {
+        let judged = match cross_validated(&rows, FOLDS, request) {
+            Ok(judged) => judged,
+            Err(error @ JudgeError::Fit(_)) => {
+                judging.warnings.push(format!("{series}: {error}"));
+                continue;
+            }
+            Err(error) => return Err(of_judge(&error)),
+        };
+        let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
+        let accuracy = accuracy(candidates).map_err(|error| of_judge(&error))?;
+        let repeatability = repeatability(&rows);
+        judging.series.push(JudgedSeries { series, rows, judged, accuracy, repeatability });
+    }
+    if judging.series.is_empty() {
+        let reason = if judging.warnings.is_empty() {
+            "it has no rows".to_owned()
+        } else {
+            judging.warnings.join("; ")
+        };
+        let hint = "measure more rows with `model-calibrate sweep`; `--quick` measures 150";
+        return Err(Failure::new(format!("{}: {reason}", path.display())).hint(hint));
+    }
+    if header.ceilings.is_none() {
+        let without = "the file has no measured ceilings: the fastest rows stand for them; \
+                       `model-calibrate probe` measures them";
+        judging.warnings.push(without.to_owned());
+    }
+    for series in &judging.series {
+        if beats_baselines(&series.judged) == Some(false) {
+            judging.warnings.push(format!(
+                "{}: the predictor does not beat its baselines: this calibration is not recommended",
+                series.series
+            ));
+        }
+    }
+    flopgap_cli::warn_all(PROGRAM, &judging.warnings);
+    Ok(judging)
+}
