@@ -86,7 +86,7 @@ pub struct OneThread {
 /// A measured number with its spread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// The median.
+    /// The median; on a CPU, where other programs disturb most measurements, the best.
     pub value: f64,
     /// Half of the distance between the quartiles, over the median.
     pub spread: f64,

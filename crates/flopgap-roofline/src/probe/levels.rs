@@ -18,34 +18,40 @@ const BEYOND: f64 = 1.5;
 /// How many times larger than all caches a working set must be to come from memory.
 const MEMORY: f64 = 3.0;
 
-/// Bandwidth of each level, from the points of the curve whose working sets lie in it and do not fit the level before: their median. A level
-/// without such a point (a third level cache of which a virtual machine has a small part, say) is left out. The last is the memory, by the largest
-/// working sets.
-pub(crate) fn levels(capacities: &[Capacity], memory: &str, curve: &[Bandwidth]) -> Vec<Level> {
+/// Bandwidth of each level, from the points of the curve whose working sets lie in it and do not fit the level before: what `part` of
+/// them are below, one half for the median. A level without such a point (a third level cache of which a virtual machine has a small part, say) is left
+/// out. The last is the memory, by the largest working sets.
+pub(crate) fn levels(capacities: &[Capacity], memory: &str, curve: &[Bandwidth], part: f64) -> Vec<Level> {
     let mut found = Vec::new();
     let mut before = 0.0;
     for capacity in capacities {
         let (low, high) = (before * BEYOND, capacity.bytes as f64 * FILLED);
         let inside = |point: &&Bandwidth| point.bytes as f64 >= low && point.bytes as f64 <= high;
-        found.extend(level(&capacity.name, Some(capacity.bytes), curve.iter().filter(inside)));
+        found.extend(level(&capacity.name, Some(capacity.bytes), curve.iter().filter(inside), part));
         before = before.max(capacity.bytes as f64);
     }
     let outside = |point: &&Bandwidth| point.bytes as f64 >= before * MEMORY;
     let largest = curve.last().into_iter();
-    let memory = level(memory, None, curve.iter().filter(outside)).or_else(|| level(memory, None, largest));
+    let memory = level(memory, None, curve.iter().filter(outside), part)
+        .or_else(|| level(memory, None, largest, part));
     found.extend(memory);
     found
 }
 
-fn level<'a>(name: &str, bytes: Option<u64>, points: impl Iterator<Item = &'a Bandwidth>) -> Option<Level> {
+fn level<'a>(
+    name: &str,
+    bytes: Option<u64>,
+    points: impl Iterator<Item = &'a Bandwidth>,
+    part: f64,
+) -> Option<Level> {
     let points: Vec<&Bandwidth> = points.collect();
-    let median = |value: fn(&Bandwidth) -> f64| {
+    let of = |value: fn(&Bandwidth) -> f64| {
         let mut values: Vec<f64> = points.iter().copied().map(value).collect();
         values.sort_by(f64::total_cmp);
-        quantile(&values, 0.5)
+        quantile(&values, part)
     };
-    let read = median(|point| point.read.value)?;
-    let copy = median(|point| point.copy.value)?;
+    let read = of(|point| point.read.value)?;
+    let copy = of(|point| point.copy.value)?;
     Some(Level { name: name.to_owned(), bytes, read, copy })
 }
 
@@ -75,7 +81,7 @@ mod tests {
             point(5000, 10.0),
             point(9000, 11.0),
         ];
-        let levels = levels(&[capacity("L1", 100), capacity("L2", 1000)], "DRAM", &curve);
+        let levels = levels(&[capacity("L1", 100), capacity("L2", 1000)], "DRAM", &curve, 0.5);
         let told: Vec<(&str, Option<u64>, f64, f64)> =
             levels.iter().map(|level| (level.name.as_str(), level.bytes, level.read, level.copy)).collect();
         assert_eq!(
@@ -86,8 +92,12 @@ mod tests {
 
     #[test]
     fn a_level_without_a_point_is_left_out_and_the_memory_is_the_largest_working_set() {
-        let levels =
-            levels(&[capacity("L1", 100), capacity("L3", 1000)], "DRAM", &[point(50, 9.0), point(900, 3.0)]);
+        let levels = levels(
+            &[capacity("L1", 100), capacity("L3", 1000)],
+            "DRAM",
+            &[point(50, 9.0), point(900, 3.0)],
+            0.5,
+        );
         assert_eq!(levels.len(), 2);
         assert!((levels[1].read - 3.0).abs() < 1e-12 && levels[1].bytes.is_none());
     }

@@ -15,6 +15,18 @@ impl Quantity {
         let spread = (quantile(&samples, 0.75)? - quantile(&samples, 0.25)?) / (2.0 * value.abs());
         Some(Quantity { value, spread: if spread.is_finite() { spread } else { 0.0 } })
     }
+
+    /// The largest of samples, with the spread that [`Quantity::of`] gives them.
+    pub(crate) fn largest(samples: Vec<f64>) -> Option<Self> {
+        let value = samples.iter().copied().max_by(f64::total_cmp)?;
+        Some(Quantity { value, ..Self::of(samples)? })
+    }
+
+    /// The smallest of samples, likewise.
+    pub(crate) fn smallest(samples: Vec<f64>) -> Option<Self> {
+        let value = samples.iter().copied().min_by(f64::total_cmp)?;
+        Some(Quantity { value, ..Self::of(samples)? })
+    }
 }
 
 /// What this part of sorted samples is below, linear between neighbours.
@@ -38,5 +50,7 @@ mod tests {
         let four = Quantity::of(vec![4.0, 1.0, 3.0, 2.0]).unwrap();
         assert!((four.value - 2.5).abs() < 1e-12);
         assert!((four.spread - 1.5 / 5.0).abs() < 1e-12, "quartiles 1.75 and 3.25");
+        let (most, least) = (Quantity::largest(vec![1.0, 3.0]), Quantity::smallest(vec![1.0, 3.0]));
+        assert_eq!((most.unwrap().value, least.unwrap().value), (3.0, 1.0));
     }
 }

@@ -9,8 +9,8 @@ use super::vectors::{Loop, loops};
 use crate::{Instruction, Peak, Quantity};
 
 /// How long a round of a loop takes on one thread, and how often it is timed.
-const ROUND: Duration = Duration::from_millis(4);
-const ROUNDS: usize = 25;
+const ROUND: Duration = Duration::from_millis(1);
+const ROUNDS: usize = 80;
 /// The first rounds, in which clocks rise.
 const WARM_UP: usize = 5;
 /// Steps on ones: few enough that 32-bit floats count exactly.
@@ -39,7 +39,7 @@ pub(super) fn peaks(threads: usize, progress: Progress<'_>) -> Result<Vec<Peak>,
             ops_per_second,
             instruction: Some(one.instruction),
         };
-        peaks.extend(Quantity::of(rates).map(peak));
+        peaks.extend(Quantity::largest(rates).map(peak));
     }
     Ok(peaks)
 }

@@ -18,9 +18,9 @@ const LEAST: u64 = 4 * KIB;
 const STEP: u64 = 512;
 
 /// How long a round takes, and how often it is timed: less often where a single walk takes longer.
-const ROUND: Duration = Duration::from_millis(3);
-const ROUNDS: usize = 11;
-const FEW_ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_micros(500);
+const ROUNDS: usize = 41;
+const FEW_ROUNDS: usize = 7;
 
 /// The curve of so many threads together.
 pub(super) fn curve(
@@ -71,13 +71,13 @@ fn rate(threads: usize, part: u64, way: Walk) -> Result<Option<Quantity>, ProbeE
     let best = trial.into_iter().min().unwrap_or_default().as_secs_f64().max(1e-9);
     let passes = passes(guess, best);
     let once = best * f64::from(passes) / f64::from(guess);
-    let rounds = if once > 4.0 * ROUND.as_secs_f64() { FEW_ROUNDS } else { ROUNDS };
+    let rounds = if once > 5.0 * ROUND.as_secs_f64() { FEW_ROUNDS } else { ROUNDS };
     // The first round brings the part to where it stays.
     let times = together(threads, rounds + 1, memory, |memory| {
         black_box(walk(way, memory, passes));
     })?;
     let moved = part as f64 * f64::from(passes) * threads as f64;
-    Ok(Quantity::of(times[1..].iter().map(|time| moved / time.as_secs_f64()).collect()))
+    Ok(Quantity::largest(times[1..].iter().map(|time| moved / time.as_secs_f64()).collect()))
 }
 
 /// Walks of a round, if so many take so many seconds.

@@ -3,6 +3,9 @@
 //! Threads are not bound to cores: networks are not, either. Each thread walks through a part of the working set of its own, which it has touched first
 //! (so that it lies in the memory next to it). Before a peak is timed, its kernel runs on ones, where each multiply-add adds one to a sum, and the
 //! sum is compared with the work that the rate is computed from.
+//!
+//! Each number is the best of many short measurements: other programs on the machine only ever make them worse, and what a ceiling is for is what the
+//! machine can do. The spread tells how much they were disturbed.
 
 mod arithmetic;
 mod bandwidth;
@@ -64,7 +67,8 @@ pub fn probe(settings: &Settings, progress: Progress<'_>) -> Result<Ceilings, Pr
             absent.push(format!("{level}: this machine does not tell its size"));
         }
     }
-    let levels = levels(&all, "DRAM", &curve);
+    // Nearly the best point of each level, as each point is the best of its measurements.
+    let levels = levels(&all, "DRAM", &curve, 0.9);
     for capacity in all.iter().filter(|capacity| !levels.iter().any(|level| level.name == capacity.name)) {
         absent.push(format!("{}: no working set lies in it alone", capacity.name));
     }
@@ -108,7 +112,7 @@ fn region(threads: usize, progress: Progress<'_>) -> Result<Quantity, ProbeError
         };
         (0..SAMPLES).map(sample).collect()
     });
-    Quantity::of(samples).ok_or_else(|| failed("no region was timed".to_owned()))
+    Quantity::smallest(samples).ok_or_else(|| failed("no region was timed".to_owned()))
 }
 
 #[cfg(test)]

@@ -43,9 +43,9 @@ pub fn probe(device: usize, progress: Progress<'_>) -> Result<Ceilings, ProbeErr
     };
     let second = Capacity { name: "L2".to_owned(), bytes: device.l2_bytes };
     // The first level is measured with slices, the others with one set.
-    let mut all = levels(std::slice::from_ref(&first), "beyond", &own_slices);
+    let mut all = levels(std::slice::from_ref(&first), "beyond", &own_slices, 0.5);
     all.truncate(1);
-    all.extend(levels(&[second], "HBM", &shared));
+    all.extend(levels(&[second], "HBM", &shared, 0.5));
     Ok(Ceilings {
         device: device.name.clone(),
         kind: "cuda".to_owned(),
