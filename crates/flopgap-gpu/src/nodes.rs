@@ -8,7 +8,6 @@ use crate::graph::Graph;
 
 /// A kernel in a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct KernelNode {
     /// Its name as it was compiled: mangled, where it is of C++.
     pub name: String,

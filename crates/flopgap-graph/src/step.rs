@@ -146,6 +146,9 @@ pub struct Algorithm {
     pub waves_thousandths: Option<u64>,
     /// Bytes of workspace it uses.
     pub workspace: Option<u64>,
+    /// The kernels that compute it, by short names, in order, where the driver tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
     /// Other attributes: inner shape, swizzle, reduction scheme, by the library's names.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub attributes: std::collections::BTreeMap<String, i64>,

@@ -34,6 +34,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "flopgap-fs",
             "flopgap-gpu",
             "flopgap-graph",
+            "flopgap-kernels",
             "flopgap-mlp",
         ],
     ),

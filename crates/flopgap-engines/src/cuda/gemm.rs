@@ -244,12 +244,13 @@ fn recorded(choice: &Choice) -> Algorithm {
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect(),
+        kernels: Vec::new(),
     }
 }
 
 /// Waves in thousandths; `None` where the library does not know.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
-fn thousandths(waves: f32) -> Option<u64> {
+pub(super) fn thousandths(waves: f32) -> Option<u64> {
     (waves.is_finite() && waves > 0.0).then(|| (f64::from(waves) * 1000.0).round() as u64)
 }
 

@@ -10,6 +10,7 @@ mod counted;
 mod draft;
 mod gemm;
 mod kernel;
+mod launched;
 mod own;
 mod pointwise;
 mod pool;
@@ -23,7 +24,7 @@ pub use own::compile_kernels;
 
 use flopgap_calibration::Origin;
 use flopgap_flops::Precision;
-use flopgap_gpu::{Device, blaslt, driver_version};
+use flopgap_gpu::{Device, blaslt, dnn, driver_version};
 use flopgap_graph::{Mode, Op, Workload};
 
 use crate::engine::{Engine, Session};
@@ -75,6 +76,10 @@ pub(crate) fn origin_of(device: &Device) -> Result<Origin, EngineError> {
         ("flopgap", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     versions.extend(driver.module.map(|module| ("driver", module)));
+    // Needed for convolutions alone.
+    versions.extend(
+        dnn::version().ok().map(|(major, minor, patch)| ("cudnn", format!("{major}.{minor}.{patch}"))),
+    );
     let named = |pairs: &[(&str, String)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     };

@@ -9,6 +9,7 @@ use crate::error::EngineError;
 
 use super::draft::{Draft, OPERANDS};
 use super::kernel::{Addresses, Array, Kernel, Memory, Numbers, Operand, Sample};
+use super::launched;
 use super::tools::{NAME, Tools};
 
 /// Of parameters, inputs and samples. The same numbers in every session.
@@ -164,9 +165,21 @@ impl Program {
         (self.parameters.len() + self.activations.len() + self.workspace.len()) as u64
     }
 
-    /// How each step is computed.
-    pub(super) fn algorithms(&self) -> Vec<Algorithm> {
-        self.placed.iter().map(|placed| placed.kernel.algorithm()).collect()
+    /// How each step is computed: what the library says of its choice, and the kernels that it launches.
+    pub(super) fn algorithms(&mut self, tools: &Tools) -> Vec<Algorithm> {
+        (0..self.placed.len())
+            .map(|index| {
+                let mut algorithm = self.placed[index].kernel.algorithm();
+                // Where the step cannot be captured or the driver does not tell, the library's word is all there is.
+                let stream = self.stream.clone();
+                if let Ok(graph) = stream.capture(|| self.queue(index..index + 1))
+                    && let Ok(kernels) = graph.kernels()
+                {
+                    launched::add(&mut algorithm, &kernels, tools.context.device().multiprocessors);
+                }
+                algorithm
+            })
+            .collect()
     }
 
     fn fill(

@@ -33,6 +33,7 @@ pub(super) struct CudaSession<'a> {
     precision: Precision,
     mode: Mode,
     replay: Option<Replay>,
+    algorithms: Vec<Algorithm>,
     /// Bytes that the device lost to the program.
     device_bytes: Option<u64>,
 }
@@ -52,7 +53,8 @@ impl<'a> CudaSession<'a> {
         tools.stream.synchronize()?;
         let lost = free_before.saturating_sub(tools.context.memory()?.free);
         let device_bytes = (lost > 0).then_some(lost);
-        Ok(CudaSession { tools, program, precision, mode, replay: None, device_bytes })
+        let algorithms = program.algorithms(tools);
+        Ok(CudaSession { tools, program, precision, mode, replay: None, algorithms, device_bytes })
     }
 
     fn replay(&mut self) -> Result<&Replay, EngineError> {
@@ -134,7 +136,7 @@ impl Session for CudaSession<'_> {
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {
-        self.program.algorithms()
+        self.algorithms.clone()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -1,0 +1,59 @@
+//! What the kernels of a step tell of how it is computed.
+
+use flopgap_gpu::KernelNode;
+use flopgap_graph::Algorithm;
+use flopgap_kernels::{KernelClass, classify};
+
+use super::gemm::thousandths;
+
+/// Adds what the launched kernels tell where the library said nothing: names, the tile, waves of blocks.
+pub(super) fn add(algorithm: &mut Algorithm, kernels: &[KernelNode], multiprocessors: u32) {
+    let known: Vec<_> = kernels.iter().map(|kernel| classify(&kernel.name)).collect();
+    algorithm.kernels = known.iter().map(|info| info.short.clone()).collect();
+    // Of several, the one that multiplies: the others pad, transform and add up. Of several of those, the first.
+    let multiplies = |class| matches!(class, KernelClass::Matmul | KernelClass::Convolution);
+    let main = known.iter().position(|info| info.tile.is_some() && multiplies(info.class));
+    let Some(main) = main.or_else(|| (kernels.len() == 1).then_some(0)) else { return };
+    if algorithm.tile.is_none() {
+        algorithm.tile = known[main].tile.map(|tile| [tile.m, tile.n]);
+    }
+    if algorithm.waves_thousandths.is_none() {
+        #[expect(clippy::cast_possible_truncation, reason = "small, or rounded")]
+        let waves = kernels[main].waves(multiprocessors).map(|waves| waves as f32);
+        algorithm.waves_thousandths = waves.and_then(thousandths);
+    }
+    let blocks = i64::try_from(kernels[main].blocks()).unwrap_or(i64::MAX);
+    algorithm.attributes.insert("blocks".to_owned(), blocks);
+    algorithm.attributes.insert("threads".to_owned(), i64::from(kernels[main].threads));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, grid: [u32; 3]) -> KernelNode {
+        let (threads, shared) = (384, 0);
+        KernelNode { name: name.to_owned(), grid, threads, shared, registers: None, resident: Some(1) }
+    }
+
+    #[test]
+    fn the_kernel_that_multiplies_tells_tile_and_waves() {
+        let pad = node("void pad_kernel(float*)", [9, 1, 1]);
+        let multiply = node(
+            "sm80_xmma_fprop_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x64x64_stage3_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn",
+            [98, 2, 1],
+        );
+        let mut algorithm = Algorithm::default();
+        add(&mut algorithm, &[pad.clone(), multiply], 132);
+        assert_eq!(algorithm.tile, Some([128, 64]));
+        assert_eq!(algorithm.waves_thousandths, Some(1485));
+        assert_eq!(algorithm.kernels.len(), 2);
+        assert_eq!(algorithm.attributes["blocks"], 196);
+        let mut unknown = Algorithm::default();
+        add(&mut unknown, &[pad.clone(), pad.clone()], 132);
+        assert!(unknown.tile.is_none() && unknown.attributes.is_empty(), "nothing is guessed");
+        let mut told = Algorithm { tile: Some([1, 2]), waves_thousandths: Some(7), ..Algorithm::default() };
+        add(&mut told, &[pad], 132);
+        assert_eq!((told.tile, told.waves_thousandths), (Some([1, 2]), Some(7)), "the library's word stands");
+    }
+}
