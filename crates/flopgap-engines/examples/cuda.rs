@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use flopgap_engines::cuda::Cuda;
+use flopgap_engines::cuda::{Cuda, Fused};
 use flopgap_engines::{Engine, EngineError, Measure, MeasureError, Repetition, Unwatched, measure};
 use flopgap_flops::{Activation, Precision, transformer};
 use flopgap_graph::op::{Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction};
@@ -92,39 +92,49 @@ fn workloads() -> Vec<Workload> {
 
 fn main() -> ExitCode {
     let count = std::env::args().any(|argument| argument == "--count");
-    let engine = match Cuda::new(0) {
-        Ok(engine) => engine,
-        Err(error) => {
+    let (cuda, fused) = match (Cuda::new(0), Fused::new(0)) {
+        (Ok(cuda), Ok(fused)) => (cuda, fused),
+        (Err(error), _) | (_, Err(error)) => {
             println!("{error}");
             return ExitCode::from(3);
         }
     };
-    println!("{:?}", engine.origin());
+    println!("{:?}\n{:?}", cuda.origin(), fused.origin());
     let what = Measure {
         repetition: Repetition { limit: Duration::from_millis(200), ..Repetition::default() },
         energy: None,
         count,
-        threads: 0,
     };
     let mut failed = 0;
     for workload in workloads() {
-        for precision in Precision::ALL {
-            for &mode in engine.modes() {
-                match measure(&engine, &workload, precision, mode, &what, &mut Unwatched) {
-                    Ok(row) => print_row(&row),
-                    Err(MeasureError::Engine(EngineError::Unsupported { reason, .. })) => {
-                        println!("{} {precision}: unsupported: {reason}", workload.label());
-                    }
-                    Err(error) => {
-                        failed += 1;
-                        println!("{} {precision} {mode:?}: FAILED: {error}", workload.label());
-                    }
+        failed += all(&cuda, &workload, &what);
+    }
+    for (widths, batch) in [([64, 64, 16], 8192), ([256, 256, 64], 128), ([1024, 512, 256], 128)] {
+        let workload = mlp(widths[0], &widths[1..2], widths[2], batch, Activation::Relu);
+        failed += all(&fused, &workload, &what);
+    }
+    println!("{failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A workload in every precision and mode; says how many failed.
+fn all(engine: &dyn Engine, workload: &Workload, what: &Measure) -> usize {
+    let mut failed = 0;
+    for precision in Precision::ALL {
+        for &mode in engine.modes() {
+            match measure(engine, workload, precision, mode, what, &mut Unwatched) {
+                Ok(row) => print_row(&row),
+                Err(MeasureError::Engine(EngineError::Unsupported { reason, .. })) => {
+                    println!("{} {} {precision}: unsupported: {reason}", engine.name(), workload.label());
+                }
+                Err(error) => {
+                    failed += 1;
+                    println!("{} {} {precision} {mode:?}: FAILED: {error}", engine.name(), workload.label());
                 }
             }
         }
     }
-    println!("{failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failed
 }
 
 fn print_row(row: &flopgap_calibration::Row) {
@@ -134,7 +144,8 @@ fn print_row(row: &flopgap_calibration::Row) {
     let flops: u64 = steps.iter().filter_map(|step| Some(step.work(row.precision).ok()?.flops)).sum();
     let check = measurement.check.as_ref().map_or((f64::NAN, f64::NAN), |check| (check.error, check.bound));
     println!(
-        "{:40} {:5} {:6} {:10.2} us ±{:4.1}% n={:<4}{} {:8.2} TFLOP/s error {:.1e} of {:.1e} memory {} device {:?} counted {}",
+        "{:5} {:40} {:5} {:6} {:10.2} us ±{:4.1}% n={:<4}{} {:8.2} TFLOP/s error {:.1e} of {:.1e} memory {} device {:?} counted {}",
+        row.engine,
         row.workload.label(),
         row.precision,
         format!("{:?}", row.mode),

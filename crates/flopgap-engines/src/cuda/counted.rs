@@ -1,10 +1,11 @@
 //! FLOPs by hardware counters.
 
+use flopgap_gpu::Context;
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset};
 
 use crate::error::EngineError;
 
-use super::tools::Tools;
+use super::clock::Run;
 
 /// Rows of counts that there is room for: kernels that one run launches.
 const MOST_LAUNCHES: usize = 4096;
@@ -35,11 +36,8 @@ fn operations(metric: &str) -> u64 {
 ///
 /// # Errors
 /// The work's; counters that are there but fail.
-pub(super) fn counted_flops(
-    tools: &Tools,
-    run: &mut dyn FnMut() -> Result<(), EngineError>,
-) -> Result<Option<u64>, EngineError> {
-    match count(tools, run) {
+pub(super) fn counted_flops(context: &Context, run: &mut Run<'_>) -> Result<Option<u64>, EngineError> {
+    match count(context, run) {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.is_absence() => Ok(None),
         Err(error) => {
@@ -48,14 +46,14 @@ pub(super) fn counted_flops(
     }
 }
 
-fn count(tools: &Tools, run: &mut dyn FnMut() -> Result<(), EngineError>) -> Result<u64, CounterError> {
-    let chip = Chip::of(&tools.context)?;
+fn count(context: &Context, run: &mut Run<'_>) -> Result<u64, CounterError> {
+    let chip = Chip::of(context)?;
     let mut metrics = chip.preset(Preset::FlopsAll);
     metrics.retain(|metric| operations(metric) > 0);
     if chip.plan(&[INTEGERS]).is_ok() {
         metrics.push(INTEGERS.to_owned());
     }
-    let mut session = CounterSession::on_chip(&tools.context, &chip, &metrics)?;
+    let mut session = CounterSession::on_chip(context, &chip, &metrics)?;
     let launches = session.per_launch(MOST_LAUNCHES, &mut |_| Ok(run()?))?;
     let factors: Vec<u64> = session.metrics().iter().map(|metric| operations(metric)).collect();
     let counts = launches.iter().flat_map(|launch| launch.counts.iter().zip(&factors));

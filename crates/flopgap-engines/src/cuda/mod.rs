@@ -5,9 +5,11 @@
 
 mod arena;
 mod attention;
+mod clock;
 mod conv;
 mod counted;
 mod draft;
+mod fused;
 mod gemm;
 mod kernel;
 mod launched;
@@ -20,6 +22,7 @@ mod session;
 mod tools;
 mod value;
 
+pub use fused::Fused;
 pub use own::compile_kernels;
 
 use flopgap_calibration::Origin;
@@ -48,7 +51,13 @@ impl Cuda {
     /// [`EngineError::Gpu`] when the driver, the GPU, NVRTC or cuBLASLt is missing.
     pub fn new(device: usize) -> Result<Self, EngineError> {
         let tools = Tools::new(device)?;
-        let origin = origin_of(tools.context.device())?;
+        let mut origin = origin_of(tools.context.device())?;
+        let (major, minor, patch) = blaslt::version()?;
+        origin.versions.insert("cublaslt".to_owned(), format!("{major}.{minor}.{patch}"));
+        // Needed for convolutions alone.
+        if let Ok((major, minor, patch)) = dnn::version() {
+            origin.versions.insert("cudnn".to_owned(), format!("{major}.{minor}.{patch}"));
+        }
         Ok(Cuda { tools, origin })
     }
 }
@@ -59,7 +68,6 @@ impl Cuda {
 /// When the driver does not answer.
 pub(crate) fn origin_of(device: &Device) -> Result<Origin, EngineError> {
     let driver = driver_version()?;
-    let (major, minor, patch) = blaslt::version()?;
     let properties = [
         ("compute_capability", device.compute_capability.to_string()),
         ("multiprocessors", device.multiprocessors.to_string()),
@@ -72,14 +80,9 @@ pub(crate) fn origin_of(device: &Device) -> Result<Origin, EngineError> {
     ];
     let mut versions = vec![
         ("cuda_driver", format!("{}.{}", driver.cuda.0, driver.cuda.1)),
-        ("cublaslt", format!("{major}.{minor}.{patch}")),
         ("flopgap", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     versions.extend(driver.module.map(|module| ("driver", module)));
-    // Needed for convolutions alone.
-    versions.extend(
-        dnn::version().ok().map(|(major, minor, patch)| ("cudnn", format!("{major}.{minor}.{patch}"))),
-    );
     let named = |pairs: &[(&str, String)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     };

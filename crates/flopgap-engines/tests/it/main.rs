@@ -1,4 +1,5 @@
 //! What engines compute and measure.
 
+mod cuda;
 mod kernels;
 mod native;

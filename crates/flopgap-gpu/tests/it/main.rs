@@ -7,6 +7,7 @@ mod compiler;
 mod counting;
 mod fake;
 mod lifetimes;
+mod products;
 mod tracing;
 mod work;
 

@@ -1,0 +1,123 @@
+//! The engines `cuda` and `fused` on a GPU.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flopgap_engines::cuda::{Cuda, Fused};
+use flopgap_engines::{Engine, EngineError, Repetition};
+use flopgap_flops::{Activation, Precision};
+use flopgap_graph::op::{Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction};
+use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, Step, Workload};
+
+/// The engine, for one test at a time: a GPU has one counter session.
+fn engine<E>(open: impl FnOnce(usize) -> Result<E, EngineError>) -> Option<(E, MutexGuard<'static, ()>)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    match open(0) {
+        Ok(engine) => Some((engine, guard)),
+        Err(EngineError::Gpu(error)) if error.is_absence() => flopgap_skip::none("gpu", error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn step(op: Op, epilogue: Epilogue) -> Workload {
+    Workload::Step(Step { op, epilogue })
+}
+
+fn mlp(hidden: &[u64], output: u64, batch: u64) -> Workload {
+    let activation = Activation::Gelu;
+    Workload::Mlp(MlpSpec { input: 104, hidden: hidden.to_vec(), output, batch, activation })
+}
+
+/// Opens, checks, and returns the algorithms.
+fn checked(engine: &dyn Engine, workload: &Workload, precision: Precision) -> Vec<flopgap_graph::Algorithm> {
+    let mut session = engine.open(workload, precision, Mode::Graph).unwrap();
+    let check = session.check().unwrap();
+    assert!(check.error <= check.bound, "{} {precision}: {check:?}", workload.label());
+    session.algorithms()
+}
+
+#[test]
+fn products_are_right_in_every_precision_with_every_epilogue() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    for precision in Precision::ALL {
+        for activation in Activation::ALL {
+            for (bias, residual) in [(false, false), (true, false), (true, true)] {
+                let epilogue = Epilogue { bias, residual, activation };
+                // A multiple of everything, and one of nothing.
+                for [m, n, k] in [[64, 128, 256], [7, 10, 13]] {
+                    let workload = step(Op::Gemm(Gemm { batch: 1, m, n, k }), epilogue);
+                    let algorithms = checked(&cuda, &workload, precision);
+                    assert!(algorithms[0].id.starts_with("cublaslt "), "{algorithms:?}");
+                }
+            }
+        }
+        let batched = step(Op::Gemm(Gemm { batch: 5, m: 33, n: 64, k: 48 }), Epilogue::default());
+        checked(&cuda, &batched, precision);
+    }
+}
+
+#[test]
+fn networks_and_steps_of_files_are_right_in_every_precision() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    let op = |op| Step { op, epilogue: Epilogue::default() };
+    let elements = 12 * 77;
+    let steps = vec![
+        op(Op::Gather { rows: 12, width: 77 }),
+        op(Op::Norm(Norm { function: NormFunction::Layer, rows: 12, columns: 77, parameters: 154 })),
+        op(Op::Elementwise(Elementwise { function: ElementwiseFunction::Add, elements, read: 2 * elements })),
+        op(Op::Softmax { rows: 12, columns: 77 }),
+        op(Op::Copy { elements }),
+        op(Op::Reduce { inputs: elements, outputs: 12 }),
+    ];
+    let file = FileSpec { name: "steps".to_owned(), sha256: String::new(), batch: 12, steps };
+    for precision in Precision::ALL {
+        assert_eq!(checked(&cuda, &mlp(&[64, 40], 10, 17), precision).len(), 3);
+        assert_eq!(checked(&cuda, &Workload::File(file.clone()), precision).len(), 6);
+    }
+}
+
+#[test]
+fn both_modes_time_the_same_work() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    // Long enough for the launch not to matter.
+    let workload = step(Op::Gemm(Gemm { batch: 1, m: 4096, n: 4096, k: 4096 }), Epilogue::default());
+    let limit = Repetition { limit: Duration::from_millis(300), ..Repetition::default() };
+    let times: Vec<f64> = [Mode::Graph, Mode::Stream]
+        .into_iter()
+        .map(|mode| {
+            let mut session = cuda.open(&workload, Precision::Fp16, mode).unwrap();
+            assert!(session.memory_bytes().unwrap() >= 3 * 4096 * 4096 * 2);
+            assert!(session.run_for(Duration::from_millis(50)).unwrap() > 10);
+            session.time(&limit).unwrap().median_ns
+        })
+        .collect();
+    assert!((times[0] / times[1] - 1.0).abs() < 0.2, "{times:?}");
+    let mut empty = cuda.open(&step(Op::Empty, Epilogue::default()), Precision::Fp32, Mode::Graph).unwrap();
+    let nothing = empty.time(&limit).unwrap().median_ns;
+    assert!(nothing > 100.0 && nothing < 20_000.0, "{nothing}");
+}
+
+#[test]
+fn what_memory_cannot_hold_and_what_has_no_kernel_is_refused() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    let huge = step(Op::Copy { elements: 1 << 42 }, Epilogue::default());
+    let Err(error) = cuda.open(&huge, Precision::Fp32, Mode::Graph) else { panic!("4 TiB were allocated") };
+    assert!(matches!(error, EngineError::Memory { .. }), "{error}");
+    let error = cuda.supports(&step(Op::View, Epilogue::default()), Precision::Fp32).unwrap_err();
+    assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
+    let Err(error) = cuda.open(&mlp(&[64], 8, 1), Precision::Fp32, Mode::Call) else {
+        panic!("no mode of a GPU")
+    };
+    assert!(error.to_string().contains("stream or in a graph"), "{error}");
+}
+
+#[test]
+fn fused_networks_are_right() {
+    let Some((fused, _guard)) = engine(Fused::new) else { return };
+    for precision in [Precision::Fp32, Precision::Fp16, Precision::Bf16] {
+        checked(&fused, &mlp(&[64, 40], 16, 33), precision);
+    }
+    assert!(fused.supports(&mlp(&[64], 10, 1), Precision::Fp16).is_err());
+    assert!(fused.supports(&mlp(&[64], 16, 1), Precision::Int8).is_err());
+}
