@@ -7,10 +7,13 @@ mod error;
 mod measure;
 mod native;
 mod nvml;
+mod ort;
 mod repeat;
+mod truth;
 
 pub use engine::{Engine, Repetition, Session};
 pub use error::EngineError;
 pub use measure::{Measure, MeasureError, Monitor, SHORTEST_WINDOW, Unwatched, measure};
 pub use native::Native;
 pub use nvml::Nvml;
+pub use ort::{ModelFile, Ort};

@@ -12,7 +12,8 @@ use flopgap_mlp::dense::{Cpu, Network, Parameters};
 use flopgap_mlp::square::init::uniform;
 
 use crate::cpu::{
-    self, Chain, CpuSettings, Peak, References, available_memory, chain_rows, fp32_bound, largest_difference,
+    self, Chain, CpuSettings, Peak, References, Stopwatch, available_memory, chain_rows, fp32_bound,
+    largest_difference,
 };
 use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
@@ -62,7 +63,7 @@ impl Native {
     pub fn new(settings: &CpuSettings) -> Self {
         let mut origin = cpu::origin();
         origin.versions.insert("flopgap".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        let references = References::new(settings.threads, settings.references.as_ref());
+        let references = References::new(settings.references.as_ref());
         Native { settings: settings.clone(), origin, references }
     }
 
@@ -74,7 +75,7 @@ impl Native {
     fn shape(workload: &Workload, precision: Precision) -> Result<Shape, EngineError> {
         let refuse = |reason: &str| EngineError::Unsupported {
             engine: NAME,
-            what: format!("{workload:?}"),
+            what: workload.label(),
             reason: reason.to_owned(),
         };
         if precision != Precision::Fp32 {
@@ -153,7 +154,7 @@ impl Engine for Native {
         if mode != Mode::Call {
             return Err(EngineError::Unsupported {
                 engine: NAME,
-                what: format!("{workload:?}"),
+                what: workload.label(),
                 reason: "a CPU is called; streams and graphs are a GPU's".to_owned(),
             });
         }
@@ -165,7 +166,7 @@ impl Engine for Native {
         );
         let needed = numbers.saturating_mul(size_of::<f32>() as u64);
         if let Some(free) = available_memory().filter(|free| *free < needed) {
-            return Err(EngineError::Memory { what: format!("{workload:?}"), needed, free });
+            return Err(EngineError::Memory { what: workload.label(), needed, free });
         }
 
         let peak = Peak::begin();
@@ -178,7 +179,7 @@ impl Engine for Native {
         let (inputs, outputs) = (samples * network.inputs(), samples * network.outputs());
         let x = (0..(inputs * products) as u64).map(|index| uniform(self.settings.seed, FIRST_INPUT + index));
         let mut opened = Opened {
-            references: &self.references,
+            stopwatch: Stopwatch::new(&self.references, self.settings.threads.get()),
             models,
             x: x.collect(),
             y: vec![f32::NAN; outputs * products],
@@ -195,7 +196,7 @@ impl Engine for Native {
 
 /// A network with its batch.
 struct Opened<'a> {
-    references: &'a References,
+    stopwatch: Stopwatch<'a>,
     /// One for each product.
     models: Vec<Cpu>,
     x: Vec<f32>,
@@ -240,8 +241,8 @@ impl Session for Opened<'_> {
     }
 
     fn time(&mut self, limit: &Repetition) -> Result<Timing, EngineError> {
-        let references = self.references;
-        cpu::time(references, limit, || self.run())
+        let stopwatch = self.stopwatch;
+        stopwatch.time(limit, || self.run())
     }
 
     fn run_for(&mut self, duration: Duration) -> Result<u64, EngineError> {

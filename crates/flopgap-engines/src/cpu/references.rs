@@ -3,33 +3,35 @@
 //! On a machine that is shared, the same work takes a quarter longer or shorter from minute to
 //! minute, and no statistic of its own runs tells. So known work runs between the runs (duet
 //! benchmarking, Bulej et al., ICPE 2020): one kernel that computes in registers, and one that reads
-//! memory. How much longer they take than at their best is how slow the machine is.
+//! memory, on the calling thread. How much longer they take than at their best is how slow the
+//! machine is.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Steps of the kernel that computes: about 0.15 ms.
-const STEPS: usize = 40_000;
-/// Bytes that all threads read together, and a thread at least.
+const STEPS: usize = 15_000;
+/// Bytes that the other reads: more than a second-level cache holds.
 const BYTES: usize = 16 << 20;
-const LEAST_BYTES: usize = 4 << 20;
+/// A reading is the best of so many runs: a run in which another process had the core says nothing
+/// about the core.
+const RUNS: [usize; 2] = [3, 2];
+/// How much memory counts: what a network reads is mostly in caches. Of the exponents tried on two
+/// shared machines, those from 0 to 0.3 repeat best.
+const MEMORY_PART: f64 = 0.25;
 /// How long the best times are looked for.
 const SEARCH: Duration = Duration::from_millis(800);
 
 /// Names of the reference kernels, in the order of [`Reading`]'s fields.
 const NAMES: [&str; 2] = ["compute_ns", "memory_ns"];
 
-/// The reference kernels, on as many threads as what is measured, and their best times.
+/// The reference kernels and their best times.
 #[derive(Debug)]
 pub struct References {
-    /// All threads but the calling one.
-    others: Option<ThreadPool>,
-    /// What each thread reads.
-    arrays: Vec<Vec<u64>>,
+    array: Vec<u64>,
     best: Reading,
 }
 
@@ -40,23 +42,33 @@ pub(crate) struct Reading {
     pub(crate) memory: f64,
 }
 
+/// By which clock runs are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// While the calling thread runs: time in which another process has the core does not count.
+    Thread,
+    /// Always.
+    Wall,
+}
+
+impl Clock {
+    /// Nanoseconds since a moment that does not change.
+    pub(crate) fn now(self) -> f64 {
+        let now = clock_gettime(match self {
+            Clock::Thread => ClockId::ThreadCPUTime,
+            Clock::Wall => ClockId::Monotonic,
+        });
+        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    }
+}
+
 impl References {
-    /// The kernels on so many threads. `best` are times from an earlier session ([`References::best`]);
-    /// kernels that it does not name, or not with a time, are run for a second to find theirs.
-    ///
-    /// If the system does not let so many threads start, there are fewer.
-    pub fn new(threads: NonZero<usize>, best: Option<&BTreeMap<String, f64>>) -> Self {
-        let others = (threads.get() > 1)
-            .then(|| {
-                let builder = ThreadPoolBuilder::new().num_threads(threads.get() - 1);
-                builder.thread_name(|index| format!("reference-{index}")).build().ok()
-            })
-            .flatten();
-        let count = 1 + others.as_ref().map_or(0, ThreadPool::current_num_threads);
-        let numbers = (BYTES / count).max(LEAST_BYTES) / size_of::<u64>();
+    /// The kernels. `best` are times from an earlier session ([`References::best`]); kernels that it
+    /// does not name, or not with a time, are run for a second to find theirs.
+    pub fn new(best: Option<&BTreeMap<String, f64>>) -> Self {
         // Zeros would be one page of the system, many times.
-        let arrays = vec![vec![1; numbers]; count];
-        let mut references = References { others, arrays, best: Reading { compute: 0.0, memory: 0.0 } };
+        let array = vec![1; BYTES / size_of::<u64>()];
+        let mut references = References { array, best: Reading { compute: 0.0, memory: 0.0 } };
         let known = NAMES.map(|name| best?.get(name).copied().filter(|time| time.is_finite() && *time > 0.0));
         references.best = match known {
             [Some(compute), Some(memory)] => Reading { compute, memory },
@@ -72,12 +84,10 @@ impl References {
     /// that a later session measures in the same unit.
     ///
     /// ```
-    /// use std::num::NonZero;
-    ///
     /// use flopgap_engines::cpu::References;
     ///
-    /// let first = References::new(NonZero::<usize>::MIN, None);
-    /// let second = References::new(NonZero::<usize>::MIN, Some(&first.best()));
+    /// let first = References::new(None);
+    /// let second = References::new(Some(&first.best()));
     /// assert_eq!(first.best(), second.best());
     /// ```
     pub fn best(&self) -> BTreeMap<String, f64> {
@@ -85,58 +95,42 @@ impl References {
         NAMES.into_iter().map(str::to_owned).zip(best).collect()
     }
 
-    /// Runs both so many times and gives the means.
-    pub(crate) fn read(&self, times: u32) -> Reading {
-        let times = times.max(1);
-        let memory = Instant::now();
-        (0..times).for_each(|_| self.memory());
-        let compute = Instant::now();
-        (0..times).for_each(|_| self.compute());
-        let end = Instant::now();
-        let mean = |duration: Duration| (duration.as_nanos() as f64 / f64::from(times)).max(1.0);
-        Reading { compute: mean(end - compute), memory: mean(compute - memory) }
+    /// Runs both now.
+    pub(crate) fn read(&self, clock: Clock) -> Reading {
+        let best_of = |runs: usize, kernel: &dyn Fn()| {
+            let times = (0..runs).map(|_| {
+                let start = clock.now();
+                kernel();
+                clock.now() - start
+            });
+            times.fold(f64::INFINITY, f64::min).max(1.0)
+        };
+        Reading {
+            memory: best_of(RUNS[1], &|| {
+                let sum = black_box(&self.array).iter().fold(0_u64, |sum, number| sum.wrapping_add(*number));
+                black_box(sum);
+            }),
+            compute: best_of(RUNS[0], &|| {
+                black_box(multiply_and_add());
+            }),
+        }
     }
 
-    /// How many times longer than at their best.
-    pub(crate) fn slowdown(&self, reading: Reading) -> Reading {
-        Reading { compute: reading.compute / self.best.compute, memory: reading.memory / self.best.memory }
+    /// How many times longer everything takes than at its best.
+    pub(crate) fn slowdown(&self, reading: Reading) -> f64 {
+        (reading.compute / self.best.compute).powf(1.0 - MEMORY_PART)
+            * (reading.memory / self.best.memory).powf(MEMORY_PART)
     }
 
     fn search(&self) -> Reading {
-        let mut best = self.read(1);
+        let mut best = self.read(Clock::Thread);
         let start = Instant::now();
         while start.elapsed() < SEARCH {
-            let found = self.read(1);
+            let found = self.read(Clock::Thread);
             best.compute = best.compute.min(found.compute);
             best.memory = best.memory.min(found.memory);
         }
         best
-    }
-
-    fn compute(&self) {
-        self.each(|_| {
-            black_box(multiply_and_add());
-        });
-    }
-
-    fn memory(&self) {
-        self.each(|array| {
-            black_box(black_box(array).iter().fold(0_u64, |sum, number| sum.wrapping_add(*number)));
-        });
-    }
-
-    /// The same on every thread.
-    fn each(&self, work: impl Fn(&[u64]) + Sync) {
-        let work = &work;
-        match (&self.others, &self.arrays[..]) {
-            (Some(others), [own, rest @ ..]) => others.in_place_scope(|scope| {
-                for array in rest {
-                    scope.spawn(move |_| work(array));
-                }
-                work(own);
-            }),
-            (_, arrays) => arrays.iter().for_each(|array| work(array)),
-        }
     }
 }
 
@@ -158,31 +152,35 @@ fn multiply_and_add() -> f32 {
 mod tests {
     use super::*;
 
+    fn best(compute: f64, memory: f64) -> BTreeMap<String, f64> {
+        BTreeMap::from([("compute_ns".to_owned(), compute), ("memory_ns".to_owned(), memory)])
+    }
+
     #[test]
-    fn all_threads_run_the_kernels() {
-        use std::sync::atomic::{AtomicUsize, Ordering};
-        for threads in [1, 3] {
-            let best = BTreeMap::from([("compute_ns".to_owned(), 2.0), ("memory_ns".to_owned(), 3.0)]);
-            let references = References::new(NonZero::new(threads).unwrap(), Some(&best));
-            assert_eq!(references.best(), best);
-            let runs = AtomicUsize::new(0);
-            references.each(|array| {
-                assert!(array.len() * 8 >= LEAST_BYTES);
-                runs.fetch_add(1, Ordering::Relaxed);
-            });
-            assert_eq!(runs.into_inner(), threads);
-            let reading = references.read(1);
+    fn slowdowns_are_relative_to_the_best() {
+        let references = References::new(Some(&best(2.0, 3.0)));
+        assert_eq!(references.best(), best(2.0, 3.0));
+        for clock in [Clock::Thread, Clock::Wall] {
+            let reading = references.read(clock);
             assert!(reading.compute > 1e3 && reading.memory > 1e3, "{reading:?}");
-            let slowdown = references.slowdown(reading);
-            assert!((slowdown.compute * 2.0 - reading.compute).abs() < 1e-6);
-            assert!((slowdown.memory * 3.0 - reading.memory).abs() < 1e-6);
         }
+        let twice = references.slowdown(Reading { compute: 4.0, memory: 6.0 });
+        assert!((twice - 2.0).abs() < 1e-12, "{twice}");
+        let memory_alone = references.slowdown(Reading { compute: 2.0, memory: 48.0 });
+        assert!((memory_alone - 2.0).abs() < 1e-12, "{memory_alone}");
     }
 
     #[test]
     fn times_that_are_none_are_found_again() {
-        let broken = BTreeMap::from([("compute_ns".to_owned(), f64::NAN), ("memory_ns".to_owned(), -1.0)]);
-        let references = References::new(NonZero::<usize>::MIN, Some(&broken));
+        let references = References::new(Some(&best(f64::NAN, -1.0)));
         assert!(references.best().values().all(|time| *time > 1e3), "{:?}", references.best());
+    }
+
+    #[test]
+    fn the_clock_of_the_thread_stands_while_it_sleeps() {
+        let start = [Clock::Thread, Clock::Wall].map(Clock::now);
+        std::thread::sleep(Duration::from_millis(20));
+        let [thread, wall] = [Clock::Thread.now() - start[0], Clock::Wall.now() - start[1]];
+        assert!(wall >= 2e7 && thread < 1e7, "{thread} of {wall}");
     }
 }

@@ -3,3 +3,4 @@
 mod cuda;
 mod kernels;
 mod native;
+mod ort;

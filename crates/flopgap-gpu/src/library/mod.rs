@@ -6,7 +6,7 @@
 
 mod search;
 
-pub use search::search_folders;
+pub use search::{python_packages, search_folders};
 
 use std::fmt;
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ use super::{Library, LibraryError, Loaded};
 /// 1. next to the executable, and in `lib` beside its folder;
 /// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest first), with `lib64`,
 ///    `extras/CUPTI/lib64` and `targets/*/lib`;
-/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the user and the system;
+/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) in the [folders of Python](python_packages);
 /// 4. `$CONDA_PREFIX/lib`.
 ///
 /// Only folders that exist are returned.
@@ -54,12 +54,16 @@ pub fn search_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that Python imports packages from, as far as the environment and the usual places tell.
-fn python_packages() -> Vec<PathBuf> {
+/// The folders that Python may import packages from, as far as the environment and the usual places tell: those of `$PYTHONPATH`,
+/// `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a command line starts, of the user and of the system. They need not exist.
+pub fn python_packages() -> Vec<PathBuf> {
     let mut packages: Vec<PathBuf> =
         env::var_os("PYTHONPATH").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
     let mut roots: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
+    let searched = env::var_os("PATH").unwrap_or_default();
+    let mut commands = env::split_paths(&searched).filter(|folder| folder.join("python3").is_file());
+    roots.extend(commands.next().as_deref().and_then(Path::parent).map(Path::to_owned));
     if let Some(home) = env::var_os("HOME") {
         roots.push(PathBuf::from(home).join(".local"));
     }
