@@ -1,5 +1,6 @@
 //! `model-calibrate probe`: what this machine can do at most.
 
+mod plots;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use flopgap_cli::{Exit, Failure, FormatArg, note, print, warn_all};
 use flopgap_engines::Nvml;
 use flopgap_gpu::Device as Gpu;
 use flopgap_report::progress::Progress;
-use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
+use flopgap_roofline::{Ceilings, CeilingsError};
 
 use crate::PROGRAM;
 
@@ -27,9 +28,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
+    /// Show the ceilings of this file instead of measuring
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "threads", "output"])]
+    input: Option<PathBuf>,
+
     /// Write the ceilings to this file (JSON), for fits and reports
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write pictures into this folder (SVG): bandwidth over the working set, the roofline
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
 
     /// How to print them; json is what --output writes
     #[arg(long, value_enum, default_value_t)]
@@ -60,20 +69,38 @@ impl FromStr for Device {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let device = arguments.device.unwrap_or_else(preferred);
-    if let (Device::Cuda(_), Some(_)) = (device, arguments.threads) {
-        return Err(Failure::new("--threads is for the CPU").hint("add --device cpu").exit(Exit::Usage));
-    }
-    let ceilings = match device {
-        Device::Cpu => of_cpu(arguments.threads)?,
-        Device::Cuda(number) => of_gpu(number)?,
+    let ceilings = match &arguments.input {
+        Some(path) => Ceilings::read(path).map_err(|error| unusable(&error))?,
+        None => measured(arguments)?,
     };
     warn_all(PROGRAM, &ceilings.details.absent);
     if let Some(path) = &arguments.output {
-        ceilings.write(path).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+        ceilings.write(path).map_err(|error| unusable(&error))?;
         note(PROGRAM, format_args!("wrote {}", path.display()));
     }
+    if let Some(folder) = &arguments.plots {
+        plots::write(&ceilings, folder)?;
+    }
     print(&tables::render(&ceilings, arguments.format)?)
+}
+
+fn unusable(error: &CeilingsError) -> Failure {
+    let exit = match error {
+        CeilingsError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::Absent,
+        _ => Exit::Failed,
+    };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
+    let device = arguments.device.unwrap_or_else(preferred);
+    match (device, arguments.threads) {
+        (Device::Cpu, threads) => of_cpu(threads),
+        (Device::Cuda(number), None) => of_gpu(number),
+        (Device::Cuda(_), Some(_)) => {
+            Err(Failure::new("--threads is for the CPU").hint("add --device cpu").exit(Exit::Usage))
+        }
+    }
 }
 
 /// The first GPU where there is one, else the CPU.

@@ -35,3 +35,55 @@ fn a_gpu_that_is_not_there_is_absent() {
     assert!(message.contains("hint: "), "{message}");
     assert_eq!(code, Some(3));
 }
+
+/// Ceilings as a probe wrote them, with little in them.
+const RECORDED: &str = r#"{"format":"flopgap-ceilings","version":1,"device":"a CPU","kind":"cpu","units":2,
+    "peaks":[{"precision":"fp32","tensor":false,"ops_per_second":{"value":5e11,"spread":0.01},"instruction":"avx512"}],
+    "bandwidth":[
+        {"bytes":1048576,"read":{"value":2e11,"spread":0.0},"write":{"value":1e11,"spread":0.0},"copy":{"value":1e11,"spread":0.0}},
+        {"bytes":268435456,"read":{"value":4e10,"spread":0.0},"write":{"value":2e10,"spread":0.0},"copy":{"value":3e10,"spread":0.0}}],
+    "levels":[{"name":"DRAM","bytes":null,"read":4e10,"copy":3e10}],
+    "launch_ns":{"value":950.0,"spread":0.1}}"#;
+
+#[test]
+fn recorded_ceilings_are_shown_in_every_format_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ceilings.json");
+    std::fs::write(&file, RECORDED).unwrap();
+    let file = file.to_str().unwrap();
+    let plots = folder.path().join("plots");
+    let shown = |arguments: &[&str]| {
+        let output = probe(&[&["--input", file], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = shown(&["--plots", plots.to_str().unwrap()]);
+    assert!(table.contains("Peaks of a CPU, 2 threads"), "{table}");
+    assert!(table.contains("AVX-512 FMA           0.500    1.0%            12.5"), "{table}");
+    assert!(table.contains("a parallel region        950"), "{table}");
+    for name in ["bandwidth.svg", "roofline.svg"] {
+        assert!(std::fs::read_to_string(plots.join(name)).unwrap().starts_with("<svg "), "{name}");
+    }
+    let csv = shown(&["--format", "csv"]);
+    assert!(csv.contains("\npeak,fp32 AVX-512 FMA,,500000000000,op/s,0.01\n"), "{csv}");
+    assert!(csv.contains("\nbandwidth,read,1048576,200000000000,B/s,0\n"), "{csv}");
+    let json: serde_json::Value = serde_json::from_str(&shown(&["--format", "json"])).unwrap();
+    assert_eq!((json["format"].as_str(), json["units"].as_u64()), (Some("flopgap-ceilings"), Some(2)));
+    assert!(shown(&["--format", "markdown"]).contains("| fp32 |"));
+}
+
+#[test]
+fn a_file_that_holds_no_ceilings_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ceilings.json");
+    std::fs::write(&file, RECORDED.replace("950.0", "-1.0")).unwrap();
+    let (message, code) = refusal(&["--input", file.to_str().unwrap()]);
+    assert!(message.contains("ceilings.json: launch_ns is -1, but must be a positive number"), "{message}");
+    assert!(message.contains("hint: measure again"), "{message}");
+    assert_eq!(code, Some(1));
+    let (message, code) = refusal(&["--input", folder.path().join("none.json").to_str().unwrap()]);
+    assert!(message.contains("none.json: cannot be read"), "{message}");
+    assert_eq!(code, Some(3));
+    let (_, code) = refusal(&["--input", file.to_str().unwrap(), "--device", "cpu"]);
+    assert_eq!(code, Some(2), "a file or a device");
+}
