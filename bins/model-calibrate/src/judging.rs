@@ -19,7 +19,9 @@ pub(crate) const FOLDS: u64 = 5;
 pub(crate) struct JudgedSeries<'a> {
     pub(crate) series: Series,
     pub(crate) rows: Vec<&'a Row>,
-    /// Beside `rows`.
+    /// Those that are judged.
+    pub(crate) judged_rows: Vec<&'a Row>,
+    /// Beside them, their estimates.
     pub(crate) judged: Vec<Judged>,
     pub(crate) accuracy: Accuracy,
     pub(crate) repeatability: Option<f64>,
@@ -41,8 +43,8 @@ pub(crate) fn judging<'a>(
     let request = FitRequest { ceilings: header.ceilings.as_ref(), settings, with_algorithms: false };
     let mut judging = Judging { series: Vec::new(), warnings: Vec::new() };
     for (series, rows) in series(&calibration.rows) {
-        let judged = match cross_validated(&rows, FOLDS, request) {
-            Ok(judged) => judged,
+        let (places, judged): (Vec<usize>, Vec<Judged>) = match cross_validated(&rows, FOLDS, request) {
+            Ok(judged) => judged.into_iter().unzip(),
             Err(error @ JudgeError::Fit(_)) => {
                 judging.warnings.push(format!("{series}: {error}"));
                 continue;
@@ -52,7 +54,8 @@ pub(crate) fn judging<'a>(
         let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
         let accuracy = accuracy(candidates).map_err(|error| of_judge(&error))?;
         let repeatability = repeatability(&rows);
-        judging.series.push(JudgedSeries { series, rows, judged, accuracy, repeatability });
+        let judged_rows = places.into_iter().map(|place| rows[place]).collect();
+        judging.series.push(JudgedSeries { series, rows, judged_rows, judged, accuracy, repeatability });
     }
     if judging.series.is_empty() {
         let reason = if judging.warnings.is_empty() {

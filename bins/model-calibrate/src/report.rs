@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flopgap_calibration::judge::{self, Judged, series};
-use flopgap_calibration::report::{ReportInput, document};
+use flopgap_calibration::report::{ReportInput, ScenarioRange, document};
 use flopgap_calibration::sheet::{self, Record, Role, Sheet, SheetRow, Values};
 use flopgap_calibration::{Calibration, Origin, Row};
 use flopgap_cli::{Exit, Failure};
 use flopgap_report::html::{Block, Document};
-use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::FitSettings;
 
 use crate::PROGRAM;
@@ -133,7 +132,7 @@ fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure
     for one in series {
         let name = one.series.to_string();
         judged.extend(one.judged);
-        rows.extend(one.rows);
+        rows.extend(one.judged_rows);
         repeatability.push((name.clone(), one.repeatability));
         accuracies.push((name, one.accuracy));
     }
@@ -150,7 +149,7 @@ fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure
         accuracies: &accuracies,
         repeatability,
         ceilings: header.ceilings.as_ref(),
-        scenarios: scenarios(header.ceilings.as_ref()),
+        scenarios: ScenarioRange::of(&header.origin, header.ceilings.as_ref()),
         charts: charts(arguments.output.as_deref()),
     };
     let document = document(&input).map_err(|error| of_report(&error))?;
@@ -212,11 +211,6 @@ fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     facts.extend(origin.properties.iter().map(|(name, value)| (name.clone(), value.clone())));
     facts.extend(origin.versions.iter().map(|(name, value)| (name.clone(), value.clone())));
     facts
-}
-
-/// The memory scenarios of a probed machine.
-fn scenarios(_: Option<&Ceilings>) -> Vec<flopgap_calibration::report::ScenarioRange> {
-    Vec::new()
 }
 
 /// The measurements of a calibration as a table.

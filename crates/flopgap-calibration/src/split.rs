@@ -52,7 +52,12 @@ pub enum Split {
 
 impl Split {
     /// The side that a workload is on; `None` where it is on neither.
+    ///
+    /// A launch that does nothing is in every fit: it says what a call costs, and has no size to leave out.
     pub fn part(&self, workload: &Workload) -> Option<Part> {
+        if matches!(workload, Workload::Step(step) if matches!(step.op, Op::Empty)) {
+            return Some(Part::Fit);
+        }
         let side = |validates| Some(if validates { Part::Validation } else { Part::Fit });
         match self {
             Split::Workloads => side(order(workload).is_multiple_of(3)),
@@ -244,6 +249,17 @@ mod tests {
         }
         assert!(fit > 700 && validation > 120, "{fit} {validation}");
         assert_eq!(Split::Values.part(&mlp(1)), None);
+    }
+
+    #[test]
+    fn launches_are_in_every_fit() {
+        let empty = Workload::Step(Step { op: Op::Empty, epilogue: Epilogue::default() });
+        for split in [Split::Workloads, Split::Values, Split::Networks] {
+            assert_eq!(split.part(&empty), Some(Part::Fit));
+        }
+        for index in 0..5 {
+            assert_eq!(Split::Fold { index, of: 5 }.part(&empty), Some(Part::Fit));
+        }
     }
 
     #[test]

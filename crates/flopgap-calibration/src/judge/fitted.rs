@@ -6,6 +6,7 @@ use flopgap_roofline::predict::{Baseline, Bottleneck, FitSettings, Observation, 
 use rustc_hash::FxHashSet;
 
 use super::{JudgeError, Judged, Pair, observation};
+use crate::grid::working_set;
 use crate::row::{Row, mode_name};
 use crate::split::{Part, Split, order};
 
@@ -111,7 +112,7 @@ impl Fitted {
             baselines: Some(baselines),
             work: Some(work),
             bytes: Some(bytes),
-            working_set: None,
+            working_set: working_set(&row.workload, row.precision)?.map(|bytes| bytes as f64),
             launch: Some(estimate.by_step.iter().map(|step| step.launch_ns).sum()),
             bottleneck: shares.first().map(|(bottleneck, _)| bottleneck.name().to_owned()),
             shares,
@@ -122,8 +123,9 @@ impl Fitted {
     }
 }
 
-/// Every row, in order, beside an estimate by a fit that saw no row of its workload: each of `folds` parts is
-/// judged by a fit to the others.
+/// Rows beside estimates by fits that saw no row of their workloads: each of `folds` parts is judged by a fit to
+/// the others. In the order of the rows, each with its place among them; launches that do nothing are in every
+/// fit and not judged.
 ///
 /// # Errors
 /// As [`Fitted::fit`] and [`Fitted::judge`].
@@ -131,7 +133,7 @@ pub fn cross_validated(
     rows: &[&Row],
     folds: u64,
     request: FitRequest<'_>,
-) -> Result<Vec<Judged>, JudgeError> {
+) -> Result<Vec<(usize, Judged)>, JudgeError> {
     let mut judged: Vec<(usize, Judged)> = Vec::with_capacity(rows.len());
     for index in 0..folds {
         let split = Split::Fold { index, of: folds };
@@ -145,7 +147,7 @@ pub fn cross_validated(
         judged.extend(places.into_iter().zip(fitted.judge(&divided.validation)?));
     }
     judged.sort_unstable_by_key(|(place, _)| *place);
-    Ok(judged.into_iter().map(|(_, judged)| judged).collect())
+    Ok(judged)
 }
 
 /// FLOPs and bytes of a row by the closed forms.

@@ -36,9 +36,10 @@ fn push_batches(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), 
             groups.entry(key).or_default().push((batch, row));
         }
     }
+    // Models that were not run with the smallest batch have nothing to be compared with.
+    let Some(least) = groups.values().flatten().map(|(batch, _)| *batch).min() else { return Ok(()) };
     let mut batches = BTreeMap::<u64, (Samples, Samples)>::new();
     for group in groups.values() {
-        let Some(least) = group.iter().map(|(batch, _)| *batch).min() else { continue };
         let first = |time: fn(&Judged) -> f64| {
             median(group.iter().filter(|(batch, _)| *batch == least).map(|(_, row)| time(row)).collect())
         };
@@ -60,7 +61,7 @@ fn push_batches(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), 
     }
     blocks.push(Block::Heading("Batch size effects".to_owned()));
     let mut table = Table::new(
-        "Time relative to the smallest batch of the same model (medians)",
+        format!("Time relative to batch {least} of the same model (medians)"),
         [
             Column::number("batch", "batch"),
             Column::number("rows", "rows"),

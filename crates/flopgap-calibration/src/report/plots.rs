@@ -53,7 +53,11 @@ fn by_precision(judged: &[Judged], point: impl Fn(&Judged) -> Option<(f64, f64)>
 }
 
 fn line(label: &str, from: (f64, f64), to: (f64, f64), dashed: bool) -> Guide {
-    Guide { label: label.to_owned(), points: vec![from, to], dashed }
+    Guide { label: label.to_owned(), points: vec![from, to], dashed, named: false }
+}
+
+fn named(guide: Guide) -> Guide {
+    Guide { named: true, ..guide }
 }
 
 fn predicted(input: &ReportInput<'_>) -> Result<Named, ReportError> {
@@ -88,16 +92,20 @@ fn roofline(input: &ReportInput<'_>) -> Result<Option<Named>, ReportError> {
         return Ok(None);
     }
     let mut guides = Vec::new();
+    let mut reaching = Vec::new();
     if let Some(ceilings) = input.ceilings {
-        for peak in &ceilings.peaks {
+        let run = |precision: &str| input.judged.iter().any(|row| row.precision == precision);
+        let least = groups.iter().flat_map(|group| &group.points).map(|point| point.0).reduce(f64::min);
+        for peak in ceilings.peaks.iter().filter(|peak| run(peak.precision.name())) {
             let (giga, units) =
                 (peak.ops_per_second.value / 1e9, if peak.tensor { "tensor" } else { "vector" });
             let label = format!("peak {} {units}", peak.precision);
-            guides.push(line(&label, (1e-6, giga), (1e9, giga), false));
+            guides.push(named(line(&label, (1e-6, giga), (1e9, giga), false)));
+            reaching.extend(least.map(|least| (least, giga)));
         }
         for level in &ceilings.levels {
             let giga = level.read / 1e9;
-            guides.push(line(&level.name, (1e-6, 1e-6 * giga), (1e9, 1e9 * giga), true));
+            guides.push(named(line(&level.name, (1e-6, 1e-6 * giga), (1e9, 1e9 * giga), true)));
         }
     }
     let subtitle =
@@ -109,6 +117,7 @@ fn roofline(input: &ReportInput<'_>) -> Result<Option<Named>, ReportError> {
         groups,
     )?
     .subtitle(subtitle)
+    .reaching(reaching)
     .guides(guides);
     Ok(Some(("roofline", chart)))
 }
@@ -130,6 +139,7 @@ fn errors(input: &ReportInput<'_>) -> Result<Named, ReportError> {
     )?
     .subtitle("above 0: estimated too slow")
     .formats(ValueFormat::Number, ValueFormat::Percent)
+    .linear()
     .guides(vec![level("none", 0.0, false), level("±10%", 0.1, true), level("", -0.1, true)]);
     Ok(("errors", chart))
 }

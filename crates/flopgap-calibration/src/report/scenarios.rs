@@ -1,13 +1,17 @@
 //! What it costs to spill from one level of memory to the next.
 
+use flopgap_flops::Precision;
 use flopgap_report::ReportError;
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
+use flopgap_roofline::Ceilings;
 
 use super::ReportInput;
 use super::words::binary;
 use crate::accuracy::{Errors, quantile};
+use crate::grid::{Caches, Scenario};
 use crate::judge::Judged;
+use crate::row::Origin;
 
 /// The working sets of a memory scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +27,19 @@ pub struct ScenarioRange {
 }
 
 impl ScenarioRange {
+    /// The scenarios of a machine whose origin tells of its caches; none where it does not. Thresholds
+    /// are of fp32 by the widest unit there is, where the machine was probed.
+    pub fn of(origin: &Origin, ceilings: Option<&Ceilings>) -> Vec<ScenarioRange> {
+        let caches = Caches::of(origin);
+        let range = |scenario: Scenario| {
+            let (above, up_to) = caches.range(scenario).ok()?;
+            let up_to = (scenario != Scenario::DramSpill).then_some(up_to);
+            let ridge = ceilings.and_then(|ceilings| ridge(ceilings, scenario));
+            Some(ScenarioRange { name: scenario.name().to_owned(), above, up_to, ridge })
+        };
+        Scenario::ALL.into_iter().filter_map(range).collect()
+    }
+
     fn holds(&self, bytes: f64) -> bool {
         bytes > self.above as f64 && self.up_to.is_none_or(|most| bytes <= most as f64)
     }
@@ -36,8 +53,25 @@ impl ScenarioRange {
     }
 }
 
+/// The fp32 peak over the bandwidth of the level that a scenario is named after; the last level is what all
+/// caches spill to.
+fn ridge(ceilings: &Ceilings, scenario: Scenario) -> Option<f64> {
+    let level = match scenario {
+        Scenario::DramSpill => ceilings.levels.last(),
+        cache => {
+            let name = cache.name().trim_end_matches("_fit");
+            ceilings.levels.iter().find(|level| level.name == name)
+        }
+    }?;
+    let single = ceilings.peaks.iter().filter(|peak| peak.precision == Precision::Fp32);
+    let peak = single.map(|peak| peak.ops_per_second.value).reduce(f64::max)?;
+    Some(peak / level.read)
+}
+
 /// Runs of which launches are more than this share say little about memory.
 const LAUNCHES: f64 = 0.5;
+/// FLOPs for each byte from which on the seed takes a run for compute-bound.
+const COMPUTE: f64 = 10.0;
 
 pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
     if input.scenarios.is_empty() || input.judged.iter().all(|row| row.working_set.is_none()) {
@@ -46,8 +80,9 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
     blocks.push(Block::Heading("Memory scenario transitions".to_owned()));
     blocks.push(Block::Text(
         "Slowdown is the measured time beyond launches for each byte of the working set (median), relative to \
-         the first scenario that has such rows. Runs of which launches are more than half are counted as rows, \
-         but not taken for it. The threshold is the measured ridge point of the level."
+         the first scenario that has such rows. It is taken from runs with fewer than 10 FLOPs for each byte, \
+         of which launches are at most half: others say little about memory. The threshold is the measured \
+         ridge point of the level."
             .to_owned(),
     ));
     let mut table = Table::new(
@@ -59,7 +94,7 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
             Column::number("taken", "rows taken"),
             Column::number("per_byte", "ns per KiB"),
             Column::number("slowdown", "observed slowdown"),
-            Column::number("threshold", "FLOP/B threshold"),
+            Column::number("threshold", "fp32 compute-bound above").unit("FLOP/B"),
             Column::number("mape", "MAPE†"),
         ],
     )?;
@@ -94,5 +129,6 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
 fn per_byte(row: &Judged) -> Option<f64> {
     let launch = row.launch.unwrap_or(0.0);
     let bytes = row.working_set.filter(|bytes| *bytes > 0.0)?;
-    (launch <= LAUNCHES * row.time.measured).then(|| (row.time.measured - launch) / bytes)
+    let moves = launch <= LAUNCHES * row.time.measured && row.intensity()? < COMPUTE;
+    moves.then(|| (row.time.measured - launch) / bytes)
 }

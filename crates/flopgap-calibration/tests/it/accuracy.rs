@@ -67,14 +67,14 @@ fn every_row_is_judged_once_in_cross_validation() {
     let (_, rows) = series(&rows).remove(0);
     let settings = FitSettings::default();
     let judged = cross_validated(&rows, 5, request(&settings)).unwrap();
-    assert_eq!(judged.len(), rows.len());
-    for (row, judged) in rows.iter().zip(&judged) {
-        assert_eq!(
-            (row.workload.label(), row.measurement.time.median_ns),
-            (judged.label.clone(), judged.time.measured)
-        );
+    // Launches that do nothing are in every fit.
+    assert_eq!(judged.len(), rows.len() - 2);
+    for (place, judged) in &judged {
+        let row = rows[*place];
+        assert_eq!(row.workload.label(), judged.label);
+        assert!((row.measurement.time.median_ns - judged.time.measured).abs() < 1e-9);
+        assert!(judged.interval.is_some() && judged.baselines.is_some());
     }
-    assert!(judged.iter().all(|row| row.interval.is_some() && row.baselines.is_some()));
 }
 
 #[test]

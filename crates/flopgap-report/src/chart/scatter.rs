@@ -19,7 +19,7 @@ use crate::surface::AxisLabel;
 /// let [x, y] = ["measured", "predicted"].map(|name| AxisLabel::new(name).unit("µs"));
 /// let chart = ScatterChart::new("Predicted against measured", x, y, vec![group])?
 ///     .same_scale()
-///     .guides(vec![Guide { label: "equal".to_owned(), points: vec![(1.0, 1.0), (1e4, 1e4)], dashed: false }]);
+///     .guides(vec![Guide { label: "equal".to_owned(), points: vec![(1.0, 1.0), (1e4, 1e4)], dashed: false, named: false }]);
 /// assert!(chart.to_svg()?.starts_with("<svg "));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
@@ -33,6 +33,8 @@ pub struct ScatterChart {
     groups: Vec<PointGroup>,
     guides: Vec<Guide>,
     same_scale: bool,
+    linear: bool,
+    reaching: Vec<(f64, f64)>,
     formats: [ValueFormat; 2],
 }
 
@@ -58,6 +60,8 @@ pub struct Guide {
     pub points: Vec<(f64, f64)>,
     /// Whether it is dashed.
     pub dashed: bool,
+    /// Whether its name stands in the plot, beside it, and not in the legend.
+    pub named: bool,
 }
 
 /// Height of the plot and of a line of text, in pixels.
@@ -94,7 +98,19 @@ impl ScatterChart {
         }
         let formats = [ValueFormat::Number; 2];
         let (subtitle, file) = (String::new(), String::new());
-        Ok(Self { title, subtitle, file, x, y, groups, guides: Vec::new(), same_scale: false, formats })
+        Ok(Self {
+            title,
+            subtitle,
+            file,
+            x,
+            y,
+            groups,
+            guides: Vec::new(),
+            same_scale: false,
+            linear: false,
+            reaching: Vec::new(),
+            formats,
+        })
     }
 
     /// A second line of heading, such as where the values come from.
@@ -122,6 +138,20 @@ impl ScatterChart {
     #[must_use]
     pub fn same_scale(mut self) -> Self {
         self.same_scale = true;
+        self
+    }
+
+    /// Values stand at their true distance, also where they span a factor of ten.
+    #[must_use]
+    pub fn linear(mut self) -> Self {
+        self.linear = true;
+        self
+    }
+
+    /// Places that the axes hold as well as the points: where guides are to be seen.
+    #[must_use]
+    pub fn reaching(mut self, places: Vec<(f64, f64)>) -> Self {
+        self.reaching = places;
         self
     }
 
@@ -156,7 +186,7 @@ impl ScatterChart {
     }
 
     fn scales(&self) -> Result<[Scale; 2], ReportError> {
-        let points = || self.groups.iter().flat_map(|group| &group.points);
+        let points = || self.groups.iter().flat_map(|group| &group.points).chain(&self.reaching);
         let [x, y]: [Vec<f64>; 2] =
             [points().map(|point| point.0).collect(), points().map(|point| point.1).collect()];
         let [x, y] = if self.same_scale {
@@ -165,17 +195,18 @@ impl ScatterChart {
         } else {
             [x, y]
         };
-        let scale = |values: Vec<f64>, format| {
+        let scale = |values: Vec<f64>, format, linear: bool| {
             let (least, most) =
                 values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &value| {
                     (value.min(least), value.max(most))
                 });
-            Scale::of(values, format).ok_or_else(|| ReportError::Drawing {
+            let scale = if linear { Scale::linear(least, most, format) } else { Scale::of(values, format) };
+            scale.ok_or_else(|| ReportError::Drawing {
                 title: self.title.clone(),
                 reason: format!("no axis holds {least} to {most}"),
             })
         };
-        Ok([scale(x, self.formats[0])?, scale(y, self.formats[1])?])
+        Ok([scale(x, self.formats[0], false)?, scale(y, self.formats[1], self.linear)?])
     }
 
     fn draw(&self) -> Result<Drawing, ReportError> {
@@ -231,7 +262,7 @@ impl ScatterChart {
             ));
             legend_text(drawing, base, &group.label);
         }
-        for guide in self.guides.iter().filter(|guide| !guide.label.is_empty()) {
+        for guide in self.guides.iter().filter(|guide| !guide.named && !guide.label.is_empty()) {
             let base = drawing.height + 14.0;
             drawing.push(format_args!(
                 "<line class=\"fg-guide{}\" x1=\"6\" x2=\"22\" y1=\"{y:.0}\" y2=\"{y:.0}\"/>",
@@ -277,8 +308,19 @@ fn draw_group(drawing: &mut Drawing, group: &PointGroup, across: &Scale, up: &Sc
 
 fn draw_guide(drawing: &mut Drawing, guide: &Guide, across: &Scale, up: &Scale) {
     let at = |&(x, y): &(f64, f64)| [across.unclamped(x), up.unclamped(y)];
-    for pair in guide.points.windows(2) {
+    for (index, pair) in guide.points.windows(2).enumerate() {
         if let Some([[x1, y1], [x2, y2]]) = clipped(at(&pair[0]), at(&pair[1])) {
+            if index == 0 && guide.named {
+                // Level lines have their names at the right, others where they begin.
+                let level = (y1 - y2).abs() < 0.01;
+                let (class, x, y) = if level { (" fg-end", x2, y2) } else { ("", x1 + 0.01, y1 + 0.01) };
+                drawing.push(format_args!(
+                    "<text class=\"fg-muted{class}\" x=\"{}\" y=\"{:.1}\">{}</text>",
+                    percent(x),
+                    PLOT * (1.0 - y) - 4.0,
+                    escape(&guide.label)
+                ));
+            }
             drawing.push(format_args!(
                 "<line class=\"fg-guide{}\" x1=\"{}\" y1=\"{:.1}\" x2=\"{}\" y2=\"{:.1}\"/>",
                 dashed(guide),
@@ -377,7 +419,7 @@ mod tests {
     }
 
     fn guide(points: &[(f64, f64)]) -> Guide {
-        Guide { label: "equal".to_owned(), points: points.to_vec(), dashed: true }
+        Guide { label: "equal".to_owned(), points: points.to_vec(), dashed: true, named: false }
     }
 
     #[test]
@@ -396,6 +438,23 @@ mod tests {
         assert_eq!((x.low, x.high), (y.low, y.high));
         let [x, y] = chart(&points).unwrap().scales().unwrap();
         assert!(x.high < y.high);
+    }
+
+    #[test]
+    fn axes_reach_what_they_are_asked_to_and_stay_linear_if_asked() {
+        let points = [(1.0, 0.1), (100.0, 5.0)];
+        let [_, y] = chart(&points).unwrap().linear().scales().unwrap();
+        assert_eq!(y.spacing(), crate::scale::ValueSpacing::Linear);
+        let [x, y] = chart(&points).unwrap().reaching(vec![(1e4, 1e3)]).scales().unwrap();
+        assert!(x.high >= 1e4 && y.high >= 1e3);
+    }
+
+    #[test]
+    fn a_guide_can_have_its_name_in_the_plot() {
+        let named = Guide { named: true, ..guide(&[(1.0, 10.0), (1000.0, 10.0)]) };
+        let svg = chart(&[(1.0, 1.0), (1000.0, 1000.0)]).unwrap().guides(vec![named]).to_svg().unwrap();
+        assert!(svg.contains("fg-end\" x=\"100%\" y=\"236.0\">equal</text>"), "{svg}");
+        assert_eq!(svg.matches("equal").count(), 1);
     }
 
     #[test]
