@@ -7,7 +7,7 @@ use flopgap_calibration::judge::{FitRequest, JudgeError, Judged, Series, cross_v
 use flopgap_calibration::report::beats_baselines;
 use flopgap_calibration::{Calibration, Row};
 use flopgap_cli::Failure;
-use flopgap_roofline::predict::FitSettings;
+use flopgap_roofline::predict::{FitError, FitSettings};
 
 use crate::PROGRAM;
 use crate::load::of_judge;
@@ -45,8 +45,13 @@ pub(crate) fn judging<'a>(
     for (series, rows) in series(&calibration.rows) {
         let (places, judged): (Vec<usize>, Vec<Judged>) = match cross_validated(&rows, FOLDS, request) {
             Ok(judged) => judged.into_iter().unzip(),
-            Err(error @ JudgeError::Fit(_)) => {
-                judging.warnings.push(format!("{series}: {error}"));
+            Err(JudgeError::Fit(FitError::TooFew { needed, .. })) => {
+                let there = rows.len();
+                judging.warnings.push(if there < needed {
+                    format!("{series}: a fit needs at least {needed} rows, but there are {there}")
+                } else {
+                    format!("{series}: {there} rows are too few to judge a fit: parts are left out of {needed} at least")
+                });
                 continue;
             }
             Err(error) => return Err(of_judge(&error)),

@@ -1,4 +1,8 @@
 //! Integration tests.
 
+mod compare;
+mod estimate;
 mod probe;
+mod report;
+mod support;
 mod sweep;

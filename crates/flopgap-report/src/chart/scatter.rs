@@ -177,12 +177,12 @@ impl ScatterChart {
     /// # Errors
     /// [`ReportError::Drawing`] when the values span more than an axis can show.
     pub fn to_svg(&self) -> Result<String, ReportError> {
-        Ok(self.draw()?.for_file())
+        Ok(self.draw(true)?.for_file())
     }
 
-    /// The chart within a page that has the charts' style.
+    /// The chart within a page that has the charts' style, below a caption of its title.
     pub(crate) fn to_page(&self) -> Result<String, ReportError> {
-        Ok(self.draw()?.for_page())
+        Ok(self.draw(false)?.for_page())
     }
 
     fn scales(&self) -> Result<[Scale; 2], ReportError> {
@@ -209,22 +209,25 @@ impl ScatterChart {
         Ok([scale(x, self.formats[0], false)?, scale(y, self.formats[1], self.linear)?])
     }
 
-    fn draw(&self) -> Result<Drawing, ReportError> {
+    fn draw(&self, titled: bool) -> Result<Drawing, ReportError> {
         let [across, up] = self.scales()?;
         let mut drawing = Drawing::new(&self.title);
         drawing.push(format_args!("<rect width=\"100%\" height=\"100%\" style=\"fill:var(--fg-paper)\"/>"));
         let headings = [
-            ("fg-ink fg-strong", 20, self.title.clone()),
-            ("fg-muted", 40, self.subtitle.clone()),
-            ("fg-muted", 62, self.y.title(up.spacing().note())),
+            ("fg-ink fg-strong", if titled { self.title.as_str() } else { "" }),
+            ("fg-muted", self.subtitle.as_str()),
+            ("fg-muted", &self.y.title(up.spacing().note())),
         ];
-        for (class, y, text) in headings {
-            drawing.push(format_args!("<text class=\"{class}\" x=\"8\" y=\"{y}\">{}</text>", escape(&text)));
+        let mut top = 0.0;
+        for (class, text) in headings.into_iter().filter(|(_, text)| !text.is_empty()) {
+            top += TEXT;
+            drawing
+                .push(format_args!("<text class=\"{class}\" x=\"8\" y=\"{top:.0}\">{}</text>", escape(text)));
         }
+        top += 14.0;
         let labels = up.ticks().iter().map(|(_, label)| text_width(label)).fold(0.0, f64::max) + 18.0;
         let left = labels / ROOMY;
         let part = 1.0 - left - RIGHT;
-        let top = 76.0;
         drawing.push(format_args!(
             "<svg x=\"{}\" y=\"{top}\" width=\"{}\" height=\"{:.0}\" overflow=\"visible\">",
             percent(left),

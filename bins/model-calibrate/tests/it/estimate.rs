@@ -1,0 +1,101 @@
+//! `model-calibrate estimate`.
+
+use serde_json::Value;
+
+use crate::support::{calibration, done, fails};
+
+const MLP: [&str; 6] = ["--input", "784", "--hidden", "256,128", "--output", "10"];
+
+#[test]
+fn an_estimate_has_an_interval_and_all_layers() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--batch", "32"];
+    let table = done(dir.path(), &[&how[..], &MLP].concat());
+    assert!(
+        table.out.starts_with("mlp 784-256-128-10 batch 32 on NVIDIA H200, cuda, fp16, in a CUDA graph\n"),
+        "{}",
+        table.out
+    );
+    let json = done(dir.path(), &[&how[..], &MLP, &["--format", "json"]].concat());
+    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let number = |key: &str| estimate[key].as_f64().unwrap_or_else(|| panic!("{key}: {estimate}"));
+    assert!(number("time_low_ms") < number("time_ms") && number("time_ms") < number("time_high_ms"));
+    // Three steps of half a microsecond and a little: the formula that the rows were made by.
+    assert!((number("time_ms") - 0.0016).abs() < 0.0003, "{estimate}");
+    assert!((number("energy_j") / (400.0 * number("time_ms") / 1e3) - 1.0).abs() < 0.05, "{estimate}");
+    assert!(number("memory_mb") > 0.4, "{estimate}");
+    let layers = estimate["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 3);
+    let flops: u64 = layers.iter().map(|layer| layer["flops"].as_u64().unwrap()).sum();
+    assert_eq!(estimate["flops"].as_u64(), Some(flops));
+    let products = 2 * 32 * (784 * 256 + 256 * 128 + 128 * 10);
+    assert!(flops >= products && flops < products + 32 * 3 * (256 + 128 + 10), "{flops}");
+}
+
+#[test]
+fn what_was_measured_comes_back_as_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let calibration = calibration(1.0);
+    calibration.write(&dir.path().join("h200.jsonl")).unwrap();
+    let mlp = ["--input", "784", "--hidden", "512,512", "--output", "10", "--batch", "8"];
+    let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];
+    let json = done(dir.path(), &[&how[..], &mlp].concat());
+    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let measured = calibration.rows[calibration.rows.len() - 2].measurement.time.median_ns / 1e6;
+    assert_eq!(estimate["measured"], Value::Bool(true));
+    assert!((estimate["time_ms"].as_f64().unwrap() / measured - 1.0).abs() < 1e-9, "{estimate}");
+}
+
+#[test]
+fn sizes_beyond_what_was_measured_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let mlp = ["--input", "65536", "--hidden", "65536", "--output", "65536", "--batch", "65536"];
+    let ended = done(dir.path(), &[&["estimate", "--calibration", "h200.jsonl"][..], &mlp].concat());
+    assert!(ended.err.contains("warning: some sizes lie outside of what was measured"), "{}", ended.err);
+    assert!(ended.out.contains("extrapolated"), "{}", ended.out);
+}
+
+#[test]
+fn what_cannot_be_estimated_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let from = ["estimate", "--calibration", "h200.jsonl"];
+    let message = "the calibration of NVIDIA H200 has no row in int8\n  hint: it has cuda (fp16, fp32)";
+    fails(dir.path(), &[&from[..], &MLP, &["--precision", "int8"]].concat(), 3, message);
+    let message =
+        "the calibration of NVIDIA H200 has no row in fp32 as stream\n  hint: it has cuda (fp16, fp32)";
+    fails(dir.path(), &[&from[..], &MLP, &["--mode", "stream"]].concat(), 3, message);
+    let message = "h200.jsonl: is a calibration of NVIDIA H200, not of `l40s`\n  \
+                   hint: leave --device out, or pass another file";
+    fails(dir.path(), &[&from[..], &MLP, &["--device", "l40s"]].concat(), 3, message);
+    done(dir.path(), &[&from[..], &MLP, &["--device", "h200"]].concat());
+    let message = "no model to estimate\n  hint: pass MODEL.onnx, MODEL.pt2, or a network as --input I --hidden H,H \
+                   --output O";
+    fails(dir.path(), &from, 2, message);
+    let zero = ["--input", "0", "--output", "10"];
+    let ended = crate::support::run(dir.path(), &[&from[..], &zero].concat());
+    assert_eq!(ended.code, 1, "{}", ended.err);
+}
+
+#[test]
+fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut other = calibration(1.0);
+    let origin = &mut other.header.origin;
+    "Difference Engine".clone_into(&mut origin.device);
+    "cpu".clone_into(&mut origin.kind);
+    other.write(&dir.path().join("cpu.jsonl")).unwrap();
+    let from = ["estimate", "--calibration", "cpu.jsonl"];
+    let ended = crate::support::run(dir.path(), &[&from[..], &MLP].concat());
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.err.contains(
+            "cpu.jsonl: measured on another machine: the device is `Difference Engine` there and `"
+        ) && ended.err.contains("name it: --device \"Difference Engine\""),
+        "{}",
+        ended.err
+    );
+    done(dir.path(), &[&from[..], &MLP, &["--device", "Difference Engine"]].concat());
+}

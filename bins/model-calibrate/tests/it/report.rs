@@ -1,0 +1,195 @@
+//! `model-calibrate report` and `fit`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{calibration, done, fails, jetson, run};
+
+const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::write(folder.join(name), text).unwrap();
+}
+
+#[test]
+fn the_seeds_own_table_is_judged_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = jetson();
+    let ended = done(dir.path(), &["report", "--empirical", table.to_str().unwrap()]);
+    for part in [
+        "- Total configs tested: 84.",
+        "The target of a latency MAPE below 10% is not met.",
+        "## Bottleneck analysis",
+        "`Precision.FP16: efficiency_factor=",
+        "## Batch size effects",
+        "## Precision effects",
+        "## Worst 10",
+    ] {
+        assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+    }
+    assert!(ended.err.contains("is what is moved, not what is in use"), "{}", ended.err);
+}
+
+#[test]
+fn a_report_is_written_in_the_kind_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = jetson();
+    let report = |name: &str| {
+        done(dir.path(), &["report", "--empirical", table.to_str().unwrap(), "--output", name]);
+        fs::read_to_string(dir.path().join(name)).unwrap()
+    };
+    let markdown = report("a.md");
+    for chart in ["a-estimated.svg", "a-errors.svg"] {
+        assert!(markdown.contains(&format!("({chart})")), "{markdown}");
+        assert!(fs::read_to_string(dir.path().join(chart)).unwrap().starts_with("<svg "));
+    }
+    assert!(report("a.html").starts_with("<!doctype html>"));
+    let json: serde_json::Value = serde_json::from_str(&report("a.json")).unwrap();
+    let errors = &json["sections"].as_array().unwrap()[1]["tables"][0]["rows"][0];
+    assert!((errors["mape"].as_f64().unwrap() - 0.6).abs() < 0.1, "{errors}");
+    let csv = report("a.csv");
+    assert_eq!(csv.lines().count(), 85);
+    // What was written is judged as what it was made from.
+    let again = done(dir.path(), &["report", "--empirical", "a.csv"]);
+    assert!(again.out.contains("- Total configs tested: 84."), "{}", again.out);
+    let message =
+        "a.pdf: the kind of a report is told by its name\n  hint: end it with .md, .html, .json, or .csv";
+    fails(dir.path(), &["report", "--empirical", "a.csv", "--output", "a.pdf"], 2, message);
+}
+
+#[test]
+fn a_calibration_is_judged_on_rows_that_were_not_fitted() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl.zst")).unwrap();
+    let ended = done(dir.path(), &["report", "--empirical", "h200.jsonl.zst", "--output", "r.md"]);
+    let report = fs::read_to_string(dir.path().join("r.md")).unwrap();
+    for part in [
+        "# Calibration report: NVIDIA H200",
+        "The predictor beats its baselines.",
+        "## Accuracy on rows never fitted",
+        "GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows",
+        "**Coverage of the 90% intervals**",
+        "Repeatability of cuda: not known, as no row was measured twice.",
+    ] {
+        assert!(report.contains(part), "{part} is not in {report}");
+    }
+    assert!(ended.err.contains("the file has no measured ceilings"), "{}", ended.err);
+    let csv = done(dir.path(), &["report", "--empirical", "h200.jsonl.zst", "--output", "r.csv"]);
+    assert!(csv.err.ends_with("wrote r.csv\n"), "{}", csv.err);
+    let table = fs::read_to_string(dir.path().join("r.csv")).unwrap();
+    // 115 rows and a header; the launch that does nothing is not judged.
+    assert_eq!(table.lines().count(), 116);
+
+    let fit = done(dir.path(), &["fit", "h200.jsonl.zst"]);
+    assert!(fit.out.contains("cuda     115"), "{}", fit.out);
+    assert!(fit.out.contains("yes"), "{}", fit.out);
+}
+
+#[test]
+fn estimates_of_another_estimator_are_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let estimates = "model,input_dim,hidden_dims,output_dim,batch_size,analytical_time_ms\n\
+                     mlp_2layer,784,\"[512, 512]\",10,1,0.0015\nmlp_2layer,784,\"[512, 512]\",10,8,0.003\n";
+    write(dir.path(), "theirs.csv", estimates);
+    let arguments = ["report", "--empirical", "h200.jsonl", "--analytical", "theirs.csv"];
+    let ended = done(dir.path(), &arguments);
+    assert!(
+        ended.out.contains("- Total configs tested: 2. Estimates: those of theirs.csv."),
+        "{}",
+        ended.out
+    );
+    assert!(ended.err.contains("114 of 116 measured rows have no estimate"), "{}", ended.err);
+}
+
+#[test]
+fn noise_is_not_recommended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut noise = calibration(1.0);
+    noise.rows.retain(|row| matches!(&row.workload, flopgap_graph::Workload::Step(_)));
+    for (index, row) in noise.rows.iter_mut().enumerate() {
+        // Times that have nothing to do with the work.
+        row.measurement.time.median_ns = 1000.0 * (1.0 + (index * 7919 % 97) as f64);
+    }
+    noise.write(&dir.path().join("noise.jsonl")).unwrap();
+    let ended = done(dir.path(), &["fit", "noise.jsonl"]);
+    let verdict = "the predictor does not beat its baselines: this calibration is not recommended";
+    assert_eq!(ended.err.contains(verdict), ended.out.contains("no: not recommended"), "{}", ended.err);
+    assert!(ended.out.contains("not met"), "{}", ended.out);
+}
+
+#[test]
+fn bad_tables_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = "mlp_1layer,256,[128],64,1,cpu,fp32,1";
+    let cases = [
+        (
+            "",
+            1,
+            "t.csv: the file is empty\n  hint: pass a table with a header and at least one row".to_owned(),
+        ),
+        (
+            "model,empirical_time_ms\na,1\n",
+            1,
+            "t.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has model, \
+             empirical_time_ms\n  hint: pass the estimates with --analytical FILE, or a table that has both"
+                .to_owned(),
+        ),
+    ];
+    for (text, code, message) in cases {
+        write(dir.path(), "t.csv", text);
+        fails(dir.path(), &["report", "--empirical", "t.csv"], code, &message);
+    }
+    for (time, said) in [("0", "0"), ("-3", "-3"), ("nan", "nan"), ("", "")] {
+        write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\nmlp_1layer,256,[128],64,2,cpu,fp32,{time}\n"));
+        let message = format!(
+            "t.csv:3: empirical_time_ms is `{said}`; a time is a number above 0\n  \
+             hint: correct the cell; leave out rows that were not measured"
+        );
+        fails(dir.path(), &["fit", "t.csv"], 1, &message);
+    }
+    write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\n{}\n", good.replace("cpu", "cuda")));
+    let message = "t.csv: rows of 2 devices are mixed: cpu (1 rows), cuda (1 rows)\n  \
+                   hint: choose one with --device NAME";
+    fails(dir.path(), &["fit", "t.csv"], 1, message);
+    let message = "t.csv: no rows of device `tpu`; the file has cpu (1 rows), cuda (1 rows)\n  \
+                   hint: choose one with --device NAME";
+    fails(dir.path(), &["fit", "t.csv", "--device", "tpu"], 3, message);
+    let message = "t.csv: table: a fit needs at least 20 rows, but there are 1\n  \
+                   hint: measure more rows with `model-calibrate sweep`; `--quick` measures 150";
+    fails(dir.path(), &["fit", "t.csv", "--device", "cpu"], 1, message);
+}
+
+#[test]
+fn bad_calibrations_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole.jsonl");
+    calibration(1.0).write(&whole).unwrap();
+    let text = fs::read_to_string(&whole).unwrap();
+    write(dir.path(), "twice.jsonl", &format!("{text}{text}"));
+    let message = "twice.jsonl:118: a second header: this is two calibrations in one file\n  \
+                   hint: pass one file for each sweep";
+    fails(dir.path(), &["report", "--empirical", "twice.jsonl"], 1, message);
+    let (cut, _) = text.split_at(text.len() - 100);
+    write(dir.path(), "cut.jsonl", cut);
+    let ended = run(dir.path(), &["fit", "cut.jsonl"]);
+    assert!(
+        ended.err.contains(
+            "warning: cut.jsonl: the last row is cut off and left out; `sweep --resume` measures it again"
+        ),
+        "{}",
+        ended.err
+    );
+    write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
+    let message = "newer.jsonl: format `flopgap-calibration` version 9 is not one that this program reads \
+                   (flopgap-calibration, up to version 1)\n  hint: update flopgap, or measure again with \
+                   `model-calibrate sweep`";
+    fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
+    let missing = run(dir.path(), &["fit", "missing.jsonl"]);
+    assert_eq!(missing.code, 3, "{}", missing.err);
+    assert!(
+        missing.err.contains("hint: `model-calibrate sweep` writes calibration files"),
+        "{}",
+        missing.err
+    );
+}
