@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::FitError;
+use super::blend::{Weights, blend, weigh};
 use super::features::{Kernels, ln, sizes, tiles};
 use super::forest::Growth;
 use super::machine::Machine;
@@ -13,13 +14,10 @@ use super::split::splits;
 use super::structure::{Structure, Terms};
 use super::trees::Trees;
 
-/// What is blended: trees on the prediction by constants, trees on the structure, the structure alone.
-const EXPERTS: usize = 3;
+/// Weights before any is known: of trees beside the structure, trees upon it, the structure alone.
+const START: Weights = [0.5, 0.5, 0.0];
 /// Fewest rows of a kind of step that it gets weights of its own from.
 const LEAST: usize = 40;
-
-/// Weights of the experts; they sum to 1.
-type Weights = [f64; EXPERTS];
 
 /// The fitted model.
 #[derive(Debug)]
@@ -65,8 +63,8 @@ impl Experts {
             splits(groups, growth.folds, growth.rounds, growth.seed)
                 .into_par_iter()
                 .map(|split| {
-                    let structure = Structure::fit(points, &terms, times, &split.kept);
-                    let says = |row: usize| structure.predict(&points[row], &terms[row]);
+                    let structure = Structure::fit(&terms, times, &split.kept);
+                    let says = |row: usize| structure.predict(&terms[row]);
                     let beside: Vec<Vec<f64>> = split
                         .kept
                         .iter()
@@ -89,7 +87,7 @@ impl Experts {
                     Ok((part, split.left.into_iter().zip(said).collect()))
                 })
                 .collect::<Result<_, FitError>>()?;
-        let mut unseen = vec![[0.0; EXPERTS]; points.len()];
+        let mut unseen = vec![[0.0; 3]; points.len()];
         let mut parts = Vec::with_capacity(fitted.len());
         for (part, said) in fitted {
             for (row, values) in said {
@@ -100,7 +98,7 @@ impl Experts {
             parts.push(part);
         }
         let all: Vec<usize> = (0..points.len()).collect();
-        let weights = blend(&unseen, times, &all);
+        let weights = blend(&unseen, times, &all, START);
         let mut rows_by_family: FxHashMap<Family, Vec<usize>> = FxHashMap::default();
         for row in all {
             rows_by_family.entry(points[row].shape.family).or_default().push(row);
@@ -108,7 +106,7 @@ impl Experts {
         let by_family: FxHashMap<Family, Weights> = rows_by_family
             .into_iter()
             .filter(|(_, rows)| rows.len() >= LEAST)
-            .map(|(family, rows)| (family, blend(&unseen, times, &rows)))
+            .map(|(family, rows)| (family, blend(&unseen, times, &rows, START)))
             .collect();
         let mut experts = Self { parts, kernels, by_family, weights, unseen: Vec::new() };
         experts.unseen =
@@ -121,7 +119,7 @@ impl Experts {
         let prepared: Vec<Prepared> =
             points.iter().map(|point| prepare(machine, self.kernels.as_ref(), point)).collect();
         let rows: Vec<(&Prepared, &Point<'_>)> = prepared.iter().zip(points).collect();
-        let mut sums = vec![[0.0; EXPERTS]; points.len()];
+        let mut sums = vec![[0.0; 3]; points.len()];
         for part in &self.parts {
             for (sum, values) in sums.iter_mut().zip(part.say(&rows)?) {
                 for (sum, value) in sum.iter_mut().zip(values) {
@@ -134,15 +132,14 @@ impl Experts {
 
     fn weigh(&self, point: &Point<'_>, values: &Weights) -> f64 {
         let weights = self.by_family.get(&point.shape.family).unwrap_or(&self.weights);
-        weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
+        weigh(weights, values)
     }
 }
 
 impl Part {
     /// ln of the nanoseconds that each expert says.
     fn say(&self, rows: &[(&Prepared, &Point<'_>)]) -> Result<Vec<Weights>, FitError> {
-        let structure: Vec<f64> =
-            rows.iter().map(|(row, point)| self.structure.predict(point, &row.terms)).collect();
+        let structure: Vec<f64> = rows.iter().map(|(row, _)| self.structure.predict(&row.terms)).collect();
         let inputs: Vec<Vec<f64>> =
             rows.iter().zip(&structure).map(|((row, point), says)| beside(row, point, *says)).collect();
         let of_base = self.beside.predict(&inputs)?;
@@ -178,23 +175,4 @@ fn beside(row: &Prepared, point: &Point<'_>, structure: f64) -> Vec<f64> {
 /// What the trees see that stand upon the structure.
 fn upon(row: &Prepared) -> Vec<f64> {
     row.sizes.iter().chain(&row.more).copied().collect()
-}
-
-/// The weights with the least mean relative error over rows, in tenths.
-fn blend(unseen: &[Weights], times: &[f64], rows: &[usize]) -> Weights {
-    let mut best = (f64::INFINITY, [0.5, 0.5, 0.0]);
-    for first in 0..=10u8 {
-        for second in 0..=10 - first {
-            let weights = [first, second, 10 - first - second].map(|tenths| f64::from(tenths) / 10.0);
-            let error = |&row: &usize| {
-                let said: f64 = weights.iter().zip(&unseen[row]).map(|(weight, value)| weight * value).sum();
-                (said.exp() / times[row] - 1.0).abs()
-            };
-            let error: f64 = rows.iter().map(error).sum();
-            if error < best.0 {
-                best = (error, weights);
-            }
-        }
-    }
-    best.1
 }

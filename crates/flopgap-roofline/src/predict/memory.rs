@@ -1,89 +1,114 @@
 //! How much memory an engine holds for a model.
 
-use flopgap_flops::Precision;
-use flopgap_graph::{Algorithm, Step};
+use flopgap_graph::Algorithm;
 
-use super::shape::Shape;
+use super::nonnegative;
+use super::point::Point;
 
+/// Allocators hand out multiples of this many bytes.
+const ALIGNMENT: f64 = 256.0;
+/// Vectors of a CPU, in elements: widths are padded to them.
+const LANES: f64 = 16.0;
 /// Terms of the model.
-const TERMS: usize = 7;
+const TERMS: usize = 14;
 
-/// Bytes held at most: parameters, what lives between the steps, workspace, and a constant, each times a fitted factor that is not
-/// negative.
+/// Bytes held at most: parameters, what lives between the steps, workspace, and constants, each times a fitted factor that is not negative.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
-    factors: [f64; TERMS],
+    factors: Vec<f64>,
 }
 
 impl Memory {
     /// `None` where there are no observations of memory.
-    pub(super) fn fit(rows: &[([f64; TERMS], f64)]) -> Option<Self> {
+    pub(super) fn fit(rows: &[Vec<f64>], bytes: &[f64]) -> Option<Self> {
         if rows.is_empty() {
             return None;
         }
-        // Least squares of relative errors: each row is divided by what was measured.
-        let mut normal = [[0.0; TERMS]; TERMS];
-        let mut right = [0.0; TERMS];
-        for (terms, measured) in rows {
-            for i in 0..TERMS {
-                right[i] += terms[i] / measured;
-                for j in 0..TERMS {
-                    normal[i][j] += terms[i] * terms[j] / (measured * measured);
-                }
-            }
-        }
-        Some(Self { factors: descend(&normal, &right) })
+        let mut start = vec![0.0; TERMS];
+        start[0] = 1.0;
+        start[4] = 1.0;
+        start[8] = 1.0;
+        Some(Self { factors: nonnegative::factors(rows, bytes, &start) })
     }
 
-    pub(super) fn bytes(&self, terms: &[f64; TERMS]) -> f64 {
-        self.factors.iter().zip(terms).map(|(factor, term)| factor * term).sum()
+    pub(super) fn bytes(&self, terms: &[f64]) -> f64 {
+        nonnegative::sum(&self.factors, terms)
     }
 }
 
-/// Terms of a run.
-pub(super) fn terms(
-    steps: &[Step],
-    shapes: &[Shape],
-    precision: Precision,
-    algorithms: &[Algorithm],
-) -> [f64; TERMS] {
-    let element = precision.element().bytes() as f64;
-    let weights: f64 = shapes.iter().map(|shape| shape.weights).sum();
-    let between: f64 = shapes.iter().map(|shape| shape.outputs).sum();
-    let together = shapes.iter().map(|shape| shape.inputs + shape.outputs).fold(0.0, f64::max);
-    let first = shapes.first().map_or(0.0, |shape| shape.inputs);
-    let last = shapes.last().map_or(0.0, |shape| shape.outputs);
-    let workspace = algorithms.iter().filter_map(|algorithm| algorithm.workspace).max().unwrap_or(0) as f64;
-    let count = steps.len() as f64;
-    // A constant in kilobytes keeps the factors of like magnitude.
-    [
-        weights * element,
-        between * element,
-        together * element,
-        first * element,
-        last * element,
+/// Terms of a run: parameters as they are, padded, and aligned; activations all together, and those that a chain of steps needs at one time;
+/// what goes in and out; workspace as far as the library tells it; a constant and one for each step.
+pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
+    let of = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
+    let aligned = |bytes: f64| (bytes / ALIGNMENT).ceil() * ALIGNMENT;
+    let weights: f64 = points.iter().map(|point| of(point, point.shape.weights)).sum();
+    let places: f64 = points.iter().map(|point| aligned(of(point, point.shape.weights))).sum();
+    let padded: f64 = points
+        .iter()
+        .map(|point| {
+            let width = (point.shape.n / LANES).ceil() * LANES / point.shape.n.max(1.0);
+            of(point, point.shape.weights * width)
+        })
+        .sum();
+    let outputs: f64 = points.iter().map(|point| of(point, point.shape.outputs)).sum();
+    let first = points.first().map_or(0.0, |point| aligned(of(point, point.shape.inputs)));
+    let last = points.last().map_or(0.0, |point| aligned(of(point, point.shape.outputs)));
+    // What the caller gives and gets lives all the time; between the steps, what one reads and writes.
+    let between: Vec<f64> = points
+        .iter()
+        .take(points.len().saturating_sub(1))
+        .map(|point| aligned(of(point, point.shape.outputs)))
+        .collect();
+    let pair = between.windows(2).map(|pair| pair[0] + pair[1]).fold(0.0, f64::max);
+    let live = pair.max(between.first().copied().unwrap_or(0.0));
+    let widest = points.iter().map(|point| of(point, point.shape.outputs)).fold(0.0, f64::max);
+    let told = |algorithm: &Algorithm| algorithm.workspace.unwrap_or(0) as f64;
+    let workspace = points.iter().filter_map(|point| point.algorithm).map(told).fold(0.0, f64::max);
+    let count = points.len() as f64;
+    // A CPU works on so many samples at a time, in panels of the widest layer.
+    let panel = |samples: f64| {
+        let each =
+            |point: &Point<'_>| of(point, point.shape.m.min(samples) * point.shape.n.max(point.shape.k));
+        points.iter().map(each).fold(0.0, f64::max)
+    };
+    vec![
+        places,
+        weights,
+        padded,
+        first,
+        first + last + live,
+        last,
+        outputs,
+        widest,
         workspace,
-        1024.0 * count,
+        ALIGNMENT,
+        ALIGNMENT * count,
+        panel(96.0),
+        panel(480.0),
+        panel(f64::INFINITY),
     ]
 }
 
-/// Minimises `x' N x / 2 - r' x` over `x >= 0` by coordinate descent.
-fn descend(normal: &[[f64; TERMS]; TERMS], right: &[f64; TERMS]) -> [f64; TERMS] {
-    let mut x = [0.0; TERMS];
-    for _ in 0..5000 {
-        let mut moved: f64 = 0.0;
-        for i in 0..TERMS {
-            if normal[i][i] <= 0.0 {
-                continue;
-            }
-            let others: f64 = (0..TERMS).filter(|&j| j != i).map(|j| normal[i][j] * x[j]).sum();
-            let next = ((right[i] - others) / normal[i][i]).max(0.0);
-            moved = moved.max((next - x[i]).abs());
-            x[i] = next;
-        }
-        if moved < 1e-12 {
-            break;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engines_rule_is_found_again() {
+        // Twice the parameters and what lives at one time, and 1,024 bytes.
+        let rows: Vec<Vec<f64>> = (1..60)
+            .map(|row| {
+                let mut terms = vec![0.0; TERMS];
+                terms[0] = 256.0 * f64::from(row * row);
+                terms[4] = 512.0 * f64::from(60 - row);
+                terms[9] = ALIGNMENT;
+                terms
+            })
+            .collect();
+        let bytes: Vec<f64> = rows.iter().map(|row| 2.0 * row[0] + row[4] + 1024.0).collect();
+        let memory = Memory::fit(&rows, &bytes).unwrap();
+        for (row, bytes) in rows.iter().zip(&bytes) {
+            assert!((memory.bytes(row) / bytes - 1.0).abs() < 0.01);
         }
     }
-    x
 }

@@ -1,6 +1,7 @@
 //! Time, memory and energy of networks on one engine of one machine, predicted from what was measured there.
 
 mod baseline;
+mod blend;
 mod error;
 mod estimate;
 mod experts;
@@ -8,13 +9,17 @@ mod features;
 mod forest;
 mod interval;
 mod machine;
+mod measured;
 mod memory;
+mod model;
 mod nonnegative;
 mod observation;
 mod point;
+mod power;
 mod predictor;
 mod range;
 mod regime;
+mod residue;
 mod settings;
 mod shape;
 mod split;

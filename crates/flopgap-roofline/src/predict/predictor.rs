@@ -1,28 +1,22 @@
 //! The predictor: fitted once, asked often.
 
-use std::hash::{Hash, Hasher};
-
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
-use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::{Baseline, Constants, Fitted};
 use super::estimate::{Bottleneck, Estimate, StepEstimate};
-use super::forest::{Forest, Growth};
-use super::machine::{self, Machine, Roof, Sample};
-use super::memory::{self, Memory};
+use super::machine::{Machine, Sample};
+use super::measured::MeasuredRuns;
+use super::model::{LEAST, Model, group};
 use super::point::Point;
+use super::power::{self, Drawn, Power};
 use super::range::Ranges;
 use super::shape::Shape;
-use super::steps::{Said, Steps, regime};
-use super::whole::{Correction, Whole};
+use super::steps::{Said, regime};
+use super::whole::Whole;
 use super::{FitError, FitSettings, Observation, Regime};
 use crate::Ceilings;
 
-/// Fewest measured steps that trees are grown from.
-const TREES: usize = 12;
-/// Half-width on the logarithm where nothing tells: a factor of 2.
-const UNKNOWN: f64 = std::f64::consts::LN_2;
 /// How much wider an interval is beyond what was fitted.
 const BEYOND: f64 = 2.0;
 
@@ -31,27 +25,12 @@ const BEYOND: f64 = 2.0;
 pub struct Predictor {
     machine: Machine,
     constants: Fitted,
-    /// By sizes alone.
-    by_size: Option<Steps>,
-    /// With what the library tells of its kernels.
-    by_kernel: Option<Steps>,
-    level: f64,
+    by_size: Model,
+    by_kernel: Option<Model>,
+    power: Option<Power>,
     ranges: Ranges,
-    correction: Option<Correction>,
-    power: Option<Forest>,
-    memory: Option<Memory>,
-    measured: FxHashMap<Key, Measured>,
-}
-
-type Key = (Vec<Step>, Precision, Mode);
-
-/// What was measured of exactly this run.
-#[derive(Debug, Clone)]
-struct Measured {
-    nanoseconds: f64,
-    bounds: [f64; 2],
-    memory_bytes: Option<u64>,
-    joules: Option<f64>,
+    measured: MeasuredRuns,
+    level: f64,
 }
 
 impl Predictor {
@@ -95,91 +74,36 @@ impl Predictor {
                 ranges.include(shape, sample.precision, sample.mode);
             }
         }
-        let mut predictor = Self {
-            machine,
-            constants,
-            by_size: None,
-            by_kernel: None,
-            level: settings.level,
-            ranges,
-            correction: None,
-            power: None,
-            memory: None,
-            measured: measured(observations),
-        };
-        predictor.fit_steps(observations, settings)?;
-        predictor.fit_whole(observations, settings)?;
-        predictor.fit_power(observations, settings)?;
-        let with_memory = observations.iter().zip(&shapes).filter_map(|(row, shapes)| {
-            let bytes = row.memory_bytes.filter(|bytes| *bytes > 0)?;
-            Some((memory::terms(&row.steps, shapes, row.precision, &row.algorithms), bytes as f64))
-        });
-        predictor.memory = Memory::fit(&with_memory.collect::<Vec<_>>());
-        Ok(predictor)
-    }
-
-    fn fit_steps(&mut self, observations: &[Observation], settings: &FitSettings) -> Result<(), FitError> {
-        let single: Vec<&Observation> = observations.iter().filter(|row| row.steps.len() == 1).collect();
-        self.by_size = self.fit_single(&single, settings, false)?;
-        let told: Vec<&Observation> = single.into_iter().filter(|row| row.algorithms.len() == 1).collect();
-        self.by_kernel = self.fit_single(&told, settings, true)?;
-        Ok(())
-    }
-
-    fn fit_single(
-        &self,
-        rows: &[&Observation],
-        settings: &FitSettings,
-        with_kernels: bool,
-    ) -> Result<Option<Steps>, FitError> {
-        if rows.len() < TREES {
-            return Ok(None);
-        }
-        let points: Vec<Point<'_>> = rows
+        let measured = MeasuredRuns::of(observations);
+        let of = (&machine, &constants);
+        let told = observations.iter().filter(|row| row.algorithms.len() == row.steps.len()).count();
+        let (by_size, by_kernel) = rayon::join(
+            || Model::fit(of, &measured, observations, settings, false),
+            || {
+                let fit = || Model::fit(of, &measured, observations, settings, true);
+                (told >= LEAST).then(fit).transpose()
+            },
+        );
+        let drawn: Vec<Drawn> = observations
             .iter()
-            .map(|row| {
-                let algorithm = row.algorithms.first().filter(|_| with_kernels);
-                self.point(&row.steps[0], (row.precision, row.mode), algorithm)
+            .filter_map(|row| {
+                let joules = row.joules?;
+                let points: Vec<Point<'_>> = row
+                    .steps
+                    .iter()
+                    .map(|step| Point::new(of, step, (row.precision, row.mode), None))
+                    .collect();
+                Some(Drawn {
+                    features: power::features(&points, row.nanoseconds),
+                    watts: joules / (row.nanoseconds * 1e-9),
+                    group: group(&row.steps),
+                })
             })
             .collect();
-        let times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
-        let groups: Vec<u64> = rows.iter().map(|row| group(&row.steps)).collect();
-        let how = (settings.seed, settings.level);
-        Steps::fit(&self.machine, &points, &times, &groups, how, with_kernels).map(Some)
-    }
-
-    fn fit_whole(&mut self, observations: &[Observation], settings: &FitSettings) -> Result<(), FitError> {
-        let mut models = Vec::new();
-        let mut targets = Vec::new();
-        let mut groups = Vec::new();
-        for row in observations.iter().filter(|row| row.steps.len() > 1) {
-            let algorithms = (!row.algorithms.is_empty()).then_some(&*row.algorithms);
-            let steps = self.steps(&row.steps, row.precision, row.mode, algorithms)?;
-            let model = self.whole(&row.steps, &steps, row.precision, row.mode);
-            targets.push((row.nanoseconds / model.sum).ln());
-            groups.push(group(&row.steps));
-            models.push(model);
-        }
-        let growth = Growth { seed: settings.seed ^ 1, folds: 10, rounds: 2, trees: 8, leaf: 1 };
-        self.correction = Correction::fit(&models, &groups, &targets, growth, settings.level)?;
-        Ok(())
-    }
-
-    fn fit_power(&mut self, observations: &[Observation], settings: &FitSettings) -> Result<(), FitError> {
-        let with: Vec<(&Observation, f64)> = observations
-            .iter()
-            .filter_map(|row| row.joules.map(|joules| (row, joules / (row.nanoseconds * 1e-9))))
-            .collect();
-        if with.len() < TREES {
-            return Ok(());
-        }
-        let rows: Vec<Vec<f64>> =
-            with.iter().map(|(row, _)| self.power_row(&row.steps, row.precision, row.nanoseconds)).collect();
-        let targets: Vec<f64> = with.iter().map(|(_, watts)| watts.ln()).collect();
-        let groups: Vec<u64> = with.iter().map(|(row, _)| group(&row.steps)).collect();
-        let growth = Growth { seed: settings.seed ^ 2, folds: 10, rounds: 2, trees: 8, leaf: 1 };
-        self.power = Some(Forest::fit(&rows, &groups, &targets, growth)?);
-        Ok(())
+        let power = Power::fit(&drawn, settings.seed ^ 2)?;
+        let (by_size, by_kernel) = (by_size?, by_kernel?);
+        let level = settings.level;
+        Ok(Self { machine, constants, by_size, by_kernel, power, ranges, measured, level })
     }
 
     /// Predicts the steps of a model, run one after the other.
@@ -199,38 +123,57 @@ impl Predictor {
         if steps.is_empty() {
             return Err(FitError::NoSteps);
         }
-        let by_step = self.steps(steps, precision, mode, algorithms)?;
-        let model = self.whole(steps, &by_step, precision, mode);
-        let shapes: Vec<Shape> = steps.iter().map(Shape::of).collect();
+        // Algorithms for some other number of steps belong to some other plan.
+        let algorithms = algorithms.filter(|algorithms| algorithms.len() == steps.len());
+        let model = match (&self.by_kernel, algorithms) {
+            (Some(model), Some(_)) if !model.is_empty() => model,
+            _ => &self.by_size,
+        };
+        let algorithms = algorithms.filter(|_| model.with_kernels());
+        let points: Vec<Point<'_>> = steps
+            .iter()
+            .enumerate()
+            .map(|(place, step)| {
+                let algorithm = algorithms.map(|algorithms| &algorithms[place]);
+                Point::new((&self.machine, &self.constants), step, (precision, mode), algorithm)
+            })
+            .collect();
+        let said = model.steps(&self.machine, &points)?;
+        let by_step: Vec<StepEstimate> =
+            points.iter().zip(said).map(|(point, said)| self.step(point, said)).collect();
+        let times: Vec<f64> = by_step.iter().map(|step| step.nanoseconds).collect();
+        let whole = Whole::of(&points, &times);
         let extrapolated = by_step.iter().any(|step| step.extrapolated);
-        let known = self.measured.get(&(steps.to_vec(), precision, mode));
+        let known = self.measured.run(steps, precision, mode);
+        let correction = if steps.len() > 1 { model.correction(&whole)? } else { None };
         let (nanoseconds, low, high) = if let Some(known) = known {
             (known.nanoseconds, known.bounds[0], known.bounds[1])
-        } else if let (true, Some(correction)) = (steps.len() > 1, &self.correction) {
-            let Said { ln, width } = correction.predict(&model)?;
-            let nanoseconds = model.sum * ln.exp();
+        } else if let Some(Said { ln, width }) = correction {
+            let nanoseconds = whole.sum * ln.exp();
             let width = width * if extrapolated { BEYOND } else { 1.0 };
             (nanoseconds, nanoseconds * (-width).exp(), nanoseconds * width.exp())
         } else {
-            (model.sum, by_step.iter().map(|step| step.low).sum(), by_step.iter().map(|step| step.high).sum())
+            (whole.sum, by_step.iter().map(|step| step.low).sum(), by_step.iter().map(|step| step.high).sum())
         };
-        let memory_bytes =
-            known.and_then(|known| known.memory_bytes).map(|bytes| bytes as f64).or_else(|| {
-                let terms = memory::terms(steps, &shapes, precision, algorithms.unwrap_or(&[]));
-                self.memory.as_ref().map(|memory| memory.bytes(&terms))
-            });
-        let joules = match known.and_then(|known| known.joules) {
-            Some(joules) => Some(joules),
-            None => self.joules(steps, precision, nanoseconds)?,
+        let memory_bytes = match known.and_then(|known| known.memory_bytes) {
+            Some(bytes) => Some(bytes as f64),
+            None => model.memory(&points)?,
+        };
+        let joules = match (known.and_then(|known| known.joules), &self.power) {
+            (Some(joules), _) => Some(joules),
+            (None, Some(power)) => {
+                Some(power.watts(power::features(&points, nanoseconds))? * nanoseconds * 1e-9)
+            }
+            (None, None) => None,
         };
         Ok(Estimate {
             nanoseconds,
             low,
             high,
-            correction: nanoseconds / model.sum,
+            correction: if whole.sum > 0.0 { nanoseconds / whole.sum } else { 1.0 },
             extrapolated: extrapolated && known.is_none(),
             measured: known.is_some(),
-            regime: model.regime(),
+            regime: whole.regime(),
             by_step,
             memory_bytes,
             joules,
@@ -268,47 +211,11 @@ impl Predictor {
         self.level
     }
 
-    fn point<'a>(
-        &self,
-        step: &'a Step,
-        how: (Precision, Mode),
-        algorithm: Option<&'a Algorithm>,
-    ) -> Point<'a> {
-        Point::new((&self.machine, &self.constants), step, how, algorithm)
-    }
-
-    fn steps(
-        &self,
-        steps: &[Step],
-        precision: Precision,
-        mode: Mode,
-        algorithms: Option<&[Algorithm]>,
-    ) -> Result<Vec<StepEstimate>, FitError> {
-        // Algorithms for some other number of steps belong to some other plan.
-        let algorithms = algorithms.filter(|algorithms| algorithms.len() == steps.len());
-        let points: Vec<Point<'_>> = steps
-            .iter()
-            .enumerate()
-            .map(|(place, step)| {
-                self.point(step, (precision, mode), algorithms.map(|algorithms| &algorithms[place]))
-            })
-            .collect();
-        let model = match (algorithms, &self.by_kernel) {
-            (Some(_), Some(model)) => Some(model),
-            _ => self.by_size.as_ref(),
-        };
-        let said = match model {
-            Some(model) => model.predict(&self.machine, &points)?,
-            None => points.iter().map(|point| Said { ln: point.base.ln(), width: UNKNOWN }).collect(),
-        };
-        Ok(points.iter().zip(said).map(|(point, said)| self.step(point, said)).collect())
-    }
-
     fn step(&self, point: &Point<'_>, said: Said) -> StepEstimate {
         let Point { step, precision, mode, shape, roof, launch, .. } = point;
         let regime = regime(point);
         let vanishes = Shape::vanishes(step);
-        let known = self.measured.get(&(vec![(*step).clone()], *precision, *mode));
+        let known = self.measured.run(std::slice::from_ref(*step), *precision, *mode);
         let extrapolated = known.is_none() && !vanishes && self.ranges.outside(shape, *precision, *mode);
         let width = said.width * if extrapolated { BEYOND } else { 1.0 };
         let nanoseconds = if vanishes { 0.0 } else { said.ln.exp() };
@@ -337,92 +244,4 @@ impl Predictor {
             measured: known.is_some(),
         }
     }
-
-    fn whole(&self, steps: &[Step], by_step: &[StepEstimate], precision: Precision, mode: Mode) -> Whole {
-        let element = precision.element().bytes() as f64;
-        let mut whole = Whole {
-            sum: by_step.iter().map(|step| step.nanoseconds).sum(),
-            launch: by_step.iter().map(|step| step.launch_ns).sum(),
-            compute: 0.0,
-            memory: 0.0,
-            weights: 0.0,
-            outputs: 0.0,
-            steps: steps.len() as f64,
-            largest: by_step.iter().map(|step| step.nanoseconds).fold(0.0, f64::max),
-            precision,
-            mode,
-        };
-        whole.largest /= whole.sum;
-        for step in steps {
-            let shape = Shape::of(step);
-            let roof = self.machine.roof(&shape, precision);
-            whole.compute += roof.compute;
-            whole.memory += roof.memory;
-            whole.weights += shape.weights * element;
-            whole.outputs += shape.outputs * element;
-        }
-        whole
-    }
-
-    /// What power is predicted from: how much of each roofline is reached, and for how long.
-    fn power_row(&self, steps: &[Step], precision: Precision, nanoseconds: f64) -> Vec<f64> {
-        let ln = |value: f64| value.max(1e-6).ln();
-        let roofs: Vec<Roof> =
-            steps.iter().map(|step| self.machine.roof(&Shape::of(step), precision)).collect();
-        let compute = roofs.iter().map(|roof| roof.compute).sum::<f64>() / nanoseconds;
-        let memory = roofs.iter().map(|roof| roof.memory).sum::<f64>() / nanoseconds;
-        let bytes: f64 = roofs.iter().map(|roof| roof.bytes).sum();
-        vec![
-            machine::place(precision) as f64,
-            ln(compute),
-            ln(memory),
-            ln(compute / memory.max(1e-6)),
-            ln(bytes),
-            ln(nanoseconds),
-            ln(nanoseconds / steps.len() as f64),
-        ]
-    }
-
-    fn joules(
-        &self,
-        steps: &[Step],
-        precision: Precision,
-        nanoseconds: f64,
-    ) -> Result<Option<f64>, FitError> {
-        let Some(power) = &self.power else { return Ok(None) };
-        let watts = power.predict(&[self.power_row(steps, precision, nanoseconds)])?[0].exp();
-        Ok(Some(watts * nanoseconds * 1e-9))
-    }
-}
-
-/// Runs by what was run; of several measurements of one run, their geometric mean.
-fn measured(observations: &[Observation]) -> FxHashMap<Key, Measured> {
-    let mut by_key: FxHashMap<Key, Vec<&Observation>> = FxHashMap::default();
-    for row in observations {
-        by_key.entry((row.steps.clone(), row.precision, row.mode)).or_default().push(row);
-    }
-    by_key
-        .into_iter()
-        .map(|(key, rows)| {
-            let logarithms: f64 = rows.iter().map(|row| row.nanoseconds.ln()).sum();
-            let bounds = rows.iter().fold([f64::INFINITY, 0.0f64], |bounds, row| {
-                let [low, high] = row.bounds.unwrap_or([row.nanoseconds; 2]);
-                [bounds[0].min(low), bounds[1].max(high)]
-            });
-            let measured = Measured {
-                nanoseconds: (logarithms / rows.len() as f64).exp(),
-                bounds,
-                memory_bytes: rows.iter().filter_map(|row| row.memory_bytes).max(),
-                joules: rows.iter().find_map(|row| row.joules),
-            };
-            (key, measured)
-        })
-        .collect()
-}
-
-/// What runs have in common that are left out together: their steps, in whatever precision and mode.
-fn group(steps: &[Step]) -> u64 {
-    let mut hasher = FxHasher::default();
-    steps.hash(&mut hasher);
-    hasher.finish()
 }

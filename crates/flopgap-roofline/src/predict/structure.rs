@@ -18,34 +18,55 @@ const LEAST: usize = 16;
 /// Fewest rows of a kernel.
 const LEAST_OF_KERNEL: usize = 8;
 
-type Kernel = (Family, Precision, Mode, String, Option<[u32; 2]>);
+type Group = (Family, Precision, Mode);
+type Kernel = (Group, String, Option<[u32; 2]>);
 
 /// Factors of each group.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Structure {
     families: FxHashMap<Family, Vec<f64>>,
-    groups: FxHashMap<(Family, Precision, Mode), Vec<f64>>,
+    groups: FxHashMap<Group, Vec<f64>>,
     kernels: FxHashMap<Kernel, Vec<f64>>,
 }
 
-/// The terms of a point; they are the same for every part of a fit.
+/// A step, or a model of steps of one kind, as its time is a sum; the same for every part of a fit.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
+    group: Group,
+    kernel: Option<Kernel>,
+    base: f64,
     of_step: Vec<f64>,
     of_kernel: [f64; KERNEL_TERMS],
 }
 
 impl Terms {
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Self {
-        Self { of_step: terms(machine, point), of_kernel: kernel_terms(machine, point) }
+        let group = (point.shape.family, point.precision, point.mode);
+        let kernel = point.kernel().map(|(id, tile)| (group, id.to_owned(), tile));
+        let (of_step, of_kernel) = (terms(machine, point), kernel_terms(machine, point));
+        Self { group, kernel, base: point.base, of_step, of_kernel }
+    }
+
+    /// Sums over the steps of a model; it is of the kind of its most costly step. `None` without steps.
+    pub(super) fn of_model(machine: &Machine, points: &[Point<'_>]) -> Option<Self> {
+        let most = points.iter().max_by(|left, right| left.base.total_cmp(&right.base))?;
+        let mut sum = Self { kernel: None, base: 0.0, ..Self::of(machine, most) };
+        sum.of_step.fill(0.0);
+        for point in points {
+            sum.base += point.base;
+            for (sum, term) in sum.of_step.iter_mut().zip(terms(machine, point)) {
+                *sum += term;
+            }
+        }
+        Some(sum)
     }
 }
 
 impl Structure {
-    /// Fits factors to these rows of the points.
-    pub(super) fn fit(points: &[Point<'_>], terms: &[Terms], times: &[f64], rows: &[usize]) -> Self {
+    /// Fits factors to these rows.
+    pub(super) fn fit(terms: &[Terms], times: &[f64], rows: &[usize]) -> Self {
         let mut found = Self::default();
-        for (family, rows) in by(rows, |row| Some(points[row].shape.family)) {
+        for (family, rows) in by(rows, |row| Some(terms[row].group.0)) {
             if rows.len() >= LEAST {
                 let mut start = vec![0.0; TERMS];
                 start[BASE] = 1.0;
@@ -53,13 +74,12 @@ impl Structure {
                 found.families.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start));
             }
         }
-        let modes = by(rows, |row| Some(group(&points[row])));
+        let modes = by(rows, |row| Some(terms[row].group));
         // One group of a kind is that kind.
         let several = |family: Family| modes.iter().filter(|((other, ..), _)| *other == family).count() > 1;
         for (group, rows) in &modes {
             if rows.len() >= LEAST && several(group.0) {
-                let coarse: Vec<f64> =
-                    rows.iter().map(|&row| found.coarse(&points[row], &terms[row])).collect();
+                let coarse: Vec<f64> = rows.iter().map(|&row| found.coarse(&terms[row])).collect();
                 let list: Vec<Vec<f64>> = rows
                     .iter()
                     .zip(&coarse)
@@ -70,12 +90,12 @@ impl Structure {
             }
         }
         let mut kernels = Vec::new();
-        for (kernel, rows) in by(rows, |row| kernel(&points[row])) {
+        for (kernel, rows) in by(rows, |row| terms[row].kernel.clone()) {
             if rows.len() >= LEAST_OF_KERNEL {
                 let list: Vec<Vec<f64>> = rows
                     .iter()
                     .map(|&row| {
-                        let fine = found.fine(&points[row], &terms[row]);
+                        let fine = found.fine(&terms[row]);
                         with_kernel(&terms[row], fine)
                     })
                     .collect();
@@ -87,21 +107,21 @@ impl Structure {
         found
     }
 
-    /// Nanoseconds of a point.
-    pub(super) fn predict(&self, point: &Point<'_>, terms: &Terms) -> f64 {
-        let fine = self.fine(point, terms);
-        let factors = kernel(point).and_then(|kernel| self.kernels.get(&kernel));
+    /// Nanoseconds.
+    pub(super) fn predict(&self, terms: &Terms) -> f64 {
+        let fine = self.fine(terms);
+        let factors = terms.kernel.as_ref().and_then(|kernel| self.kernels.get(kernel));
         factors.map_or(fine, |factors| positive(nonnegative::sum(factors, &with_kernel(terms, fine)), fine))
     }
 
-    fn coarse(&self, point: &Point<'_>, terms: &Terms) -> f64 {
-        let factors = self.families.get(&point.shape.family);
-        factors.map_or(point.base, |factors| positive(nonnegative::sum(factors, &terms.of_step), point.base))
+    fn coarse(&self, terms: &Terms) -> f64 {
+        let factors = self.families.get(&terms.group.0);
+        factors.map_or(terms.base, |factors| positive(nonnegative::sum(factors, &terms.of_step), terms.base))
     }
 
-    fn fine(&self, point: &Point<'_>, terms: &Terms) -> f64 {
-        let coarse = self.coarse(point, terms);
-        self.groups.get(&group(point)).map_or(coarse, |factors| {
+    fn fine(&self, terms: &Terms) -> f64 {
+        let coarse = self.coarse(terms);
+        self.groups.get(&terms.group).map_or(coarse, |factors| {
             positive(nonnegative::sum(factors, &with(&terms.of_step, coarse)), coarse)
         })
     }
@@ -110,15 +130,6 @@ impl Structure {
 /// A sum, unless it is 0 because no term of this step was ever fitted.
 fn positive(sum: f64, otherwise: f64) -> f64 {
     if sum > 0.0 { sum } else { otherwise }
-}
-
-fn group(point: &Point<'_>) -> (Family, Precision, Mode) {
-    (point.shape.family, point.precision, point.mode)
-}
-
-fn kernel(point: &Point<'_>) -> Option<Kernel> {
-    let (id, tile) = point.kernel()?;
-    Some((point.shape.family, point.precision, point.mode, id.to_owned(), tile))
 }
 
 /// Rows by a key, in the order in which the keys first appear.

@@ -1,45 +1,73 @@
-//! What the steps of a model cost each other.
+//! A model as what its steps cost each other depends on it.
 //!
-//! A model takes another time than its steps add up to: launches overlap with kernels, what one step wrote lies in a cache for the
-//! next. Measured models say by how much.
+//! A model takes another time than its steps add up to: launches overlap with kernels, and what one step wrote lies in a cache for the
+//! next. Measured models say by how much; `residue` learns it from these features.
 
-use flopgap_flops::Precision;
-use flopgap_graph::Mode;
-
-use super::FitError;
-use super::forest::{Forest, Growth};
-use super::interval::{Intervals, Residual};
+use super::features::{alignment, ln};
 use super::machine::{place, place_of};
+use super::point::Point;
 use super::regime::Regime;
-use super::steps::Said;
+use super::shape::Family;
 
-/// Fewest models that trees are grown from.
-const TREES: usize = 24;
-
-/// A model as its correction sees it.
+/// Sums over the steps of a model, in nanoseconds and bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
-    /// Sum of the predicted steps in nanoseconds.
+    /// The predicted steps.
     pub(super) sum: f64,
-    /// Sum of the launches.
-    pub(super) launch: f64,
-    /// Sum of the compute rooflines.
-    pub(super) compute: f64,
-    /// Sum of the memory rooflines.
-    pub(super) memory: f64,
-    /// Bytes of all parameters.
-    pub(super) weights: f64,
-    /// Bytes of all results.
-    pub(super) outputs: f64,
-    /// Steps.
-    pub(super) steps: f64,
-    /// Largest share of one step.
-    pub(super) largest: f64,
-    pub(super) precision: Precision,
-    pub(super) mode: Mode,
+    launch: f64,
+    compute: f64,
+    memory: f64,
+    features: Vec<f64>,
 }
 
 impl Whole {
+    /// Of the steps of a model and the nanoseconds predicted for each.
+    pub(super) fn of(points: &[Point<'_>], nanoseconds: &[f64]) -> Self {
+        let over = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).sum::<f64>();
+        let bytes = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
+        let most = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).fold(0.0, f64::max);
+        let least = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).fold(f64::INFINITY, f64::min);
+        let sum: f64 = nanoseconds.iter().sum();
+        let divisor = if sum > 0.0 { sum } else { 1.0 };
+        let share = |family: Family| {
+            let of = points.iter().zip(nanoseconds).filter(|(point, _)| point.shape.family == family);
+            of.map(|(_, time)| time).sum::<f64>() / divisor
+        };
+        let launch = over(&|point| point.launch);
+        let compute = over(&|point| point.roof.compute);
+        let memory = over(&|point| point.roof.memory);
+        let weights = over(&|point| bytes(point, point.shape.weights));
+        let outputs = over(&|point| bytes(point, point.shape.outputs));
+        let steps = points.len() as f64;
+        let largest = nanoseconds.iter().copied().fold(0.0, f64::max);
+        let first = points.first();
+        let features = vec![
+            first.map_or(0.0, |point| place(point.precision) as f64),
+            first.map_or(0.0, |point| place_of(point.mode) as f64),
+            first.map_or(0.0, |point| ln(point.shape.m)),
+            ln(sum),
+            launch / divisor,
+            compute / divisor,
+            memory / divisor,
+            ln(weights),
+            ln(outputs),
+            ln(weights + outputs),
+            ln(over(&|point| point.shape.flops)),
+            ln(steps),
+            ln(sum / steps.max(1.0)),
+            largest / divisor,
+            share(Family::Gemm),
+            share(Family::Conv),
+            ln(most(&|point| point.shape.n)),
+            ln(most(&|point| point.shape.k)),
+            ln(least(&|point| point.shape.n).min(1e30)),
+            least(&|point| f64::from(alignment(point.shape.n))).min(8.0),
+            least(&|point| f64::from(alignment(point.shape.k))).min(8.0),
+        ];
+        Self { sum, launch, compute, memory, features }
+    }
+
+    /// What most of it is bound by.
     pub(super) fn regime(&self) -> Regime {
         if self.launch >= self.compute.max(self.memory) {
             Regime::Launch
@@ -50,75 +78,8 @@ impl Whole {
         }
     }
 
-    fn features(&self) -> Vec<f64> {
-        let ln = |value: f64| value.max(1e-3).ln();
-        vec![
-            place(self.precision) as f64,
-            place_of(self.mode) as f64,
-            ln(self.sum),
-            self.launch / self.sum,
-            self.compute / self.sum,
-            self.memory / self.sum,
-            ln(self.weights),
-            ln(self.outputs),
-            ln(self.weights + self.outputs),
-            ln(self.steps),
-            ln(self.sum / self.steps),
-            self.largest,
-        ]
-    }
-}
-
-/// The fitted correction.
-#[derive(Debug)]
-pub(super) struct Correction {
-    /// The median of all logarithms.
-    median: f64,
-    trees: Option<Forest>,
-    intervals: Intervals,
-}
-
-impl Correction {
-    /// From models and the logarithms of what they took over what their steps add up to. `None` without models.
-    pub(super) fn fit(
-        models: &[Whole],
-        groups: &[u64],
-        targets: &[f64],
-        growth: Growth,
-        level: f64,
-    ) -> Result<Option<Self>, FitError> {
-        if models.is_empty() {
-            return Ok(None);
-        }
-        let mut sorted = targets.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted[sorted.len() / 2];
-        let rows: Vec<Vec<f64>> = models.iter().map(Whole::features).collect();
-        let mut distinct = groups.to_vec();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let trees =
-            if distinct.len() >= TREES { Some(Forest::fit(&rows, groups, targets, growth)?) } else { None };
-        let said = |row: usize| trees.as_ref().map_or(median, |trees| trees.unseen[row]);
-        let residuals: Vec<Residual> = (0..models.len())
-            .map(|row| Residual {
-                value: targets[row] - said(row),
-                regime: models[row].regime(),
-                features: models[row].features(),
-                group: groups[row],
-            })
-            .collect();
-        let intervals = Intervals::fit(&residuals, level, growth.seed, std::f64::consts::LN_2)?;
-        Ok(Some(Self { median, trees, intervals }))
-    }
-
-    /// Logarithm of the time over the sum of the steps.
-    pub(super) fn predict(&self, model: &Whole) -> Result<Said, FitError> {
-        let ln = match &self.trees {
-            Some(trees) => trees.predict(&[model.features()])?[0],
-            None => self.median,
-        };
-        let width = self.intervals.widths(&[(model.regime(), model.features())])?[0];
-        Ok(Said { ln, width })
+    /// Equally many for each model.
+    pub(super) fn features(&self) -> &[f64] {
+        &self.features
     }
 }

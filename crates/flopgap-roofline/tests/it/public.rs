@@ -1,5 +1,7 @@
 //! How well public measurements are predicted that were never fitted.
 
+use flopgap_graph::Op;
+use flopgap_graph::op::Gemm;
 use flopgap_roofline::predict::{Baseline, FitSettings, Observation, Predictor, Regime};
 
 use crate::tables;
@@ -11,15 +13,21 @@ struct Accuracy {
     p90: f64,
     coverage: f64,
     by_regime: Vec<(Regime, usize, f64)>,
+    /// Mean relative error of the energy; NaN where no row has any.
+    energy: f64,
 }
 
 fn judge(predictor: &Predictor, rows: &[&Observation]) -> Accuracy {
     let mut errors = Vec::new();
     let mut inside = Vec::new();
+    let mut energy = Vec::new();
     for row in rows {
         let algorithms = (!row.algorithms.is_empty()).then_some(&*row.algorithms);
         let said = predictor.estimate(&row.steps, row.precision, row.mode, algorithms).unwrap();
         errors.push((said.nanoseconds / row.nanoseconds - 1.0).abs());
+        if let (Some(said), Some(measured)) = (said.joules, row.joules) {
+            energy.push((said / measured - 1.0).abs());
+        }
         inside.push((said.regime, said.low <= row.nanoseconds && row.nanoseconds <= said.high));
     }
     let share = |of: &[&(Regime, bool)]| {
@@ -33,13 +41,9 @@ fn judge(predictor: &Predictor, rows: &[&Observation]) -> Accuracy {
     let coverage = share(&inside.iter().collect::<Vec<_>>());
     errors.sort_by(f64::total_cmp);
     let mape = errors.iter().sum::<f64>() / errors.len() as f64;
-    Accuracy {
-        mape,
-        median: errors[errors.len() / 2],
-        p90: errors[errors.len() * 9 / 10],
-        coverage,
-        by_regime,
-    }
+    let energy = energy.iter().sum::<f64>() / energy.len() as f64;
+    let (median, p90) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
+    Accuracy { mape, median, p90, coverage, by_regime, energy }
 }
 
 /// A seeded permutation.
@@ -57,14 +61,18 @@ fn shuffled(rows: &[Observation], seed: u64) -> Vec<&Observation> {
     keyed.into_iter().map(|(_, row)| row).collect()
 }
 
-#[expect(clippy::print_stderr, reason = "the figures are what a reader of the test wants")]
 fn accuracy(name: &str, rows: &[Observation], fitted: usize, judged: usize, units: u32) -> Accuracy {
     let rows = shuffled(rows, 7);
-    let fit: Vec<Observation> = rows[..fitted].iter().map(|row| (*row).clone()).collect();
+    between(name, &rows[..fitted], &rows[fitted..rows.len().min(fitted + judged)], units)
+}
+
+/// How well `left` is predicted by a fit to `fit`.
+#[expect(clippy::print_stderr, reason = "the figures are what a reader of the test wants")]
+fn between(name: &str, fit: &[&Observation], left: &[&Observation], units: u32) -> Accuracy {
+    let fit: Vec<Observation> = fit.iter().map(|row| (*row).clone()).collect();
     let began = std::time::Instant::now();
     let predictor = Predictor::fit(None, &fit, &FitSettings::default().with_units(units)).unwrap();
     let took = began.elapsed().as_secs_f64();
-    let left = &rows[fitted..rows.len().min(fitted + judged)];
     let found = judge(&predictor, left);
     let baselines = Baseline::ALL.map(|baseline| {
         let error = |row: &&Observation| {
@@ -74,13 +82,15 @@ fn accuracy(name: &str, rows: &[Observation], fitted: usize, judged: usize, unit
         left.iter().map(error).sum::<f64>() / left.len() as f64
     });
     eprintln!(
-        "{name}: fitted {fitted} in {took:.2} s, judged {}: MAPE {:.2} %, median {:.2}, p90 {:.2}, covered {:.1} % {:?}; baselines {:?}",
+        "{name}: fitted {} in {took:.2} s, judged {}: MAPE {:.2} %, median {:.2}, p90 {:.2}, covered {:.1} % {:?}; energy {:.1} %; baselines {:?}",
+        fit.len(),
         left.len(),
         found.mape * 100.0,
         found.median * 100.0,
         found.p90 * 100.0,
         found.coverage * 100.0,
         found.by_regime,
+        found.energy * 100.0,
         baselines.map(|error| (error * 1000.0).round() / 10.0),
     );
     found
@@ -118,4 +128,38 @@ fn convolutions_on_an_a100() {
         let Some(rows) = tables::conv(algorithms) else { return };
         accuracy("A100 conv", &rows, 800, 8000, 108);
     }
+}
+
+/// Sizes of the only step.
+fn sizes(row: &Observation) -> [u64; 3] {
+    match row.steps[0].op {
+        Op::Gemm(Gemm { m, n, k, .. }) => [m, n, k],
+        _ => [0; 3],
+    }
+}
+
+#[test]
+fn values_of_an_h200_that_were_never_fitted() {
+    let Some(rows) = tables::h200() else { return };
+    // A fifth of the values of each size are held out; a row is judged if all of its sizes are.
+    let held = |axis: usize, size: u64| {
+        let mixed = (size ^ ((axis as u64) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) % 5 == 0
+    };
+    let count = |row: &Observation| {
+        sizes(row).into_iter().enumerate().filter(|(axis, size)| held(*axis, *size)).count()
+    };
+    let (fit, left): (Vec<&Observation>, Vec<&Observation>) = shuffled(&rows, 3)
+        .into_iter()
+        .filter(|row| matches!(count(row), 0 | 2 | 3))
+        .partition(|row| count(row) == 0);
+    let found = between("H200 bf16, values held out", &fit[..800], &left[..left.len().min(8000)], 132);
+    assert!(found.mape <= 0.07, "{}", found.mape);
+}
+
+#[test]
+fn a_quick_sweep_of_an_h200() {
+    let Some(rows) = tables::h200() else { return };
+    let found = accuracy("H200 bf16, quick", &rows, 150, 8000, 132);
+    assert!(found.mape <= 0.08, "{}", found.mape);
 }

@@ -1,0 +1,62 @@
+//! Runs that were measured, by what was run.
+
+use flopgap_flops::Precision;
+use flopgap_graph::{Mode, Step};
+use rustc_hash::FxHashMap;
+
+use super::Observation;
+use super::point::Point;
+
+/// What was measured of exactly one run.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub(super) nanoseconds: f64,
+    pub(super) bounds: [f64; 2],
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) joules: Option<f64>,
+}
+
+type Key = (Vec<Step>, Precision, Mode);
+
+/// All runs of a fit.
+#[derive(Debug, Default)]
+pub(super) struct MeasuredRuns {
+    by_key: FxHashMap<Key, Measured>,
+}
+
+impl MeasuredRuns {
+    /// Of several measurements of one run, their geometric mean.
+    pub(super) fn of(observations: &[Observation]) -> Self {
+        let mut rows_by_key: FxHashMap<Key, Vec<&Observation>> = FxHashMap::default();
+        for row in observations {
+            rows_by_key.entry((row.steps.clone(), row.precision, row.mode)).or_default().push(row);
+        }
+        let by_key = rows_by_key.into_iter().map(|(key, rows)| {
+            let logarithms: f64 = rows.iter().map(|row| row.nanoseconds.ln()).sum();
+            let bounds = rows.iter().fold([f64::INFINITY, 0.0f64], |bounds, row| {
+                let [low, high] = row.bounds.unwrap_or([row.nanoseconds; 2]);
+                [bounds[0].min(low), bounds[1].max(high)]
+            });
+            // One measurement comes back to the bit.
+            let nanoseconds = match &*rows {
+                [row] => row.nanoseconds,
+                _ => (logarithms / rows.len() as f64).exp(),
+            };
+            let memory_bytes = rows.iter().filter_map(|row| row.memory_bytes).max();
+            let joules = rows.iter().find_map(|row| row.joules);
+            (key, Measured { nanoseconds, bounds, memory_bytes, joules })
+        });
+        Self { by_key: by_key.collect() }
+    }
+
+    /// Exactly this run.
+    pub(super) fn run(&self, steps: &[Step], precision: Precision, mode: Mode) -> Option<&Measured> {
+        self.by_key.get(&(steps.to_vec(), precision, mode))
+    }
+
+    /// Nanoseconds of a step measured alone.
+    pub(super) fn step(&self, point: &Point<'_>) -> Option<f64> {
+        let run = self.run(std::slice::from_ref(point.step), point.precision, point.mode);
+        run.map(|run| run.nanoseconds)
+    }
+}

@@ -1,0 +1,197 @@
+//! Models of time and memory, of steps and of what steps cost each other; fitted once by sizes alone and once with what a library
+//! tells of its kernels.
+
+use std::hash::{Hash, Hasher};
+
+use flopgap_graph::{Algorithm, Step};
+use rustc_hash::FxHasher;
+
+use super::baseline::Fitted;
+use super::forest::Growth;
+use super::machine::Machine;
+use super::measured::MeasuredRuns;
+use super::memory::{self, Memory};
+use super::point::Point;
+use super::residue::{Remains, Residue};
+use super::steps::{Said, Steps};
+use super::structure::{Structure, Terms};
+use super::whole::Whole;
+use super::{FitError, FitSettings, Observation};
+
+/// Fewest measured steps that trees are grown from, or models that a structure is fitted to.
+pub(super) const LEAST: usize = 12;
+/// Half-width on the logarithm where nothing tells: a factor of 2.
+pub(super) const UNKNOWN: f64 = std::f64::consts::LN_2;
+
+/// The models.
+#[derive(Debug)]
+pub(super) struct Model {
+    with_kernels: bool,
+    steps: Option<Steps>,
+    /// Where steps were not measured by themselves: what models say of them.
+    structure: Option<Structure>,
+    correction: Option<Residue>,
+    memory: Option<Memory>,
+    memory_residue: Option<Residue>,
+}
+
+impl Model {
+    /// Fits to the observations; with kernels, to those whose kernels are known.
+    pub(super) fn fit(
+        (machine, constants): (&Machine, &Fitted),
+        measured: &MeasuredRuns,
+        observations: &[Observation],
+        settings: &FitSettings,
+        with_kernels: bool,
+    ) -> Result<Self, FitError> {
+        let rows: Vec<(&Observation, Vec<Point<'_>>)> = observations
+            .iter()
+            .filter(|row| !with_kernels || row.algorithms.len() == row.steps.len())
+            .map(|row| {
+                let algorithms = with_kernels.then_some(&*row.algorithms);
+                (row, points((machine, constants), row, algorithms))
+            })
+            .collect();
+        let (single, several): (Vec<_>, Vec<_>) = rows.iter().partition(|(row, _)| row.steps.len() == 1);
+        let mut model = Self {
+            with_kernels,
+            steps: None,
+            structure: None,
+            correction: None,
+            memory: None,
+            memory_residue: None,
+        };
+        if single.len() >= LEAST {
+            let points: Vec<Point<'_>> = single.iter().map(|(_, points)| points[0]).collect();
+            let times: Vec<f64> = single.iter().map(|(row, _)| row.nanoseconds).collect();
+            let groups: Vec<u64> = single.iter().map(|(row, _)| group(&row.steps)).collect();
+            let how = (settings.seed, settings.level);
+            model.steps = Some(Steps::fit(machine, &points, &times, &groups, how, with_kernels)?);
+        } else if several.len() >= LEAST {
+            let found: Vec<(Terms, f64)> = several
+                .iter()
+                .filter_map(|(row, points)| Some((Terms::of_model(machine, points)?, row.nanoseconds)))
+                .collect();
+            let (terms, times): (Vec<Terms>, Vec<f64>) = found.into_iter().unzip();
+            let all: Vec<usize> = (0..terms.len()).collect();
+            model.structure = Some(Structure::fit(&terms, &times, &all));
+        }
+        let mut remains = Vec::with_capacity(several.len());
+        for (row, points) in &several {
+            let said = model.steps(machine, points)?;
+            let times: Vec<f64> = points
+                .iter()
+                .zip(&said)
+                .map(|(point, said)| measured.step(point).unwrap_or(said.ln.exp()))
+                .collect();
+            let whole = Whole::of(points, &times);
+            remains.push(Remains {
+                target: (row.nanoseconds / whole.sum).ln(),
+                features: whole.features().to_vec(),
+                regime: whole.regime(),
+                group: group(&row.steps),
+            });
+        }
+        let growth = Growth { seed: settings.seed ^ 1, folds: 8, rounds: 2, trees: 8, leaf: 1 };
+        model.correction = Residue::fit(&remains, growth, (settings.level, UNKNOWN))?;
+        model.fit_memory(&rows, settings)?;
+        Ok(model)
+    }
+
+    fn fit_memory(
+        &mut self,
+        rows: &[(&Observation, Vec<Point<'_>>)],
+        settings: &FitSettings,
+    ) -> Result<(), FitError> {
+        let held: Vec<(&Observation, &[Point<'_>], f64)> = rows
+            .iter()
+            .filter_map(|(row, points)| {
+                let bytes = row.memory_bytes.filter(|bytes| *bytes > 0)?;
+                Some((*row, &**points, bytes as f64))
+            })
+            .collect();
+        let terms: Vec<Vec<f64>> = held.iter().map(|(_, points, _)| memory::terms(points)).collect();
+        let bytes: Vec<f64> = held.iter().map(|(_, _, bytes)| *bytes).collect();
+        let Some(memory) = Memory::fit(&terms, &bytes) else { return Ok(()) };
+        let remains: Vec<Remains> = held
+            .iter()
+            .zip(&terms)
+            .map(|((row, points, bytes), terms)| {
+                let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
+                let whole = Whole::of(points, &bases);
+                Remains {
+                    target: (bytes / memory.bytes(terms)).ln(),
+                    features: whole.features().to_vec(),
+                    regime: whole.regime(),
+                    group: group(&row.steps),
+                }
+            })
+            .collect();
+        let growth = Growth { seed: settings.seed ^ 3, folds: 8, rounds: 1, trees: 8, leaf: 2 };
+        self.memory_residue = Residue::fit(&remains, growth, (settings.level, UNKNOWN))?;
+        self.memory = Some(memory);
+        Ok(())
+    }
+
+    /// Whether anything was fitted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_none() && self.structure.is_none()
+    }
+
+    /// Whether it was fitted to what a library tells of its kernels.
+    pub(super) fn with_kernels(&self) -> bool {
+        self.with_kernels
+    }
+
+    /// Each step by itself.
+    pub(super) fn steps(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Vec<Said>, FitError> {
+        if let Some(steps) = &self.steps {
+            return steps.predict(machine, points);
+        }
+        let said = points.iter().map(|point| {
+            let of = |structure: &Structure| structure.predict(&Terms::of(machine, point));
+            Said { ln: self.structure.as_ref().map_or(point.base, of).ln(), width: UNKNOWN }
+        });
+        Ok(said.collect())
+    }
+
+    /// ln of the time of a model over the sum of its steps; `None` where no model was measured.
+    pub(super) fn correction(&self, whole: &Whole) -> Result<Option<Said>, FitError> {
+        let correction = self.correction.as_ref();
+        correction.map(|correction| correction.predict(whole.features(), whole.regime())).transpose()
+    }
+
+    /// Bytes held at most; `None` where no observation had any.
+    pub(super) fn memory(&self, points: &[Point<'_>]) -> Result<Option<f64>, FitError> {
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let bytes = memory.bytes(&memory::terms(points));
+        let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
+        let whole = Whole::of(points, &bases);
+        let said =
+            self.memory_residue.as_ref().map(|residue| residue.predict(whole.features(), whole.regime()));
+        Ok(Some(bytes * said.transpose()?.map_or(1.0, |said| said.ln.exp())))
+    }
+}
+
+/// The steps of an observation.
+fn points<'a>(
+    of: (&Machine, &Fitted),
+    row: &'a Observation,
+    algorithms: Option<&'a [Algorithm]>,
+) -> Vec<Point<'a>> {
+    row.steps
+        .iter()
+        .enumerate()
+        .map(|(place, step)| {
+            let algorithm = algorithms.and_then(|algorithms| algorithms.get(place));
+            Point::new(of, step, (row.precision, row.mode), algorithm)
+        })
+        .collect()
+}
+
+/// What runs have in common that are left out together: their steps, in whatever precision and mode.
+pub(super) fn group(steps: &[Step]) -> u64 {
+    let mut hasher = FxHasher::default();
+    steps.hash(&mut hasher);
+    hasher.finish()
+}
