@@ -1,8 +1,8 @@
 //! The power that a run draws.
 
 use super::FitError;
+use super::features::sizes;
 use super::forest::{Forest, Growth};
-use super::machine::place;
 use super::point::Point;
 
 /// Fewest runs with energy that trees are grown from.
@@ -46,19 +46,17 @@ pub(super) fn features(points: &[Point<'_>], nanoseconds: f64) -> Vec<f64> {
     let compute = over(&|point| point.roof.compute) / nanoseconds;
     let memory = over(&|point| point.roof.memory) / nanoseconds;
     let bytes = over(&|point| point.roof.bytes);
-    let longest = points.iter().max_by(|left, right| left.base.total_cmp(&right.base));
-    let size = |of: &dyn Fn(&Point<'_>) -> f64| longest.map_or(0.0, |point| ln(of(point)));
-    vec![
-        longest.map_or(0.0, |point| place(point.precision) as f64),
-        longest.map_or(0.0, |point| f64::from(point.shape.family as u8)),
+    let mut row = vec![
         ln(compute),
         ln(memory),
         ln(compute / memory.max(1e-6)),
         ln(bytes),
         ln(nanoseconds),
         ln(nanoseconds / points.len() as f64),
-        size(&|point| point.shape.m),
-        size(&|point| point.shape.n),
-        size(&|point| point.shape.k),
-    ]
+    ];
+    // The step that takes longest stands for what the others are like.
+    if let Some(longest) = points.iter().max_by(|left, right| left.base.total_cmp(&right.base)) {
+        row.extend(sizes(longest));
+    }
+    row
 }
