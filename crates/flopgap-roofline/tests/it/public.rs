@@ -144,7 +144,7 @@ fn values_of_an_h200_that_were_never_fitted() {
     // A fifth of the values of each size are held out; a row is judged if all of its sizes are.
     let held = |axis: usize, size: u64| {
         let mixed = (size ^ ((axis as u64) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 40) % 5 == 0
+        (mixed >> 40).is_multiple_of(5)
     };
     let count = |row: &Observation| {
         sizes(row).into_iter().enumerate().filter(|(axis, size)| held(*axis, *size)).count()
