@@ -86,7 +86,7 @@ fn bandwidth(
     let guides = ceilings.levels.iter().filter_map(|level| {
         let full = kibibytes(level.bytes.filter(|bytes| reached(*bytes))?);
         let points = vec![(full, least), (full, most)];
-        Some(Guide { label: format!("size of {}", level.name), points, dashed: true })
+        Some(Guide { label: format!("size of {}", level.name), points, dashed: true, named: false })
     });
     let guides = guides.collect();
     let axis = |name, unit| AxisLabel::new(name).unit(unit);
@@ -120,6 +120,7 @@ fn roofline(ceilings: &Ceilings) -> Result<ScatterChart, ReportError> {
         label: format!("{}: {:.0} GB/s", level.name, level.read / 1e9),
         points: vec![(low, low * level.read / 1e12), (most / level.read, most / 1e12)],
         dashed: true,
+        named: false,
     });
     let x = AxisLabel::new("intensity").unit("FLOP/B");
     let y = AxisLabel::new("arithmetic").unit("TFLOP/s");
