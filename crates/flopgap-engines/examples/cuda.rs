@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flopgap_engines::cuda::{Cuda, Fused};
 use flopgap_engines::{Engine, EngineError, Measure, MeasureError, Repetition, Unwatched, measure};
@@ -84,6 +84,13 @@ fn workloads() -> Vec<Workload> {
     workloads.push(step(Op::Gather { rows: 512, width: 768 }, none));
     let attention = transformer::Attention::self_attention(2, 12, 256, 64);
     workloads.push(step(Op::Attention(attention), none));
+    let causal = transformer::Attention {
+        kv_heads: 4,
+        queries: 100,
+        mask: transformer::AttentionMask::Causal,
+        ..attention
+    };
+    workloads.push(step(Op::Attention(causal), none));
     for depth in [18, 50] {
         workloads.push(Workload::Resnet(ResnetSpec { depth, batch: 4, image: 224 }));
     }
@@ -122,8 +129,9 @@ fn all(engine: &dyn Engine, workload: &Workload, what: &Measure) -> usize {
     let mut failed = 0;
     for precision in Precision::ALL {
         for &mode in engine.modes() {
+            let start = Instant::now();
             match measure(engine, workload, precision, mode, what, &mut Unwatched) {
-                Ok(row) => print_row(&row),
+                Ok(row) => print_row(&row, start.elapsed()),
                 Err(MeasureError::Engine(EngineError::Unsupported { reason, .. })) => {
                     println!("{} {} {precision}: unsupported: {reason}", engine.name(), workload.label());
                 }
@@ -137,14 +145,14 @@ fn all(engine: &dyn Engine, workload: &Workload, what: &Measure) -> usize {
     failed
 }
 
-fn print_row(row: &flopgap_calibration::Row) {
+fn print_row(row: &flopgap_calibration::Row, all: Duration) {
     let measurement = &row.measurement;
     let time = &measurement.time;
     let steps = row.workload.steps().unwrap_or_default();
     let flops: u64 = steps.iter().filter_map(|step| Some(step.work(row.precision).ok()?.flops)).sum();
     let check = measurement.check.as_ref().map_or((f64::NAN, f64::NAN), |check| (check.error, check.bound));
     println!(
-        "{:5} {:40} {:5} {:6} {:10.2} us ±{:4.1}% n={:<4}{} {:8.2} TFLOP/s error {:.1e} of {:.1e} memory {} device {:?} counted {}",
+        "{:5} {:40} {:5} {:6} {:10.2} us ±{:4.1}% n={:<4}{} {:8.2} TFLOP/s error {:.1e} of {:.1e} memory {} device {:?} counted {} in {:.0} ms",
         row.engine,
         row.workload.label(),
         row.precision,
@@ -159,6 +167,7 @@ fn print_row(row: &flopgap_calibration::Row) {
         measurement.memory_bytes.unwrap_or_default(),
         measurement.device_memory_bytes,
         measurement.counted_flops.map_or("-".to_owned(), |counted| format!("{counted} of {flops}")),
+        all.as_secs_f64() * 1e3,
     );
     if row.mode == Mode::Graph {
         for algorithm in measurement.algorithms.iter().take(4) {

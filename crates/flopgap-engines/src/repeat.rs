@@ -10,6 +10,9 @@ use crate::error::EngineError;
 /// Half-width of a 95 % interval in standard deviations of a normal distribution.
 const Z: f64 = 1.96;
 
+/// Samples before it is known how long one takes.
+const FIRST: usize = 3;
+
 /// Asks `measure` for so many more samples, in nanoseconds, until the interval of the median is narrow enough or time is up.
 ///
 /// # Errors
@@ -20,7 +23,8 @@ pub(crate) fn repeat(
 ) -> Result<Timing, EngineError> {
     let start = Instant::now();
     let least = usize::try_from(limit.least).unwrap_or(usize::MAX).max(1);
-    let mut samples = measure(least)?;
+    // A few first, of what takes long: all that are wanted may be more than there is time for.
+    let mut samples = measure(least.min(FIRST))?;
     loop {
         samples.sort_by(f64::total_cmp);
         let Some(timing) = timing(&samples) else {
@@ -30,18 +34,18 @@ pub(crate) fn repeat(
             });
         };
         let half = (timing.high_ns - timing.low_ns) / 2.0;
-        if half <= limit.interval * timing.median_ns {
+        if samples.len() >= least && half <= limit.interval * timing.median_ns {
             return Ok(timing);
         }
         let elapsed = start.elapsed();
         if elapsed >= limit.limit {
             return Ok(Timing { capped: true, ..timing });
         }
-        // Half as many again, but no more than there is time for.
+        // The least, then half as many again, but no more than there is time for.
         let each = elapsed.as_secs_f64() / samples.len() as f64;
         let left = limit.limit.saturating_sub(elapsed).as_secs_f64() / each.max(1e-9);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
-        let more = (samples.len() / 2).min(left as usize).max(1);
+        let more = least.saturating_sub(samples.len()).max(samples.len() / 2).min(left as usize).max(1);
         samples.extend(measure(more)?);
     }
 }
@@ -98,6 +102,17 @@ mod tests {
         // Ranks 50 ± 9.8.
         assert!((timing.median_ns - 50.5).abs() < 1e-9);
         assert!((timing.low_ns - 41.0).abs() < 1e-9 && (timing.high_ns - 61.0).abs() < 1e-9, "{timing:?}");
+    }
+
+    #[test]
+    fn long_runs_end_at_the_limit_before_the_least() {
+        let limit = Repetition { limit: Duration::from_millis(5), ..Repetition::default() };
+        let timing = repeat(&limit, |count| {
+            std::thread::sleep(Duration::from_millis(2 * count as u64));
+            Ok(vec![2e6; count])
+        });
+        let timing = timing.unwrap();
+        assert!(timing.capped && timing.runs == 3, "{timing:?}");
     }
 
     #[test]

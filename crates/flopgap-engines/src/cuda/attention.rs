@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use super::gemm;
 use super::kernel::{Addresses, Array, Arrays, Kernel, Memory, Operand, Sample};
 use super::pointwise::{activations, no_epilogue};
-use super::rows;
+use super::rows::{self, Scores, softmax_of};
 use super::tools::{Tools, size, unsupported};
 
 /// Queries are the input, keys and values (transposed: a row for each column of a head) the weights, one behind the other.
@@ -21,7 +21,9 @@ struct AttentionKernel {
     softmax: Box<dyn Kernel>,
     values: Box<dyn Kernel>,
     head_width: usize,
+    queries: usize,
     keys: usize,
+    masked: Scores,
     /// Where the values begin among the weights; where probabilities and the library's workspace begin in the workspace.
     offsets: [usize; 3],
 }
@@ -35,24 +37,27 @@ pub(super) fn make(
 ) -> Result<Box<dyn Kernel>, EngineError> {
     no_epilogue(step)?;
     let Attention { batch, heads, kv_heads, queries, keys, head_width, mask } = *sizes;
-    if kv_heads != heads {
-        return Err(unsupported(step, "query heads that share keys are not there"));
-    }
-    if mask == AttentionMask::Causal {
-        return Err(unsupported(
-            step,
-            "masked scores are computed here, which is not what a causal mask counts",
-        ));
+    if kv_heads == 0 || heads % kv_heads != 0 {
+        return Err(unsupported(step, format!("{heads} query heads do not share {kv_heads} heads of keys")));
     }
     if precision == Precision::Int8 {
         return Err(unsupported(step, "attention is not there in int8"));
     }
-    let planes = batch.saturating_mul(heads);
+    // Query heads that share keys are rows of one product.
+    let planes = batch.saturating_mul(kv_heads);
+    let rows_of_plane = (heads / kv_heads).saturating_mul(queries);
     let none = Epilogue::default();
-    let scores = Gemm { batch: planes, m: queries, n: keys, k: head_width };
+    let scores = Gemm { batch: planes, m: rows_of_plane, n: keys, k: head_width };
     let scores = gemm::make(tools, &scores, none, precision)?;
-    let softmax = rows::softmax(tools, [planes.saturating_mul(queries), keys], step, precision)?;
-    let values = Gemm { batch: planes, m: queries, n: head_width, k: keys };
+    let causal = mask == AttentionMask::Causal;
+    #[expect(clippy::cast_possible_truncation, reason = "a factor in 32 bits")]
+    let masked = Scores {
+        scale: (1.0 / (head_width as f64).sqrt()) as f32,
+        queries: if causal { size(step, queries)? } else { 0 },
+    };
+    let softmax =
+        rows::softmax(tools, [planes.saturating_mul(rows_of_plane), keys], masked, step, precision)?;
+    let values = Gemm { batch: planes, m: rows_of_plane, n: head_width, k: keys };
     let values = gemm::make(tools, &values, none, precision)?;
     let bytes_of = |array: Option<Array>| array.map_or(0, |array| array.bytes().next_multiple_of(256));
     let elements_of = |array: Option<Array>| array.map_or(0, |array| array.elements);
@@ -67,9 +72,19 @@ pub(super) fn make(
         residual: None,
         output: values.arrays().output,
     };
-    let (head_width, keys) = (size(step, head_width)?, size(step, keys)?);
+    let (head_width, queries, keys) = (size(step, head_width)?, size(step, queries)?, size(step, keys)?);
     let offsets = [keys_bytes, score_bytes, 2 * score_bytes];
-    Ok(Box::new(AttentionKernel { arrays, scores, softmax, values, head_width, keys, offsets }))
+    Ok(Box::new(AttentionKernel {
+        arrays,
+        scores,
+        softmax,
+        values,
+        head_width,
+        queries,
+        keys,
+        masked,
+        offsets,
+    }))
 }
 
 /// Where one of the three kernels has its arrays.
@@ -105,25 +120,27 @@ impl Kernel for AttentionKernel {
     }
 
     fn samples(&self, memory: &dyn Memory, _: u64) -> Result<Vec<Sample>, EngineError> {
-        // The first row of the first head, from the operands: its scores, probabilities and outputs.
+        // Rows of the first head, from the operands: scores, probabilities, outputs.
         let (width, count) = (self.head_width, self.keys);
-        let query = memory.read(Operand::Input, 0, width)?;
         let start = self.offsets[0] / self.arrays.input.numbers.bytes();
-        let mut scores = Vec::with_capacity(count);
-        for key in 0..count {
-            let key = memory.read(Operand::Weights, key * width, width)?;
-            scores.push(query.iter().zip(&key).map(|(q, k)| q * k).sum::<f64>());
-        }
-        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
-        let found = memory.read(Operand::Output, 0, width)?;
+        let keys = memory.read(Operand::Weights, 0, count * width)?;
+        let values = memory.read(Operand::Weights, start, count * width)?;
         let mut samples = Vec::new();
-        for (column, found) in found.into_iter().enumerate() {
-            let values = memory.read(Operand::Weights, start + column * count, count)?;
-            let terms = scores.iter().zip(&values).map(|(score, value)| (score - top).exp() / sum * value);
-            let (expected, squares) =
-                terms.fold((0.0, 0.0), |(sum, squares), term| (sum + term, squares + term * term));
-            samples.push(Sample { found, expected, magnitude: f64::sqrt(squares) });
+        let mut rows = vec![0, self.queries / 2, self.queries - 1];
+        rows.dedup();
+        for row in rows {
+            let query = memory.read(Operand::Input, row * width, width)?;
+            let found = memory.read(Operand::Output, row * width, width)?;
+            let score = |key: &[f64]| query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
+            let scores: Vec<f64> = keys.chunks_exact(width).map(score).collect();
+            let seen = self.masked.seen(row, count);
+            let probabilities = softmax_of(&scores, f64::from(self.masked.scale), seen);
+            for (found, values) in found.into_iter().zip(values.chunks_exact(count)) {
+                let terms = probabilities.iter().zip(values).map(|(probability, value)| probability * value);
+                let (expected, squares) =
+                    terms.fold((0.0, 0.0), |(sum, squares), term| (sum + term, squares + term * term));
+                samples.push(Sample { found, expected, magnitude: f64::sqrt(squares) });
+            }
         }
         Ok(samples)
     }

@@ -14,6 +14,9 @@ use crate::repeat::repeat;
 /// A sample of launches is of so many runs that it takes about this long: events cost microseconds.
 const SAMPLE: Duration = Duration::from_micros(300);
 
+/// How long the device works before it is timed.
+const WARM: Duration = Duration::from_millis(5);
+
 /// Runs of a sample at most.
 const MOST_RUNS: u64 = 500;
 
@@ -43,10 +46,21 @@ impl Clock {
         Ok(self.replay.insert(replay))
     }
 
-    /// Nanoseconds of a run by the host's clock, from a few.
+    /// Nanoseconds of a run by the host's clock: from one of a long run, from the median of some short ones.
     fn once(&self, run: &mut Run<'_>) -> Result<f64, EngineError> {
-        let few = Repetitions { warmup: 2, measured: 3 };
-        Ok(host_calls(&self.stream, few, run)?.median())
+        let first = host_calls(&self.stream, Repetitions { warmup: 0, measured: 1 }, &mut *run)?.median();
+        if first > WARM.as_nanos() as f64 {
+            return Ok(first);
+        }
+        Ok(host_calls(&self.stream, Repetitions { warmup: 0, measured: 5 }, run)?.median())
+    }
+
+    /// Runs until the device has worked for a while, so that its clocks are up, and so often at least unless that takes long.
+    fn warm_up(&self, least: u64, once: f64, run: &mut Run<'_>) -> Result<(), EngineError> {
+        let runs = runs_of(WARM, once);
+        let least = least.min(runs_of(WARM * 4, once));
+        (0..runs.max(least)).try_for_each(|_| run())?;
+        Ok(self.stream.synchronize()?)
     }
 
     /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the device takes. On a stream: what passes from
@@ -55,14 +69,13 @@ impl Clock {
     /// # Errors
     /// Those of `run`; the driver's.
     pub(super) fn time(&mut self, limit: &Repetition, run: &mut Run<'_>) -> Result<Timing, EngineError> {
+        let once = self.once(run)?;
+        self.warm_up(limit.warmup, once, run)?;
         if self.mode == Mode::Graph {
-            let warmup = usize::try_from(limit.warmup).unwrap_or(usize::MAX);
             let replay = self.replay(run)?;
-            replay.nanoseconds(Repetitions { warmup, measured: 1 })?;
             return repeat(limit, |measured| Ok(replay.nanoseconds(Repetitions { warmup: 0, measured })?));
         }
-        let runs = runs_of(SAMPLE, self.once(run)?);
-        (0..limit.warmup).try_for_each(|_| run())?;
+        let runs = runs_of(SAMPLE, once);
         repeat(limit, |samples| launched(&self.stream, run, runs, samples))
     }
 

@@ -1,5 +1,6 @@
 //! FLOPs by hardware counters.
 
+use flopgap_flops::Precision;
 use flopgap_gpu::Context;
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset};
 
@@ -7,8 +8,8 @@ use crate::error::EngineError;
 
 use super::clock::Run;
 
-/// Rows of counts that there is room for: kernels that one run launches.
-const MOST_LAUNCHES: usize = 4096;
+/// Kernels of a step at most. Every row that there is room for costs time.
+const MOST_KERNELS: usize = 8;
 
 /// Operations of the tensor cores on 8-bit integers.
 const INTEGERS: &str = "sm__ops_path_tensor_src_int8.sum";
@@ -32,12 +33,37 @@ fn operations(metric: &str) -> u64 {
     }
 }
 
-/// FLOPs of one run, or `None` where counters cannot be read here.
+/// What counts the operations of a precision: instructions on 32-bit floats, and what its tensor cores do. Others are not asked for, because
+/// each pass runs the work again.
+fn metrics(chip: &Chip, precision: Precision) -> Vec<String> {
+    let tensor = match precision {
+        Precision::Fp32 => None,
+        Precision::Int8 => return with_integers(chip),
+        _ => Some(format!("sm__ops_path_tensor_src_{precision}")),
+    };
+    let wanted = |metric: &String| {
+        metric.contains("_op_f") && operations(metric) > 0
+            || tensor.as_ref().is_some_and(|tensor| metric.starts_with(tensor.as_str()))
+    };
+    chip.preset(Preset::FlopsAll).into_iter().filter(wanted).collect()
+}
+
+fn with_integers(chip: &Chip) -> Vec<String> {
+    let mut found = metrics(chip, Precision::Fp32);
+    found.extend(chip.plan(&[INTEGERS]).is_ok().then(|| INTEGERS.to_owned()));
+    found
+}
+
+/// FLOPs of one run of so many steps, or `None` where counters cannot be read here.
 ///
 /// # Errors
 /// The work's; counters that are there but fail.
-pub(super) fn counted_flops(context: &Context, run: &mut Run<'_>) -> Result<Option<u64>, EngineError> {
-    match count(context, run) {
+pub(super) fn counted_flops(
+    context: &Context,
+    (steps, precision): (usize, Precision),
+    run: &mut Run<'_>,
+) -> Result<Option<u64>, EngineError> {
+    match count(context, (steps, precision), run) {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.is_absence() => Ok(None),
         Err(error) => {
@@ -46,15 +72,14 @@ pub(super) fn counted_flops(context: &Context, run: &mut Run<'_>) -> Result<Opti
     }
 }
 
-fn count(context: &Context, run: &mut Run<'_>) -> Result<u64, CounterError> {
+fn count(
+    context: &Context,
+    (steps, precision): (usize, Precision),
+    run: &mut Run<'_>,
+) -> Result<u64, CounterError> {
     let chip = Chip::of(context)?;
-    let mut metrics = chip.preset(Preset::FlopsAll);
-    metrics.retain(|metric| operations(metric) > 0);
-    if chip.plan(&[INTEGERS]).is_ok() {
-        metrics.push(INTEGERS.to_owned());
-    }
-    let mut session = CounterSession::on_chip(context, &chip, &metrics)?;
-    let launches = session.per_launch(MOST_LAUNCHES, &mut |_| Ok(run()?))?;
+    let mut session = CounterSession::on_chip(context, &chip, &metrics(&chip, precision))?;
+    let launches = session.per_launch((steps + 1) * MOST_KERNELS, &mut |_| Ok(run()?))?;
     let factors: Vec<u64> = session.metrics().iter().map(|metric| operations(metric)).collect();
     let counts = launches.iter().flat_map(|launch| launch.counts.iter().zip(&factors));
     Ok(counts.map(|(count, factor)| count * factor).sum())
@@ -73,5 +98,23 @@ mod tests {
         assert_eq!(operations(&thread("hadd")), 0);
         assert_eq!(operations(INTEGERS), 1);
         assert_eq!(operations("gpu__time_duration.sum"), 0);
+    }
+
+    /// Without a GPU: CUPTI knows the chips.
+    #[test]
+    fn a_precision_asks_for_its_own_operations() {
+        let chip = match Chip::named("GH100") {
+            Ok(chip) => chip,
+            Err(error) => return flopgap_skip::skip("cupti", error),
+        };
+        let fp32 = metrics(&chip, Precision::Fp32);
+        assert_eq!(fp32.len(), 3, "{fp32:?}");
+        for precision in [Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Int8] {
+            let found = metrics(&chip, precision);
+            let tensor = format!("src_{precision}");
+            assert!(found.iter().any(|metric| metric.contains(&tensor)), "{found:?}");
+            assert!(found.len() <= 6 && fp32.iter().all(|metric| found.contains(metric)), "{found:?}");
+            assert!(chip.plan(&found).unwrap().passes() <= 4, "{found:?}");
+        }
     }
 }

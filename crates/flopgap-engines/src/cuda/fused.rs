@@ -227,8 +227,16 @@ impl<T: Element> Session for Opened<'_, T> {
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
+        use flopgap_mlp::dense::Precision as Stored;
         let Opened { engine, model, x, y, .. } = self;
-        counted_flops(&engine.context, &mut || model.forward(&engine.stream, x, y).map_err(failed))
+        let precision = match T::PRECISION {
+            Stored::F32 => Precision::Fp32,
+            Stored::F16 => Precision::Fp16,
+            Stored::Bf16 => Precision::Bf16,
+        };
+        counted_flops(&engine.context, (1, precision), &mut || {
+            model.forward(&engine.stream, x, y).map_err(failed)
+        })
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {

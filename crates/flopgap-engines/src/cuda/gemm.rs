@@ -9,7 +9,9 @@ use flopgap_graph::{Algorithm, Epilogue, Op, Step};
 
 use crate::error::EngineError;
 
-use super::kernel::{Addresses, Array, Arrays, Filling, Kernel, Memory, Numbers, Operand, Sample};
+use super::kernel::{
+    Addresses, Array, Arrays, Filling, I8_BOUND, I8_MOST, Kernel, Memory, Numbers, Operand, Sample,
+};
 use super::tools::{Tools, size, sizes, unsupported};
 use super::value::{Picker, activate};
 
@@ -163,11 +165,17 @@ fn floats(
 ) -> Result<Box<dyn Kernel>, EngineError> {
     let epilogue = step.epilogue;
     let whole = product(sizes, arithmetic(precision), epilogue, 1.0);
-    let Some(matmul) = tools.blas.matmul(&whole, tools.most_workspace)? else {
+    let mut is_fused = fused(epilogue.activation).is_some();
+    let mut chosen = tools.blas.matmul(&whole, tools.most_workspace)?;
+    if chosen.is_none() && is_fused && whole.activation != blaslt::Activation::Identity {
+        let without = Product { activation: blaslt::Activation::Identity, ..whole };
+        (chosen, is_fused) = (tools.blas.matmul(&without, tools.most_workspace)?, false);
+    }
+    let Some(matmul) = chosen else {
         return Err(unsupported(step, format!("cuBLASLt has no algorithm for it in {precision}")));
     };
     let arrays = arrays(sizes, [sizes.n, sizes.k], epilogue, precision);
-    let tail = if fused(epilogue.activation).is_some() {
+    let tail = if is_fused {
         Tail::Fused
     } else {
         let own = tools.own(arrays.output.numbers)?;
@@ -374,7 +382,8 @@ impl Kernel for GemmKernel {
                 let activation = self.epilogue.activation;
                 let expected =
                     if integers { activate_i8(activation, sum) } else { activate(activation, sum) };
-                samples.push(Sample { found: found[column], expected, magnitude: squares.sqrt() });
+                let magnitude = if integers { I8_MOST } else { squares.sqrt() };
+                samples.push(Sample { found: found[column], expected, magnitude });
             }
         }
         Ok(samples)
@@ -389,8 +398,7 @@ impl Kernel for GemmKernel {
             Precision::Tf32 => 4e-3 + sums,
             Precision::Fp16 => 2.0_f64.powi(-10) + sums,
             Precision::Bf16 => 2.0_f64.powi(-7) + sums,
-            // Rounded to a whole number, of a magnitude of tens.
-            Precision::Int8 => 0.05,
+            Precision::Int8 => I8_BOUND,
         }
     }
 }
@@ -403,7 +411,7 @@ pub(super) fn activation_code(activation: Activation) -> u32 {
 /// An activation of a number in units of 8-bit integers, kept within them but not rounded.
 pub(super) fn activate_i8(activation: Activation, value: f64) -> f64 {
     use super::kernel::I8_UNIT;
-    (activate(activation, value * I8_UNIT) / I8_UNIT).clamp(-127.0, 127.0)
+    (activate(activation, value * I8_UNIT) / I8_UNIT).clamp(-128.0, 127.0)
 }
 
 #[cfg(test)]

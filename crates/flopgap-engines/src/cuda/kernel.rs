@@ -25,6 +25,12 @@ pub(crate) enum Numbers {
 /// What an 8-bit 1 stands for in functions of real numbers.
 pub(crate) const I8_UNIT: f64 = 1.0 / 16.0;
 
+/// The largest 8-bit integer: errors of 8-bit results are held against it.
+pub(crate) const I8_MOST: f64 = 127.0;
+
+/// The error that rounding to an integer allows, over [`I8_MOST`]: half a unit, and a little for sums in 32 bits that lie halfway.
+pub(crate) const I8_BOUND: f64 = 0.55 / I8_MOST;
+
 impl Numbers {
     /// How activations and weights are stored.
     pub(crate) const fn of(precision: Precision) -> Self {

@@ -3,7 +3,7 @@
 
 typedef unsigned long long u64;
 
-__device__ float saturate_i8(float x) { return fminf(fmaxf(rintf(x), -127.0f), 127.0f); }
+__device__ float saturate_i8(float x) { return fminf(fmaxf(rintf(x), -128.0f), 127.0f); }
 
 #if NUMBERS == 0
 typedef float number;
@@ -97,7 +97,7 @@ __device__ float unary_of(int function, float x) {
     switch (function) {
         case 16: return sqrtf(fabsf(x));
         case 17: return expf(-fabsf(x));
-        case 18: return fminf(fmaxf(rintf(x * 16.0f), -127.0f), 127.0f) * 0.0625f;
+        case 18: return saturate_i8(x * 16.0f) * 0.0625f;
         default: return activate(function, x);
     }
 }
@@ -175,19 +175,24 @@ __device__ float over_block(float x) {
     return parts[32];
 }
 
-// A block for each row; its threads are a multiple of 32.
-extern "C" __global__ void softmax(const number *in, number *out, u64 rows, u64 columns) {
+// softmax(scale * x) of each row: a block for each, its threads a multiple of 32. If `queries` is not 0, the last of so many rows sees all
+// columns, each before it one less, and what it does not see is 0.
+extern "C" __global__ void softmax(const number *in, number *out, u64 rows, u64 columns, float scale, u64 queries) {
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const number *x = in + row * columns;
         number *y = out + row * columns;
+        const u64 hidden = queries ? queries - 1 - row % queries : 0;
+        const u64 seen = hidden < columns ? columns - hidden : 1;
         float top = -3.402823e38f;
-        for (u64 i = threadIdx.x; i < columns; i += blockDim.x) top = fmaxf(top, load(x[i]));
+        for (u64 i = threadIdx.x; i < seen; i += blockDim.x) top = fmaxf(top, scale * load(x[i]));
         top = over_block<true>(top);
         float sum = 0.0f;
-        for (u64 i = threadIdx.x; i < columns; i += blockDim.x) sum += expf(load(x[i]) - top);
+        for (u64 i = threadIdx.x; i < seen; i += blockDim.x) sum += expf(scale * load(x[i]) - top);
         sum = over_block<false>(sum);
         const float factor = 1.0f / sum;
-        for (u64 i = threadIdx.x; i < columns; i += blockDim.x) y[i] = store(expf(load(x[i]) - top) * factor);
+        for (u64 i = threadIdx.x; i < columns; i += blockDim.x) {
+            y[i] = store(i < seen ? expf(scale * load(x[i]) - top) * factor : 0.0f);
+        }
     }
 }
 

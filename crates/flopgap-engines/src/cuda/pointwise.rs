@@ -8,7 +8,9 @@ use flopgap_graph::{Algorithm, Epilogue, Step};
 
 use crate::error::EngineError;
 
-use super::kernel::{Addresses, Array, Arrays, Filling, I8_UNIT, Kernel, Memory, Numbers, Operand, Sample};
+use super::kernel::{
+    Addresses, Array, Arrays, Filling, I8_BOUND, I8_MOST, I8_UNIT, Kernel, Memory, Numbers, Operand, Sample,
+};
 use super::tools::{Tools, size, unsupported};
 use super::value::{Picker, activate};
 
@@ -70,7 +72,7 @@ impl Function {
             Function::Activation(activation) => activate(activation, a),
             Function::Root => a.abs().sqrt(),
             Function::Exponential => (-a.abs()).exp(),
-            Function::Quantize => (a * 16.0).round_ties_even().clamp(-127.0, 127.0) / 16.0,
+            Function::Quantize => (a * 16.0).round_ties_even().clamp(-128.0, 127.0) / 16.0,
             Function::Add => a + b,
             Function::Mul => (a * b).clamp(-1024.0, 1024.0),
             Function::Div => (a / b).clamp(-1024.0, 1024.0),
@@ -86,7 +88,7 @@ pub(super) fn stored(precision: Precision) -> f64 {
         Precision::Fp32 | Precision::Tf32 => 2e-6,
         Precision::Fp16 => 1e-3,
         Precision::Bf16 => 8e-3,
-        Precision::Int8 => 0.05,
+        Precision::Int8 => I8_BOUND,
     }
 }
 
@@ -97,9 +99,12 @@ pub(super) fn real(numbers: Numbers, stored: f64) -> f64 {
 
 /// A result of real numbers as a sample: 8-bit integers saturate.
 pub(super) fn sample(numbers: Numbers, found: f64, expected: f64, magnitude: f64) -> Sample {
-    let most = 127.0 * I8_UNIT;
-    let expected = if numbers == Numbers::I8 { expected.clamp(-most, most) } else { expected };
-    Sample { found: real(numbers, found), expected, magnitude }
+    let found = real(numbers, found);
+    if numbers != Numbers::I8 {
+        return Sample { found, expected, magnitude };
+    }
+    let expected = expected.clamp(-(I8_MOST + 1.0) * I8_UNIT, I8_MOST * I8_UNIT);
+    Sample { found, expected, magnitude: I8_MOST * I8_UNIT }
 }
 
 /// An array of activations as steps begin with them: uniform around `center`.

@@ -19,14 +19,29 @@ const CHECKED: (usize, usize) = (4, 16);
 /// Added to the variance, as `PyTorch` does.
 const EPSILON: f64 = 1e-5;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a softmax is over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scores {
+    /// Factor of all numbers.
+    pub(super) scale: f32,
+    /// Of so many rows, the last sees all columns and each before it one less; 0: all see all.
+    pub(super) queries: usize,
+}
+
+impl Scores {
+    /// Columns that a row sees, the first ones.
+    pub(super) fn seen(&self, row: usize, columns: usize) -> usize {
+        let hidden = if self.queries == 0 { 0 } else { self.queries - 1 - row % self.queries };
+        columns.saturating_sub(hidden).max(1)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Function {
-    Softmax,
+    /// Of numbers times a scale.
+    Softmax(Scores),
     /// Statistics of each row; scale and shift by row, else by column; without the mean where it is not centered.
-    Norm {
-        by_row: bool,
-        centered: bool,
-    },
+    Norm { by_row: bool, centered: bool },
     /// A scale and a shift of each column.
     Affine,
     /// The mean of each row.
@@ -62,7 +77,7 @@ fn make(
     let all = activations(elements, precision, 0.0, 1.0);
     let of_rows = Arrays { input: all, weights: None, bias: None, residual: None, output: all };
     let (name, arrays) = match function {
-        Function::Softmax => ("softmax", of_rows),
+        Function::Softmax(_) => ("softmax", of_rows),
         Function::Norm { by_row, .. } => {
             let places = if by_row { rows } else { columns };
             ("normalize", scaled(of_rows, places, precision))
@@ -100,10 +115,11 @@ fn scaled(arrays: Arrays, places: usize, precision: Precision) -> Arrays {
 pub(super) fn softmax(
     tools: &Tools,
     shape: [u64; 2],
+    scores: Scores,
     step: &Step,
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
-    make(tools, Function::Softmax, shape, step, precision)
+    make(tools, Function::Softmax(scores), shape, step, precision)
 }
 
 /// A normalization. Of a batch norm, rows are channels, which are innermost here.
@@ -150,6 +166,15 @@ pub(super) fn gather(
     make(tools, Function::Gather, shape, step, precision)
 }
 
+/// The softmax of the first numbers, times a scale; 0 for the others.
+pub(super) fn softmax_of(x: &[f64], scale: f64, seen: usize) -> Vec<f64> {
+    let seen_of = &x[..seen.min(x.len())];
+    let top = seen_of.iter().map(|x| scale * x).fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = seen_of.iter().map(|x| (scale * x - top).exp()).sum();
+    let value = |(place, x): (usize, &f64)| if place < seen { (scale * x - top).exp() / sum } else { 0.0 };
+    x.iter().enumerate().map(value).collect()
+}
+
 impl RowKernel {
     /// What the elements of a row should be, and the size of what was added up for them.
     fn expected(
@@ -160,10 +185,9 @@ impl RowKernel {
     ) -> Result<Vec<(f64, f64)>, EngineError> {
         let count = x.len() as f64;
         match self.function {
-            Function::Softmax => {
-                let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = x.iter().map(|x| (x - top).exp()).sum();
-                Ok(columns.iter().map(|&column| ((x[column] - top).exp() / sum, 0.0)).collect())
+            Function::Softmax(scores) => {
+                let values = softmax_of(x, f64::from(scores.scale), scores.seen(row, x.len()));
+                Ok(columns.iter().map(|&column| (values[column], 0.0)).collect())
             }
             Function::Norm { by_row, centered } => {
                 let mean = if centered { x.iter().sum::<f64>() / count } else { 0.0 };
@@ -207,7 +231,7 @@ impl Kernel for RowKernel {
 
     fn algorithm(&self) -> Algorithm {
         ours(match self.function {
-            Function::Softmax => "softmax",
+            Function::Softmax(_) => "softmax",
             Function::Norm { .. } => "normalize",
             Function::Affine => "affine",
             Function::Mean => "reduce",
@@ -220,9 +244,13 @@ impl Kernel for RowKernel {
         let (rows, columns) = (self.rows as u64, self.columns as u64);
         let arguments = Arguments::default();
         let arguments = match self.function {
-            Function::Softmax | Function::Mean => {
-                arguments.addresses([at.input, at.output]).u64(rows).u64(columns)
-            }
+            Function::Softmax(Scores { scale, queries }) => arguments
+                .addresses([at.input, at.output])
+                .u64(rows)
+                .u64(columns)
+                .f32(scale)
+                .u64(queries as u64),
+            Function::Mean => arguments.addresses([at.input, at.output]).u64(rows).u64(columns),
             Function::Norm { by_row, centered } => arguments
                 .addresses([at.input, at.weights, at.bias, at.output])
                 .u64(rows)
@@ -268,8 +296,27 @@ impl Kernel for RowKernel {
     fn bound(&self) -> f64 {
         // The rounding of sums over a row.
         let sums = 2.0_f64.powi(-24) * 4.0 * (self.columns as f64).sqrt();
-        // Of 8-bit integers, a softmax is a few sixteenths: the smallest unit is what counts.
-        let coarse = if self.precision == Precision::Int8 { 1.0 } else { 0.0 };
-        stored(self.precision) + sums + coarse
+        stored(self.precision) + sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_the_queries_sees_all_keys() {
+        let scores = Scores { scale: 1.0, queries: 3 };
+        assert_eq!([0, 1, 2, 3].map(|row| scores.seen(row, 5)), [3, 4, 5, 3]);
+        assert_eq!(Scores { scale: 1.0, queries: 0 }.seen(1, 5), 5);
+        // More queries than keys: the first see one, so that their sum is not 0.
+        assert_eq!(Scores { scale: 1.0, queries: 8 }.seen(0, 5), 1);
+    }
+
+    #[test]
+    fn what_is_not_seen_is_0() {
+        let values = softmax_of(&[0.0, 2.0_f64.ln(), 9.0], 1.0, 2);
+        assert!((values[0] - 1.0 / 3.0).abs() < 1e-12 && (values[1] - 2.0 / 3.0).abs() < 1e-12);
+        assert!(values[2] == 0.0);
     }
 }

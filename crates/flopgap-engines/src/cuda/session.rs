@@ -75,8 +75,8 @@ impl Session for CudaSession<'_> {
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-        let program = &mut self.program;
-        counted_flops(&self.tools.context, &mut || program.run())
+        let CudaSession { tools, program, precision, .. } = self;
+        counted_flops(&tools.context, (program.len(), *precision), &mut || program.run())
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {

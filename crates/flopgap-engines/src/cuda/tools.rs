@@ -96,7 +96,10 @@ impl Tools {
             Op::Pool(sizes) => pool::make(self, sizes, step, precision),
             Op::Elementwise(sizes) => pointwise::elementwise(self, sizes, step, precision),
             Op::Copy { elements } => pointwise::copy(self, *elements, step, precision),
-            Op::Softmax { rows, columns } => rows::softmax(self, [*rows, *columns], step, precision),
+            Op::Softmax { rows, columns } => {
+                let all = rows::Scores { scale: 1.0, queries: 0 };
+                rows::softmax(self, [*rows, *columns], all, step, precision)
+            }
             Op::Norm(norm) => rows::norm(self, norm, step, precision),
             Op::Reduce { inputs, outputs } => rows::reduce(self, [*inputs, *outputs], step, precision),
             Op::Gather { rows, width } => rows::gather(self, [*rows, *width], step, precision),
