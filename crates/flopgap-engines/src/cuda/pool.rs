@@ -2,12 +2,13 @@
 
 use flopgap_flops::Precision;
 use flopgap_gpu::Stream;
-use flopgap_gpu::dnn::{self, Arithmetic, Layout, Pooling, PoolingPlan};
+use flopgap_gpu::dnn::{self, Arithmetic, Pooling, PoolingPlan};
 use flopgap_graph::op::{Pool, PoolFunction};
 use flopgap_graph::{Algorithm, Step};
 
 use crate::error::EngineError;
 
+use super::conv::{self, Pixels};
 use super::kernel::{Addresses, Arrays, Kernel, Memory, Operand, Sample};
 use super::pointwise::{activations, no_epilogue};
 use super::tools::{Tools, size, sizes, unsupported};
@@ -23,7 +24,7 @@ struct PoolKernel {
     plan: PoolingPlan,
 }
 
-/// How many of the planes are channels, which are innermost: the step does not say. Bytes, windows and blocks are the same for any number
+/// How many of the planes are channels, where these are innermost: the step does not say. Bytes, windows and blocks are the same for any number
 /// that fills whole vectors. A power of two, at most 64, which networks pool in the middle; at their end, where an image becomes one
 /// pixel, at most 2048.
 fn channels(planes: u64, output: &[u64]) -> u64 {
@@ -74,7 +75,7 @@ pub(super) fn make(
             Precision::Bf16 => Arithmetic::Bf16,
             Precision::Int8 => Arithmetic::Int8,
         },
-        layout: Layout::ChannelsLast,
+        layout: conv::layout(precision),
         batch: size(step, pool.planes / channels)?,
         channels: size(step, channels)?,
         image: all(&pool.image)?,
@@ -120,14 +121,15 @@ impl Kernel for PoolKernel {
         let mut picker = Picker::new(seed);
         let chosen = picker.some(channels, CHECKED.1);
         let mut samples = Vec::new();
+        let mut input = Pixels::new(memory, Operand::Input, pooling.layout, [channels, in_pixels]);
+        let mut output = Pixels::new(memory, Operand::Output, pooling.layout, [channels, out_pixels]);
         for pixel in picker.some(pooling.batch * out_pixels, CHECKED.0) {
-            let sample = pixel / out_pixels;
-            let mut values = Vec::new();
-            for place in window(pooling, pixel % out_pixels) {
-                let start = (sample * in_pixels + place) * channels;
-                values.push(memory.read(Operand::Input, start, channels)?);
-            }
-            let found = memory.read(Operand::Output, pixel * channels, channels)?;
+            let (sample, pixel) = (pixel / out_pixels, pixel % out_pixels);
+            let values: Vec<Vec<f64>> = window(pooling, pixel)
+                .into_iter()
+                .map(|place| input.all(sample, place))
+                .collect::<Result<_, _>>()?;
+            let found = output.all(sample, pixel)?;
             for &channel in &chosen {
                 let of = values.iter().map(|value| value[channel]);
                 let expected = match pooling.function {
@@ -173,6 +175,8 @@ fn window(pooling: &Pooling, pixel: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_gpu::dnn::Layout;
+
     use super::*;
 
     fn pool(image: u64, output: u64, kernel: u64, stride: u64) -> Pool {

@@ -1,12 +1,11 @@
-//! Convolutions by cuDNN in every arithmetic: checked against 64 bits, timed, and beside them the next engines that the heuristic names and
-//! cuDNN's older API.
+//! Convolutions by cuDNN in every arithmetic: checked against 64 bits, timed, and beside them the next engines that the
+//! heuristic names.
 //!
 //! `cargo run --release -p flopgap-gpu --example convolutions [-- NAME]` runs those whose name contains `NAME`. Each line is tab-separated.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
 mod cases;
 mod elements;
-mod legacy;
 mod reference;
 
 use std::process::ExitCode;
@@ -47,7 +46,7 @@ fn run(wanted: &str) -> Result<usize, GpuError> {
     let (stream, dnn) = (gpu.stream()?, Dnn::new(&gpu)?);
     println!("{}, cuDNN {:?}", gpu.device().name, dnn::version()?);
     println!(
-        "case\tarithmetic\tlayout\tform\tengine\trank\ttraits\tworkspace\terror\tbound\tus\tTFLOP/s\tnext us\tlegacy us\tlegacy algorithm\tkernels"
+        "case\tarithmetic\tlayout\tform\tengine\trank\ttraits\tworkspace\terror\tbound\tus\tTFLOP/s\tnext us\tkernels"
     );
     let mut wrong = 0;
     for case in cases().into_iter().filter(|case| case.name.contains(wanted)) {
@@ -177,11 +176,6 @@ fn show<T: Element>(
         })
         .map(|shown| shown.unwrap_or_else(|_| "-".to_owned()))
         .collect();
-    let legacy = legacy::time(stream, &convolution, &fusion, &mut arrays);
-    let (legacy_time, algorithm) = match legacy {
-        Ok((time, algorithm)) => (format!("{:.1}", time / 1e3), algorithm),
-        Err(error) => ("-".to_owned(), error),
-    };
     let choice = plan.choice();
     let flops = 2.0
         * terms as f64
@@ -191,7 +185,7 @@ fn show<T: Element>(
             convolution.output_len()? as f64
         };
     println!(
-        "{}\t{arithmetic:?}\t{layout:?}\t{:?}\t{choice}\t{}:{}\t{:?}\t{}\t{error:.2e}\t{bound:.0e}{}\t{:.1}\t{:.1}\t{}\t{legacy_time}\t{algorithm}\t{}",
+        "{}\t{arithmetic:?}\t{layout:?}\t{:?}\t{choice}\t{}:{}\t{:?}\t{}\t{error:.2e}\t{bound:.0e}{}\t{:.1}\t{:.1}\t{}\t{}",
         case.name,
         choice.form,
         choice.heuristic.name(),
@@ -239,7 +233,7 @@ fn pool<T: Element>(
     let graph = stream.capture(|| plan.queue(stream, &input.as_view(), &mut output))?;
     let kernels: Vec<String> = graph.kernels()?.into_iter().map(|kernel| kernel.name).collect();
     println!(
-        "{name}\t{:?}\t{:?}\tpool\t-\t-\t-\t-\t{error:.2e}\t{bound:.0e}{}\t{:.1}\t-\t-\t-\t-\t{}",
+        "{name}\t{:?}\t{:?}\tpool\t-\t-\t-\t-\t{error:.2e}\t{bound:.0e}{}\t{:.1}\t-\t-\t{}",
         pooling.arithmetic,
         pooling.layout,
         if error <= bound { "" } else { " WRONG" },

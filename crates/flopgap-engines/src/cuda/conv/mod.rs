@@ -1,9 +1,13 @@
 //! Convolutions: cuDNN, with the epilogue in its kernel where it has a fast one for that, and in a kernel of our own behind it where it
 //! has not.
 //!
-//! Activations are NHWC, weights KRSC: what tensor cores read, and what all other steps take as plain rows of channels.
+//! Activations are NHWC and weights KRSC, which is what tensor cores read. 32-bit floats without TF32 are NCHW and KCRS, as `PyTorch` has them by
+//! default: cuDNN's kernels for them read that, and on an H200 most convolutions of residual networks take 10 to 50 % longer in NHWC,
+//! where cuDNN transposes first.
 
 mod check;
+
+pub(super) use check::Pixels;
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::dnn::{
@@ -101,6 +105,14 @@ fn arithmetic(precision: Precision) -> Arithmetic {
     }
 }
 
+/// How the activations of a network lie in memory.
+pub(super) fn layout(precision: Precision) -> Layout {
+    match precision {
+        Precision::Fp32 => Layout::ChannelsFirst,
+        Precision::Tf32 | Precision::Fp16 | Precision::Bf16 | Precision::Int8 => Layout::ChannelsLast,
+    }
+}
+
 /// A step's convolution as cuDNN takes it.
 fn described(step: &Step, conv: &Conv, precision: Precision) -> Result<Convolution, EngineError> {
     let of = |value: u64| size(step, value);
@@ -109,7 +121,7 @@ fn described(step: &Step, conv: &Conv, precision: Precision) -> Result<Convoluti
         conv.padding.iter().map(|&[before, after]| Ok([of(before)?, of(after)?])).collect();
     Ok(Convolution {
         arithmetic: arithmetic(precision),
-        layout: Layout::ChannelsLast,
+        layout: layout(precision),
         batch: of(conv.batch)?,
         inputs: of(conv.inputs)?,
         outputs: of(conv.outputs)?,
@@ -288,11 +300,14 @@ impl Kernel for ConvKernel {
                 unsafe { launch.queue(stream, kernel, arguments.u64(elements).u64(elements)) }?;
             }
             Tail::Everything { kernel, launch } => {
-                let channels = self.plan.convolution().outputs as u64;
+                let convolution = self.plan.convolution();
+                let channels = convolution.outputs as u64;
+                let inner = if convolution.layout == Layout::ChannelsFirst { self.pixels as u64 } else { 1 };
                 let arguments = Arguments::default()
                     .addresses([output, bias, residual])
                     .u64(elements)
                     .u64(channels)
+                    .u64(inner)
                     .u32(activation);
                 // SAFETY: these are the kernel's arguments, a 0 for what there is not.
                 unsafe { launch.queue(stream, kernel, arguments) }?;
