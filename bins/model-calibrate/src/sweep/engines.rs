@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use flopgap_calibration::Origin;
 use flopgap_cli::{Exit, Failure};
 use flopgap_engines::cpu::{CpuSettings, Rapl};
-use flopgap_engines::cuda::Cuda;
-use flopgap_engines::{Engine, EngineError, Monitor, Native, Nvml, Unwatched};
+use flopgap_engines::cuda::{Cuda, Fused};
+use flopgap_engines::{Engine, EngineError, Monitor, Native, Nvml, Ort, Unwatched};
 
 use super::arguments::Options;
 use crate::PROGRAM;
@@ -36,6 +36,7 @@ impl Engines {
         }
         let asked: Vec<&str> = options.engine.iter().map(String::as_str).collect();
         let usual: &[&str] = match device {
+            Device::Cpu if options.full => &["native", "ort"],
             Device::Cpu => &["native"],
             Device::Cuda(_) => &["cuda"],
         };
@@ -93,8 +94,10 @@ impl From<EngineError> for Opening {
 fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn Engine>, Opening> {
     match (name, device) {
         ("native", Device::Cpu) => Ok(Box::new(Native::new(settings))),
+        ("ort", Device::Cpu) => Ok(Box::new(Ort::new(settings)?)),
         ("cuda", Device::Cuda(index)) => Ok(Box::new(Cuda::new(index)?)),
-        ("native" | "cuda", _) => {
+        ("fused", Device::Cuda(index)) => Ok(Box::new(Fused::new(index)?)),
+        ("native" | "ort" | "cuda" | "fused", _) => {
             let message = format!("--engine {name} does not run on {device}");
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage)))
         }
