@@ -162,6 +162,8 @@ pub enum ElementwiseFunction {
     Simple,
     /// A function of one operand that is a polynomial or a table: exponential, logarithm, power, sine.
     Transcendental,
+    /// A function that takes so many FLOPs an element: a hard sigmoid 4, a hard swish 5.
+    Several(u8),
     /// To or from 8-bit integers with a scale: `QuantizeLinear`, `DequantizeLinear`.
     Quantize,
 }

@@ -61,6 +61,7 @@ impl ElementwiseFunction {
             Self::Compare => "compare",
             Self::Simple => "simple",
             Self::Transcendental => "transcendental",
+            Self::Several(_) => "function",
             Self::Quantize => "quantize",
         }
     }

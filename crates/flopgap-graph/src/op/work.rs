@@ -217,6 +217,7 @@ impl ElementwiseFunction {
         match self {
             Self::Activation(activation) => activation_cost(activation),
             Self::Add | Self::Mul | Self::Div | Self::Compare | Self::Simple | Self::Transcendental => 1,
+            Self::Several(flops) => u64::from(flops),
             Self::Quantize => 2,
         }
     }

@@ -215,6 +215,11 @@ fn elementwise(
         ElementwiseFunction::Div => two(writer, &mut pair, "Div"),
         ElementwiseFunction::Compare => two(writer, &mut pair, "Max"),
         ElementwiseFunction::Simple => writer.node(name, "Abs", &inputs[..1], result, Vec::new()),
+        ElementwiseFunction::Several(4) => writer.node(name, "HardSigmoid", &inputs[..1], result, Vec::new()),
+        ElementwiseFunction::Several(5) => writer.node(name, "HardSwish", &inputs[..1], result, Vec::new()),
+        ElementwiseFunction::Several(_) => {
+            return Err(refused(name, "only functions that take 4 or 5 FLOPs are written"));
+        }
         ElementwiseFunction::Transcendental => writer.node(name, "Exp", &inputs[..1], result, Vec::new()),
         ElementwiseFunction::Quantize => {
             return Err(refused(name, "conversions to 8 bits come with int8 models"));

@@ -1,0 +1,105 @@
+//! `.pt2` archives of `torch.export.save`: a zip with the graph as JSON, in which every value has a shape.
+//!
+//! Source of the layout: `torch/_export/serde/schema.py` of PyTorch 2.11, schema 8.17. The file promises no stability, so another major version
+//! is refused.
+
+mod aten;
+mod call;
+mod recurrent;
+mod symbols;
+mod views;
+mod walk;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+use zip::ZipArchive;
+use zip::read::{ArchiveOffset, Config};
+use zip::result::ZipError;
+
+use crate::error::GraphError;
+use crate::graph::Graph;
+use crate::shapes::Shapes;
+
+/// The major version of the schema that this crate reads.
+const SCHEMA: u64 = 8;
+/// What a graph may take unpacked: far above those of large models, and below what exhausts a machine.
+const LARGEST: u64 = 1 << 30;
+
+/// Reads an archive.
+pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, GraphError> {
+    let damaged = |place: &str, reason: String| GraphError::Damaged {
+        path: path.to_owned(),
+        place: place.to_owned(),
+        reason,
+    };
+    // Sample inputs are a zip archive within the archive, whose end must not be taken for that of the whole.
+    let config = Config { archive_offset: ArchiveOffset::Known(0) };
+    let mut archive = ZipArchive::with_config(config, file).map_err(|error| match error {
+        ZipError::Io(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
+            GraphError::Read { path: path.to_owned(), source }
+        }
+        // The list of members is the last thing in an archive.
+        error => damaged("zip archive", format!("{error}; the file is cut short or damaged")),
+    })?;
+    let names: Vec<String> = archive.file_names().flatten().map(|name| name.into_owned()).collect();
+    let member = program(&names).ok_or_else(|| GraphError::Unknown {
+        path: path.to_owned(),
+        reason: if names.iter().any(|name| name.ends_with("/data.pkl")) {
+            "it holds the parameters of torch.save or a TorchScript module, and no exported program"
+                .to_owned()
+        } else {
+            "it is a zip archive without models/NAME.json".to_owned()
+        },
+    })?;
+    let mut text = Vec::new();
+    let entry = archive.by_name(&member).map_err(|error| damaged(&member, error.to_string()))?;
+    entry
+        .take(LARGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| damaged(&member, format!("{error}; the file is cut short or damaged")))?;
+    if text.len() as u64 > LARGEST {
+        return Err(damaged(&member, format!("larger than {LARGEST} bytes")));
+    }
+    let program: Value =
+        serde_json::from_slice(&text).map_err(|error| damaged(&member, format!("no JSON: {error}")))?;
+    check_version(path, &program)?;
+    walk::graph(path, &member, &program, shapes)
+}
+
+/// The member of the archive that has the graph: `NAME/models/model.json`, or before PyTorch 2.8 `serialized_exported_program.json`.
+fn program(names: &[String]) -> Option<String> {
+    let model = |name: &&String| {
+        let mut parts = name.rsplit('/');
+        let file = parts.next().unwrap_or_default();
+        let json = Path::new(file).extension().is_some_and(|extension| extension == "json");
+        json && parts.next() == Some("models")
+    };
+    let mut models: Vec<&String> = names.iter().filter(model).collect();
+    models.sort_unstable();
+    let usual = models.iter().find(|name| name.ends_with("/model.json")).or(models.first());
+    let old = || names.iter().find(|name| name.ends_with("serialized_exported_program.json"));
+    usual.copied().or_else(old).cloned()
+}
+
+fn check_version(path: &Path, program: &Value) -> Result<(), GraphError> {
+    let version = &program["schema_version"];
+    let major = version["major"].as_u64();
+    if major == Some(SCHEMA) {
+        return Ok(());
+    }
+    let found = match (major, version["minor"].as_u64()) {
+        (Some(major), Some(minor)) => format!("{major}.{minor}"),
+        (Some(major), None) => major.to_string(),
+        _ if version.is_null() => "none".to_owned(),
+        _ => version.to_string(),
+    };
+    Err(GraphError::Version {
+        path: path.to_owned(),
+        what: "schema version",
+        found,
+        known: "8.x, of PyTorch 2.6 to 2.11",
+    })
+}

@@ -1,0 +1,456 @@
+//! The graph of an exported program, node by node.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use flopgap_flops::ElementType;
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
+
+use super::aten::meaning;
+use super::call::{Call, Operand};
+use super::recurrent::{Stacked, stacked};
+use super::symbols::{Open, Symbols, alone, evaluate};
+use crate::error::GraphError;
+use crate::graph::Graph;
+use crate::import::{Assembly, Meaning, Place, Stored};
+use crate::op::Op;
+use crate::shapes::{Shapes, written};
+
+/// Graphs within graphs; deeper ones are damage.
+const DEEPEST: usize = 16;
+
+/// Reads the program of an archive's member.
+pub(super) fn graph(
+    path: &Path,
+    member: &str,
+    program: &Value,
+    shapes: &Shapes,
+) -> Result<Graph, GraphError> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut walk = Walk {
+        assembly: Assembly::new(path, name),
+        member,
+        symbols: Symbols::new(),
+        strides: FxHashMap::default(),
+        open: BTreeSet::new(),
+    };
+    let module = &program["graph_module"];
+    let body = &module["graph"];
+    let values = walk.object(body, "tensor_values")?;
+    let parameters = walk.inputs(module, values)?;
+    walk.bind(values, shapes)?;
+    walk.values(values, &parameters)?;
+    if !walk.open.is_empty() {
+        return Err(walk.dynamic(values));
+    }
+    walk.nodes(body, "", 0)?;
+    for output in list(body, "outputs") {
+        if let Some(tensor) = name_of(&output["as_tensor"]).and_then(|name| walk.assembly.find(name)) {
+            walk.assembly.graph.outputs.push(tensor);
+        }
+    }
+    Ok(walk.assembly.graph)
+}
+
+struct Walk<'a> {
+    assembly: Assembly,
+    member: &'a str,
+    symbols: Symbols,
+    strides: FxHashMap<usize, Vec<u64>>,
+    /// Symbols without a size.
+    open: BTreeSet<String>,
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The name in `{"name": …}`.
+fn name_of(value: &Value) -> Option<&str> {
+    value["name"].as_str()
+}
+
+impl Walk<'_> {
+    fn damaged(&self, reason: impl Into<String>) -> GraphError {
+        self.assembly.damaged(self.member, reason)
+    }
+
+    fn object<'v>(&self, value: &'v Value, key: &str) -> Result<&'v Map<String, Value>, GraphError> {
+        value[key].as_object().ok_or_else(|| self.damaged(format!("`{key}` is missing or no object")))
+    }
+
+    /// Sorts inputs into those of the caller and what is stored with the model; the latter with their names in the model.
+    fn inputs<'v>(
+        &mut self,
+        module: &'v Value,
+        values: &Map<String, Value>,
+    ) -> Result<FxHashMap<&'v str, &'v str>, GraphError> {
+        let mut stored = FxHashMap::default();
+        let specs = module["signature"]["input_specs"]
+            .as_array()
+            .ok_or_else(|| self.damaged("`input_specs` is missing or no list"))?;
+        for spec in specs {
+            for (kind, key) in [
+                ("parameter", "parameter_name"),
+                ("buffer", "buffer_name"),
+                ("tensor_constant", "tensor_constant_name"),
+            ] {
+                if let Some(called) = name_of(&spec[kind]["arg"]) {
+                    stored.insert(called, spec[kind][key].as_str().unwrap_or(called));
+                }
+            }
+            if let Some(called) = name_of(&spec["user_input"]["arg"]["as_tensor"]) {
+                if !values.contains_key(called) {
+                    return Err(self.damaged(format!("input `{called}` has no shape")));
+                }
+                // Added first, so that they come in the caller's order.
+                let index = self.assembly.tensor(called, called, Vec::new(), Stored::other(0), false);
+                self.assembly.graph.inputs.push(index);
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Gives symbols the sizes that the caller states.
+    fn bind(&mut self, values: &Map<String, Value>, shapes: &Shapes) -> Result<(), GraphError> {
+        let inputs = self.assembly.graph.inputs.clone();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        for &input in &inputs {
+            let name = self.assembly.graph.tensors[input].name.clone();
+            let sizes = list(&values[&name], "sizes");
+            known.insert(name.clone());
+            for symbol in
+                sizes.iter().filter_map(|size| size["as_expr"]["expr_str"].as_str()).filter_map(alone)
+            {
+                known.insert(symbol.to_owned());
+                if let Some(size) = shapes.dimension(symbol) {
+                    self.symbols.insert(symbol.to_owned(), size);
+                }
+            }
+        }
+        for &input in &inputs {
+            let name = self.assembly.graph.tensors[input].name.clone();
+            let Some(given) = shapes.of(&name) else { continue };
+            let sizes = list(&values[&name], "sizes");
+            let mut fits = sizes.len() == given.len();
+            for (size, &given) in sizes.iter().zip(given) {
+                match size["as_expr"]["expr_str"].as_str() {
+                    Some(expression) => match alone(expression) {
+                        Some(symbol) => {
+                            fits &= *self.symbols.entry(symbol.to_owned()).or_insert(given) == given;
+                        }
+                        None => fits &= evaluate(expression, &self.symbols).is_ok_and(|size| size == given),
+                    },
+                    None => fits &= size["as_int"].as_u64() == Some(given),
+                }
+            }
+            if !fits {
+                return Err(GraphError::WrongShape {
+                    path: self.assembly.path().to_owned(),
+                    name,
+                    stated: sizes.iter().map(stated).collect::<Vec<_>>().join("x"),
+                    given: written(given),
+                });
+            }
+        }
+        if let Some(name) = shapes.names().find(|name| !known.contains(*name)) {
+            return Err(GraphError::NoSuchShape {
+                path: self.assembly.path().to_owned(),
+                name: name.to_owned(),
+                known: known.into_iter().collect(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds the values of a graph as tensors.
+    fn values(
+        &mut self,
+        values: &Map<String, Value>,
+        stored: &FxHashMap<&str, &str>,
+    ) -> Result<(), GraphError> {
+        for (called, meta) in values {
+            let shape = self.sizes(called, list(meta, "sizes"))?;
+            let strides = self.sizes(called, list(meta, "strides")).unwrap_or_default();
+            let kind = element(meta["dtype"].as_u64()).ok_or_else(|| {
+                self.damaged(format!("value `{called}` has an unknown type {}", meta["dtype"]))
+            })?;
+            let index = match self
+                .assembly
+                .find(called)
+                .filter(|index| self.assembly.graph.inputs.contains(index))
+            {
+                Some(index) => {
+                    let tensor = &mut self.assembly.graph.tensors[index];
+                    tensor.shape = shape;
+                    (tensor.element, tensor.element_bytes) = (kind.element, kind.bytes);
+                    index
+                }
+                None => {
+                    let name = stored.get(called.as_str());
+                    self.assembly.tensor(called, name.copied().unwrap_or(called), shape, kind, name.is_some())
+                }
+            };
+            self.strides.insert(index, strides);
+        }
+        Ok(())
+    }
+
+    /// Sizes with their symbols replaced; symbols without a size are remembered.
+    fn sizes(&mut self, called: &str, sizes: &[Value]) -> Result<Vec<u64>, GraphError> {
+        sizes
+            .iter()
+            .map(|size| {
+                if let Some(size) = size["as_int"].as_u64() {
+                    return Ok(size);
+                }
+                let expression = size["as_expr"]["expr_str"].as_str();
+                match expression.map(|expression| evaluate(expression, &self.symbols)) {
+                    Some(Ok(size)) => Ok(size),
+                    Some(Err(Open::Symbol(symbol))) => {
+                        self.open.insert(symbol);
+                        Ok(0)
+                    }
+                    _ => Err(self.damaged(format!("value `{called}` has a size that is no number: {size}"))),
+                }
+            })
+            .collect()
+    }
+
+    /// The error about symbols without sizes, with an option that would give the first of them one.
+    fn dynamic(&self, values: &Map<String, Value>) -> GraphError {
+        let mut option = String::new();
+        for &input in &self.assembly.graph.inputs {
+            let name = &self.assembly.graph.tensors[input].name;
+            let sizes = list(&values[name], "sizes");
+            if option.is_empty() && sizes.iter().any(|size| size["as_int"].is_null()) {
+                let sizes: Vec<String> =
+                    sizes.iter().map(|size| size["as_int"].as_u64().unwrap_or(1).to_string()).collect();
+                option = format!("--shape {name}={}", sizes.join("x"));
+            }
+        }
+        if option.is_empty() {
+            // Sizes that only running the model tells.
+            option = format!("--shape {}=1", self.open.first().map_or("NAME", String::as_str));
+        }
+        let names = self.open.iter().cloned().collect();
+        GraphError::Dynamic { path: self.assembly.path().to_owned(), names, option }
+    }
+
+    fn nodes(&mut self, body: &Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
+        if depth > DEEPEST {
+            return Err(self.damaged("graphs are nested too deeply"));
+        }
+        let nodes = body["nodes"].as_array().ok_or_else(|| self.damaged("`nodes` is missing or no list"))?;
+        for node in nodes {
+            self.node(node, prefix, depth)?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, node: &Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
+        let target = node["target"].as_str().ok_or_else(|| self.damaged("a node has no `target`"))?;
+        let operator = target.strip_prefix("torch.ops.").unwrap_or(target);
+        let arguments = list(node, "inputs");
+        let outputs = self.outputs(node, operator)?;
+        if operator.starts_with("higher_order.wrap_with") {
+            return self.inline(node, operator, arguments, &outputs, prefix, depth);
+        }
+        let mut operands = Vec::new();
+        for argument in arguments {
+            for name in tensor_names(&argument["arg"]) {
+                let tensor = self
+                    .assembly
+                    .find(name)
+                    .ok_or_else(|| self.damaged(format!("{operator} reads `{name}`, which has no shape")))?;
+                operands.push(Operand {
+                    argument: argument["name"].as_str().unwrap_or_default().to_owned(),
+                    tensor,
+                    strides: self.strides.get(&tensor).cloned().unwrap_or_default(),
+                });
+            }
+        }
+        let tensors: Vec<usize> = operands.iter().map(|operand| operand.tensor).collect();
+        let first = outputs.first().map(|&index| self.assembly.graph.tensors[index].name.clone());
+        let name = node["name"].as_str().map(str::to_owned).or(first).unwrap_or_else(|| operator.to_owned());
+        let place = Place { name, module: module(node, prefix), operator: operator.to_owned() };
+        let mut parts = operator.split('.');
+        let (namespace, base, overload) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let base = plain(base);
+        let known = matches!(namespace, "aten" | "quantized_decomposed" | "prims" | "_operator");
+        let call = Call {
+            name: base,
+            overload,
+            arguments,
+            operands: &operands,
+            tensors: &self.assembly.graph.tensors,
+            outputs: &outputs,
+        };
+        let layers = if known { stacked(&call) } else { None };
+        if let Some(layers) = layers {
+            return self.recurrent(&place, &layers, &tensors, &outputs);
+        }
+        let meaning = if known {
+            meaning(&call)
+        } else if outputs.is_empty() {
+            // Arithmetic on sizes and checks of them, which no device computes.
+            Op::View.into()
+        } else {
+            Meaning::unknown()
+        };
+        self.assembly.layer(place, meaning, &tensors, outputs)
+    }
+
+    /// The tensors that a node writes.
+    fn outputs(&self, node: &Value, operator: &str) -> Result<Vec<usize>, GraphError> {
+        list(node, "outputs")
+            .iter()
+            .flat_map(tensor_names)
+            // Results that nothing reads have no shape in the file.
+            .filter_map(|name| match self.assembly.find(name) {
+                Some(index) => Some(Ok(index)),
+                None if name.contains("unused") => None,
+                None => Some(Err(self.damaged(format!("{operator} writes `{name}`, which has no shape")))),
+            })
+            .collect()
+    }
+
+    /// The nodes of a graph that is called once where it stands.
+    fn inline(
+        &mut self,
+        node: &Value,
+        operator: &str,
+        arguments: &[Value],
+        outputs: &[usize],
+        prefix: &str,
+        depth: usize,
+    ) -> Result<(), GraphError> {
+        let position = arguments.iter().position(|argument| argument["arg"]["as_graph"].is_object());
+        let position = position.ok_or_else(|| self.damaged(format!("{operator} has no graph")))?;
+        let body = &arguments[position]["arg"]["as_graph"]["graph"];
+        let given = arguments[position + 1..].iter().flat_map(|argument| tensor_names(&argument["arg"]));
+        let given: Vec<Option<usize>> = given.map(|name| self.assembly.find(name)).collect();
+        let values = self.object(body, "tensor_values")?;
+        self.values(values, &FxHashMap::default())?;
+        if !self.open.is_empty() {
+            return Err(self.dynamic(values));
+        }
+        for (name, given) in list(body, "inputs").iter().flat_map(tensor_names).zip(given) {
+            if let Some(index) = given {
+                self.assembly.alias(name, index);
+            }
+        }
+        self.nodes(body, &module(node, prefix), depth + 1)?;
+        for (name, &output) in list(body, "outputs").iter().flat_map(tensor_names).zip(outputs) {
+            // What is called by the outer name is what the inner graph wrote.
+            let inner = self
+                .assembly
+                .find(name)
+                .ok_or_else(|| self.damaged(format!("{operator} gives `{name}`, which has no shape")))?;
+            for layer in &mut self.assembly.graph.layers {
+                for written in layer.outputs.iter_mut().filter(|written| **written == inner) {
+                    *written = output;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The layers of one call of a recurrent network, each reading what the one before it wrote.
+    fn recurrent(
+        &mut self,
+        place: &Place,
+        layers: &[Stacked],
+        tensors: &[usize],
+        outputs: &[usize],
+    ) -> Result<(), GraphError> {
+        let Some(&first) = tensors.first() else { return Ok(()) };
+        let stored = {
+            let tensor = &self.assembly.graph.tensors[first];
+            Stored { element: tensor.element, bytes: tensor.element_bytes }
+        };
+        let mut input = first;
+        for (index, stacked) in layers.iter().enumerate() {
+            let layer = stacked.layer;
+            let name = format!("{}.{index}", place.name);
+            let last = index + 1 == layers.len();
+            let output = match outputs.first() {
+                Some(&output) if last => output,
+                _ => {
+                    let shape = vec![layer.length, layer.batch, layer.directions * layer.hidden];
+                    self.assembly.tensor(&name, &name, shape, stored, false)
+                }
+            };
+            let mut read = vec![input];
+            read.extend(stacked.parameters.iter().map(|&position| tensors[position]));
+            let mut written = vec![output];
+            if last {
+                written.extend(outputs.iter().skip(1));
+            }
+            let place = Place { name, ..place.clone() };
+            self.assembly.layer(place, Op::Recurrent(layer).into(), &read, written)?;
+            input = output;
+        }
+        Ok(())
+    }
+}
+
+/// The names of the tensors that an argument or result is or lists.
+fn tensor_names(argument: &Value) -> Vec<&str> {
+    if let Some(name) = name_of(&argument["as_tensor"]) {
+        return vec![name];
+    }
+    let many = list(argument, "as_tensors").iter().filter_map(name_of);
+    let optional = list(argument, "as_optional_tensors").iter().filter_map(|one| name_of(&one["as_tensor"]));
+    let nested = list(argument, "as_nested_tensors");
+    let nested =
+        nested.iter().flat_map(|list| list.as_array().map_or(&[][..], Vec::as_slice)).filter_map(name_of);
+    many.chain(optional).chain(nested).collect()
+}
+
+/// An operator without the underscores that mark in-place variants: `relu_`, `__and__`.
+fn plain(name: &str) -> &str {
+    if let Some(inner) = name.strip_prefix("__").and_then(|name| name.strip_suffix("__")) {
+        return inner;
+    }
+    name.strip_suffix('_').unwrap_or(name)
+}
+
+/// The innermost module that a node came from: the path of the last entry of `L__self__,,Class;L__self___fc,fc,Class`.
+fn module(node: &Value, otherwise: &str) -> String {
+    let stack = node["metadata"]["nn_module_stack"].as_str().unwrap_or_default();
+    let last = stack.rsplit(';').next().and_then(|entry| entry.split(',').nth(1));
+    let path = last.unwrap_or(otherwise);
+    path.strip_prefix("L['self'].").or_else(|| path.strip_prefix("L['self']")).unwrap_or(path).to_owned()
+}
+
+/// A size as the file has it.
+fn stated(size: &Value) -> String {
+    let expression = size["as_expr"]["expr_str"].as_str().map(str::to_owned);
+    expression.unwrap_or_else(|| size["as_int"].to_string())
+}
+
+/// The element type by its number in the schema.
+fn element(number: Option<u64>) -> Option<Stored> {
+    Some(match number? {
+        // Unsigned and signed bytes.
+        1 | 2 => Stored::number(ElementType::Int8),
+        3 | 28 => Stored::other(2),
+        4 => Stored::other(4),
+        5 | 9 => Stored { element: None, bytes: if number == Some(9) { 4 } else { 8 } },
+        6 => Stored::number(ElementType::Fp16),
+        7 => Stored::number(ElementType::Fp32),
+        8 => Stored::number(ElementType::Fp64),
+        10 => Stored::other(8),
+        11 => Stored::other(16),
+        12 => Stored::other(1),
+        13 => Stored::number(ElementType::Bf16),
+        29..=32 => Stored::number(ElementType::Fp8),
+        _ => return None,
+    })
+}
