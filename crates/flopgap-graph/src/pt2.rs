@@ -44,7 +44,7 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
         // The list of members is the last thing in an archive.
         error => damaged("zip archive", format!("{error}; the file is cut short or damaged")),
     })?;
-    let names: Vec<String> = archive.file_names().flatten().map(|name| name.into_owned()).collect();
+    let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
     let member = program(&names).ok_or_else(|| GraphError::Unknown {
         path: path.to_owned(),
         reason: if names.iter().any(|name| name.ends_with("/data.pkl")) {

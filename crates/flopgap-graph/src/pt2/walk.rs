@@ -176,21 +176,15 @@ impl Walk<'_> {
             let kind = element(meta["dtype"].as_u64()).ok_or_else(|| {
                 self.damaged(format!("value `{called}` has an unknown type {}", meta["dtype"]))
             })?;
-            let index = match self
-                .assembly
-                .find(called)
-                .filter(|index| self.assembly.graph.inputs.contains(index))
-            {
-                Some(index) => {
-                    let tensor = &mut self.assembly.graph.tensors[index];
-                    tensor.shape = shape;
-                    (tensor.element, tensor.element_bytes) = (kind.element, kind.bytes);
-                    index
-                }
-                None => {
-                    let name = stored.get(called.as_str());
-                    self.assembly.tensor(called, name.copied().unwrap_or(called), shape, kind, name.is_some())
-                }
+            let given = self.assembly.find(called).filter(|index| self.assembly.graph.inputs.contains(index));
+            let index = if let Some(index) = given {
+                let tensor = &mut self.assembly.graph.tensors[index];
+                tensor.shape = shape;
+                (tensor.element, tensor.element_bytes) = (kind.element, kind.bytes);
+                index
+            } else {
+                let name = stored.get(called.as_str());
+                self.assembly.tensor(called, name.copied().unwrap_or(called), shape, kind, name.is_some())
             };
             self.strides.insert(index, strides);
         }

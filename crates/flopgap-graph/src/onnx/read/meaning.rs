@@ -1,0 +1,366 @@
+//! What the operators of ONNX mean.
+
+use flopgap_flops::Activation;
+use flopgap_flops::operator::{Cell, Recurrent};
+
+use super::node::{Node, axis};
+use crate::import::{
+    Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise, gather,
+    matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
+};
+use crate::op::{ElementwiseFunction, Gemm, NormFunction, Op, PoolFunction};
+
+/// The meaning of a node that gives results of these shapes. An operator that is not known has no operation.
+pub(super) fn meaning(node: &Node<'_>, outputs: &[Vec<u64>]) -> Meaning {
+    let Some(output) = outputs.first() else { return Meaning::unknown() };
+    products(node, output)
+        .or_else(|| windows(node, output))
+        .or_else(|| norms(node))
+        .or_else(|| moves(node, outputs))
+        .or_else(|| functions(node, output))
+        .unwrap_or_else(Meaning::unknown)
+}
+
+/// Operands by their places in the node; those that are left out count, too.
+fn operands(op: Option<Op>, places: &[usize]) -> Meaning {
+    Meaning::of(op).ordered(places.iter().map(|&place| Some(place)))
+}
+
+fn products(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
+    let turned = |place: usize, name: &str| {
+        let mut shape = node.shape(place)?.to_vec();
+        if let (Some(1), [.., a, b]) = (node.integer(name), shape.as_mut_slice()) {
+            std::mem::swap(a, b);
+        }
+        Some(shape)
+    };
+    let pair = |second: usize| matmul(&turned(0, "transA")?, &turned(second, "transB")?);
+    Some(match node.operator {
+        "MatMul" | "MatMulInteger" | "FusedMatMul" => operands(pair(1), &[0, 1]),
+        "Gemm" => operands(pair(1), &[0, 1, 2]),
+        "QGemm" => operands(pair(3), &[0, 3, 6]),
+        "QLinearMatMul" => operands(pair(3), &[0, 3]),
+        "MatMulNBits" => {
+            let product = || {
+                let (k, n) =
+                    (u64::try_from(node.integer("K")?).ok()?, u64::try_from(node.integer("N")?).ok()?);
+                let m = count(node.shape(0)?)?.checked_div(k)?;
+                Some(Op::Gemm(Gemm { batch: 1, m, n, k }))
+            };
+            operands(product(), &[0, 1])
+        }
+        "Einsum" => {
+            node.text("equation").and_then(|equation| einsum(equation, &node.shapes(), output)).into()
+        }
+        "Attention" if node.standard => {
+            let causal = node.integer("is_causal") == Some(1);
+            heads(node, "q_num_heads", "kv_num_heads", causal).into()
+        }
+        "MultiHeadAttention" => {
+            let causal = node.integer("unidirectional") == Some(1);
+            heads(node, "num_heads", "num_heads", causal).into()
+        }
+        "LSTM" | "GRU" | "RNN" => operands(recurrent(node), &[0, 1, 2, 3]),
+        _ => return None,
+    })
+}
+
+/// Attention of queries, keys and values with four dimensions, or three and the heads side by side. One that goes on from stored keys is not
+/// counted: how many there are, the shapes do not tell.
+fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
+    let past = if node.standard { 4..6 } else { 6..8 };
+    if past.into_iter().any(|place| node.has(place)) {
+        return None;
+    }
+    let split = |place: usize, name: &str| {
+        let shape = node.shape(place)?;
+        let [batch, length, width] = *shape else { return Some(shape.to_vec()) };
+        let heads = u64::try_from(node.integer(name)?).ok()?;
+        Some(vec![batch, heads, length, width.checked_div(heads)?])
+    };
+    attention(&split(0, query)?, &split(1, key)?, &split(2, key)?, causal)
+}
+
+fn recurrent(node: &Node<'_>) -> Option<Op> {
+    let cell = match node.operator {
+        "LSTM" => Cell::Lstm,
+        "GRU" => Cell::Gru,
+        _ => Cell::Rnn,
+    };
+    let ([a, b, inputs], [directions, rows, hidden]) = (node.shape(0)?, node.shape(2)?) else { return None };
+    let (length, batch) = if node.integer("layout") == Some(1) { (*b, *a) } else { (*a, *b) };
+    if cell.gates().checked_mul(*hidden) != Some(*rows) {
+        return None;
+    }
+    let bias = node.has(3);
+    Some(Op::Recurrent(Recurrent {
+        cell,
+        batch,
+        length,
+        inputs: *inputs,
+        hidden: *hidden,
+        directions: *directions,
+        bias,
+    }))
+}
+
+fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
+    let operator = node.operator;
+    Some(match operator {
+        "Conv" | "ConvTranspose" => operands(convolved(node, 1, output), &[0, 1, 2]),
+        "ConvInteger" => operands(convolved(node, 1, output), &[0, 1]),
+        "QLinearConv" => operands(convolved(node, 3, output), &[0, 3, 8]),
+        "MaxPool" | "AveragePool" | "LpPool" | "QLinearAveragePool" => {
+            let factor = if operator == "LpPool" { 2 } else { 1 };
+            let op = || {
+                let x = node.shape(0)?;
+                let mut window = window(node)?;
+                window.kernel = node.sizes("kernel_shape")?;
+                let image = x.get(2..)?;
+                window.padding = padding(node, image, output.get(2..)?, &window.kernel.clone(), &window)?;
+                // Without strides the windows stand one beside the other: by 1.
+                if window.stride.is_empty() {
+                    window.stride = vec![1; image.len()];
+                }
+                pooling(function(operator), x, output, &window)
+            };
+            Meaning { op: op(), order: Some(vec![0]), factor }
+        }
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "QLinearGlobalAveragePool" => {
+            let factor = if operator == "GlobalLpPool" { 2 } else { 1 };
+            let whole = || {
+                let x = node.shape(0)?;
+                let window = Window { kernel: x.get(2..)?.to_vec(), ..Window::default() };
+                pooling(function(operator), x, output, &window)
+            };
+            Meaning { op: whole(), order: Some(vec![0]), factor }
+        }
+        "Resize" | "Upsample" => {
+            let x = node.shape(0)?;
+            let scaled = x.iter().zip(output).filter(|(before, after)| before != after).count();
+            // A weighted sum of the nearest pixels in the dimensions that change.
+            let flops = match (node.text("mode").unwrap_or("nearest"), scaled) {
+                (_, 0) => return Some(operands(Some(Op::View), &[0])),
+                ("linear", 1) => 3,
+                // Four pixels either way.
+                ("linear", 2) | ("cubic", 1) => 7,
+                ("linear", 3) => 15,
+                ("cubic", 2) => 31,
+                ("nearest", _) => return Some(operands(copied(&[output.to_vec()]), &[0])),
+                _ => return Some(Meaning::unknown()),
+            };
+            operands(elementwise(ElementwiseFunction::Several(flops), &[x], output), &[0])
+        }
+        _ => return None,
+    })
+}
+
+fn function(operator: &str) -> PoolFunction {
+    if operator.contains("Max") { PoolFunction::Max } else { PoolFunction::Average }
+}
+
+fn window(node: &Node<'_>) -> Option<Window> {
+    Some(Window {
+        kernel: Vec::new(),
+        stride: node.sizes("strides")?,
+        dilation: node.sizes("dilations")?,
+        padding: Vec::new(),
+        output_padding: node.sizes("output_padding")?,
+        groups: u64::try_from(node.integer("group").unwrap_or(1)).ok()?,
+        transposed: node.operator == "ConvTranspose",
+    })
+}
+
+fn convolved(node: &Node<'_>, place: usize, output: &[u64]) -> Option<Op> {
+    let (x, weights) = (node.shape(0)?, node.shape(place)?);
+    let mut window = window(node)?;
+    window.padding = padding(node, x.get(2..)?, output.get(2..)?, weights.get(2..)?, &window)?;
+    convolution(x, weights, output, &window)
+}
+
+/// Padding by dimension: as it is stated, or as the size of the output needs it.
+fn padding(
+    node: &Node<'_>,
+    image: &[u64],
+    output: &[u64],
+    kernel: &[u64],
+    window: &Window,
+) -> Option<Vec<[u64; 2]>> {
+    let rank = image.len();
+    let at = |list: &[u64], index: usize| list.get(index).copied().unwrap_or(1);
+    let same = node.text("auto_pad").is_some_and(|kind| kind.starts_with("SAME"));
+    let stated = node.attribute("output_shape").is_some();
+    if (same || stated) && output.len() == rank && kernel.len() == rank {
+        return (0..rank)
+            .map(|index| {
+                let (stride, dilation) = (at(&window.stride, index), at(&window.dilation, index));
+                if !window.transposed {
+                    return same_padding(image[index], output[index], kernel[index], stride, dilation);
+                }
+                // What the output has too much without padding is cut off.
+                let extra = window.output_padding.get(index).copied().unwrap_or(0);
+                let reach = dilation.checked_mul(kernel[index].checked_sub(1)?)?.checked_add(1)?;
+                let whole = image[index]
+                    .checked_sub(1)?
+                    .checked_mul(stride)?
+                    .checked_add(reach)?
+                    .checked_add(extra)?;
+                let cut = whole.checked_sub(output[index])?;
+                Some([cut / 2, cut - cut / 2])
+            })
+            .collect();
+    }
+    let pads = node.sizes("pads")?;
+    if pads.is_empty() {
+        return Some(vec![[0, 0]; rank]);
+    }
+    (pads.len() == 2 * rank).then(|| (0..rank).map(|index| [pads[index], pads[rank + index]]).collect())
+}
+
+fn norms(node: &Node<'_>) -> Option<Meaning> {
+    let first = node.shape(0)?;
+    let parameters = || {
+        let elements =
+            node.operands.iter().skip(1).flatten().map(|operand| count(&operand.shape).unwrap_or(0));
+        elements.fold(0, u64::saturating_add)
+    };
+    let columns = || {
+        let at = axis(node.integer("axis").unwrap_or(-1), first.len())?;
+        count(&first[at..])
+    };
+    Some(match node.operator {
+        "BatchNormalization" => {
+            let training = node.integer("training_mode") == Some(1);
+            batch_norm(first, training, parameters()).into()
+        }
+        "LayerNormalization" => {
+            columns().and_then(|columns| norm(NormFunction::Layer, first, columns, parameters())).into()
+        }
+        "RMSNormalization" | "SimplifiedLayerNormalization" => {
+            columns().and_then(|columns| norm(NormFunction::Rms, first, columns, parameters())).into()
+        }
+        "InstanceNormalization" => channel_norm(first, *first.get(1)?, parameters()).into(),
+        "GroupNormalization" => {
+            let groups = u64::try_from(node.integer("num_groups")?).ok()?;
+            channel_norm(first, groups, parameters()).into()
+        }
+        "Softmax" | "LogSoftmax" if node.opset < 13 => {
+            // Older sets flatten what follows the dimension.
+            let at = axis(node.integer("axis").unwrap_or(1), first.len())?;
+            let columns = count(&first[at..])?;
+            softmax(&[count(&first[..at])?, columns], -1).into()
+        }
+        "Softmax" | "LogSoftmax" => softmax(first, node.integer("axis").unwrap_or(-1)).into(),
+        // The square of each neighbor and their sum, scaled, shifted, raised to a power, and divided by.
+        "LRN" => {
+            let flops = u8::try_from(node.integer("size")?.checked_mul(2)?.checked_add(4)?).ok()?;
+            elementwise(ElementwiseFunction::Several(flops), &[first], first).into()
+        }
+        _ => return None,
+    })
+}
+
+/// What moves elements, or only looks at them in another way. Shapes, axes and the like, which are known, are no operands.
+fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
+    let output = outputs.first()?;
+    let first = || node.shape(0);
+    Some(match node.operator {
+        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Shape" | "Size" => {
+            operands(Some(Op::View), &[0])
+        }
+        "Dropout" => {
+            // In newer sets an operand says whether it is training.
+            let training =
+                node.operand(2).and_then(|operand| operand.integers()).is_some_and(|values| values == [1]);
+            let unknown = node.has(2) && node.operand(2).is_some_and(|operand| operand.integers().is_none());
+            match (training, unknown) {
+                (_, true) => Meaning::unknown(),
+                (true, _) => operands(elementwise(ElementwiseFunction::Mul, &[first()?], output), &[0]),
+                _ => operands(Some(Op::View), &[0]),
+            }
+        }
+        "Cast" | "CastLike" => operands(copied(outputs), &[0]),
+        "Transpose" => {
+            // Dimensions of one element may change places without anything moving.
+            let shape = first()?;
+            let order: Vec<usize> = match node.integers("perm").filter(|order| !order.is_empty()) {
+                Some(order) => order.iter().map(|&at| usize::try_from(at).ok()).collect::<Option<_>>()?,
+                None => (0..shape.len()).rev().collect(),
+            };
+            let moved: Vec<usize> =
+                order.into_iter().filter(|&at| shape.get(at).is_some_and(|&size| size != 1)).collect();
+            if moved.is_sorted() { operands(Some(Op::View), &[0]) } else { operands(copied(outputs), &[0]) }
+        }
+        "Slice" | "Split" | "Expand" | "Tile" | "Pad" | "DepthToSpace" | "SpaceToDepth"
+        | "ConstantOfShape" | "Range" | "OneHot" | "EyeLike" | "ReverseSequence" | "CenterCropPad" => {
+            operands(copied(outputs), &[0])
+        }
+        "Concat" | "ScatterND" | "ScatterElements" | "Scatter" | "TensorScatter" => copied(outputs).into(),
+        "Gather" => {
+            let table = first()?;
+            let at = axis(node.integer("axis").unwrap_or(0), table.len())?;
+            operands(gather(output, count(&table[at + 1..])?), &[0, 1])
+        }
+        "GatherElements" | "Compress" => operands(gather(output, 1), &[0, 1]),
+        "GatherND" => {
+            let width = count(output)?.checked_div(count(node.shape(1)?.split_last()?.1)?)?;
+            operands(gather(output, width), &[0, 1])
+        }
+        _ => return None,
+    })
+}
+
+fn copied(outputs: &[Vec<u64>]) -> Option<Op> {
+    let mut elements = 0_u64;
+    for shape in outputs {
+        elements = elements.checked_add(count(shape)?)?;
+    }
+    Some(Op::Copy { elements })
+}
+
+fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
+    let first = node.shape(0)?;
+    let lower = node.operator.to_ascii_lowercase();
+    if node.operator.starts_with("Reduce") || matches!(node.operator, "ArgMax" | "ArgMin") {
+        let factor = reduction(&lower)?;
+        return Some(Meaning { op: reduce(first, output), order: Some(vec![0]), factor });
+    }
+    // Scales and zero points are a few bytes that the formulas do not ask for.
+    let element = lower.strip_prefix("qlinear").unwrap_or(&lower);
+    if node.operator.starts_with("QLinear") {
+        let two = matches!(element, "add" | "mul");
+        let places: &[usize] = if two { &[0, 3] } else { &[0] };
+        let shapes: Vec<&[u64]> = places.iter().filter_map(|&place| node.shape(place)).collect();
+        return Some(operands(elementwise(pointwise(element)?, &shapes, output), places));
+    }
+    let function = match node.operator {
+        "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear" => {
+            // To find the range, every element is compared with the largest and the smallest.
+            let factor = if node.operator == "DynamicQuantizeLinear" { 2 } else { 1 };
+            let op = elementwise(ElementwiseFunction::Quantize, &[first], output);
+            return Some(Meaning { op, order: Some(vec![0, 1, 2]), factor });
+        }
+        "Gelu" if node.text("approximate") == Some("tanh") => {
+            ElementwiseFunction::Activation(Activation::GeluTanh)
+        }
+        // A square is one product.
+        "Pow"
+            if node.operand(1).and_then(|operand| operand.floats()).is_some_and(|values| values == [2.0]) =>
+        {
+            return Some(operands(elementwise(ElementwiseFunction::Mul, &[first], output), &[0]));
+        }
+        "Clip" => return Some(operands(elementwise(ElementwiseFunction::Compare, &[first], output), &[0])),
+        "CumSum" => return Some(operands(elementwise(ElementwiseFunction::Add, &[first], output), &[0])),
+        _ => pointwise(&lower)?,
+    };
+    let shapes = node.shapes();
+    // A sum of many is one addition less than there are operands; of one it is that one.
+    let factor = match node.operator {
+        "Sum" | "Mean" | "Max" | "Min" => shapes.len().saturating_sub(1) as u64,
+        _ => 1,
+    };
+    if factor == 0 {
+        return Some(Op::View.into());
+    }
+    Some(Meaning { op: elementwise(function, &shapes, output), order: None, factor })
+}
