@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use super::super::{ProbeError, Progress};
+use super::super::{ProbeError, Progress, sort};
 use super::crew::together;
 use super::vectors::{Loop, loops};
 use crate::{Instruction, Peak, Quantity};
@@ -41,6 +41,7 @@ pub(super) fn peaks(threads: usize, progress: Progress<'_>) -> Result<Vec<Peak>,
         };
         peaks.extend(Quantity::largest(rates).map(peak));
     }
+    sort(&mut peaks);
     Ok(peaks)
 }
 
@@ -52,8 +53,9 @@ fn check(one: Loop) -> Result<(), ProbeError> {
         return Ok(());
     }
     let kernel = match one.instruction {
-        Instruction::Avx512Vnni | Instruction::AvxVnni => "of int8 on the CPU",
-        Instruction::Avx512Bf16 => "of bf16 on the CPU",
+        Instruction::Avx512Vnni | Instruction::AvxVnni => "of VNNI",
+        Instruction::Avx512Bf16 => "of AVX-512 BF16",
+        Instruction::Amx => "of AMX",
         _ => "of fp32 on the CPU",
     };
     Err(ProbeError::Wrong { kernel, found, expected })

@@ -59,22 +59,43 @@ fn sizes(threads: u64, caches: &[Capacity], memory: Option<u64>, largest: Option
     sizes.into_iter().map(|size| size / STEP * STEP).collect()
 }
 
+/// What a thread walks through. It begins at a line of the cache: loads of 64 bytes would lie in two lines each otherwise, and take twice as long.
+struct Part {
+    memory: Vec<u64>,
+    begin: usize,
+    length: usize,
+}
+
+impl Part {
+    fn new(length: usize) -> Self {
+        // Ones, since zeros would be one page of the system, many times.
+        let memory = vec![1_u64; length + LINE / size_of::<u64>()];
+        let begin = memory.as_ptr().align_offset(LINE).min(memory.len() - length);
+        Part { memory, begin, length }
+    }
+
+    fn numbers(&mut self) -> &mut [u64] {
+        &mut self.memory[self.begin..self.begin + self.length]
+    }
+}
+
+/// Bytes of a line of the cache, and of the widest vectors.
+const LINE: usize = 64;
+
 /// Bytes in a second of all threads; those of a copy count as read and as written.
 fn rate(threads: usize, part: u64, way: Walk) -> Result<Option<Quantity>, ProbeError> {
-    let numbers = usize::try_from(part / 8).unwrap_or(usize::MAX);
-    // Ones, since zeros would be one page of the system, many times.
-    let memory = |_| vec![1_u64; numbers];
+    let prepare = |_| Part::new(usize::try_from(part / 8).unwrap_or(usize::MAX / 16));
     let guess = u32::try_from(MIB / part).unwrap_or(1).max(1);
-    let trial = together(threads, 3, memory, |memory| {
-        black_box(walk(way, memory, guess));
+    let trial = together(threads, 3, prepare, |part| {
+        black_box(walk(way, part.numbers(), guess));
     })?;
     let best = trial.into_iter().min().unwrap_or_default().as_secs_f64().max(1e-9);
     let passes = passes(guess, best);
     let once = best * f64::from(passes) / f64::from(guess);
     let rounds = if once > 5.0 * ROUND.as_secs_f64() { FEW_ROUNDS } else { ROUNDS };
     // The first round brings the part to where it stays.
-    let times = together(threads, rounds + 1, memory, |memory| {
-        black_box(walk(way, memory, passes));
+    let times = together(threads, rounds + 1, prepare, |part| {
+        black_box(walk(way, part.numbers(), passes));
     })?;
     let moved = part as f64 * f64::from(passes) * threads as f64;
     Ok(Quantity::largest(times[1..].iter().map(|time| moved / time.as_secs_f64()).collect()))
@@ -104,6 +125,15 @@ mod tests {
         assert!(scarce.last().unwrap() * 2 <= 16 * MIB);
         assert_eq!(super::sizes(8, &[], Some(1), None), [LEAST], "there is always one");
         assert!(sizes.iter().all(|size| size % STEP == 0));
+    }
+
+    #[test]
+    fn a_part_begins_at_a_line() {
+        for length in [0, 64, 1 << 16] {
+            let mut part = Part::new(length);
+            let numbers = part.numbers();
+            assert_eq!((numbers.len(), numbers.as_ptr().addr() % LINE), (length, 0));
+        }
     }
 
     #[test]

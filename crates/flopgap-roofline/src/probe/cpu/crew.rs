@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use super::super::ProbeError;
 
 /// All threads pass it together. It spins: whoever sleeps wakes up late, and late by chance.
@@ -31,6 +33,24 @@ impl Gate {
     }
 }
 
+/// The cores that threads are bound to, so that no two share one: as many as there are threads, where these are more than half of the cores. Fewer threads
+/// are left to the system, which knows which cores are halves of one; so is a single one, which it moves to a core with nothing else to do.
+fn cores(threads: usize) -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    if threads > 1 && threads <= allowed.len() && threads * 2 > allowed.len() { allowed } else { Vec::new() }
+}
+
+/// Binds this thread to a core, if the system lets it.
+fn bind(core: Option<&usize>) {
+    if let Some(core) = core {
+        let mut only = CpuSet::new();
+        only.set(*core);
+        // Unbound, it measures what it can.
+        let _ = sched_setaffinity(None, &only);
+    }
+}
+
 /// Runs `work` so many times on each of `threads` threads, all beginning together, and gives the time of each round: from the first beginning to
 /// the last end. `prepare` makes each thread's own state on the thread.
 pub(super) fn together<S>(
@@ -41,7 +61,9 @@ pub(super) fn together<S>(
 ) -> Result<Vec<Duration>, ProbeError> {
     let gate = Gate { threads, arrived: AtomicUsize::new(0) };
     let spans: Mutex<Vec<Option<(Instant, Instant)>>> = Mutex::new(vec![None; rounds]);
+    let cores = cores(threads);
     let run = |index: usize| {
+        bind(cores.get(index));
         let mut state = prepare(index);
         let mut mine = Vec::with_capacity(rounds);
         for round in 1..=rounds {
@@ -58,17 +80,14 @@ pub(super) fn together<S>(
     };
     thread::scope(|scope| {
         // All threads or none: those that are there would wait for one that is not.
-        let started: Result<Vec<_>, _> = (1..threads)
+        let started: Result<Vec<_>, _> = (0..threads)
             .map(|index| {
                 let run = &run;
                 thread::Builder::new().name(format!("probe-{index}")).spawn_scoped(scope, move || run(index))
             })
             .collect();
         match started {
-            Ok(_) => {
-                run(0);
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             Err(error) => {
                 // Lets those that were started through every round.
                 gate.arrived.store(threads * (rounds + 1), Ordering::Release);

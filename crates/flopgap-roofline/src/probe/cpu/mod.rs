@@ -1,6 +1,6 @@
 //! Ceilings of a CPU: arithmetic by precision, bandwidth over working sets, parallel regions; of all threads and of one.
 //!
-//! Threads are not bound to cores: networks are not, either. Each thread walks through a part of the working set of its own, which it has touched first
+//! Where most of the cores are measured, each thread is bound to one. Each thread walks through a part of the working set of its own, which it has touched first
 //! (so that it lies in the memory next to it). Before a peak is timed, its kernel runs on ones, where each multiply-add adds one to a sum, and the
 //! sum is compared with the work that the rate is computed from.
 //!
@@ -11,6 +11,8 @@ mod arithmetic;
 mod bandwidth;
 mod crew;
 mod machine;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tiles;
 mod vectors;
 mod walks;
 

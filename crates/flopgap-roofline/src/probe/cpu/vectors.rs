@@ -65,6 +65,8 @@ pub(super) fn loops() -> Vec<Loop> {
             ));
         }
     }
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    loops.extend(super::tiles::loops());
     if !loops.iter().any(|one: &Loop| one.precision == Precision::Fp32) {
         let multiply_adds = SUMS as u64 * 4;
         loops.push(Loop {

@@ -15,7 +15,8 @@ const MIB: u64 = 1 << 20;
 const TIMED_NS: f64 = 6e5;
 const REPETITIONS: Repetitions = Repetitions { warmup: 1, measured: 11 };
 
-/// Working sets that all multiprocessors walk through, past the first-level cache, from 256 KiB to far beyond the second level.
+/// Working sets that all multiprocessors walk through, past the first-level cache, to far beyond the second level. In the smallest, each thread has a unit
+/// of its own also in half of the set: over smaller ones, threads would ask for the same unit at the same time, of which the second-level cache sees one.
 pub(super) fn shared(
     kernels: &Kernels,
     stream: &Stream,
@@ -25,7 +26,8 @@ pub(super) fn shared(
     let threads = 512;
     let blocks = device.multiprocessors * (1024 / threads);
     let most = (kernels.context().memory()?.free / 2).min((device.l2_bytes * 32).max(2048 * MIB));
-    let sizes = sizes(256 * KIB, most, 64 * KIB);
+    let least = (2 * UNIT * u64::from(blocks * threads)).next_multiple_of(64 * KIB);
+    let sizes = sizes(least, most, 64 * KIB);
     let mut data = buffer(stream, &sizes)?;
     let mut curve = Vec::with_capacity(sizes.len());
     for bytes in sizes {
@@ -46,7 +48,7 @@ pub(super) fn shared(
     Ok(curve)
 }
 
-/// Working sets of which every multiprocessor has a slice of its own, from 4 KiB each to beyond the first-level cache.
+/// Working sets of which every multiprocessor has a slice of its own, to beyond the first-level cache; the smallest as above.
 pub(super) fn own_slices(
     kernels: &Kernels,
     stream: &Stream,
@@ -54,7 +56,8 @@ pub(super) fn own_slices(
 ) -> Result<Vec<Bandwidth>, ProbeError> {
     let device = kernels.context().device();
     let blocks = device.multiprocessors;
-    let sizes = sizes(4 * KIB, 4 * device.shared_bytes_per_multiprocessor, KIB);
+    let threads = 1024;
+    let sizes = sizes(2 * UNIT * u64::from(threads), 4 * device.shared_bytes_per_multiprocessor, KIB);
     let all: Vec<u64> = sizes.iter().map(|bytes| bytes * u64::from(blocks)).collect();
     let mut data = buffer(stream, &all)?;
     let mut curve = Vec::with_capacity(sizes.len());
@@ -64,7 +67,7 @@ pub(super) fn own_slices(
             let units = bytes / UNIT / halves;
             let touched = units * halves * u64::from(blocks);
             let Ok(units) = u32::try_from(units) else { return Ok(None) };
-            let walk = Walk { blocks, threads: 1024, units, touched, steps: 1 };
+            let walk = Walk { blocks, threads, units, touched, steps: 1 };
             let pass = u64::from(units).div_ceil(u64::from(walk.threads) * UNITS_AT_ONCE);
             rate(kernels, stream, name, walk, pass, halves, &mut data)
         };

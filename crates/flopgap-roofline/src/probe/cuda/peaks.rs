@@ -6,7 +6,7 @@ use flopgap_flops::Precision;
 use flopgap_gpu::Stream;
 use flopgap_gpu::timing::{Repetitions, Samples, launches};
 
-use super::super::{ProbeError, Progress};
+use super::super::{ProbeError, Progress, sort};
 use super::kernels::{Extent, Kernels, PEAK_THREADS, Pattern, Sums};
 use crate::{Instruction, Peak, Quantity};
 
@@ -119,9 +119,7 @@ pub(super) fn measure(
                 .to_owned(),
         );
     }
-    peaks.sort_by(|a, b| {
-        a.precision.cmp(&b.precision).then(b.ops_per_second.value.total_cmp(&a.ops_per_second.value))
-    });
+    sort(&mut peaks);
     Ok((peaks, Quantity::of(clocks), absent))
 }
 
