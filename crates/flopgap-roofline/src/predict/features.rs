@@ -12,6 +12,8 @@ use super::shape::{Family, Shape};
 const TILES: [(f64, f64); 5] = [(128.0, 128.0), (128.0, 256.0), (64.0, 128.0), (64.0, 64.0), (256.0, 128.0)];
 /// Kernels with a feature of their own.
 const KERNELS: usize = 10;
+/// Attributes of kernels with a feature of their own.
+const ATTRIBUTES: usize = 8;
 
 /// Sizes and what follows from them; equally many for each step.
 pub(super) fn sizes(point: &Point<'_>) -> Vec<f64> {
@@ -54,17 +56,15 @@ pub(super) fn tiles(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kernels {
     frequent: Vec<String>,
+    attributes: Vec<String>,
 }
 
 impl Kernels {
     pub(super) fn of(points: &[Point<'_>]) -> Self {
-        let mut counts: FxHashMap<&str, usize> = FxHashMap::default();
-        for algorithm in points.iter().filter_map(|point| point.algorithm) {
-            *counts.entry(&algorithm.id).or_default() += 1;
-        }
-        let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-        counts.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
-        Self { frequent: counts.into_iter().take(KERNELS).map(|(id, _)| id.to_owned()).collect() }
+        let told = || points.iter().filter_map(|point| point.algorithm);
+        let frequent = most_frequent(told().map(|algorithm| &*algorithm.id), KERNELS);
+        let names = told().flat_map(|algorithm| algorithm.attributes.keys().map(String::as_str));
+        Self { frequent, attributes: most_frequent(names, ATTRIBUTES) }
     }
 
     /// What the library says of a kernel; -1 where it does not tell.
@@ -87,10 +87,25 @@ impl Kernels {
             waste,
             told.max(1e-3).ln(),
             told_tail,
+            algorithm.kernels.len() as f64,
+            algorithm.workspace.map_or(-1.0, |bytes| bytes as f64),
         ];
+        let attribute = |name: &String| algorithm.attributes.get(name).map_or(-1.0, |&value| value as f64);
+        row.extend(self.attributes.iter().map(attribute));
         row.extend(self.frequent.iter().map(|id| f64::from(u8::from(*id == algorithm.id))));
         row
     }
+}
+
+/// The names that appear most often, the first in the alphabet of those that appear as often.
+fn most_frequent<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
+    let mut counts: FxHashMap<&str, usize> = FxHashMap::default();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
+    counts.into_iter().take(most).map(|(name, _)| name.to_owned()).collect()
 }
 
 pub(super) fn ln(value: f64) -> f64 {

@@ -37,8 +37,11 @@ impl<'a> Point<'a> {
         Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base }
     }
 
-    /// What algorithms are told apart by: the library's name and the tile.
-    pub(super) fn kernel(&self) -> Option<(&'a str, Option<[u32; 2]>)> {
-        self.algorithm.map(|algorithm| (algorithm.id.as_str(), algorithm.tile))
+    /// What algorithms are told apart by: coarsely the library's name, finely the tile and the kernels.
+    pub(super) fn kernel(&self) -> Option<[String; 2]> {
+        let algorithm = self.algorithm?;
+        let tile = algorithm.tile.map_or(String::new(), |[rows, columns]| format!(" {rows}x{columns}"));
+        let fine = format!("{}{tile} {}", algorithm.id, algorithm.kernels.join(" "));
+        Some([algorithm.id.clone(), fine])
     }
 }

@@ -19,22 +19,24 @@ const LEAST: usize = 16;
 const LEAST_OF_KERNEL: usize = 8;
 
 type Group = (Family, Precision, Mode);
-type Kernel = (Group, String, Option<[u32; 2]>);
+type Kernel = (Group, String);
 
 /// Factors of each group.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Structure {
     families: FxHashMap<Family, Vec<f64>>,
     groups: FxHashMap<Group, Vec<f64>>,
-    kernels: FxHashMap<Kernel, Vec<f64>>,
+    kernels: [FxHashMap<Kernel, Vec<f64>>; 2],
 }
 
 /// A step, or a model of steps of one kind, as its time is a sum; the same for every part of a fit.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     group: Group,
-    kernel: Option<Kernel>,
+    /// Coarsely and finely.
+    kernel: Option<[Kernel; 2]>,
     base: f64,
+    launch: f64,
     of_step: Vec<f64>,
     of_kernel: [f64; KERNEL_TERMS],
 }
@@ -42,18 +44,19 @@ pub(super) struct Terms {
 impl Terms {
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Self {
         let group = (point.shape.family, point.precision, point.mode);
-        let kernel = point.kernel().map(|(id, tile)| (group, id.to_owned(), tile));
+        let kernel = point.kernel().map(|names| names.map(|name| (group, name)));
         let (of_step, of_kernel) = (terms(machine, point), kernel_terms(machine, point));
-        Self { group, kernel, base: point.base, of_step, of_kernel }
+        Self { group, kernel, base: point.base, launch: point.launch, of_step, of_kernel }
     }
 
     /// Sums over the steps of a model; it is of the kind of its most costly step. `None` without steps.
     pub(super) fn of_model(machine: &Machine, points: &[Point<'_>]) -> Option<Self> {
         let most = points.iter().max_by(|left, right| left.base.total_cmp(&right.base))?;
-        let mut sum = Self { kernel: None, base: 0.0, ..Self::of(machine, most) };
+        let mut sum = Self { kernel: None, base: 0.0, launch: 0.0, ..Self::of(machine, most) };
         sum.of_step.fill(0.0);
         for point in points {
             sum.base += point.base;
+            sum.launch += point.launch;
             for (sum, term) in sum.of_step.iter_mut().zip(terms(machine, point)) {
                 *sum += term;
             }
@@ -80,38 +83,45 @@ impl Structure {
         for (group, rows) in &modes {
             if rows.len() >= LEAST && several(group.0) {
                 let coarse: Vec<f64> = rows.iter().map(|&row| found.coarse(&terms[row])).collect();
-                let list: Vec<Vec<f64>> = rows
-                    .iter()
-                    .zip(&coarse)
-                    .map(|(&row, coarse)| with(&terms[row].of_step, *coarse))
-                    .collect();
-                let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 1));
+                let list: Vec<Vec<f64>> =
+                    rows.iter().zip(&coarse).map(|(&row, coarse)| with(&terms[row], *coarse)).collect();
+                let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 2));
                 found.groups.insert(*group, factors);
             }
         }
-        let mut kernels = Vec::new();
-        for (kernel, rows) in by(rows, |row| terms[row].kernel.clone()) {
-            if rows.len() >= LEAST_OF_KERNEL {
-                let list: Vec<Vec<f64>> = rows
-                    .iter()
-                    .map(|&row| {
-                        let fine = found.fine(&terms[row]);
-                        with_kernel(&terms[row], fine)
-                    })
-                    .collect();
-                let start = last(TERMS + KERNEL_TERMS + 1);
-                kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start)));
+        for level in 0..2 {
+            let mut kernels = Vec::new();
+            for (kernel, rows) in by(rows, |row| terms[row].kernel.as_ref().map(|names| names[level].clone()))
+            {
+                if rows.len() >= LEAST_OF_KERNEL {
+                    let list: Vec<Vec<f64>> = rows
+                        .iter()
+                        .map(|&row| with_kernel(&terms[row], found.of_kernels(&terms[row], level)))
+                        .collect();
+                    let start = last(TERMS + KERNEL_TERMS + 1);
+                    kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start)));
+                }
             }
+            found.kernels[level].extend(kernels);
         }
-        found.kernels.extend(kernels);
         found
     }
 
     /// Nanoseconds.
     pub(super) fn predict(&self, terms: &Terms) -> f64 {
-        let fine = self.fine(terms);
-        let factors = terms.kernel.as_ref().and_then(|kernel| self.kernels.get(kernel));
-        factors.map_or(fine, |factors| positive(nonnegative::sum(factors, &with_kernel(terms, fine)), fine))
+        self.of_kernels(terms, 2)
+    }
+
+    /// By so many of the two ways of telling kernels apart, the coarse one first.
+    fn of_kernels(&self, terms: &Terms, levels: usize) -> f64 {
+        let mut said = self.fine(terms);
+        let Some(names) = &terms.kernel else { return said };
+        for (name, kernels) in names.iter().zip(&self.kernels).take(levels) {
+            if let Some(factors) = kernels.get(name) {
+                said = positive(nonnegative::sum(factors, &with_kernel(terms, said)), said);
+            }
+        }
+        said
     }
 
     fn coarse(&self, terms: &Terms) -> f64 {
@@ -121,9 +131,9 @@ impl Structure {
 
     fn fine(&self, terms: &Terms) -> f64 {
         let coarse = self.coarse(terms);
-        self.groups.get(&terms.group).map_or(coarse, |factors| {
-            positive(nonnegative::sum(factors, &with(&terms.of_step, coarse)), coarse)
-        })
+        self.groups
+            .get(&terms.group)
+            .map_or(coarse, |factors| positive(nonnegative::sum(factors, &with(terms, coarse)), coarse))
     }
 }
 
@@ -155,8 +165,9 @@ fn pick(times: &[f64], rows: &[usize]) -> Vec<f64> {
     rows.iter().map(|&row| times[row]).collect()
 }
 
-fn with(terms: &[f64], more: f64) -> Vec<f64> {
-    terms.iter().copied().chain([more]).collect()
+/// The terms with the coarser prediction, also as far as it exceeds a launch: launches on a stream hide what is shorter.
+fn with(terms: &Terms, coarse: f64) -> Vec<f64> {
+    terms.of_step.iter().copied().chain([coarse.max(terms.launch), coarse]).collect()
 }
 
 fn with_kernel(terms: &Terms, fine: f64) -> Vec<f64> {

@@ -24,7 +24,7 @@ pub(super) const TERMS: usize = 10 + 2 * TILES.len() + 8;
 /// Place of the prediction by constants among the terms.
 pub(super) const BASE: usize = 9;
 /// Terms more of a step whose kernel is known.
-pub(super) const KERNEL_TERMS: usize = 7;
+pub(super) const KERNEL_TERMS: usize = 9;
 
 /// The terms of a step: launches by mode; arithmetic and bytes at the ceilings; whole waves of tiles, which a kernel
 /// computes even where the result does not fill them (Williams et al. 2009 for the roofline; NVIDIA's "Matrix
@@ -96,5 +96,8 @@ pub(super) fn kernel_terms(machine: &Machine, point: &Point<'_>) -> [f64; KERNEL
         terms[5] = waves * depth;
         terms[6] = waves.ceil();
     }
+    // Each kernel is launched, and reads what the one before it wrote.
+    terms[7] = algorithm.kernels.len() as f64;
+    terms[8] = algorithm.workspace.unwrap_or(0) as f64;
     terms
 }
