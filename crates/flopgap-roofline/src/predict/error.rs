@@ -20,6 +20,12 @@ pub enum FitError {
         /// The time given.
         nanoseconds: f64,
     },
+    /// A run of nothing.
+    #[error("observation {index} has no steps; a run has at least one")]
+    Nothing {
+        /// Place of the observation, from 0.
+        index: usize,
+    },
     /// An energy that is zero, negative, infinite or NaN.
     #[error("observation {index}: the energy is {joules} J; an energy is a positive number, or absent")]
     NotAnEnergy {

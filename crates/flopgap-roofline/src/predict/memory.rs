@@ -10,7 +10,7 @@ const ALIGNMENT: f64 = 256.0;
 /// Vectors of a CPU, in elements: widths are padded to them.
 const LANES: f64 = 16.0;
 /// Terms of the model.
-const TERMS: usize = 14;
+const TERMS: usize = 15;
 
 /// Bytes held at most: parameters, what lives between the steps, workspace, and constants, each times a fitted factor that is not negative.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl Memory {
         start[0] = 1.0;
         start[4] = 1.0;
         start[8] = 1.0;
-        Some(Self { factors: nonnegative::factors(rows, bytes, &start) })
+        Some(Self { factors: nonnegative::factors(rows, bytes, &start, nonnegative::MANY) })
     }
 
     pub(super) fn bytes(&self, terms: &[f64]) -> f64 {
@@ -61,6 +61,10 @@ pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
         .collect();
     let pair = between.windows(2).map(|pair| pair[0] + pair[1]).fold(0.0, f64::max);
     let live = pair.max(between.first().copied().unwrap_or(0.0));
+    let together = points
+        .iter()
+        .map(|point| aligned(of(point, point.shape.inputs)) + aligned(of(point, point.shape.outputs)))
+        .fold(0.0, f64::max);
     let widest = points.iter().map(|point| of(point, point.shape.outputs)).fold(0.0, f64::max);
     let told = |algorithm: &Algorithm| algorithm.workspace.unwrap_or(0) as f64;
     let workspace = points.iter().filter_map(|point| point.algorithm).map(told).fold(0.0, f64::max);
@@ -86,6 +90,7 @@ pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
         panel(96.0),
         panel(480.0),
         panel(f64::INFINITY),
+        together,
     ]
 }
 

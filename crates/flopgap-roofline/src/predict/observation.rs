@@ -46,6 +46,9 @@ impl Observation {
 
     /// Refuses what no fit can use.
     pub(super) fn check(&self, index: usize) -> Result<(), FitError> {
+        if self.steps.is_empty() {
+            return Err(FitError::Nothing { index });
+        }
         if !self.nanoseconds.is_finite() || self.nanoseconds <= 0.0 {
             return Err(FitError::NotATime { index, nanoseconds: self.nanoseconds });
         }

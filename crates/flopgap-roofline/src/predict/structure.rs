@@ -8,7 +8,7 @@ use flopgap_graph::Mode;
 use rustc_hash::FxHashMap;
 
 use super::machine::Machine;
-use super::nonnegative;
+use super::nonnegative::{self, FEW};
 use super::point::Point;
 use super::shape::Family;
 use super::terms::{BASE, KERNEL_TERMS, TERMS, kernel_terms, terms};
@@ -74,7 +74,7 @@ impl Structure {
                 let mut start = vec![0.0; TERMS];
                 start[BASE] = 1.0;
                 let list: Vec<Vec<f64>> = rows.iter().map(|&row| terms[row].of_step.clone()).collect();
-                found.families.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start));
+                found.families.insert(family, nonnegative::factors(&list, &pick(times, &rows), &start, FEW));
             }
         }
         let modes = by(rows, |row| Some(terms[row].group));
@@ -85,7 +85,7 @@ impl Structure {
                 let coarse: Vec<f64> = rows.iter().map(|&row| found.coarse(&terms[row])).collect();
                 let list: Vec<Vec<f64>> =
                     rows.iter().zip(&coarse).map(|(&row, coarse)| with(&terms[row], *coarse)).collect();
-                let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 2));
+                let factors = nonnegative::factors(&list, &pick(times, rows), &last(TERMS + 2), FEW);
                 found.groups.insert(*group, factors);
             }
         }
@@ -99,7 +99,7 @@ impl Structure {
                         .map(|&row| with_kernel(&terms[row], found.of_kernels(&terms[row], level)))
                         .collect();
                     let start = last(TERMS + KERNEL_TERMS + 1);
-                    kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start)));
+                    kernels.push((kernel, nonnegative::factors(&list, &pick(times, &rows), &start, FEW)));
                 }
             }
             found.kernels[level].extend(kernels);

@@ -2,6 +2,8 @@
 //!
 //! `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into failures.
 
+mod predictor;
 mod probe;
 mod public;
+mod synthetic;
 mod tables;
