@@ -9,6 +9,8 @@ mod native;
 mod nvml;
 mod ort;
 mod repeat;
+mod smallest;
+mod torch;
 mod truth;
 
 pub use engine::{Engine, Repetition, Session};
@@ -17,3 +19,4 @@ pub use measure::{Measure, MeasureError, Monitor, SHORTEST_WINDOW, Unwatched, me
 pub use native::Native;
 pub use nvml::Nvml;
 pub use ort::{ModelFile, Ort};
+pub use torch::{Torch, TorchMode, TorchSettings};

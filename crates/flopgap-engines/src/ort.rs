@@ -17,6 +17,7 @@ use flopgap_graph::{FileSpec, Graph, GraphError, Mode, Op, Workload, plan, to_on
 use crate::cpu::{self, CpuSettings, Peak, References, available_memory};
 use crate::engine::{Engine, Session};
 use crate::error::EngineError;
+use crate::smallest::smallest;
 use crate::truth;
 use library::Loaded;
 use opened::{Measured, Model, Opened, Optimization, Reference};
@@ -24,10 +25,10 @@ use shapes::Shapes;
 
 const NAME: &str = "ort";
 
-/// A model of a user, for [`Ort::with_file`].
+/// A model of a user, for [`Ort::with_file`] and [`Torch::with_file`](crate::Torch::with_file).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFile {
-    /// The ONNX file. Weights that it keeps in other files are read from beside it.
+    /// The file. Weights that an ONNX file keeps in others are read from beside it.
     pub path: PathBuf,
     /// Sizes that the model leaves open, by name: of one dimension (`batch`: 8), or of all dimensions of an input (`input`: 8, 3, 224, 224).
     pub shapes: BTreeMap<String, Vec<u64>>,
@@ -103,7 +104,7 @@ impl Ort {
     /// The graph of a family, or of a call that does as little as there is.
     fn graph(workload: &Workload) -> Result<Graph, GraphError> {
         match workload {
-            Workload::Step(step) if step.op == Op::Empty => smallest().graph(),
+            Workload::Step(step) if step.op == Op::Empty => Workload::Step(smallest()).graph(),
             _ => workload.graph(),
         }
     }
@@ -176,13 +177,6 @@ impl Ort {
         self.truths.borrow_mut().insert(key, reference.clone());
         Ok(reference)
     }
-}
-
-/// What stands for a call that does nothing: one element.
-fn smallest() -> Workload {
-    use flopgap_graph::op::{Elementwise, ElementwiseFunction};
-    let op = Op::Elementwise(Elementwise { function: ElementwiseFunction::Simple, elements: 1, read: 1 });
-    Workload::Step(flopgap_graph::Step { op, epilogue: flopgap_graph::Epilogue::default() })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]

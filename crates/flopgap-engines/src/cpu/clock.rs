@@ -32,6 +32,14 @@ pub(crate) struct Stopwatch<'a> {
     quantile: f64,
 }
 
+/// Nanoseconds of some runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Elapsed {
+    /// In which the thread that computes ran.
+    pub(crate) thread: f64,
+    pub(crate) wall: f64,
+}
+
 /// One sample: nanoseconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
@@ -53,13 +61,29 @@ impl<'a> Stopwatch<'a> {
         limit: &Repetition,
         mut run: impl FnMut() -> Result<(), E>,
     ) -> Result<Timing, E> {
+        self.time_many(limit, |runs| {
+            let (thread, wall) = (Clock::Thread.now(), Clock::Wall.now());
+            for _ in 0..runs {
+                run()?;
+            }
+            let (wall_end, thread_end) = (Clock::Wall.now(), Clock::Thread.now());
+            Ok(Elapsed { thread: thread_end - thread, wall: wall_end - wall })
+        })
+    }
+
+    /// The same, where `run` does so many runs and times them itself.
+    pub(crate) fn time_many<E>(
+        &self,
+        limit: &Repetition,
+        mut run: impl FnMut(u64) -> Result<Elapsed, E>,
+    ) -> Result<Timing, E> {
         let begin = Instant::now();
-        let mut once = one(&mut run)?;
+        let mut once = run(1)?.wall.max(1.0);
         for _ in 1..limit.warmup {
             if begin.elapsed() * 5 > limit.limit {
                 break;
             }
-            once = once.min(one(&mut run)?);
+            once = once.min(run(1)?.wall.max(1.0));
         }
         let runs = (SAMPLE_NS / once).ceil();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, limited")]
@@ -70,18 +94,15 @@ impl<'a> Stopwatch<'a> {
         let mut samples: Vec<Sample> = Vec::new();
         loop {
             if once < LONG_NS {
-                run()?;
+                run(1)?;
             }
-            let (start, wall) = (self.clock.now(), Clock::Wall.now());
-            for _ in 0..runs {
-                run()?;
-            }
-            let (end, wall_end) = (self.clock.now(), Clock::Wall.now());
+            let elapsed = run(runs)?;
             let after = slowdown();
+            let counted = if self.clock == Clock::Thread { elapsed.thread } else { elapsed.wall };
             let each = |nanoseconds: f64| nanoseconds.max(1.0) / runs as f64;
             samples.push(Sample {
-                normalized: each(end - start) / f64::midpoint(before, after),
-                wall: each(wall_end - wall),
+                normalized: each(counted) / f64::midpoint(before, after),
+                wall: each(elapsed.wall),
             });
             before = after;
 
@@ -126,13 +147,6 @@ pub(crate) fn run_for<E>(duration: Duration, mut run: impl FnMut() -> Result<(),
         runs += 1;
     }
     Ok(runs)
-}
-
-/// Nanoseconds of a run.
-fn one<E>(run: &mut impl FnMut() -> Result<(), E>) -> Result<f64, E> {
-    let start = Clock::Wall.now();
-    run()?;
-    Ok((Clock::Wall.now() - start).max(1.0))
 }
 
 /// Linear between neighbors.

@@ -17,7 +17,7 @@ pub use rapl::Rapl;
 pub use references::References;
 
 pub(crate) use check::{Chain, chain_rows, fp32_bound, largest_difference};
-pub(crate) use clock::{Stopwatch, run_for};
+pub(crate) use clock::{Elapsed, Stopwatch, run_for};
 pub(crate) use memory::Peak;
 
 /// What an engine on the CPU is told.

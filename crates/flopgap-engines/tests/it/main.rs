@@ -4,3 +4,4 @@ mod cuda;
 mod kernels;
 mod native;
 mod ort;
+mod torch;
