@@ -6,7 +6,9 @@ use flopgap_calibration::Origin;
 use flopgap_cli::{Exit, Failure};
 use flopgap_engines::cpu::{CpuSettings, Rapl};
 use flopgap_engines::cuda::{Cuda, Fused};
-use flopgap_engines::{Engine, EngineError, Monitor, Native, Nvml, Ort, Unwatched};
+use flopgap_engines::{
+    Engine, EngineError, Monitor, Native, Nvml, Ort, Torch, TorchMode, TorchSettings, Unwatched,
+};
 
 use super::arguments::Options;
 use crate::PROGRAM;
@@ -97,7 +99,10 @@ fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn En
         ("ort", Device::Cpu) => Ok(Box::new(Ort::new(settings)?)),
         ("cuda", Device::Cuda(index)) => Ok(Box::new(Cuda::new(index)?)),
         ("fused", Device::Cuda(index)) => Ok(Box::new(Fused::new(index)?)),
-        ("native" | "ort" | "cuda" | "fused", _) => {
+        ("torch-eager", _) => torch(TorchMode::Eager, device, settings),
+        ("torch-compile", _) => torch(TorchMode::Compile, device, settings),
+        ("torch-graph", Device::Cuda(_)) => torch(TorchMode::Graph, device, settings),
+        ("native" | "ort" | "cuda" | "fused" | "torch-graph", _) => {
             let message = format!("--engine {name} does not run on {device}");
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage)))
         }
@@ -107,6 +112,15 @@ fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn En
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage).hint(hint)))
         }
     }
+}
+
+/// PyTorch of `FLOPGAP_PYTHON`, of the virtual environment, or of `python3`.
+fn torch(mode: TorchMode, device: Device, settings: &CpuSettings) -> Result<Box<dyn Engine>, Opening> {
+    let gpu = match device {
+        Device::Cpu => None,
+        Device::Cuda(index) => Some(index),
+    };
+    Ok(Box::new(Torch::new(&TorchSettings { mode, gpu, cpu: settings.clone(), python: None })?))
 }
 
 /// What the engines say of one device, together: its properties and all versions.
