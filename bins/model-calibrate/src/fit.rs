@@ -28,13 +28,17 @@ pub(crate) struct Arguments {
     /// Fit the rows of one device of a table.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of those in the file.
+    #[arg(long, value_name = "FILE")]
+    ceilings: Option<PathBuf>,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let calibration = load::calibration(&arguments.calibration, arguments.device.as_deref())?;
+    let mut calibration = load::calibration(&arguments.calibration, arguments.device.as_deref())?;
+    load::set_ceilings(&mut calibration, arguments.ceilings.as_deref())?;
     let settings = FitSettings::default();
     let judging = judging(&calibration, &arguments.calibration, &settings)?;
     let header = &calibration.header;

@@ -1,6 +1,7 @@
 //! Files of measurements, whatever their kind.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use flopgap_calibration::judge::JudgeError;
@@ -8,6 +9,7 @@ use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
 use flopgap_calibration::{Calibration, FileError, Header};
 use flopgap_cli::{Exit, Failure};
 use flopgap_report::ReportError;
+use flopgap_roofline::{Ceilings, CeilingsError};
 
 use crate::PROGRAM;
 
@@ -54,6 +56,25 @@ pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibrati
     }
 }
 
+/// Puts measured ceilings into a calibration, in the place of those that it has.
+pub(crate) fn set_ceilings(calibration: &mut Calibration, path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let failure = |error: &CeilingsError| {
+        let missing =
+            matches!(error, CeilingsError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
+        let exit = if missing { Exit::Absent } else { Exit::Failed };
+        Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    };
+    let ceilings = Ceilings::read(path).map_err(|error| failure(&error))?;
+    let origin = &calibration.header.origin;
+    if let Err(error) = ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties) {
+        let message = format!("{}: not of the calibration's machine: {error}", path.display());
+        return Err(Failure::new(message).hint("pass the ceilings that were measured beside the calibration"));
+    }
+    calibration.header.ceilings = Some(ceilings);
+    Ok(())
+}
+
 /// The calibration file in a run directory; any other path as it is.
 fn calibration_file(path: &Path) -> std::path::PathBuf {
     if path.is_dir() { path.join("calibration.jsonl") } else { path.to_owned() }
@@ -70,15 +91,13 @@ fn warn_torn(calibration: &Calibration, path: &Path) {
 }
 
 pub(crate) fn of_file(error: &FileError) -> Failure {
-    let missing =
-        matches!(error, FileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+    let missing = matches!(error, FileError::Io { source, .. } if source.kind() == ErrorKind::NotFound);
     let exit = if missing { Exit::Absent } else { Exit::Failed };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
 pub(crate) fn of_sheet(error: &SheetError) -> Failure {
-    let missing =
-        matches!(error, SheetError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+    let missing = matches!(error, SheetError::Io { source, .. } if source.kind() == ErrorKind::NotFound);
     let exit = if missing || error.is_absence() { Exit::Absent } else { Exit::Failed };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }

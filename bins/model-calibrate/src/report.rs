@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Judge the rows of one device of a table.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of those in the file.
+    #[arg(long, value_name = "FILE")]
+    ceilings: Option<PathBuf>,
 }
 
 /// The kinds of files that a report can be.
@@ -62,10 +65,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kind = arguments.output.as_deref().map(Kind::of).transpose()?;
     let role = if arguments.analytical.is_some() { Role::Empirical } else { Role::Both };
     let page = match load::empirical(&arguments.empirical, role, arguments.device.as_deref())? {
-        Empirical::Calibration(calibration) => match &arguments.analytical {
-            None => own(arguments, &calibration)?,
-            Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,
-        },
+        Empirical::Calibration(mut calibration) => {
+            load::set_ceilings(&mut calibration, arguments.ceilings.as_deref())?;
+            match &arguments.analytical {
+                None => own(arguments, &calibration)?,
+                Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,
+            }
+        }
         Empirical::Table(table) => foreign(arguments, table, arguments.analytical.as_deref())?,
     };
     match (&arguments.output, kind) {

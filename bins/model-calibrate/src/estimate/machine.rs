@@ -19,21 +19,26 @@ pub(crate) struct MachineOptions {
     /// A calibration of this or another machine: a file, or the run directory of a sweep.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of those in the file.
+    #[arg(long, value_name = "FILE")]
+    ceilings: Option<PathBuf>,
 }
 
 impl MachineOptions {
     pub(super) fn calibration(&self) -> Result<Calibration, Failure> {
-        match (&self.calibration, &self.device) {
-            (Some(path), device) => from_file(path, device.as_deref()),
-            (None, Some(name)) => built_in(name),
+        let mut calibration = match (&self.calibration, &self.device) {
+            (Some(path), device) => from_file(path, device.as_deref())?,
+            (None, Some(name)) => built_in(name)?,
             (None, None) => {
                 let hint = format!(
                     "pass --calibration RUN from `model-calibrate sweep`, or --device NAME; built in: {}",
                     recorded::names()
                 );
-                Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint))
+                return Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint));
             }
-        }
+        };
+        load::set_ceilings(&mut calibration, self.ceilings.as_deref())?;
+        Ok(calibration)
     }
 }
 

@@ -60,7 +60,7 @@ fn ridges(ceilings: &Ceilings) -> Result<Table, ReportError> {
         [
             Column::text("precision", "precision"),
             Column::text("unit", "units"),
-            Column::number("peak", "peak").unit("TFLOP/s"),
+            Column::number("peak", "peak").unit("GFLOP/s"),
             Column::text("level", "level"),
             Column::text("size", "size"),
             Column::number("bandwidth", "read").unit("GB/s"),
@@ -73,7 +73,7 @@ fn ridges(ceilings: &Ceilings) -> Result<Table, ReportError> {
             table.push([
                 Cell::text(peak.precision.name()),
                 Cell::text(if peak.tensor { "tensor" } else { "vector" }),
-                Cell::float(ops / 1e12, 2),
+                Cell::float(ops / 1e9, 0),
                 Cell::text(level.name.clone()),
                 Cell::optional(level.bytes, |bytes| Cell::text(binary(bytes))),
                 Cell::float(level.read / 1e9, 0),
