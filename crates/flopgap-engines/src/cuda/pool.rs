@@ -9,7 +9,7 @@ use flopgap_graph::{Algorithm, Step};
 use crate::error::EngineError;
 
 use super::conv::{self, Pixels};
-use super::kernel::{Addresses, Arrays, Kernel, Memory, Operand, Sample};
+use super::kernel::{Addresses, Arrays, I8_BOUND, I8_MOST, Kernel, Memory, Operand, Sample};
 use super::pointwise::{activations, no_epilogue};
 use super::tools::{Tools, size, sizes, unsupported};
 use super::value::Picker;
@@ -136,7 +136,8 @@ impl Kernel for PoolKernel {
                     dnn::PoolFunction::Max => of.clone().fold(f64::NEG_INFINITY, f64::max),
                     dnn::PoolFunction::Mean => of.clone().sum::<f64>() / values.len() as f64,
                 };
-                let magnitude = of.map(f64::abs).fold(0.0, f64::max);
+                let integers = self.precision == Precision::Int8;
+                let magnitude = if integers { I8_MOST } else { of.map(f64::abs).fold(0.0, f64::max) };
                 samples.push(Sample { found: found[channel], expected, magnitude });
             }
         }
@@ -150,8 +151,7 @@ impl Kernel for PoolKernel {
             (Precision::Fp32 | Precision::Tf32, _) => 2e-6,
             (Precision::Fp16, _) => 1e-3,
             (Precision::Bf16, _) => 8e-3,
-            // A whole number beside the mean, of a magnitude of 16.
-            (Precision::Int8, _) => 0.07,
+            (Precision::Int8, _) => I8_BOUND,
         }
     }
 }

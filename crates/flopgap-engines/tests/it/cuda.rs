@@ -6,8 +6,10 @@ use std::time::Duration;
 use flopgap_engines::cuda::{Cuda, Fused};
 use flopgap_engines::{Engine, EngineError, Repetition};
 use flopgap_flops::{Activation, Precision};
-use flopgap_graph::op::{Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction};
-use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, Step, Workload};
+use flopgap_graph::op::{
+    Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Pool, PoolFunction,
+};
+use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
 
 /// The engine, for one test at a time: a GPU has one counter session.
 fn engine<E>(open: impl FnOnce(usize) -> Result<E, EngineError>) -> Option<(E, MutexGuard<'static, ()>)> {
@@ -54,6 +56,69 @@ fn products_are_right_in_every_precision_with_every_epilogue() {
         }
         let batched = step(Op::Gemm(Gemm { batch: 5, m: 33, n: 64, k: 48 }), Epilogue::default());
         checked(&cuda, &batched, precision);
+    }
+}
+
+/// Of two spatial dimensions, three samples of 20 x 17 pixels.
+fn conv([inputs, outputs, groups]: [u64; 3], kernel: u64, stride: u64) -> Conv {
+    Conv {
+        batch: 3,
+        inputs,
+        outputs,
+        groups,
+        image: vec![20, 17],
+        kernel: vec![kernel; 2],
+        stride: vec![stride; 2],
+        dilation: vec![1; 2],
+        padding: vec![[kernel / 2; 2]; 2],
+        transposed: false,
+        output_padding: vec![0; 2],
+    }
+}
+
+#[test]
+fn convolutions_are_right_in_every_precision_with_every_epilogue() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    let relu = Epilogue { bias: true, residual: true, activation: Activation::Relu };
+    for precision in Precision::ALL {
+        for activation in Activation::ALL {
+            for (bias, residual) in [(false, false), (true, false), (true, true)] {
+                let epilogue = Epilogue { bias, residual, activation };
+                for channels in [[32, 48, 1], [7, 10, 1]] {
+                    let algorithms =
+                        checked(&cuda, &step(Op::Conv(conv(channels, 3, 1)), epilogue), precision);
+                    assert!(algorithms[0].id.starts_with("cudnn "), "{algorithms:?}");
+                    assert!(!algorithms[0].kernels.is_empty(), "{algorithms:?}");
+                }
+            }
+        }
+        let dilated = Conv { dilation: vec![2, 3], padding: vec![[2, 2], [3, 3]], ..conv([16, 32, 1], 3, 2) };
+        let line = Conv {
+            image: vec![100],
+            kernel: vec![5],
+            stride: vec![2],
+            dilation: vec![1],
+            padding: vec![[2, 2]],
+            output_padding: vec![0],
+            ..conv([16, 32, 1], 1, 1)
+        };
+        for conv in [conv([3, 64, 1], 7, 2), conv([24, 24, 24], 3, 1), conv([32, 64, 4], 3, 2), dilated, line]
+        {
+            checked(&cuda, &step(Op::Conv(conv), relu), precision);
+        }
+        // cuDNN 9.14 transposes no convolution of 8-bit integers.
+        if precision != Precision::Int8 {
+            let transposed = Conv { transposed: true, output_padding: vec![1, 0], ..conv([24, 16, 2], 3, 2) };
+            checked(&cuda, &step(Op::Conv(transposed), relu), precision);
+        }
+        for (function, planes) in [(PoolFunction::Max, 3 * 64), (PoolFunction::Average, 35)] {
+            let [image, output] = [vec![20, 17], vec![10, 9]];
+            let (kernel, stride, padding) = (vec![3, 3], vec![2, 2], vec![[1, 1]; 2]);
+            let pool = Pool { function, planes, image, output, kernel, stride, padding };
+            checked(&cuda, &step(Op::Pool(pool), Epilogue::default()), precision);
+        }
+        let network = Workload::Resnet(ResnetSpec { depth: 18, batch: 2, image: 64 });
+        assert_eq!(checked(&cuda, &network, precision).len(), 23);
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod chips;
 mod compiler;
+mod convolutions;
 mod counting;
 mod fake;
 mod lifetimes;

@@ -6,7 +6,7 @@ use flopgap_gpu::dnn::{Convolution, Layout};
 use crate::error::EngineError;
 
 use super::super::gemm::activate_i8;
-use super::super::kernel::{Memory, Operand, Sample};
+use super::super::kernel::{I8_MOST, Memory, Operand, Sample};
 use super::super::value::{Picker, activate};
 use super::ConvKernel;
 
@@ -165,12 +165,12 @@ impl ConvKernel {
             for (&channel, (sum, squares)) in chosen.iter().zip(sums) {
                 let sum = sum + bias[channel] + added[channel];
                 let activation = self.epilogue.activation;
-                let expected = if self.precision == Precision::Int8 {
-                    activate_i8(activation, sum)
+                let (expected, magnitude) = if self.precision == Precision::Int8 {
+                    (activate_i8(activation, sum), I8_MOST)
                 } else {
-                    activate(activation, sum)
+                    (activate(activation, sum), squares.sqrt())
                 };
-                samples.push(Sample { found: found[channel], expected, magnitude: squares.sqrt() });
+                samples.push(Sample { found: found[channel], expected, magnitude });
             }
         }
         Ok(samples)

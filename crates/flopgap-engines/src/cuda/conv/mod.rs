@@ -21,7 +21,7 @@ use flopgap_graph::{Algorithm, Epilogue, Step};
 use crate::error::EngineError;
 
 use super::gemm::{activation_code, weight_width};
-use super::kernel::{Addresses, Array, Arrays, Filling, Kernel, Memory, Numbers, Sample};
+use super::kernel::{Addresses, Array, Arrays, Filling, I8_BOUND, Kernel, Memory, Numbers, Sample};
 use super::tools::{Tools, size, sizes, unsupported};
 
 /// The slope of [`Activation::LeakyRelu`] below 0, as in `kernels.cu`.
@@ -332,8 +332,8 @@ impl Kernel for ConvKernel {
             Precision::Tf32 => 4e-3 + sums,
             Precision::Fp16 => 2.0_f64.powi(-10) * twice + sums,
             Precision::Bf16 => 2.0_f64.powi(-7) * twice + sums,
-            // Rounded to a whole number, of a magnitude of tens.
-            Precision::Int8 => 0.05,
+            // What is rounded twice is off by up to a unit, and a function of it by hardly more.
+            Precision::Int8 => I8_BOUND * if twice > 1.0 { 2.2 } else { 1.0 },
         }
     }
 }
