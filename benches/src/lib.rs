@@ -1,5 +1,6 @@
 //! Workloads for the benches: files as large as anybody records, made of rows that were really recorded.
 
+pub mod calibration;
 pub mod nsys_trace;
 
 use std::io::{self, Write};
