@@ -9,7 +9,7 @@ use clap::Parser;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
 use flopgap_engines::Repetition;
 use flopgap_flops::Precision;
-use flopgap_graph::Mode;
+use flopgap_graph::{Mode, StatedShape};
 
 use crate::device::Device;
 
@@ -54,6 +54,13 @@ pub(crate) struct Options {
     /// [default: mlp, in a full sweep all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) family: Vec<Family>,
+    /// A model to be measured, ONNX or .pt2, in fp32 unless --precision says otherwise: it alone, unless --family is given, too. May be given several
+    /// times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Vec<PathBuf>,
+    /// Sizes that a model leaves open, of an input or a dimension: `input=8x3x224x224`, `batch=8`. May be given several times.
+    #[arg(long, value_name = "NAME=SIZES", requires = "model")]
+    pub(crate) shape: Vec<StatedShape>,
     /// Numbers of samples, such as 1,16,64. [default: the design's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) batch_sizes: Vec<u64>,
@@ -161,7 +168,17 @@ impl Options {
             ("--row-limit", self.row_limit.map(time)),
         ];
         pairs.extend(valued.into_iter().filter(|(_, value)| value.is_some()));
+        pairs.extend(self.model.iter().map(|path| ("--model", Some(path.display().to_string()))));
+        pairs.extend(self.shape.iter().map(|shape| {
+            let sizes: Vec<String> = shape.sizes.iter().map(u64::to_string).collect();
+            ("--shape", Some(format!("{}={}", shape.name, sizes.join("x"))))
+        }));
         pairs
+    }
+
+    /// Whether the plan is drawn, or all that is measured are models.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.model.is_empty() || !self.family.is_empty()
     }
 
     /// How much is measured.
@@ -218,7 +235,7 @@ mod tests {
     fn options_come_back_from_their_words() {
         let all = "--full --device cuda:1 --engine cuda,fused --family mlp,conv --batch-sizes 1,16 \
                    --precision fp16,int8 --scenario L2_fit --mode graph --threads 2 --rows 99 --seed 7 --energy 5 \
-                   --count 6 --repeats 7 --row-limit 1s500ms";
+                   --count 6 --repeats 7 --row-limit 1s500ms --model a.onnx --model b.pt2 --shape x=8x3";
         let options = parse(all);
         assert_eq!(options.words().join(" "), all.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(Options::of_words(&options.words()).unwrap(), options);

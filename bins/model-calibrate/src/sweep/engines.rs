@@ -11,6 +11,7 @@ use flopgap_engines::{
 };
 
 use super::arguments::Options;
+use super::models::UserModel;
 use crate::PROGRAM;
 use crate::device::Device;
 
@@ -29,6 +30,7 @@ impl Engines {
     pub(crate) fn open(
         options: &Options,
         device: Device,
+        models: &[UserModel],
         references: Option<BTreeMap<String, f64>>,
     ) -> Result<Engines, Failure> {
         let mut settings =
@@ -38,6 +40,8 @@ impl Engines {
         }
         let asked: Vec<&str> = options.engine.iter().map(String::as_str).collect();
         let usual: &[&str] = match device {
+            // `native` has no models from files.
+            Device::Cpu if !options.is_drawn() => &["ort"],
             Device::Cpu if options.full => &["native", "ort"],
             Device::Cpu => &["native"],
             Device::Cuda(_) => &["cuda"],
@@ -49,7 +53,7 @@ impl Engines {
                 let message = format!("--engine: `{name}` is given twice");
                 return Err(Failure::new(message).exit(Exit::Usage));
             }
-            match open(name, device, &settings) {
+            match open(name, device, &settings, models) {
                 Ok(engine) => {
                     // One unit of time for all engines on the cores.
                     if settings.references.is_none() {
@@ -93,15 +97,24 @@ impl From<EngineError> for Opening {
     }
 }
 
-fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn Engine>, Opening> {
+fn open(
+    name: &str,
+    device: Device,
+    settings: &CpuSettings,
+    models: &[UserModel],
+) -> Result<Box<dyn Engine>, Opening> {
     match (name, device) {
         ("native", Device::Cpu) => Ok(Box::new(Native::new(settings))),
-        ("ort", Device::Cpu) => Ok(Box::new(Ort::new(settings)?)),
+        ("ort", Device::Cpu) => {
+            let ort = Ort::new(settings)?;
+            let with = |ort: Ort, model: &UserModel| ort.with_file(model.spec.sha256.clone(), model.file());
+            Ok(Box::new(models.iter().fold(ort, with)))
+        }
         ("cuda", Device::Cuda(index)) => Ok(Box::new(Cuda::new(index)?)),
         ("fused", Device::Cuda(index)) => Ok(Box::new(Fused::new(index)?)),
-        ("torch-eager", _) => torch(TorchMode::Eager, device, settings),
-        ("torch-compile", _) => torch(TorchMode::Compile, device, settings),
-        ("torch-graph", Device::Cuda(_)) => torch(TorchMode::Graph, device, settings),
+        ("torch-eager", _) => torch(TorchMode::Eager, device, settings, models),
+        ("torch-compile", _) => torch(TorchMode::Compile, device, settings, models),
+        ("torch-graph", Device::Cuda(_)) => torch(TorchMode::Graph, device, settings, models),
         ("native" | "ort" | "cuda" | "fused" | "torch-graph", _) => {
             let message = format!("--engine {name} does not run on {device}");
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage)))
@@ -115,12 +128,19 @@ fn open(name: &str, device: Device, settings: &CpuSettings) -> Result<Box<dyn En
 }
 
 /// PyTorch of `FLOPGAP_PYTHON`, of the virtual environment, or of `python3`.
-fn torch(mode: TorchMode, device: Device, settings: &CpuSettings) -> Result<Box<dyn Engine>, Opening> {
+fn torch(
+    mode: TorchMode,
+    device: Device,
+    settings: &CpuSettings,
+    models: &[UserModel],
+) -> Result<Box<dyn Engine>, Opening> {
     let gpu = match device {
         Device::Cpu => None,
         Device::Cuda(index) => Some(index),
     };
-    Ok(Box::new(Torch::new(&TorchSettings { mode, gpu, cpu: settings.clone(), python: None })?))
+    let torch = Torch::new(&TorchSettings { mode, gpu, cpu: settings.clone(), python: None })?;
+    let with = |torch: Torch, model: &UserModel| torch.with_file(model.spec.sha256.clone(), model.file());
+    Ok(Box::new(models.iter().fold(torch, with)))
 }
 
 /// What the engines say of one device, together: its properties and all versions.

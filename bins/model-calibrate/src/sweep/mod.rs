@@ -3,16 +3,18 @@
 mod arguments;
 mod drive;
 mod engines;
+mod models;
 mod summary;
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use flopgap_calibration::grid::{self, Point, Request, Size};
+use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
 use flopgap_calibration::{Calibration, Header, Origin, Row, Writer};
 use flopgap_cli::{Exit, Failure};
+use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_roofline::Ceilings;
 
@@ -23,6 +25,7 @@ use crate::device::Device;
 use arguments::Options;
 use drive::{Driver, Filled};
 use engines::Engines;
+use models::UserModel;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let begin = Instant::now();
@@ -33,8 +36,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let device = options.device.take().map_or_else(Device::find, Ok)?;
     options.device = Some(device);
     // What measures is asked first: where nothing does, no folder is made.
-    let engines = Engines::open(&options, device, None)?;
-    let rows = plan(&options, device, &engines)?;
+    let models = models::read(&options)?;
+    let engines = Engines::open(&options, device, &models, None)?;
+    let rows = plan(&options, device, &engines, &models)?;
     let plan = RunPlan::new(options.words(), rows);
     if arguments.dry_run {
         return summary::of_plan(&plan);
@@ -76,7 +80,9 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
         None
     };
     let names = plan.engines().into_iter().map(str::to_owned).collect();
-    let engines = Engines::open(&Options { engine: names, ..options.clone() }, device, references)?;
+    let models = models::read(&options)?;
+    let asked = Options { engine: names, ..options.clone() };
+    let engines = Engines::open(&asked, device, &models, references)?;
     let ours = Header::new(engines.origin.clone(), None);
     let (writer, measured) = if is_begun {
         let (writer, found) = Writer::resume(&path, &ours).map_err(|error| file_failure(&error))?;
@@ -160,59 +166,45 @@ fn conclude(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> 
 }
 
 /// The rows of a new run, on all of its engines.
-fn plan(options: &Options, device: Device, engines: &Engines) -> Result<Vec<PlannedRow>, Failure> {
+fn plan(
+    options: &Options,
+    device: Device,
+    engines: &Engines,
+    models: &[UserModel],
+) -> Result<Vec<PlannedRow>, Failure> {
     let mut points: Vec<(String, Vec<Point>)> = Vec::new();
-    let mut refused: Option<grid::PlanError> = None;
+    let mut refused: Option<String> = None;
     for engine in &engines.all {
         let engine = engine.as_ref();
-        let request = Request {
-            target: device.target(),
-            size: options.size(),
-            families: options.family.clone(),
-            batches: options.batch_sizes.clone(),
-            precisions: options.precision.clone(),
-            modes: options.modes(engine.modes()),
-            scenario: options.scenario,
-            caches: device.caches()?,
-            seed: options.seed(),
-        };
-        let mut accept = |point: &Point| {
-            engine.supports(&point.workload, point.precision).map_err(|error| error.to_string())
-        };
-        match grid::plan(&request, &mut accept) {
-            Ok(plan) => {
-                for (family, refusal) in &plan.refused {
-                    // Some refusals are the design's: sizes that an engine cannot have are drawn again.
-                    let is_left_out =
-                        plan.points.iter().all(|point| grid::Family::of(&point.workload) != Some(*family));
-                    if is_left_out {
-                        let reason = &refusal.reason;
-                        flopgap_cli::note(PROGRAM, format_args!("without family {family}: {reason}"));
+        let mut of_engine = of_models(options, engine, models);
+        if options.is_drawn() {
+            match drawn(options, device, engine) {
+                Ok(drawn) => of_engine.extend(drawn),
+                Err(Undrawn::Nothing(reason)) => {
+                    if engines.all.len() > 1 {
+                        flopgap_cli::note(
+                            PROGRAM,
+                            format_args!("without engine {}: {reason}", engine.name()),
+                        );
                     }
+                    refused = Some(reason);
                 }
-                let mut of_engine = plan.points;
-                let rows = options.rows.map_or(usize::MAX, NonZero::get);
-                let beyond = of_engine.len().saturating_sub(rows);
-                leave_out(&mut of_engine, beyond);
-                of_engine.truncate(rows);
-                points.push((engine.name().to_owned(), of_engine));
+                Err(Undrawn::Failed(failure)) => return Err(failure),
             }
-            Err(error) => {
-                if engines.all.len() > 1 {
-                    flopgap_cli::note(PROGRAM, format_args!("without engine {}: {error}", engine.name()));
-                }
-                refused = Some(error);
-            }
+        }
+        if !of_engine.is_empty() {
+            points.push((engine.name().to_owned(), of_engine));
         }
     }
     if points.is_empty() {
-        let message = refused.map_or_else(|| "no engine".to_owned(), |error| error.to_string());
-        let hint = "fewer restrictions, or another --engine";
+        let message =
+            refused.unwrap_or_else(|| "nothing to measure: no engine can run the models".to_owned());
+        let hint = "ask for less, or for another --engine";
         return Err(Failure::new(message).exit(Exit::Absent).hint(hint));
     }
     let all: usize = points.iter().map(|(_, points)| points.len()).sum();
     let repeats = options.repeats().min(all / 4);
-    if options.size() == Size::Quick || options.rows.is_some() {
+    if options.is_drawn() && (options.size() == Size::Quick || options.rows.is_some()) {
         // The number of rows is kept: some are measured twice instead of others once.
         if let Some((_, points)) = points.last_mut() {
             leave_out(points, repeats);
@@ -222,6 +214,63 @@ fn plan(options: &Options, device: Device, engines: &Engines) -> Result<Vec<Plan
     mark(&mut rows, options.energy(), |row| row.energy = true);
     mark(&mut rows, options.count(), |row| row.count = true);
     Ok(rows)
+}
+
+/// The models that an engine can run; what it cannot is said.
+fn of_models(options: &Options, engine: &dyn Engine, models: &[UserModel]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (model, point) in models::points(models, options, &options.modes(engine.modes())) {
+        let supported = models[model].suits(engine.name()).and_then(|()| {
+            engine.supports(&point.workload, point.precision).map_err(|error| error.to_string())
+        });
+        match supported {
+            Ok(()) => points.push(point),
+            Err(reason) => {
+                let (name, engine) = (&models[model].spec.name, engine.name());
+                flopgap_cli::note(PROGRAM, format_args!("without {name} on {engine}: {reason}"));
+            }
+        }
+    }
+    points
+}
+
+/// Why nothing is drawn.
+enum Undrawn {
+    /// The engine has nothing of what is asked for.
+    Nothing(String),
+    /// The device does not tell what is needed.
+    Failed(Failure),
+}
+
+/// The points of one engine.
+fn drawn(options: &Options, device: Device, engine: &dyn Engine) -> Result<Vec<Point>, Undrawn> {
+    let request = Request {
+        target: device.target(),
+        size: options.size(),
+        families: options.family.clone(),
+        batches: options.batch_sizes.clone(),
+        precisions: options.precision.clone(),
+        modes: options.modes(engine.modes()),
+        scenario: options.scenario,
+        caches: device.caches().map_err(Undrawn::Failed)?,
+        seed: options.seed(),
+    };
+    let mut accept =
+        |point: &Point| engine.supports(&point.workload, point.precision).map_err(|error| error.to_string());
+    let plan = grid::plan(&request, &mut accept).map_err(|error| Undrawn::Nothing(error.to_string()))?;
+    for (family, refusal) in &plan.refused {
+        // Single refusals are the design's: a size that an engine cannot have is drawn again.
+        if plan.points.iter().all(|point| Family::of(&point.workload) != Some(*family)) {
+            let (engine, reason) = (engine.name(), &refusal.reason);
+            flopgap_cli::note(PROGRAM, format_args!("{engine} without family {family}: {reason}"));
+        }
+    }
+    let mut points = plan.points;
+    let rows = options.rows.map_or(usize::MAX, NonZero::get);
+    let beyond = points.len().saturating_sub(rows);
+    leave_out(&mut points, beyond);
+    points.truncate(rows);
+    Ok(points)
 }
 
 /// Leaves out the last points, but no empty ones: these are the least that a launch costs.

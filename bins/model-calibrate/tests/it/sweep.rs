@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use flopgap_calibration::Calibration;
 use flopgap_calibration::run::{RunPlan, calibration_path};
+use flopgap_flops::{Activation, Precision};
+use flopgap_graph::{MlpSpec, Workload, to_onnx};
 
 /// So few rows, and each so shortly, that a test can wait for them.
 const SHORT: [&str; 9] =
@@ -150,6 +152,37 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
     let error = expect(&command.args(["sweep", "--resume"]).output().unwrap(), 2);
     assert!(error.contains("--resume needs --output"), "{error}");
+}
+
+#[test]
+fn a_model_from_a_file_is_measured_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, file) = (dir.path().join("run"), dir.path().join("small.onnx"));
+    let mlp = MlpSpec { input: 32, hidden: vec![64], output: 10, batch: 4, activation: Activation::Relu };
+    let workload = Workload::Mlp(mlp);
+    let onnx = to_onnx(&workload.graph().unwrap(), Precision::Fp32, 1).unwrap();
+    fs::write(&file, onnx).unwrap();
+    let model = ["--device", "cpu", "--row-limit", "5ms", "--model", file.to_str().unwrap()];
+    let output = sweep(&run, &model).output().unwrap();
+    if output.status.code() == Some(3) {
+        let error = text(&output.stderr);
+        assert!(error.contains("pip install onnxruntime"), "{error}");
+        assert!(!run.exists());
+        flopgap_skip::skip("onnxruntime", error);
+        return;
+    }
+    expect(&output, 0);
+    let rows = Calibration::read(&calibration_path(&run)).unwrap().rows;
+    let Workload::File(spec) = &rows[0].workload else { panic!("{:?}", rows[0].workload) };
+    assert_eq!((rows.len(), spec.name.as_str(), spec.batch), (1, "small", 4));
+    assert_eq!(spec.steps, workload.steps().unwrap());
+    // The file is found again from the plan.
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    assert!(error.contains("1 of 1 rows are done"), "{error}");
+
+    let native = [&model[..], &["--engine", "native"]].concat();
+    let error = expect(&sweep(&dir.path().join("other"), &native).output().unwrap(), 3);
+    assert!(error.contains("without small on native: "), "{error}");
 }
 
 #[test]
