@@ -1,7 +1,7 @@
 //! NVIDIA GPUs: products by cuBLASLt, everything small by kernels of our own.
 //!
-//! A workload's steps are what [`flopgap_graph::plan`] makes of it, one or a few kernels each. [`kernel::Kernel`] is what computes a step;
-//! [`tools::Tools::kernel`] chooses it.
+//! A workload's steps are what [`flopgap_graph::plan`] makes of it, one or a few kernels each. `kernel::Kernel` is what computes a step;
+//! `tools::Tools::kernel` chooses it.
 
 mod arena;
 mod attention;
