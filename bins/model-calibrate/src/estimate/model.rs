@@ -1,11 +1,19 @@
 //! What is estimated.
 
+use std::path::PathBuf;
+
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::Activation;
-use flopgap_graph::{Graph, GraphError, MlpSpec, PlannedStep, Workload, plan};
+use flopgap_graph::{Graph, GraphError, MlpSpec, PlannedStep, StatedShape, Workload, plan};
 
 #[derive(clap::Args)]
 pub(crate) struct ModelOptions {
+    /// An ONNX model, or a .pt2 archive that torch.export.save wrote.
+    #[arg(value_name = "MODEL", conflicts_with = "input")]
+    model: Option<PathBuf>,
+    /// Sizes that the model leaves open: of an input, `input=8x3x224x224`, or of a dimension, `batch=8`.
+    #[arg(long, value_name = "NAME=SIZES", requires = "model")]
+    shape: Vec<StatedShape>,
     /// Features of a sample, of a fully connected network.
     #[arg(long, value_name = "FEATURES", requires = "output")]
     input: Option<u64>,
@@ -36,6 +44,12 @@ pub(super) struct Model {
 
 impl ModelOptions {
     pub(super) fn model(&self) -> Result<Model, Failure> {
+        if let Some(path) = &self.model {
+            let shapes = self.shape.iter().cloned().collect();
+            let graph = flopgap_graph::read(path, &shapes).map_err(|error| of_graph(&error))?;
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            return of(name.unwrap_or_default(), &graph);
+        }
         let (Some(input), Some(output)) = (self.input, self.output) else {
             let hint = "pass MODEL.onnx, MODEL.pt2, or a network as --input I --hidden H,H --output O";
             return Err(Failure::new("no model to estimate").exit(Exit::Usage).hint(hint));

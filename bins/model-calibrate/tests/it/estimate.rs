@@ -99,3 +99,28 @@ fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
     );
     done(dir.path(), &[&from[..], &MLP, &["--device", "Difference Engine"]].concat());
 }
+
+#[test]
+fn a_model_from_a_file_is_what_it_is_without_one() {
+    use flopgap_flops::{Activation, Precision};
+    use flopgap_graph::{MlpSpec, Workload, to_onnx};
+
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let spec =
+        MlpSpec { input: 784, hidden: vec![256, 128], output: 10, batch: 4, activation: Activation::Relu };
+    let onnx = to_onnx(&Workload::Mlp(spec).graph().unwrap(), Precision::Fp32, 1).unwrap();
+    std::fs::write(dir.path().join("mlp.onnx"), onnx).unwrap();
+    let how = ["estimate", "--calibration", "h200.jsonl", "--format", "json"];
+    let of = |model: &[&str]| -> Value {
+        serde_json::from_str(&done(dir.path(), &[&how[..], model].concat()).out).unwrap()
+    };
+    let (file, sizes) = (of(&["mlp.onnx"]), of(&[&MLP[..], &["--batch", "4"]].concat()));
+    for key in ["time_ms", "time_low_ms", "time_high_ms", "flops", "memory_mb", "energy_j"] {
+        assert_eq!(file[key], sizes[key], "{key}");
+    }
+    let ended = crate::support::run(dir.path(), &[&how[..], &["missing.onnx"]].concat());
+    assert_eq!(ended.code, 3, "{}", ended.err);
+    let both = crate::support::run(dir.path(), &[&how[..], &["mlp.onnx"], &MLP].concat());
+    assert_eq!(both.code, 2, "{}", both.err);
+}
