@@ -161,3 +161,151 @@ fn second_is_activation(op: &Op, arrays: &Arrays) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use flopgap_flops::Activation;
+    use flopgap_gpu::Stream;
+    use flopgap_graph::{Algorithm, MlpSpec, ResnetSpec, Workload, plan};
+
+    use super::super::kernel::{Addresses, Filling, Memory, Numbers, Sample};
+    use super::*;
+    use crate::error::EngineError;
+
+    /// Has arrays, and computes nothing.
+    struct Sizes(Arrays);
+
+    impl Kernel for Sizes {
+        fn arrays(&self) -> &Arrays {
+            &self.0
+        }
+
+        fn algorithm(&self) -> Algorithm {
+            Algorithm::default()
+        }
+
+        #[expect(unsafe_code, reason = "the trait's")]
+        unsafe fn queue(&self, _: &Stream, _: &Addresses) -> Result<(), EngineError> {
+            Ok(())
+        }
+
+        fn samples(&self, _: &dyn Memory, _: u64) -> Result<Vec<Sample>, EngineError> {
+            Ok(Vec::new())
+        }
+
+        fn bound(&self) -> f64 {
+            0.0
+        }
+    }
+
+    fn drafted(workload: &Workload) -> (Graph, Draft) {
+        let graph = workload.graph().unwrap();
+        let planned = plan(&graph).unwrap();
+        let array = |tensor: usize| Array {
+            elements: usize::try_from(graph.tensors[tensor].shape.iter().product::<u64>()).unwrap(),
+            numbers: Numbers::F16,
+            filling: Filling { center: 0.0, width: 1.0 },
+        };
+        let sizes = |step: &PlannedStep| Arrays {
+            input: array(step.input),
+            weights: step.weights.map(array),
+            bias: step.bias.map(array),
+            residual: step.residual.map(array),
+            output: array(step.output),
+        };
+        let kernels: Vec<Box<dyn Kernel>> =
+            planned.iter().map(|step| Box::new(Sizes(sizes(step))) as Box<dyn Kernel>).collect();
+        let draft = Draft::of_graph(&graph, &planned, &kernels);
+        (graph, draft)
+    }
+
+    /// The bytes of a value in its allocation.
+    fn span(draft: &Draft, starts: &[usize], value: usize) -> (bool, std::ops::Range<usize>) {
+        let Value { bytes, parameter, .. } = draft.values[value];
+        (parameter, starts[value]..starts[value] + bytes)
+    }
+
+    #[test]
+    fn no_step_writes_over_what_it_or_a_later_step_reads() {
+        for workload in [
+            Workload::Resnet(ResnetSpec { depth: 18, batch: 2, image: 64 }),
+            Workload::Resnet(ResnetSpec { depth: 50, batch: 1, image: 64 }),
+            Workload::Mlp(MlpSpec {
+                input: 100,
+                hidden: vec![64, 64, 32],
+                output: 10,
+                batch: 16,
+                activation: Activation::Relu,
+            }),
+        ] {
+            let (_, draft) = drafted(&workload);
+            let (starts, _) = draft.place();
+            // Which value each byte of the activations holds, by spans: what a step reads must be what was written or filled there last.
+            let mut held: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
+            let write = |held: &mut Vec<(usize, std::ops::Range<usize>)>, value: usize| {
+                let (_, span) = span(&draft, &starts, value);
+                held.retain(|(_, other)| other.end <= span.start || span.end <= other.start);
+                held.push((value, span));
+            };
+            for (value, filled) in draft.values.iter().enumerate() {
+                if filled.filling.is_some() && !filled.parameter {
+                    write(&mut held, value);
+                }
+            }
+            // Twice: what goes in must still be there in the second run.
+            for _ in 0..2 {
+                for step in &draft.steps {
+                    for value in step.values[..4].iter().flatten() {
+                        let parameter = draft.values[*value].parameter;
+                        assert!(parameter || held.iter().any(|(other, _)| other == value), "{step:?}");
+                    }
+                    write(&mut held, step.values[4].unwrap());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_parameters_and_what_is_alive_at_a_time() {
+        let spec = MlpSpec {
+            input: 1024,
+            hidden: vec![512, 512, 512],
+            output: 256,
+            batch: 64,
+            activation: Activation::Relu,
+        };
+        let (graph, draft) = drafted(&Workload::Mlp(spec));
+        let (_, [parameters, activations]) = draft.place();
+        // Sizes are multiples of 256 bytes: nothing is lost to alignment.
+        assert_eq!(parameters as u64, graph.parameters().unwrap() * 2);
+        // The input, two hidden layers, and the result, which is the caller's.
+        assert_eq!(activations, 64 * (1024 + 512 + 512 + 256) * 2);
+        assert!(draft.flows);
+    }
+
+    #[test]
+    fn steps_of_a_file_read_what_was_written_last() {
+        use flopgap_graph::Epilogue;
+        let step = |n, k| Step { op: Op::Gemm(Gemm { batch: 1, m: 4, n, k }), epilogue: Epilogue::default() };
+        let array = |elements| Array {
+            elements,
+            numbers: Numbers::F32,
+            filling: Filling { center: 0.0, width: 1.0 },
+        };
+        let sizes = |n: usize, k: usize| {
+            Box::new(Sizes(Arrays {
+                input: array(4 * k),
+                weights: Some(array(n * k)),
+                bias: None,
+                residual: None,
+                output: array(4 * n),
+            })) as Box<dyn Kernel>
+        };
+        let draft = Draft::of_steps(&[step(32, 8), step(16, 32)], &[sizes(32, 8), sizes(16, 32)]);
+        let values = |index: usize| draft.steps[index].values;
+        assert_eq!(values(0)[4], values(1)[0], "the result of the first is what the second reads");
+        assert_ne!(values(0)[1], values(1)[1], "weights are each step's own");
+        assert_eq!(draft.values[values(1)[0].unwrap()].bytes, 4 * 32 * 4);
+        assert!(!draft.flows);
+    }
+}
