@@ -26,6 +26,7 @@ pub(crate) struct Tools {
     pub(crate) blas: BlasLt,
     /// Opened with the first convolution: networks without one need no cuDNN.
     dnn: OnceLock<Dnn>,
+    pub(crate) convolutions: conv::Plans,
     compiler: Compiler,
     own: Mutex<Vec<(Numbers, Arc<OwnKernels>)>>,
     /// Bytes of workspace that an algorithm may use.
@@ -53,6 +54,7 @@ impl Tools {
             stream,
             blas,
             dnn: OnceLock::new(),
+            convolutions: conv::Plans::default(),
             compiler,
             own: Mutex::default(),
             most_workspace,

@@ -114,10 +114,13 @@ impl Dnn {
         };
         let needs = |operand| planned.operands.contains(&operand);
         let bias_bytes = convolution.outputs * convolution.arithmetic.bias_bytes();
-        let zeros =
-            if needs(Operand::Bias) && !fusion.bias { Some(stream.zeros::<u8>(bias_bytes)?) } else { None };
+        let zeros = if needs(Operand::Bias) && !fusion.bias {
+            Some(Arc::new(stream.zeros::<u8>(bias_bytes)?))
+        } else {
+            None
+        };
         let scales = if needs(Operand::Scale) {
-            Some(stream.upload(&vec![fusion.scale; convolution.outputs])?)
+            Some(Arc::new(stream.upload(&vec![fusion.scale; convolution.outputs])?))
         } else {
             None
         };
@@ -150,7 +153,7 @@ impl Drop for Plan {
     }
 }
 
-/// A convolution that is ready to run, as often as wanted.
+/// A convolution that is ready to run, as often as wanted. A clone shares what cuDNN prepared, and is for operands elsewhere.
 #[derive(Debug)]
 pub struct ConvolutionPlan {
     plan: Arc<Plan>,
@@ -158,11 +161,25 @@ pub struct ConvolutionPlan {
     fusion: Fusion,
     output_len: usize,
     /// A bias of zeros, where the engine reads one and there is none.
-    zeros: Option<Buffer<u8>>,
+    zeros: Option<Arc<Buffer<u8>>>,
     /// The factor of each channel's sums, where the engine reads them.
-    scales: Option<Buffer<f32>>,
+    scales: Option<Arc<Buffer<f32>>>,
     /// The addresses of the last call, and how the library takes them.
     pack: Mutex<Option<(Vec<u64>, Descriptor)>>,
+}
+
+impl Clone for ConvolutionPlan {
+    fn clone(&self) -> Self {
+        ConvolutionPlan {
+            plan: self.plan.clone(),
+            convolution: self.convolution.clone(),
+            fusion: self.fusion,
+            output_len: self.output_len,
+            zeros: self.zeros.clone(),
+            scales: self.scales.clone(),
+            pack: Mutex::new(None),
+        }
+    }
 }
 
 /// What a convolution reads: elements of type `T`, a bias of type `B`.
@@ -223,7 +240,8 @@ impl ConvolutionPlan {
 
     /// Bytes on the device that the plan holds itself, beside operands and workspace.
     pub fn held_bytes(&self) -> usize {
-        self.zeros.as_ref().map_or(0, Buffer::num_bytes) + self.scales.as_ref().map_or(0, Buffer::num_bytes)
+        let zeros = self.zeros.as_ref().map_or(0, |zeros| zeros.num_bytes());
+        zeros + self.scales.as_ref().map_or(0, |scales| scales.num_bytes())
     }
 
     /// Queues the convolution. In a capture, the graph owns the memory and the plan.
@@ -288,10 +306,10 @@ impl ConvolutionPlan {
     ) -> Result<(), GpuError> {
         let Plan { planned, handle } = &*self.plan;
         let bias = match &self.zeros {
-            Some(zeros) => submission.read(zeros)?,
+            Some(zeros) => submission.read(&**zeros)?,
             None => addresses.bias,
         };
-        let scale = self.scales.as_ref().map_or(Ok(0), |scales| submission.read(scales))?;
+        let scale = self.scales.as_ref().map_or(Ok(0), |scales| submission.read(&**scales))?;
         submission.keep(|| Kept::Dnn(self.plan.clone()))?;
         let address = |operand: &Operand| match operand {
             Operand::Input => addresses.input,

@@ -9,6 +9,9 @@ mod check;
 
 pub(super) use check::Pixels;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::dnn::{
     self, Arithmetic, Convolution, ConvolutionAddresses, ConvolutionPlan, Fusion, Layout, Search, Trait,
@@ -184,8 +187,35 @@ pub(super) fn make(
     Ok(Box::new(ConvKernel { arrays, epilogue, precision, plan, pixels, tail }))
 }
 
-/// The plan of the first share that has an engine which is no last resort; where none has, of the first that has an engine.
+/// Plans by what they compute: choosing an engine takes milliseconds, and layers of a network are alike, as are the sessions of a sweep.
+#[derive(Debug, Default)]
+pub(crate) struct Plans(Mutex<HashMap<(Convolution, Epilogue), (ConvolutionPlan, Share)>>);
+
+/// Plans that are kept: more than a network has.
+const MOST_PLANS: usize = 256;
+
+/// The plan of a convolution, made now or before.
 fn choose(
+    tools: &Tools,
+    convolution: &Convolution,
+    epilogue: Epilogue,
+    scale: f32,
+) -> Result<(ConvolutionPlan, Share), GpuError> {
+    let mut plans = tools.convolutions.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (convolution.clone(), epilogue);
+    if let Some(known) = plans.get(&key) {
+        return Ok(known.clone());
+    }
+    let made = plan(tools, convolution, epilogue, scale)?;
+    if plans.len() >= MOST_PLANS {
+        plans.clear();
+    }
+    plans.insert(key, made.clone());
+    Ok(made)
+}
+
+/// The plan of the first share that has an engine which is no last resort; where none has, of the first that has an engine.
+fn plan(
     tools: &Tools,
     convolution: &Convolution,
     epilogue: Epilogue,
