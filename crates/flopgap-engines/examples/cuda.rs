@@ -1,6 +1,8 @@
-//! Checks and times products, networks and small kernels on a GPU, in every precision: `cargo run --release --example cuda [-- --count]`.
+//! Checks and times products, networks and small kernels on a GPU, in every precision:
+//! `cargo run --release --example cuda [-- --count]`.
 //!
-//! A row that fails is printed with its reason, and the exit code is 1 then. `--count` also counts FLOPs by hardware counters, which takes longer.
+//! A row that fails is printed with its reason, and the exit code is 1 then. `--count` also counts
+//! FLOPs by hardware counters, which takes longer.
 #![expect(clippy::print_stdout, reason = "an example")]
 
 use std::process::ExitCode;

@@ -13,7 +13,8 @@ const Z: f64 = 1.96;
 /// Samples before it is known how long one takes.
 const FIRST: usize = 3;
 
-/// Asks `measure` for so many more samples, in nanoseconds, until the interval of the median is narrow enough or time is up.
+/// Asks `measure` for so many more samples, in nanoseconds, until the interval of the median is
+/// narrow enough or time is up.
 ///
 /// # Errors
 /// Those of `measure`; none at all is an error, too.
@@ -50,7 +51,8 @@ pub(crate) fn repeat(
     }
 }
 
-/// The median of sorted samples with its 95 % interval: between the order statistics that a binomial distribution leaves 2.5 % beyond.
+/// The median of sorted samples with its 95 % interval: between the order statistics that a
+/// binomial distribution leaves 2.5 % beyond.
 fn timing(sorted: &[f64]) -> Option<Timing> {
     let (&minimum_ns, count) = (sorted.first()?, sorted.len());
     let half = Z * (count as f64).sqrt() / 2.0;

@@ -1,6 +1,7 @@
 //! Where arrays lie in one allocation: those that are needed at the same time lie apart.
 
-/// Arrays begin at multiples of this: what the driver's own allocations do, and what libraries are fastest with.
+/// Arrays begin at multiples of this: what the driver's own allocations do, and what libraries are
+/// fastest with.
 pub(super) const ALIGNMENT: usize = 256;
 
 /// An array and the steps between which it is needed, both included.
@@ -21,8 +22,8 @@ impl Lifetime {
     }
 }
 
-/// Where each array begins, and the bytes of all. The largest are placed first, each in the lowest gap that holds it (the greedy order of
-/// Pisarchyk and Lee, 2020).
+/// Where each array begins, and the bytes of all. The largest are placed first, each in the lowest
+/// gap that holds it (the greedy order of Pisarchyk and Lee, 2020).
 pub(super) fn place(arrays: &[Lifetime]) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..arrays.len()).collect();
     order.sort_by_key(|&index| (std::cmp::Reverse(arrays[index].bytes), index));

@@ -1,4 +1,5 @@
-//! Attention as two batched products with a softmax between them, as `PyTorch`'s plain backend computes it.
+//! Attention as two batched products with a softmax between them, as `PyTorch`'s plain backend
+//! computes it.
 
 use flopgap_flops::Precision;
 use flopgap_flops::transformer::{Attention, AttentionMask};
@@ -14,7 +15,8 @@ use super::pointwise::{activations, no_epilogue};
 use super::rows::{self, Scores, softmax_of};
 use super::tools::{Tools, size, unsupported};
 
-/// Queries are the input, keys and values (transposed: a row for each column of a head) the weights, one behind the other.
+/// Queries are the input, keys and values (transposed: a row for each column of a head) the
+/// weights, one behind the other.
 struct AttentionKernel {
     arrays: Arrays,
     scores: Box<dyn Kernel>,
@@ -24,7 +26,8 @@ struct AttentionKernel {
     queries: usize,
     keys: usize,
     masked: Scores,
-    /// Where the values begin among the weights; where probabilities and the library's workspace begin in the workspace.
+    /// Where the values begin among the weights; where probabilities and the library's workspace
+    /// begin in the workspace.
     offsets: [usize; 3],
 }
 
@@ -111,7 +114,8 @@ impl Kernel for AttentionKernel {
         let Addresses { input, weights, output, workspace, .. } = *address;
         let [values, probabilities, library] = self.offsets.map(|offset| offset as u64);
         let (scores, probabilities, library) = (workspace, workspace + probabilities, workspace + library);
-        // SAFETY: the caller's promise; the workspace has room for scores, probabilities and what the library needs.
+        // SAFETY: the caller's promise; the workspace has room for scores, probabilities and what
+        // the library needs.
         unsafe {
             self.scores.queue(stream, &at(input, weights, scores, library))?;
             self.softmax.queue(stream, &at(scores, 0, probabilities, library))?;

@@ -20,7 +20,8 @@ const WARM: Duration = Duration::from_millis(5);
 /// Runs of a sample at most.
 const MOST_RUNS: u64 = 500;
 
-/// How long the device works on what is queued before the host waits for it, in a window without a clock.
+/// How long the device works on what is queued before the host waits for it, in a window without a
+/// clock.
 const AHEAD: Duration = Duration::from_millis(20);
 
 /// Queues one run.
@@ -46,7 +47,8 @@ impl Clock {
         Ok(self.replay.insert(replay))
     }
 
-    /// Nanoseconds of a run by the host's clock: from one of a long run, from the median of some short ones.
+    /// Nanoseconds of a run by the host's clock: from one of a long run, from the median of some
+    /// short ones.
     fn once(&self, run: &mut Run<'_>) -> Result<f64, EngineError> {
         let first = host_calls(&self.stream, Repetitions { warmup: 0, measured: 1 }, &mut *run)?.median();
         if first > WARM.as_nanos() as f64 {
@@ -55,7 +57,8 @@ impl Clock {
         Ok(host_calls(&self.stream, Repetitions { warmup: 0, measured: 5 }, run)?.median())
     }
 
-    /// Runs until the device has worked for a while, so that its clocks are up, and so often at least unless that takes long.
+    /// Runs until the device has worked for a while, so that its clocks are up, and so often at
+    /// least unless that takes long.
     fn warm_up(&self, least: u64, once: f64, run: &mut Run<'_>) -> Result<(), EngineError> {
         let runs = runs_of(WARM, once);
         let least = least.min(runs_of(WARM * 4, once));
@@ -63,8 +66,9 @@ impl Clock {
         Ok(self.stream.synchronize()?)
     }
 
-    /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the device takes. On a stream: what passes from
-    /// one run to the next where a program launches them back to back.
+    /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the
+    /// device takes. On a stream: what passes from one run to the next where a program launches
+    /// them back to back.
     ///
     /// # Errors
     /// Those of `run`; the driver's.
@@ -98,7 +102,8 @@ impl Clock {
     }
 }
 
-/// Queues batches, one of which the device works on while the next is queued, for at least this long; says how many.
+/// Queues batches, one of which the device works on while the next is queued, for at least this
+/// long; says how many.
 fn batches(
     stream: &Stream,
     duration: Duration,

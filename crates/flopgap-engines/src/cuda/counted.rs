@@ -16,9 +16,10 @@ const INTEGERS: &str = "sm__ops_path_tensor_src_int8.sum";
 
 /// Operations that one count of a metric stands for.
 ///
-/// Instructions are counted by thread: a fused multiply-add is two operations, a packed one (`…2`) twice as many. Counters of the tensor
-/// cores count operations. Half-precision instructions are left out: compilers load constants and convert with them, and no kernel that
-/// is measured here computes with them.
+/// Instructions are counted by thread: a fused multiply-add is two operations, a packed one (`…2`)
+/// twice as many. Counters of the tensor cores count operations. Half-precision instructions are
+/// left out: compilers load constants and convert with them, and no kernel that is measured here
+/// computes with them.
 fn operations(metric: &str) -> u64 {
     if metric.starts_with("sm__ops_path_tensor_src_") {
         return 1;
@@ -33,8 +34,8 @@ fn operations(metric: &str) -> u64 {
     }
 }
 
-/// What counts the operations of a precision: instructions on 32-bit floats, and what its tensor cores do. Others are not asked for, because
-/// each pass runs the work again.
+/// What counts the operations of a precision: instructions on 32-bit floats, and what its tensor
+/// cores do. Others are not asked for, because each pass runs the work again.
 fn metrics(chip: &Chip, precision: Precision) -> Vec<String> {
     let tensor = match precision {
         Precision::Fp32 => None,

@@ -36,7 +36,8 @@ pub(super) struct DraftStep {
 pub(super) struct Draft {
     pub(super) values: Vec<Value>,
     pub(super) steps: Vec<DraftStep>,
-    /// Whether values flow as in the model. Where they do not, each step is checked on operands of its own.
+    /// Whether values flow as in the model. Where they do not, each step is checked on operands of
+    /// its own.
     pub(super) flows: bool,
 }
 
@@ -55,8 +56,9 @@ impl Draft {
         }
     }
 
-    /// The steps of a graph: tensors are shared as the graph says, and live from the step that writes them to the last that reads them. What
-    /// goes into the graph, and what comes out, lives all the time: it is the caller's.
+    /// The steps of a graph: tensors are shared as the graph says, and live from the step that
+    /// writes them to the last that reads them. What goes into the graph, and what comes out, lives
+    /// all the time: it is the caller's.
     pub(super) fn of_graph(graph: &Graph, planned: &[PlannedStep], kernels: &[Box<dyn Kernel>]) -> Self {
         let mut draft = Draft { flows: true, ..Draft::default() };
         let end = planned.len().saturating_sub(1);
@@ -79,7 +81,8 @@ impl Draft {
                     Some(tensor) => *values.entry(tensor).or_insert_with(|| {
                         let parameter = graph.tensors.get(tensor).is_some_and(|tensor| tensor.parameter);
                         let begin = written.get(&tensor).copied();
-                        // What no step writes is there before the first, and must be there again in the next run.
+                        // What no step writes is there before the first, and must be there again in
+                        // the next run.
                         let whole = begin.is_none() || graph.outputs.contains(&tensor);
                         let begin = begin.unwrap_or(0);
                         draft.value(
@@ -87,7 +90,8 @@ impl Draft {
                             if whole { [0, end] } else { [begin; 2] },
                         )
                     }),
-                    // An operand that the graph does not name, such as the shift of a norm that has none.
+                    // An operand that the graph does not name, such as the shift of a norm that has
+                    // none.
                     None => draft.value(true, [0, end]),
                 };
                 let is_written = tensors[place].is_some_and(|tensor| written.contains_key(&tensor));
@@ -101,8 +105,8 @@ impl Draft {
         draft
     }
 
-    /// Steps without what flows between them, as those of a file: each reads what the one before it wrote last, and other activations from an array
-    /// that all share. Weights are each step's own.
+    /// Steps without what flows between them, as those of a file: each reads what the one before it
+    /// wrote last, and other activations from an array that all share. Weights are each step's own.
     pub(super) fn of_steps(steps: &[Step], kernels: &[Box<dyn Kernel>]) -> Self {
         let mut draft = Draft::default();
         let end = steps.len().saturating_sub(1);
@@ -128,7 +132,8 @@ impl Draft {
         draft
     }
 
-    /// Bytes of all parameters, and where each value begins among the parameters or the activations, and bytes of the activations.
+    /// Bytes of all parameters, and where each value begins among the parameters or the
+    /// activations, and bytes of the activations.
     pub(super) fn place(&self) -> (Vec<usize>, [usize; 2]) {
         use super::arena::{ALIGNMENT, Lifetime, place};
         let lifetimes: Vec<Lifetime> = self
@@ -240,7 +245,8 @@ mod tests {
         ] {
             let (_, draft) = drafted(&workload);
             let (starts, _) = draft.place();
-            // Which value each byte of the activations holds, by spans: what a step reads must be what was written or filled there last.
+            // Which value each byte of the activations holds, by spans: what a step reads must be
+            // what was written or filled there last.
             let mut held: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
             let write = |held: &mut Vec<(usize, std::ops::Range<usize>)>, value: usize| {
                 let (_, span) = span(&draft, &starts, value);

@@ -29,7 +29,8 @@ const SEED: u64 = 42;
 /// The batch's numbers begin here in the sequence of the seed, far behind those of the parameters.
 const FIRST_INPUT: u64 = 1 << 40;
 
-/// The engine `fused`: [`flopgap_mlp::dense::cuda`] on cooperative matrices, in fp32, fp16 and bf16.
+/// The engine `fused`: [`flopgap_mlp::dense::cuda`] on cooperative matrices, in fp32, fp16 and
+/// bf16.
 ///
 /// Kernels are compiled for each network, which takes seconds the first time.
 #[derive(Debug)]
@@ -181,7 +182,8 @@ impl<T: Element> Opened<'_, T> {
     }
 }
 
-/// What a type may cost, of the largest output: between layers numbers stay in the type, or in 32 bits.
+/// What a type may cost, of the largest output: between layers numbers stay in the type, or in 32
+/// bits.
 fn bound<T: Element>(network: &Network) -> f64 {
     use flopgap_mlp::dense::Precision;
     let rounding = match T::PRECISION {

@@ -1,4 +1,5 @@
-//! Products of matrices: cuBLASLt, with the epilogue in its kernel where it can, and in a kernel of our own behind it where it cannot.
+//! Products of matrices: cuBLASLt, with the epilogue in its kernel where it can, and in a kernel of
+//! our own behind it where it cannot.
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::blaslt::{self, Arithmetic, Choice, Matmul, Product};
@@ -92,8 +93,8 @@ fn fused(activation: Activation) -> Option<blaslt::Activation> {
     }
 }
 
-/// Weights such that results are as large as inputs, behind a `ReLU` on average (He and others, 2015): the half width of a uniform
-/// distribution for sums of `k` products.
+/// Weights such that results are as large as inputs, behind a `ReLU` on average (He and others,
+/// 2015): the half width of a uniform distribution for sums of `k` products.
 pub(super) fn weight_width(k: usize, activation: Activation) -> f64 {
     let variance = if activation == Activation::Relu { 2.0 } else { 1.0 } / k.max(1) as f64;
     (3.0 * variance).sqrt()
@@ -314,7 +315,8 @@ impl Kernel for GemmKernel {
                 let (sums, padded) = (workspace, workspace + offsets[0] as u64);
                 if let Some((kernel, launch)) = pad {
                     let arguments = Arguments::default().addresses([x, padded]).u64((batch * m) as u64);
-                    // SAFETY: these are the kernel's arguments; the workspace has room for the padded rows behind the sums.
+                    // SAFETY: these are the kernel's arguments; the workspace has room for the
+                    // padded rows behind the sums.
                     unsafe { launch.queue(stream, kernel, arguments.u64(k as u64).u64(*k_pitch as u64)) }?;
                 }
                 let at = blaslt::Addresses {
@@ -325,7 +327,8 @@ impl Kernel for GemmKernel {
                     y: sums,
                     workspace: workspace + offsets[1] as u64,
                 };
-                // SAFETY: the caller's promise; the workspace has room for the sums, padded rows and what the library needs.
+                // SAFETY: the caller's promise; the workspace has room for the sums, padded rows
+                // and what the library needs.
                 unsafe { self.matmul.queue_at(stream, &at) }?;
                 let arguments = Arguments::default()
                     .addresses([sums, bias, residual, y])
@@ -390,8 +393,9 @@ impl Kernel for GemmKernel {
     }
 
     fn bound(&self) -> f64 {
-        // The rounding of a sum of k terms grows with its root; the rest is how operands and results are stored. The factors are
-        // about twice what was seen as the largest of many samples.
+        // The rounding of a sum of k terms grows with its root; the rest is how operands and
+        // results are stored. The factors are about twice what was seen as the largest of many
+        // samples.
         let sums = 2.0_f64.powi(-24) * (8.0 + 4.0 * (self.sizes.k as f64).sqrt());
         match self.precision {
             Precision::Fp32 => sums,

@@ -16,7 +16,8 @@ pub(crate) enum Numbers {
     F16,
     /// bfloat16.
     Bf16,
-    /// 8-bit integers. Where a function of real numbers is computed, 1 stands for a [`SIXTEENTH`](I8_UNIT).
+    /// 8-bit integers. Where a function of real numbers is computed, 1 stands for a
+    /// [`SIXTEENTH`](I8_UNIT).
     I8,
     /// 32-bit integers: sums, indexes.
     I32,
@@ -28,7 +29,8 @@ pub(crate) const I8_UNIT: f64 = 1.0 / 16.0;
 /// The largest 8-bit integer: errors of 8-bit results are held against it.
 pub(crate) const I8_MOST: f64 = 127.0;
 
-/// The error that rounding to an integer allows, over [`I8_MOST`]: half a unit, and a little for sums in 32 bits that lie halfway.
+/// The error that rounding to an integer allows, over [`I8_MOST`]: half a unit, and a little for
+/// sums in 32 bits that lie halfway.
 pub(crate) const I8_BOUND: f64 = 0.55 / I8_MOST;
 
 impl Numbers {
@@ -67,8 +69,8 @@ fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
-/// What an array holds before the first run: `center + width * u`, with `u` uniform in -1 to 1 from a seed, rounded. Of integers both are in
-/// units of the integer.
+/// What an array holds before the first run: `center + width * u`, with `u` uniform in -1 to 1 from
+/// a seed, rounded. Of integers both are in units of the integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Filling {
     /// The mean.
@@ -138,7 +140,8 @@ impl Arrays {
     }
 }
 
-/// Where the arrays of a step lie on the device: addresses that are multiples of 256, 0 for what it does not have.
+/// Where the arrays of a step lie on the device: addresses that are multiples of 256, 0 for what it
+/// does not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// See [`Arrays::input`].
@@ -169,10 +172,11 @@ pub(crate) trait Memory {
 pub(crate) struct Sample {
     /// What the device wrote.
     pub(crate) found: f64,
-    /// What it should be by 64-bit arithmetic, from the same operands, not rounded to how results are stored.
+    /// What it should be by 64-bit arithmetic, from the same operands, not rounded to how results
+    /// are stored.
     pub(crate) expected: f64,
-    /// The size of what was added up: the root of the sum of squares of its terms. An error is held against this where the sum itself
-    /// happens to cancel.
+    /// The size of what was added up: the root of the sum of squares of its terms. An error is held
+    /// against this where the sum itself happens to cancel.
     pub(crate) magnitude: f64,
 }
 
@@ -195,12 +199,14 @@ pub(crate) trait Kernel {
     /// The library's, the driver's.
     ///
     /// # Safety
-    /// The addresses must be those of arrays as [`Kernel::arrays`] and [`Kernel::workspace`] say, entered in a `Submission` that is alive
-    /// or owned by the graph that is captured; and the output must not overlap the operands.
+    /// The addresses must be those of arrays as [`Kernel::arrays`] and [`Kernel::workspace`] say,
+    /// entered in a `Submission` that is alive or owned by the graph that is captured; and the
+    /// output must not overlap the operands.
     #[expect(unsafe_code, reason = "kernels read and write by address")]
     unsafe fn queue(&self, stream: &Stream, at: &Addresses) -> Result<(), EngineError>;
 
-    /// Some outputs of the run that has just ended, beside what they should be. Which ones follows from `seed`. Empty where there is no output.
+    /// Some outputs of the run that has just ended, beside what they should be. Which ones follows
+    /// from `seed`. Empty where there is no output.
     ///
     /// # Errors
     /// Those of `memory`.

@@ -1,5 +1,6 @@
-// Kernels of the steps that no library computes. Correct first: memory-bound ones move four numbers at a time.
-// NUMBERS says how numbers are stored: 0 fp32, 1 fp16, 2 bf16, 3 int8 (a 1 stands for a sixteenth).
+// Kernels of the steps that no library computes. Correct first: memory-bound ones move four numbers
+// at a time. NUMBERS says how numbers are stored: 0 fp32, 1 fp16, 2 bf16, 3 int8 (a 1 stands for a
+// sixteenth).
 
 typedef unsigned long long u64;
 
@@ -175,8 +176,9 @@ __device__ float over_block(float x) {
     return parts[32];
 }
 
-// softmax(scale * x) of each row: a block for each, its threads a multiple of 32. If `queries` is not 0, the last of so many rows sees all
-// columns, each before it one less, and what it does not see is 0.
+// softmax(scale * x) of each row: a block for each, its threads a multiple of 32. If `queries` is
+// not 0, the last of so many rows sees all columns, each before it one less, and what it does not
+// see is 0.
 extern "C" __global__ void softmax(const number *in, number *out, u64 rows, u64 columns, float scale, u64 queries) {
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const number *x = in + row * columns;
@@ -196,8 +198,8 @@ extern "C" __global__ void softmax(const number *in, number *out, u64 rows, u64 
     }
 }
 
-// (x - mean) / sqrt(variance + 1e-5) of each row, times a scale and plus a shift: by column (`by_row` 0) or by row. `centered` 0: without the
-// mean (root of the mean square).
+// (x - mean) / sqrt(variance + 1e-5) of each row, times a scale and plus a shift: by column
+// (`by_row` 0) or by row. `centered` 0: without the mean (root of the mean square).
 extern "C" __global__ void normalize(const number *in, const number *scale, const number *shift, number *out, u64 rows,
                                 u64 columns, int by_row, int centered) {
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -249,8 +251,8 @@ extern "C" __global__ void gather(const number *table, const int *indexes, numbe
     }
 }
 
-// y = activation(y + bias + residual), in place; a null pointer for what there is not. A channel of the bias has `inner` numbers in a row.
-// Adds numbers as they are stored.
+// y = activation(y + bias + residual), in place; a null pointer for what there is not. A channel of
+// the bias has `inner` numbers in a row. Adds numbers as they are stored.
 extern "C" __global__ void epilogue(number *y, const number *bias, const number *residual, u64 elements, u64 channels,
                                     u64 inner, int activation) {
     // Divisions of 32-bit numbers are several times faster.

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs: products by cuBLASLt, everything small by kernels of our own.
 //!
-//! A workload's steps are what [`flopgap_graph::plan`] makes of it, one or a few kernels each. `kernel::Kernel` is what computes a step;
-//! `tools::Tools::kernel` chooses it.
+//! A workload's steps are what [`flopgap_graph::plan`] makes of it, one or a few kernels each.
+//! `kernel::Kernel` is what computes a step; `tools::Tools::kernel` chooses it.
 
 mod arena;
 mod attention;
@@ -37,7 +37,8 @@ use program::Program;
 use session::CudaSession;
 use tools::{NAME, Tools, unsupported};
 
-/// The engine `cuda`: one GPU, its libraries' heuristics in a fixed mode, on a stream or in a graph.
+/// The engine `cuda`: one GPU, its libraries' heuristics in a fixed mode, on a stream or in a
+/// graph.
 #[derive(Debug)]
 pub struct Cuda {
     tools: Tools,

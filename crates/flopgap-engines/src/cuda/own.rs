@@ -26,7 +26,8 @@ fn define(numbers: Numbers) -> Option<&'static str> {
     }
 }
 
-/// Compiles the kernels of a precision for an architecture, which needs no GPU, and returns the compiler's log.
+/// Compiles the kernels of a precision for an architecture, which needs no GPU, and returns the
+/// compiler's log.
 ///
 /// # Errors
 /// The compiler's.
@@ -87,14 +88,16 @@ impl OwnKernels {
         Launch::new(u32::try_from(blocks).map_or(self.most_blocks, |few| few.min(self.most_blocks)), THREADS)
     }
 
-    /// A launch with a block for each of so many rows of so many numbers, as far as the device has room.
+    /// A launch with a block for each of so many rows of so many numbers, as far as the device has
+    /// room.
     pub(crate) fn by_block(&self, rows: usize, length: usize) -> Launch {
         let blocks = u32::try_from(rows.max(1)).unwrap_or(u32::MAX).min(self.most_blocks * 8);
         let threads = u32::try_from(length.next_multiple_of(32)).unwrap_or(1024).clamp(32, 1024);
         Launch::new(blocks, threads)
     }
 
-    /// Queues the filling of an array; of 32-bit integers, with whole numbers below [`Filling::center`].
+    /// Queues the filling of an array; of 32-bit integers, with whole numbers below
+    /// [`Filling::center`].
     ///
     /// # Errors
     /// The driver's.

@@ -140,7 +140,8 @@ pub(super) fn elementwise(
     let Some(function) = Function::of(sizes.function) else {
         return Err(unsupported(step, "there is no kernel for this function"));
     };
-    // The first operand has the result's shape, as far as so much is read; the second is broadcast over it.
+    // The first operand has the result's shape, as far as so much is read; the second is broadcast
+    // over it.
     let (elements, read) = (size(step, sizes.elements)?, size(step, sizes.read)?);
     let first = read.min(elements).max(1);
     let second = read.saturating_sub(first);

@@ -68,7 +68,8 @@ impl Program {
     /// Chooses kernels, allocates and fills.
     ///
     /// # Errors
-    /// [`EngineError::Unsupported`] for a step that nothing computes; [`EngineError::Memory`]; the libraries'.
+    /// [`EngineError::Unsupported`] for a step that nothing computes; [`EngineError::Memory`]; the
+    /// libraries'.
     pub(super) fn new(tools: &Tools, workload: &Workload, precision: Precision) -> Result<Self, EngineError> {
         let kernel = |step: &Step| tools.kernel(step, precision);
         let (draft, kernels) = match workload {
@@ -165,12 +166,14 @@ impl Program {
         (self.parameters.len() + self.activations.len() + self.workspace.len()) as u64
     }
 
-    /// How each step is computed: what the library says of its choice, and the kernels that it launches.
+    /// How each step is computed: what the library says of its choice, and the kernels that it
+    /// launches.
     pub(super) fn algorithms(&mut self, tools: &Tools) -> Vec<Algorithm> {
         (0..self.placed.len())
             .map(|index| {
                 let mut algorithm = self.placed[index].kernel.algorithm();
-                // Where the step cannot be captured or the driver does not tell, the library's word is all there is.
+                // Where the step cannot be captured or the driver does not tell, the library's word
+                // is all there is.
                 let stream = self.stream.clone();
                 if let Ok(graph) = stream.capture(|| self.queue(index..index + 1))
                     && let Ok(kernels) = graph.kernels()
@@ -199,7 +202,8 @@ impl Program {
         };
         let seed = SEED.wrapping_add(stream_of_numbers.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let (address, elements) = (base + place.start as u64, (array.elements, array.numbers));
-        // SAFETY: the place was made for an array of at least as many bytes; its memory is entered above.
+        // SAFETY: the place was made for an array of at least as many bytes; its memory is entered
+        // above.
         #[expect(unsafe_code, reason = "fills memory by address")]
         unsafe {
             own.fill(&stream, address, elements, array.filling, seed)
@@ -227,8 +231,9 @@ impl Program {
         let stream = self.stream.clone();
         let _entered = self.enter(&stream)?;
         for placed in &self.placed[steps] {
-            // SAFETY: arrays and workspace were placed for this kernel, values that are needed together apart from each other; their memory is
-            // entered above, and owned by a graph that is captured.
+            // SAFETY: arrays and workspace were placed for this kernel, values that are needed
+            // together apart from each other; their memory is entered above, and owned by a graph
+            // that is captured.
             #[expect(unsafe_code, reason = "queues kernels by address")]
             unsafe {
                 placed.kernel.queue(&stream, &placed.addresses)?;
@@ -237,8 +242,8 @@ impl Program {
         Ok(())
     }
 
-    /// Runs step by step, each compared with 64-bit arithmetic on the operands that it read. The step that is nearest to its bound, or
-    /// farthest beyond, stands for all.
+    /// Runs step by step, each compared with 64-bit arithmetic on the operands that it read. The
+    /// step that is nearest to its bound, or farthest beyond, stands for all.
     ///
     /// # Errors
     /// The libraries', the driver's.

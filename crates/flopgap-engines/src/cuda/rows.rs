@@ -40,7 +40,8 @@ impl Scores {
 enum Function {
     /// Of numbers times a scale.
     Softmax(Scores),
-    /// Statistics of each row; scale and shift by row, else by column; without the mean where it is not centered.
+    /// Statistics of each row; scale and shift by row, else by column; without the mean where it is
+    /// not centered.
     Norm { by_row: bool, centered: bool },
     /// A scale and a shift of each column.
     Affine,
@@ -263,8 +264,8 @@ impl Kernel for RowKernel {
                 .u64(columns),
             Function::Gather => arguments.addresses([at.input, at.weights, at.output]).u64(rows).u64(columns),
         };
-        // SAFETY: these are the kernel's arguments; the arrays are the caller's promise. Indexes are below the rows of the table, as they were
-        // filled.
+        // SAFETY: these are the kernel's arguments; the arrays are the caller's promise. Indexes
+        // are below the rows of the table, as they were filled.
         Ok(unsafe { self.launch.queue(stream, &self.kernel, arguments) }?)
     }
 

@@ -46,7 +46,8 @@ impl<'a> CudaSession<'a> {
     }
 }
 
-/// What the device has less than before; absent where it has as much, because the driver gave what it had in reserve.
+/// What the device has less than before; absent where it has as much, because the driver gave what
+/// it had in reserve.
 pub(super) fn lost(before: u64, after: u64) -> Option<u64> {
     before.checked_sub(after).filter(|&bytes| bytes > 0)
 }

@@ -45,7 +45,8 @@ impl Picker {
         usize::try_from(self.next() % limit).unwrap_or_default()
     }
 
-    /// Up to `count` different places below `limit`, the first and the last among them: edges are where tiles end.
+    /// Up to `count` different places below `limit`, the first and the last among them: edges are
+    /// where tiles end.
     pub(super) fn some(&mut self, limit: usize, count: usize) -> Vec<usize> {
         if limit <= count {
             return (0..limit).collect();

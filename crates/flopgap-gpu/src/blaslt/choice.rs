@@ -10,23 +10,26 @@ const TILES: &str = include_str!("tiles.txt");
 const CLUSTERS: &str = "1x1 2x1 4x1 1x2 2x2 4x2 1x4 2x4 4x4 8x1 1x8 8x2 2x8 16x1 1x16 3x1 5x1 6x1 7x1 9x1 10x1 11x1 12x1 \
      13x1 14x1 15x1 3x2 5x2 6x2 7x2 1x3 2x3 3x3 4x3 5x3 3x4 1x5 2x5 3x5 1x6 2x6 1x7 2x7 1x9 1x10 1x11 1x12 1x13 1x14 1x15";
 
-/// An algorithm of cuBLASLt with its configuration. What this version of the library does not tell is absent.
+/// An algorithm of cuBLASLt with its configuration. What this version of the library does not tell
+/// is absent.
 ///
-/// The library sees the transposed product (its matrices are column-major): tile and cluster are turned here, so that their
-/// rows are those of [`Product`](super::Product).
+/// The library sees the transposed product (its matrices are column-major): tile and cluster are
+/// turned here, so that their rows are those of [`Product`](super::Product).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
     /// The number of the algorithm.
     pub id: Option<i32>,
     /// The library's number of the tile.
     pub tile_id: Option<u32>,
-    /// Rows (of `m`) and columns (of `n`) of a block's part of the result; absent for a number that has no size here.
+    /// Rows (of `m`) and columns (of `n`) of a block's part of the result; absent for a number that
+    /// has no size here.
     pub tile: Option<[u32; 2]>,
     /// The library's number of the pipeline's stages.
     pub stages: Option<u32>,
     /// Parts that the inner sum is cut into; 0 and 1 both stand for none.
     pub split_k: Option<i32>,
-    /// How the parts are added up: 0 there are none, 1 in place, 2 in the type of the sums, 4 in that of the result.
+    /// How the parts are added up: 0 there are none, 1 in place, 2 in the type of the sums, 4 in
+    /// that of the result.
     pub reduction: Option<u32>,
     /// Whether blocks are renumbered for the cache.
     pub swizzle: Option<u32>,
@@ -73,7 +76,8 @@ impl Number for u16 {}
 /// An attribute, if this version has it with this size.
 fn attribute<T: Number>(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: Attribute) -> Option<T> {
     let (mut value, mut written) = (T::default(), 0_usize);
-    // SAFETY: the algorithm came from the heuristic; the library writes at most as many bytes as it is told.
+    // SAFETY: the algorithm came from the heuristic; the library writes at most as many bytes as it
+    // is told.
     let status = unsafe {
         sys::cublasLtMatmulAlgoConfigGetAttribute(
             algorithm,

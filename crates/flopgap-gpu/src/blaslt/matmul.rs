@@ -65,7 +65,8 @@ pub struct Addresses {
 /// `CUBLAS_OP_T`.
 const TRANSPOSED: i32 = 1;
 
-/// How the library calls an arithmetic: of sums, of factors, of operands, of the result, of the bias.
+/// How the library calls an arithmetic: of sums, of factors, of operands, of the result, of the
+/// bias.
 fn types(arithmetic: Arithmetic) -> (sys::cublasComputeType_t, [Type; 4]) {
     use sys::cublasComputeType_t as Compute;
     let f32 = Type::CUDA_R_32F;
@@ -122,8 +123,8 @@ impl Matmul {
         }
         let (compute, [scale, operand, result, bias]) = types(product.arithmetic);
         let description = Description::new(compute, scale)?;
-        // The library's matrices are column-major: ours are their transposes. It computes Yᵀ = W · Xᵀ, and W it must transpose.
-        // SAFETY: the manual: all of these are 32-bit integers.
+        // The library's matrices are column-major: ours are their transposes. It computes Yᵀ = W ·
+        // Xᵀ, and W it must transpose. SAFETY: the manual: all of these are 32-bit integers.
         unsafe {
             description.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, TRANSPOSED)?;
             description.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(product) as u32)?;
@@ -167,7 +168,8 @@ impl Matmul {
     /// Queues the product. In a capture, the graph owns the memory.
     ///
     /// # Errors
-    /// [`GpuError::Length`] when a matrix has too few bytes, the wrong type of elements, or is not there; what cuBLASLt returns.
+    /// [`GpuError::Length`] when a matrix has too few bytes, the wrong type of elements, or is not
+    /// there; what cuBLASLt returns.
     pub fn queue<T, B, R: AnyBits>(
         &self,
         stream: &Stream,
@@ -215,7 +217,8 @@ impl Matmul {
             y: submission.write(y)?,
             workspace: submission.write(workspace)?,
         };
-        // SAFETY: every matrix has the bytes that the product reads or writes there, checked above, and is entered.
+        // SAFETY: every matrix has the bytes that the product reads or writes there, checked above,
+        // and is entered.
         unsafe { self.submit(&submission, stream, &addresses) }
     }
 
@@ -225,8 +228,9 @@ impl Matmul {
     /// What cuBLASLt returns.
     ///
     /// # Safety
-    /// The addresses must be those of as many bytes as the product reads or writes there, from a [`Submission`] that is alive
-    /// or in memory that the caller takes care of until the product has run, and every time that a graph with it has run.
+    /// The addresses must be those of as many bytes as the product reads or writes there, from a
+    /// [`Submission`] that is alive or in memory that the caller takes care of until the product
+    /// has run, and every time that a graph with it has run.
     pub unsafe fn queue_at(&self, stream: &Stream, addresses: &Addresses) -> Result<(), GpuError> {
         // SAFETY: the caller's promise.
         unsafe { self.submit(&stream.submission(), stream, addresses) }
@@ -257,7 +261,8 @@ impl Matmul {
         };
         // Without a residual nothing is read there: its factor is 0.
         let c = if self.product.residual { at.residual } else { at.y };
-        // SAFETY: all objects are alive; the scalars are read during the call; the addresses are the caller's promise.
+        // SAFETY: all objects are alive; the scalars are read during the call; the addresses are
+        // the caller's promise.
         unsafe {
             result::matmul(
                 self.handle.0,

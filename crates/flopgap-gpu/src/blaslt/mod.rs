@@ -1,8 +1,10 @@
-//! Products of matrices by cuBLASLt: one algorithm, chosen once, with what follows the product in the same kernel.
+//! Products of matrices by cuBLASLt: one algorithm, chosen once, with what follows the product in
+//! the same kernel.
 //!
-//! The layout is that of a fully connected layer: `Y[m, n] = activation(X[m, k] · W[n, k]ᵀ + residual[m, n] + bias[n])`, all
-//! row-major without gaps, the weights as `PyTorch` stores them. A [`Matmul`] has its algorithm from the library's heuristic
-//! (mode `BEST_FIT`, the first result) and says which it is.
+//! The layout is that of a fully connected layer:
+//! `Y[m, n] = activation(X[m, k] · W[n, k]ᵀ + residual[m, n] + bias[n])`, all row-major without
+//! gaps, the weights as `PyTorch` stores them. A [`Matmul`] has its algorithm from the library's
+//! heuristic (mode `BEST_FIT`, the first result) and says which it is.
 //!
 //! ```no_run
 //! use flopgap_gpu::Context;
@@ -42,7 +44,8 @@ pub(crate) use raw::Handle;
 /// In what numbers a product is computed and stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
-    /// 32-bit floats with 32-bit multiplications and additions (`COMPUTE_32F_PEDANTIC`): no TF32, no emulation.
+    /// 32-bit floats with 32-bit multiplications and additions (`COMPUTE_32F_PEDANTIC`): no TF32,
+    /// no emulation.
     Fp32,
     /// 32-bit floats, multiplied with 10 bits of mantissa (`COMPUTE_32F_FAST_TF32`).
     Tf32,
@@ -50,9 +53,11 @@ pub enum Arithmetic {
     Fp16,
     /// bfloat16 with 32-bit sums.
     Bf16,
-    /// 8-bit integers with 32-bit sums, scaled by [`Product::alpha`], rounded and saturated to 8 bits. Bias: 32-bit floats.
+    /// 8-bit integers with 32-bit sums, scaled by [`Product::alpha`], rounded and saturated to 8
+    /// bits. Bias: 32-bit floats.
     Int8,
-    /// 8-bit integers; the 32-bit sums are the result, without a scale, a bias, a residual or an activation.
+    /// 8-bit integers; the 32-bit sums are the result, without a scale, a bias, a residual or an
+    /// activation.
     Int8Sums,
 }
 
@@ -95,7 +100,8 @@ pub enum Activation {
     GeluTanh,
 }
 
-/// A product: `Y[m, n] = activation(alpha · X[m, k] · W[n, k]ᵀ + residual[m, n] + bias[n])`, `batch` times.
+/// A product: `Y[m, n] = activation(alpha · X[m, k] · W[n, k]ᵀ + residual[m, n] + bias[n])`,
+/// `batch` times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
     /// Numbers.
@@ -139,7 +145,8 @@ impl Product {
         let elements = |what, rows: usize, columns: usize| {
             let all = rows.checked_mul(columns).and_then(|one| one.checked_mul(self.batch));
             let too_large = GpuError::TooLarge { what, value: rows.max(columns) };
-            // The library takes 32-bit leading dimensions and 64-bit counts of rows; more than this is no matrix.
+            // The library takes 32-bit leading dimensions and 64-bit counts of rows; more than this
+            // is no matrix.
             all.filter(|&all| isize::try_from(all).is_ok()).ok_or(too_large)
         };
         Ok([
@@ -193,8 +200,9 @@ impl BlasLt {
         &self.context
     }
 
-    /// Chooses the algorithm of a product that may use so many bytes of workspace. `None` where cuBLASLt has none: 8-bit integers
-    /// whose sizes are no multiples of 4, or with a bias or an activation that this version does not fuse.
+    /// Chooses the algorithm of a product that may use so many bytes of workspace. `None` where
+    /// cuBLASLt has none: 8-bit integers whose sizes are no multiples of 4, or with a bias or an
+    /// activation that this version does not fuse.
     ///
     /// # Errors
     /// [`GpuError::TooLarge`]; what cuBLASLt returns.

@@ -52,7 +52,8 @@ impl Description {
         value: T,
     ) -> Result<(), GpuError> {
         let pointer: *const c_void = (&raw const value).cast();
-        // SAFETY: the description is alive; the library copies the value, whose type is the caller's promise.
+        // SAFETY: the description is alive; the library copies the value, whose type is the
+        // caller's promise.
         unsafe { result::set_matmul_desc_attribute(self.0, attribute, pointer, size_of::<T>()) }
             .map_err(failed("describe a product"))
     }
@@ -104,7 +105,8 @@ impl Layout {
         value: T,
     ) -> Result<(), GpuError> {
         let pointer: *const c_void = (&raw const value).cast();
-        // SAFETY: the layout is alive; the library copies the value, whose type is the caller's promise.
+        // SAFETY: the layout is alive; the library copies the value, whose type is the caller's
+        // promise.
         unsafe { result::set_matrix_layout_attribute(self.0, attribute, pointer, size_of::<T>()) }
             .map_err(failed("describe a matrix"))
     }
@@ -144,7 +146,8 @@ impl Preference {
         value: T,
     ) -> Result<(), GpuError> {
         let pointer: *const c_void = (&raw const value).cast();
-        // SAFETY: the preference is alive; the library copies the value, whose type is the caller's promise.
+        // SAFETY: the preference is alive; the library copies the value, whose type is the caller's
+        // promise.
         unsafe { result::set_matmul_pref_attribute(self.0, attribute, pointer, size_of::<T>()) }
             .map_err(failed("ask cuBLASLt for an algorithm"))
     }

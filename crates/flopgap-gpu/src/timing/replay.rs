@@ -6,14 +6,15 @@ use crate::stream::Stream;
 
 use super::{Repetitions, Samples, differences, durations};
 
-/// Below this, what a graph takes is measured as the slope between two graphs: the driver resolves half a microsecond, and beginning a graph
-/// takes several.
+/// Below this, what a graph takes is measured as the slope between two graphs: the driver resolves
+/// half a microsecond, and beginning a graph takes several.
 const SHORT_NANOSECONDS: u64 = 50_000;
 /// How long the shorter of the two graphs should take, and how many copies it has at most.
 const GRAPH_NANOSECONDS: u64 = 150_000;
 const MOST_COPIES: u64 = 100;
 
-/// Graphs of some work, for measurements that go on until they are good enough: see [`replays`](super::replays).
+/// Graphs of some work, for measurements that go on until they are good enough: see
+/// [`replays`](super::replays).
 #[derive(Debug)]
 pub struct Replay {
     stream: Stream,
@@ -32,8 +33,8 @@ enum Graphs {
 }
 
 impl Replay {
-    /// Runs the work once, then captures it: once, or where it takes less than 50 µs k times and 2k times. What `work` allocates must be allocated
-    /// before.
+    /// Runs the work once, then captures it: once, or where it takes less than 50 µs k times and 2k
+    /// times. What `work` allocates must be allocated before.
     ///
     /// # Errors
     /// The error of `work`; the driver's.
