@@ -1,15 +1,19 @@
 //! `model-calibrate flops MODEL`: what a model computes, by layer or module.
 
+mod modules;
+
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure, FormatArg};
-use flopgap_graph::{Graph, GraphError, Layer, StatedShape};
+use flopgap_flops::Work;
+use flopgap_graph::{Graph, GraphError, Layer, Op, StatedShape};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
+use modules::Module;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -22,6 +26,9 @@ pub(crate) struct Arguments {
     /// What a row stands for.
     #[arg(long, value_enum, default_value_t)]
     by: By,
+    /// Show modules down to this depth: 1 for those of the model itself.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    depth: Option<u64>,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -37,35 +44,23 @@ enum By {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.depth.is_some() && arguments.by == By::Layer {
+        return Err(Failure::new("--depth goes with --by module").exit(Exit::Usage));
+    }
     let shapes = arguments.shape.iter().cloned().collect();
     let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| failure(&error))?;
-    let result = match arguments.format {
-        FormatArg::Json => in_json(&graph),
-        format => table(&graph, arguments.by).and_then(|table| {
-            Ok(table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?)
-        }),
-    }?;
+    let result = match (arguments.format, arguments.by) {
+        (FormatArg::Json, _) => in_json(arguments, &graph)?,
+        (format, By::Layer) => render(&by_layer(&graph, format)?, format)?,
+        (format, By::Module) => render(&by_module(&graph, arguments.depth)?, format)?,
+    };
     flopgap_cli::print(&result)?;
-    for layer in graph.unknown() {
-        let shapes = |tensors: &[usize]| {
-            tensors.iter().map(|&tensor| shape(&graph, tensor)).collect::<Vec<_>>().join(", ")
-        };
-        flopgap_cli::warn(
-            PROGRAM,
-            format!(
-                "{}: {} has no formula and is in no total: {} -> {}",
-                layer.name,
-                layer.operator,
-                shapes(&layer.inputs),
-                shapes(&layer.outputs)
-            ),
-        );
-    }
+    flopgap_cli::warn_all(PROGRAM, graph.unknown().map(|layer| unknown(&graph, layer)));
     Ok(())
 }
 
 /// How an error of the library ends this program.
-pub(crate) fn failure(error: &GraphError) -> Failure {
+fn failure(error: &GraphError) -> Failure {
     let exit = match error {
         GraphError::Shape { .. } => Exit::Usage,
         error if error.is_absence() => Exit::Absent,
@@ -74,55 +69,158 @@ pub(crate) fn failure(error: &GraphError) -> Failure {
     Failure::from_error(error).maybe_hint(error.hint().as_deref()).exit(exit)
 }
 
-fn report(error: &ReportError) -> Failure {
-    Failure::from_error(error)
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: ReportError) -> Failure {
+    Failure::from_error(&error)
 }
 
-fn shape(graph: &Graph, tensor: usize) -> String {
-    let tensor = &graph.tensors[tensor];
-    let sizes: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
-    if sizes.is_empty() { "scalar".to_owned() } else { sizes.join("x") }
+fn render(table: &Table, format: FormatArg) -> Result<String, Failure> {
+    table.render(format.into(), &TextOptions::for_stdout()).map_err(failed)
 }
 
-fn table(graph: &Graph, by: By) -> Result<Table, Failure> {
-    let _ = by;
-    let mut table = Table::new(
-        graph.name.clone(),
-        [
-            Column::text("layer", "layer"),
-            Column::text("operator", "operator"),
-            Column::number("macs", "MACs"),
-            Column::number("flops", "FLOPs"),
-        ],
+/// Shapes of tensors, such as `1x64x56x56, 64x64x3x3`.
+fn shapes(graph: &Graph, tensors: &[usize]) -> String {
+    let shape = |tensor: &usize| {
+        let sizes: Vec<String> = graph.tensors[*tensor].shape.iter().map(u64::to_string).collect();
+        if sizes.is_empty() { "scalar".to_owned() } else { sizes.join("x") }
+    };
+    tensors.iter().map(shape).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown(graph: &Graph, layer: &Layer) -> String {
+    format!(
+        "{}: {} has no formula, so no total has it: {} -> {}",
+        layer.name,
+        layer.operator,
+        shapes(graph, &layer.inputs),
+        shapes(graph, &layer.outputs)
     )
-    .map_err(|error| report(&error))?;
-    for layer in &graph.layers {
-        table.push(row(layer)?).map_err(|error| report(&error))?;
-    }
-    let total = graph.work().map_err(|error| failure(&error))?;
-    let macs = graph.multiply_adds().map_err(|error| failure(&error))?;
-    table
-        .push([Cell::text("total"), Cell::text(""), Cell::from(macs), Cell::from(total.flops)])
-        .map_err(|error| report(&error))?;
-    Ok(table)
 }
 
-fn row(layer: &Layer) -> Result<[Cell; 4], Failure> {
-    let macs = layer
-        .op
-        .as_ref()
-        .map(|op| op.multiply_adds())
-        .transpose()
-        .map_err(|error| Failure::from_error(&error))?;
+fn multiply_adds(layer: &Layer) -> Result<Option<u64>, Failure> {
+    let count = layer.op.as_ref().map(Op::multiply_adds).transpose();
+    count.map_err(|error| Failure::from_error(&error))
+}
+
+/// The columns behind the first.
+fn columns() -> [Column; 5] {
+    [
+        Column::number("macs", "MACs"),
+        Column::number("flops", "FLOPs"),
+        Column::number("bytes_read", "read").unit("B"),
+        Column::number("bytes_written", "written").unit("B"),
+        Column::number("intensity", "FLOP/B"),
+    ]
+}
+
+/// The cells of those columns.
+fn cells(macs: Option<u64>, work: Option<Work>) -> Result<[Cell; 5], Failure> {
+    let intensity =
+        work.map(|work| work.intensity()).transpose().map_err(|error| Failure::from_error(&error))?;
     Ok([
-        Cell::text(layer.name.clone()),
-        Cell::text(layer.operator.clone()),
         macs.into(),
-        layer.work.map(|work| work.flops).into(),
+        work.map(|work| work.flops).into(),
+        work.map(|work| work.bytes_read).into(),
+        work.map(|work| work.bytes_written).into(),
+        Cell::optional(intensity.flatten(), |ratio| Cell::float(ratio.to_f64(), 2)),
     ])
 }
 
-fn in_json(graph: &Graph) -> Result<String, Failure> {
-    let layers: Vec<Value> = graph.layers.iter().map(|layer| json!({"name": layer.name, "module": layer.module, "operator": layer.operator, "op": layer.op, "work": layer.work})).collect();
-    Ok(format!("{:#}", json!({"name": graph.name, "layers": layers})))
+fn total(graph: &Graph) -> Result<[Cell; 5], Failure> {
+    let macs = graph.multiply_adds().map_err(|error| failure(&error))?;
+    cells(Some(macs), Some(graph.work().map_err(|error| failure(&error))?))
+}
+
+fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
+    let first = [
+        Column::text("layer", "layer"),
+        Column::text("module", "module"),
+        Column::text("operator", "operator"),
+        Column::text("output", "output"),
+    ];
+    // What only changes shapes computes and moves nothing; a reader has no use for rows of zeros.
+    let views = |layer: &&Layer| format == FormatArg::Csv || layer.op != Some(Op::View);
+    let shown: Vec<&Layer> = graph.layers.iter().filter(views).collect();
+    let hidden = graph.layers.len() - shown.len();
+    let title = match hidden {
+        0 => format!("{}: {} layers", graph.name, shown.len()),
+        _ => format!("{}: {} layers, and {hidden} that only change shapes", graph.name, shown.len()),
+    };
+    let mut table = Table::new(title, first.into_iter().chain(columns())).map_err(failed)?;
+    for layer in shown {
+        let names = [
+            Cell::text(layer.name.clone()),
+            Cell::text(layer.module.clone()),
+            Cell::text(layer.operator.clone()),
+            Cell::text(shapes(graph, &layer.outputs)),
+        ];
+        let counts = cells(multiply_adds(layer)?, layer.work)?;
+        table.push(names.into_iter().chain(counts)).map_err(failed)?;
+    }
+    let names = [Cell::text("total"), Cell::text(""), Cell::text(""), Cell::text("")];
+    table.push(names.into_iter().chain(total(graph)?)).map_err(failed)?;
+    Ok(table)
+}
+
+fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
+    let modules = modules::of(graph).map_err(|error| Failure::from_error(&error))?;
+    let first = [
+        Column::text("module", "module"),
+        Column::number("layers", "layers"),
+        Column::number("unknown", "unknown"),
+        Column::number("parameters", "parameters"),
+    ];
+    let title = format!("{}: modules with all that they contain", graph.name);
+    let mut table = Table::new(title, first.into_iter().chain(columns())).map_err(failed)?;
+    let shown = modules.iter().filter(|module| depth.is_none_or(|depth| module.depth() <= depth));
+    for module in shown {
+        let name = if module.path.is_empty() { "(model)" } else { module.path.as_str() };
+        let counts = [
+            Cell::text(name),
+            Cell::from(module.layers),
+            Cell::from(module.unknown),
+            Cell::from(module.parameters),
+        ];
+        table.push(counts.into_iter().chain(cells(Some(module.macs), Some(module.work))?)).map_err(failed)?;
+    }
+    Ok(table)
+}
+
+/// `{"file", "model", "total": {…}, "parameters", "parameter_bytes", "unknown": […], "layers": […], "modules": […]}`.
+fn in_json(arguments: &Arguments, graph: &Graph) -> Result<String, Failure> {
+    let shape = |tensors: &[usize]| -> Vec<Value> {
+        tensors.iter().map(|&tensor| json!(graph.tensors[tensor].shape)).collect()
+    };
+    let mut layers = Vec::new();
+    for layer in &graph.layers {
+        layers.push(json!({
+            "name": layer.name,
+            "module": layer.module,
+            "operator": layer.operator,
+            "op": layer.op,
+            "inputs": shape(&layer.inputs),
+            "outputs": shape(&layer.outputs),
+            "macs": multiply_adds(layer)?,
+            "work": layer.work,
+        }));
+    }
+    let modules = modules::of(graph).map_err(|error| Failure::from_error(&error))?;
+    let shown = modules.iter().filter(|module| arguments.depth.is_none_or(|depth| module.depth() <= depth));
+    let counted = |error: GraphError| failure(&error);
+    Ok(format!(
+        "{:#}",
+        json!({
+            "file": arguments.model.display().to_string(),
+            "model": graph.name,
+            "total": {
+                "macs": graph.multiply_adds().map_err(counted)?,
+                "work": graph.work().map_err(counted)?,
+            },
+            "parameters": graph.parameters().map_err(counted)?,
+            "parameter_bytes": graph.parameter_bytes().map_err(counted)?,
+            "unknown": graph.unknown().map(|layer| unknown(graph, layer)).collect::<Vec<_>>(),
+            "layers": layers,
+            "modules": shown.map(Module::in_json).collect::<Vec<_>>(),
+        })
+    ))
 }

@@ -54,7 +54,8 @@ impl Graph {
         self.layers.iter().filter(|layer| layer.work.is_none())
     }
 
-    /// Elements of all parameters.
+    /// Elements of all parameters, stored statistics included, in types that networks compute in: counters and shapes that are stored, too, are
+    /// none.
     ///
     /// # Errors
     /// [`GraphError::Count`] where a sum overflows.
@@ -62,7 +63,7 @@ impl Graph {
         self.sum_of_parameters("parameters", Tensor::elements)
     }
 
-    /// Bytes of all parameters as they are stored.
+    /// Bytes of those parameters as they are stored.
     ///
     /// # Errors
     /// [`GraphError::Count`] where a sum overflows.
@@ -76,7 +77,7 @@ impl Graph {
         of: impl Fn(&Tensor) -> Result<u64, FlopError>,
     ) -> Result<u64, GraphError> {
         let mut sum = 0_u64;
-        for tensor in self.tensors.iter().filter(|tensor| tensor.parameter) {
+        for tensor in self.tensors.iter().filter(|tensor| tensor.parameter && tensor.element.is_some()) {
             let count = of(tensor).map_err(GraphError::count(&tensor.name))?;
             sum = sum.checked_add(count).ok_or_else(|| {
                 GraphError::count(&self.name)(FlopError::Overflow { quantity: quantity.into() })

@@ -126,6 +126,16 @@ impl Assembly {
         index
     }
 
+    /// What nodes call the tensors now: a graph within the graph may call others so.
+    pub(crate) fn names(&self) -> FxHashMap<String, usize> {
+        self.by_name.clone()
+    }
+
+    /// Goes back to what [`names`](Self::names) gave.
+    pub(crate) fn restore(&mut self, names: FxHashMap<String, usize>) {
+        self.by_name = names;
+    }
+
     /// Lets nodes call a tensor by another name.
     pub(crate) fn alias(&mut self, called: &str, index: usize) {
         self.by_name.insert(called.to_owned(), index);

@@ -26,7 +26,11 @@ pub(super) fn follow(graph: &Graph, memory: &Memory, step: &mut PlannedStep) -> 
         }
         let Some(reader) = memory.only_reader(step.output) else { break };
         let layer = &graph.layers[reader];
-        let (Some(op), [output]) = (&layer.op, layer.outputs.as_slice()) else { break };
+        let (Some(op), Some((output, more))) = (&layer.op, layer.outputs.split_first()) else { break };
+        // Statistics and masks that an operator gives besides must not be asked for.
+        if more.iter().any(|&other| memory.result[other] || !memory.readers[other].is_empty()) {
+            break;
+        }
         let others: Vec<usize> = layer
             .inputs
             .iter()

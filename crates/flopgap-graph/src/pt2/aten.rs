@@ -186,7 +186,9 @@ fn adaptive(function: PoolFunction, x: &[u64], output: &[u64], rank: usize) -> O
     let whole = image.iter().zip(positions).all(|(&size, &count)| count > 0 && size.is_multiple_of(count));
     if whole {
         let kernel: Vec<u64> = image.iter().zip(positions).map(|(size, count)| size / count).collect();
-        return pooling(function, x, output, &Window { kernel, ..Window::default() });
+        // One window is not moved.
+        let stride = if positions.iter().all(|&count| count == 1) { vec![1] } else { kernel.clone() };
+        return pooling(function, x, output, &Window { kernel, stride, ..Window::default() });
     }
     let mut inputs = count(x.get(..x.len() - rank)?)?;
     for (&size, &positions) in image.iter().zip(positions) {

@@ -329,6 +329,7 @@ impl Walk<'_> {
         let body = &arguments[position]["arg"]["as_graph"]["graph"];
         let given = arguments[position + 1..].iter().flat_map(|argument| tensor_names(&argument["arg"]));
         let given: Vec<Option<usize>> = given.map(|name| self.assembly.find(name)).collect();
+        let names = self.assembly.names();
         let values = self.object(body, "tensor_values")?;
         self.values(values, &FxHashMap::default())?;
         if !self.open.is_empty() {
@@ -352,6 +353,7 @@ impl Walk<'_> {
                 }
             }
         }
+        self.assembly.restore(names);
         Ok(())
     }
 

@@ -1,1 +1,8 @@
 //! Integration tests.
+
+mod bad_input;
+mod bytes;
+mod models;
+mod operators;
+mod support;
+mod written;

@@ -130,7 +130,7 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
             let factor = if operator == "GlobalLpPool" { 2 } else { 1 };
             let whole = || {
                 let x = node.shape(0)?;
-                let window = Window { kernel: x.get(2..)?.to_vec(), ..Window::default() };
+                let window = Window { kernel: x.get(2..)?.to_vec(), stride: vec![1], ..Window::default() };
                 pooling(function(operator), x, output, &window)
             };
             Meaning { op: whole(), order: Some(vec![0]), factor }

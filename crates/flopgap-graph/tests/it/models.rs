@@ -1,0 +1,164 @@
+//! Real models: what `PyTorch` exports, against what its own counter says.
+
+use flopgap_graph::{Op, plan};
+
+use crate::support::{fixture, load, products, shapes};
+
+/// FLOPs that `torch.utils.flop_counter` counted (`fixtures/models/ORIGIN.md`), where it counts all products.
+const COUNTED: [(&str, u64); 9] = [
+    ("mlp", 34_242_560),
+    ("resnet18", 3_628_146_688),
+    ("resnet50", 8_178_368_512),
+    ("mobilenet_v3_small", 113_020_800),
+    ("efficientnet_b0", 771_629_504),
+    ("densenet121", 5_668_323_328),
+    ("convnext_tiny", 8_911_062_528),
+    ("swin_t", 8_981_133_312),
+    ("unet", 577_241_088),
+];
+
+/// The same, of models whose attention it does not see on a CPU.
+const WITHOUT_ATTENTION: [(&str, u64); 3] =
+    [("bert", 1_813_118_976), ("gpt2", 6_752_403_456), ("llama", 1_266_683_904)];
+
+#[test]
+fn multiply_adds_are_those_that_pytorch_counts() {
+    for (name, flops) in COUNTED.into_iter().chain(WITHOUT_ATTENTION) {
+        assert_eq!(2 * products(&load(&format!("{name}.pt2"))), flops, "{name}");
+    }
+    for (name, flops) in COUNTED {
+        if fixture(&format!("{name}.onnx")).exists() {
+            assert_eq!(2 * products(&load(&format!("{name}.onnx"))), flops, "{name}.onnx");
+        }
+    }
+}
+
+#[test]
+fn attention_is_counted_where_pytorch_does_not() {
+    // Two layers, twelve heads of 64, 64 tokens: two products each.
+    let attention = 2 * 2 * 12 * 64 * 64 * 64;
+    for name in ["bert", "gpt2"] {
+        let graph = load(&format!("{name}.pt2"));
+        assert_eq!(graph.multiply_adds().unwrap() - products(&graph), attention, "{name}");
+        // ONNX spells attention out, as products.
+        assert_eq!(
+            load(&format!("{name}.onnx")).multiply_adds().unwrap(),
+            graph.multiply_adds().unwrap(),
+            "{name}"
+        );
+    }
+    // The fused layers of the vision transformer: 17.56 G multiply-adds, as torchvision's documentation says.
+    assert_eq!(load("vit_b_16.pt2").multiply_adds().unwrap(), 17_563_828_224);
+}
+
+#[test]
+fn recurrent_layers_are_counted_where_pytorch_does_not() {
+    // Two layers of 128 units on 8 sequences of 20 steps, 64 features; then a fully connected layer.
+    let layers = 8 * 20 * 4 * 128 * ((64 + 128) + (128 + 128));
+    for name in ["lstm.pt2", "lstm.onnx"] {
+        let graph = load(name);
+        assert_eq!(graph.multiply_adds().unwrap() - products(&graph), layers, "{name}");
+        assert_eq!(products(&graph), 20_480 / 2, "{name}");
+    }
+}
+
+#[test]
+fn every_operator_of_these_models_has_a_formula() {
+    let mut read = 0;
+    for entry in std::fs::read_dir(fixture("")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.extension().is_some_and(|extension| extension == "pt2" || extension == "onnx") {
+            continue;
+        }
+        let open = path.to_string_lossy().ends_with("_old.onnx");
+        let stated = if open { shapes(&["batch=2"]) } else { shapes(&[]) };
+        let graph = flopgap_graph::read(&path, &stated).unwrap();
+        let unknown: Vec<_> = graph.unknown().map(|layer| &layer.operator).collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", path.display());
+        // Each layer reads what was written before it.
+        let mut written = vec![false; graph.tensors.len()];
+        for (index, tensor) in graph.tensors.iter().enumerate() {
+            written[index] = tensor.parameter || graph.inputs.contains(&index);
+        }
+        for layer in &graph.layers {
+            assert!(layer.inputs.iter().all(|&input| written[input]), "{}: {}", path.display(), layer.name);
+            layer.outputs.iter().for_each(|&output| written[output] = true);
+        }
+        assert!(graph.outputs.iter().all(|&output| written[output]), "{}", path.display());
+        assert!(!plan(&graph).unwrap().is_empty());
+        read += 1;
+    }
+    assert!(read > 25, "{read} models");
+}
+
+#[test]
+fn exporters_and_decompositions_agree() {
+    for (a, b) in
+        [("mlp", "mlp_core"), ("resnet18", "resnet18_core"), ("transformer_layer", "transformer_layer_core")]
+    {
+        let (a, b) = (load(&format!("{a}.pt2")), load(&format!("{b}.pt2")));
+        assert_eq!(a.multiply_adds().unwrap(), b.multiply_adds().unwrap());
+    }
+    let old = flopgap_graph::read(&fixture("resnet18_old.onnx"), &shapes(&["input=3x3x224x224"])).unwrap();
+    assert_eq!(old.multiply_adds().unwrap(), 3 * 1_814_073_344);
+    let by_name = flopgap_graph::read(&fixture("resnet18_old.onnx"), &shapes(&["batch=3"])).unwrap();
+    assert_eq!(by_name.work().unwrap(), old.work().unwrap());
+}
+
+/// Whatever wrote the file, engines run the same steps.
+#[test]
+fn residual_networks_plan_to_the_steps_of_the_family() {
+    use flopgap_graph::{ResnetSpec, Workload};
+    let family = Workload::Resnet(ResnetSpec { depth: 18, batch: 1, image: 224 }).steps().unwrap();
+    let sorted = |mut labels: Vec<String>| {
+        labels.sort();
+        labels
+    };
+    // Which of two convolutions a sum is fused with, and whether a bias of zeros was left out, is the exporter's choice.
+    let bare = |label: String| {
+        // The decomposition makes a mean of the last pool.
+        let label = label.replace("reduce 25088 to 512", "pool average 512x7x7 by 7x7");
+        label.replace(" +residual", "").replace(" +relu", "").replace(" +bias", "")
+    };
+    let expected = sorted(family.iter().map(|step| bare(step.label())).collect());
+    for name in ["resnet18.pt2", "resnet18_core.pt2", "resnet18.onnx", "resnet18_old.onnx"] {
+        let stated = if name.contains("old") { shapes(&["batch=1"]) } else { shapes(&[]) };
+        let graph = flopgap_graph::read(&fixture(name), &stated).unwrap();
+        let steps = plan(&graph).unwrap();
+        let found = sorted(steps.iter().map(|planned| bare(planned.step.label())).collect());
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(steps.iter().filter(|planned| planned.step.epilogue.residual).count(), 8, "{name}");
+    }
+}
+
+#[test]
+fn layers_know_their_modules() {
+    let module = |name: &str, operator: &str| {
+        let stated = if name.contains("old") { shapes(&["batch=1"]) } else { shapes(&[]) };
+        let graph = flopgap_graph::read(&fixture(name), &stated).unwrap();
+        let layers = graph.layers.iter().filter(|layer| layer.operator.contains(operator));
+        layers.map(|layer| layer.module.clone()).nth(1).unwrap()
+    };
+    assert_eq!(module("resnet18.pt2", "conv2d"), "layer1.0.conv1");
+    assert_eq!(module("resnet18_old.onnx", "Conv"), "layer1.0.conv1");
+    // The exporter folds batch norms and names the node after them.
+    assert_eq!(module("resnet18.onnx", "Conv"), "layer1.0.bn1");
+    let names: Vec<String> = load("resnet18.pt2")
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.parameter && tensor.shape.len() == 4)
+        .map(|tensor| tensor.name.clone())
+        .collect();
+    assert!(names.contains(&"layer1.0.conv1.weight".to_owned()));
+}
+
+/// A reshape after a change of dimensions copies; where strides allow it, nothing moves.
+#[test]
+fn copies_are_told_from_views() {
+    let graph = load("swin_t.pt2");
+    let reshapes = graph.layers.iter().filter(|layer| layer.operator == "aten.reshape.default");
+    assert!(reshapes.clone().any(|layer| matches!(layer.op, Some(Op::Copy { .. }))));
+    assert!(reshapes.clone().any(|layer| layer.op == Some(Op::View)));
+    let views = graph.layers.iter().filter(|layer| layer.operator == "aten.transpose.int");
+    assert!(views.clone().count() > 0 && views.clone().all(|layer| layer.op == Some(Op::View)));
+}

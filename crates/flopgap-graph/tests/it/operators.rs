@@ -1,0 +1,223 @@
+//! ONNX operators one by one: shapes that are inferred, and what is counted.
+
+use flopgap_graph::{Graph, Op};
+use rten_onnx::onnx::{DataType, GraphProto, TensorProto};
+
+use crate::support::{
+    integer, integers, list, model, node, read_bytes, read_nodes, text, typed, value, weights,
+};
+
+/// A graph of one node with inputs `x`, `y` … of these shapes, its first result's shape, and its FLOPs.
+fn one(
+    inputs: &[&str],
+    constants: Vec<TensorProto>,
+    call: &str,
+    attributes: Vec<rten_onnx::onnx::AttributeProto>,
+) -> (Vec<u64>, Option<u64>) {
+    let names = ["x", "y", "z"];
+    let inputs = inputs.iter().zip(names).map(|(dims, name)| value(name, dims)).collect();
+    let graph = read_nodes(inputs, constants, vec![node(call, attributes)], &["r"], &[])
+        .unwrap_or_else(|error| panic!("{call}: {error}"));
+    let layer = graph.layers.last().unwrap();
+    (graph.tensors[layer.outputs[0]].shape.clone(), layer.work.map(|work| work.flops))
+}
+
+#[test]
+fn shapes_and_counts_of_single_operators() {
+    let none = Vec::new;
+    for (inputs, call, attributes, shape, flops) in [
+        (vec!["2 x 3", "3 x 4"], "MatMul x y -> r", none(), vec![2, 4], 2 * 24),
+        (vec!["5 x 2 x 3", "3 x 4"], "MatMul x y -> r", none(), vec![5, 2, 4], 2 * 120),
+        (
+            vec!["3 x 2", "4 x 3", "4"],
+            "Gemm x y z -> r",
+            vec![integer("transA", 1), integer("transB", 1)],
+            vec![2, 4],
+            2 * 24 + 8,
+        ),
+        (vec!["2 x 3", "3 x 4"], "Einsum x y -> r", vec![text("equation", "ij,jk->ik")], vec![2, 4], 48),
+        (
+            vec!["2 x 3 x 8 x 8", "6 x 3 x 3 x 3"],
+            "Conv x y -> r",
+            vec![list("pads", &[1, 1, 1, 1]), list("strides", &[2, 2])],
+            vec![2, 6, 4, 4],
+            2 * 2 * 6 * 16 * 27,
+        ),
+        (
+            vec!["2 x 3 x 7 x 7", "6 x 3 x 3 x 3"],
+            "Conv x y -> r",
+            vec![text("auto_pad", "SAME_UPPER"), list("strides", &[2, 2])],
+            vec![2, 6, 4, 4],
+            2 * 2 * 6 * 16 * 27,
+        ),
+        (
+            vec!["1 x 4 x 9", "4 x 1 x 3"],
+            "Conv x y -> r",
+            vec![integer("group", 4)],
+            vec![1, 4, 7],
+            2 * 4 * 7 * 3,
+        ),
+        (
+            vec!["1 x 4 x 5 x 5", "4 x 2 x 2 x 2"],
+            "ConvTranspose x y -> r",
+            vec![list("strides", &[2, 2])],
+            vec![1, 2, 10, 10],
+            2 * 4 * 25 * 2 * 4,
+        ),
+        (
+            vec!["1 x 2 x 9 x 9"],
+            "MaxPool x -> r",
+            vec![list("kernel_shape", &[3, 3]), list("strides", &[2, 2])],
+            vec![1, 2, 4, 4],
+            2 * 16 * 9,
+        ),
+        (
+            vec!["1 x 2 x 8 x 8"],
+            "AveragePool x -> r",
+            vec![list("kernel_shape", &[3, 3]), list("strides", &[2, 2]), integer("ceil_mode", 1)],
+            vec![1, 2, 4, 4],
+            2 * 16 * 9,
+        ),
+        (vec!["1 x 2 x 8 x 8"], "GlobalAveragePool x -> r", none(), vec![1, 2, 1, 1], 128),
+        (vec!["2 x 3 x 4"], "Softmax x -> r", vec![integer("axis", 1)], vec![2, 3, 4], 5 * 24),
+        (vec!["2 x 3 x 4", "4", "4"], "LayerNormalization x y z -> r", none(), vec![2, 3, 4], 7 * 24),
+        (vec!["2 x 3 x 4", "4"], "RMSNormalization x y -> r", none(), vec![2, 3, 4], 4 * 24),
+        (
+            vec!["2 x 6 x 4", "6", "6"],
+            "GroupNormalization x y z -> r",
+            vec![integer("num_groups", 2)],
+            vec![2, 6, 4],
+            7 * 48,
+        ),
+        (vec!["2 x 6 x 4", "6", "6"], "InstanceNormalization x y z -> r", none(), vec![2, 6, 4], 7 * 48),
+        (vec!["2 x 3", "3"], "Add x y -> r", none(), vec![2, 3], 6),
+        (vec!["2 x 1", "1 x 3"], "Mul x y -> r", none(), vec![2, 3], 6),
+        (vec!["4", "4", "4"], "Sum x y z -> r", none(), vec![4], 8),
+        (vec!["4"], "HardSwish x -> r", none(), vec![4], 20),
+        (vec!["4"], "Gelu x -> r", vec![text("approximate", "tanh")], vec![4], 13 * 4),
+        (vec!["4"], "Clip x -> r", none(), vec![4], 4),
+        (vec!["2 x 3 x 4"], "ReduceMean x -> r", vec![integer("keepdims", 0)], vec![], 24),
+        (vec!["2 x 3 x 4"], "ReduceL2 x -> r", none(), vec![1, 1, 1], 48),
+        (vec!["2 x 3 x 4"], "ArgMax x -> r", vec![integer("axis", -1)], vec![2, 3, 1], 24),
+        (vec!["2 x 3 x 4"], "Transpose x -> r", vec![list("perm", &[2, 0, 1])], vec![4, 2, 3], 0),
+        (vec!["2 x 3 x 4"], "Flatten x -> r", vec![integer("axis", 2)], vec![6, 4], 0),
+        (vec!["2 x 3", "2 x 5"], "Concat x y -> r", vec![integer("axis", 1)], vec![2, 8], 0),
+        (vec!["1 x 8 x 2 x 2"], "DepthToSpace x -> r", vec![integer("blocksize", 2)], vec![1, 2, 4, 4], 0),
+        (
+            vec!["5 x 2 x 3", "1 x 16 x 3", "1 x 16 x 4"],
+            "LSTM x y z -> r",
+            vec![integer("hidden_size", 4)],
+            vec![5, 1, 2, 4],
+            10 * (2 * 16 * 7 + 30 * 4),
+        ),
+    ] {
+        let flops: u64 = flops;
+        assert_eq!(one(&inputs, Vec::new(), call, attributes), (shape, Some(flops)), "{call} of {inputs:?}");
+    }
+}
+
+#[test]
+fn operands_that_say_where_are_read() {
+    for (dims, constants, call, attributes, shape) in [
+        ("2 x 3 x 4", vec![integers("c", &[0, -1])], "Reshape x c -> r", vec![], vec![2, 12]),
+        ("2 x 1 x 4", vec![integers("c", &[1])], "Squeeze x c -> r", vec![], vec![2, 4]),
+        ("2 x 4", vec![integers("c", &[0, -1])], "Unsqueeze x c -> r", vec![], vec![1, 2, 4, 1]),
+        ("2 x 1", vec![integers("c", &[3, 1, 5])], "Expand x c -> r", vec![], vec![3, 2, 5]),
+        ("2 x 3", vec![integers("c", &[2, 1])], "Tile x c -> r", vec![], vec![4, 3]),
+        ("2 x 3", vec![integers("c", &[0, 1, 0, 2])], "Pad x c -> r", vec![], vec![2, 6]),
+        (
+            "2 x 9",
+            vec![integers("s", &[-3]), integers("e", &[i64::MAX]), integers("a", &[1])],
+            "Slice x s e a -> r",
+            vec![],
+            vec![2, 3],
+        ),
+        (
+            "9",
+            vec![integers("s", &[8]), integers("e", &[i64::MIN]), integers("a", &[0]), integers("t", &[-2])],
+            "Slice x s e a t -> r",
+            vec![],
+            vec![5],
+        ),
+        ("5 x 7", vec![integers("c", &[2, 3])], "Gather x c -> r", vec![integer("axis", 1)], vec![5, 2]),
+        ("5 x 7", vec![integers("c", &[3])], "TopK x c -> r i", vec![], vec![5, 3]),
+        ("2 x 3 x 4", vec![integers("c", &[1])], "ReduceSum x c -> r", vec![], vec![2, 1, 4]),
+        (
+            "1 x 2 x 4 x 4",
+            vec![integers("c", &[1, 2, 8, 8])],
+            "Resize x _ _ c -> r",
+            vec![text("mode", "linear")],
+            vec![1, 2, 8, 8],
+        ),
+    ] {
+        let found = one(&[dims], constants, call, attributes);
+        assert_eq!(found.0, shape, "{call}");
+    }
+}
+
+/// The shape of an input, cut, multiplied and put together again: what exporters write for `x.view(x.size(0), -1)`.
+#[test]
+fn arithmetic_on_shapes_is_done() {
+    let nodes = vec![
+        node("Shape x -> shape", vec![]),
+        node("Gather shape zero -> rows", vec![integer("axis", 0)]),
+        node("Mul rows two -> more", vec![]),
+        node("Concat more minus -> target", vec![integer("axis", 0)]),
+        node("Reshape x target -> r", vec![]),
+        node("Cast r -> out", vec![integer("to", i64::from(DataType::FLOAT16.0))]),
+    ];
+    let constants = vec![integers("zero", &[0]), integers("two", &[2]), integers("minus", &[-1])];
+    let graph = read_nodes(vec![value("x", "4 x 3 x 6")], constants, nodes, &["out"], &[]).unwrap();
+    let out = &graph.tensors[graph.outputs[0]];
+    assert_eq!((out.shape.as_slice(), out.element_bytes), (&[8, 9][..], 2));
+    assert!(graph.layers[..5].iter().all(|layer| layer.op == Some(Op::View)));
+    let work = graph.layers[5].work.unwrap();
+    assert_eq!((work.flops, work.bytes_read, work.bytes_written), (0, 4 * 72, 2 * 72));
+}
+
+#[test]
+fn arithmetic_on_indexes_is_no_floating_point_operation() {
+    let inputs = vec![typed("a", "3 x 4", DataType::INT64), typed("b", "3 x 4", DataType::INT64)];
+    let graph = read_nodes(inputs, vec![], vec![node("Add a b -> r", vec![])], &["r"], &[]).unwrap();
+    let work = graph.layers[0].work.unwrap();
+    assert_eq!((work.flops, work.bytes_read), (0, 2 * 12 * 8));
+}
+
+fn gather() -> Graph {
+    let inputs = vec![typed("i", "2 x 3", DataType::INT64)];
+    let nodes = vec![node("Gather table i -> r", vec![])];
+    read_nodes(inputs, vec![weights("table", &[50_000, 8])], nodes, &["r"], &[]).unwrap()
+}
+
+#[test]
+fn an_embedding_reads_the_rows_that_it_picks() {
+    let graph = gather();
+    let work = graph.layers[0].work.unwrap();
+    assert_eq!(work.bytes_read, 6 * 8 * 4 + 6 * 8);
+    assert_eq!(work.bytes_written, 6 * 8 * 4);
+    assert_eq!(graph.layers[0].op, Some(Op::Gather { rows: 6, width: 8 }));
+}
+
+#[test]
+fn what_has_no_formula_is_listed_and_in_no_total() {
+    let mut branch = node("If condition -> r", vec![]);
+    branch.attribute = ["then_branch", "else_branch"]
+        .map(|name| rten_onnx::onnx::AttributeProto {
+            name: Some(name.to_owned()),
+            g: Some(GraphProto { node: vec![node("Add x x -> s", vec![])], ..GraphProto::default() }),
+            ..rten_onnx::onnx::AttributeProto::default()
+        })
+        .to_vec();
+    let mut other = node("Strange r -> s", vec![]);
+    other.domain = Some("example.com".to_owned());
+    let nodes = vec![branch, other, node("Relu s -> t", vec![])];
+    let inputs = vec![typed("condition", "", DataType::BOOL), value("x", "2 x 3")];
+    let output = vec![value("t", "2 x 3")];
+    let value_info = vec![value("r", "2 x 3"), value("s", "2 x 3")];
+    let graph = GraphProto { node: nodes, input: inputs, output, value_info, initializer: vec![] };
+    let graph = read_bytes("model.onnx", &model(graph).write_buf().unwrap(), &[]).unwrap();
+    let unknown: Vec<&str> = graph.unknown().map(|layer| layer.operator.as_str()).collect();
+    assert_eq!(unknown, ["If", "example.com.Strange"]);
+    assert_eq!(graph.work().unwrap().flops, 6, "the ReLU alone");
+    assert_eq!(graph.tensors[graph.unknown().next().unwrap().outputs[0]].shape, [2, 3]);
+}
