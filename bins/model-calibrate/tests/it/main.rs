@@ -2,6 +2,7 @@
 
 mod compare;
 mod estimate;
+mod flops;
 mod probe;
 mod report;
 mod support;
