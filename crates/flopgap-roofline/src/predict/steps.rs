@@ -9,8 +9,15 @@ use super::machine::Machine;
 use super::point::Point;
 use super::regime::Regime;
 
-/// Rows up to which they are cut twice; beyond, one round of parts says enough and costs half.
-const TWICE: usize = 1500;
+/// Parts and rounds of a fit, by the rows: the more there are, the less more trees add, and the more each costs.
+const fn growth(rows: usize, seed: u64) -> Growth {
+    let (folds, rounds) = match rows {
+        0..=1500 => (8, 2),
+        1501..=3000 => (8, 1),
+        _ => (5, 1),
+    };
+    Growth { seed, folds, rounds, trees: 8, leaf: 1 }
+}
 
 /// A fitted model of steps.
 #[derive(Debug)]
@@ -35,8 +42,7 @@ impl Steps {
         (seed, level): (u64, f64),
         with_kernels: bool,
     ) -> Result<Self, FitError> {
-        let rounds = if points.len() <= TWICE { 2 } else { 1 };
-        let growth = Growth { seed, folds: 8, rounds, trees: 8, leaf: 1 };
+        let growth = growth(points.len(), seed);
         let experts = Experts::fit(machine, points, times, groups, growth, with_kernels)?;
         let residuals: Vec<Residual> = points
             .iter()

@@ -5,5 +5,6 @@
 mod predictor;
 mod probe;
 mod public;
+mod sample;
 mod synthetic;
 mod tables;

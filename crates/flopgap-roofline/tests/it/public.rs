@@ -101,32 +101,39 @@ fn products_on_an_h200() {
     let Some(rows) = tables::h200() else { return };
     let found = accuracy("H200 bf16", &rows, 800, 8000, 132);
     assert!(found.mape <= 0.05, "{}", found.mape);
+    for (regime, _, covered) in found.by_regime {
+        assert!((0.87..=0.93).contains(&covered), "{}: {covered}", regime.name());
+    }
 }
 
 #[test]
 fn linear_layers_of_eight_devices() {
-    for (device, units) in [
-        ("NVIDIA H100 80GB HBM3", 132),
-        ("NVIDIA A100 80GB PCIe", 108),
-        ("NVIDIA A100-PCIE-40GB", 108),
-        ("NVIDIA L4", 58),
-        ("Tesla P100-PCIE-16GB", 56),
-        ("Tesla P4", 20),
-        ("Tesla T4", 40),
-        ("Tesla V100-PCIE-32GB", 80),
+    // Power holds the clocks of L4 and T4 down: their times vary by more than sizes explain.
+    for (device, units, bar) in [
+        ("NVIDIA H100 80GB HBM3", 132, 0.04),
+        ("NVIDIA A100 80GB PCIe", 108, 0.04),
+        ("NVIDIA A100-PCIE-40GB", 108, 0.05),
+        ("NVIDIA L4", 58, 0.12),
+        ("Tesla P100-PCIE-16GB", 56, 0.05),
+        ("Tesla P4", 20, 0.05),
+        ("Tesla T4", 40, 0.12),
+        ("Tesla V100-PCIE-32GB", 80, 0.05),
     ] {
         for algorithms in [false, true] {
             let Some(rows) = tables::linear(device, algorithms) else { return };
-            accuracy(device, &rows, 800, 8000, units);
+            let found = accuracy(device, &rows, 800, 8000, units);
+            assert!(found.mape <= bar, "{device}: {}", found.mape);
         }
     }
 }
 
 #[test]
 fn convolutions_on_an_a100() {
-    for algorithms in [false, true] {
+    for (algorithms, bar) in [(false, 0.2), (true, 0.14)] {
         let Some(rows) = tables::conv(algorithms) else { return };
-        accuracy("A100 conv", &rows, 800, 8000, 108);
+        let found = accuracy("A100 conv", &rows, 800, 8000, 108);
+        assert!(found.mape <= bar, "{}", found.mape);
+        assert!((0.85..=0.95).contains(&found.coverage), "{}", found.coverage);
     }
 }
 

@@ -81,7 +81,8 @@ pub(crate) fn linear(device: &str, algorithms: bool) -> Option<Vec<Observation>>
     let rows = csv("neusight_linear.csv.zst")?;
     let rows = rows.iter().filter(|row| row["Device"] == device).map(|row| {
         let size = |name: &str| row[name].parse::<u64>().unwrap();
-        let op = Op::Gemm(Gemm { batch: 1, m: size("M"), n: size("N"), k: size("K") });
+        // Its N counts inputs and its K outputs, as the grids of the kernels show.
+        let op = Op::Gemm(Gemm { batch: 1, m: size("M"), n: size("K"), k: size("N") });
         let nanoseconds = row["Latency"].parse::<f64>().unwrap() * 1e6;
         let mut seen = Observation::of_time(step(op), Precision::Fp32, Mode::Stream, nanoseconds);
         if algorithms {
