@@ -6,7 +6,7 @@ use flopgap_cli::{Failure, note};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Colour, Guide, PointGroup, ScatterChart};
 use flopgap_report::surface::AxisLabel;
-use flopgap_roofline::{Bandwidth, Ceilings, Peak};
+use flopgap_roofline::{Bandwidth, Ceilings, Level, Peak};
 
 use crate::PROGRAM;
 
@@ -37,15 +37,17 @@ fn charts(ceilings: &Ceilings) -> Result<Vec<(&'static str, ScatterChart)>, Repo
     let own = "Bandwidth where each multiprocessor has its own part of the working set";
     let details = &ceilings.details;
     let one: &[Bandwidth] = details.one_thread.as_ref().map_or(&[], |one| &one.bandwidth);
-    // The sizes of levels are those of all threads together.
+    // The sizes of levels are those of all threads together, and a shared set goes past the first level.
+    let levels = ceilings.levels.as_slice();
+    let beyond = levels.get(usize::from(ceilings.kind == "cuda")..).unwrap_or_default();
     let curves = [
-        ("bandwidth.svg", all, ceilings.bandwidth.as_slice(), true),
-        ("bandwidth-own-slices.svg", own, &details.own_slices, true),
-        ("bandwidth-one-thread.svg", "Bandwidth over the working set, one thread", one, false),
+        ("bandwidth.svg", all, ceilings.bandwidth.as_slice(), beyond),
+        ("bandwidth-own-slices.svg", own, &details.own_slices, levels),
+        ("bandwidth-one-thread.svg", "Bandwidth over the working set, one thread", one, &[]),
     ];
-    for (name, title, curve, sizes) in curves {
+    for (name, title, curve, levels) in curves {
         if !curve.is_empty() {
-            charts.push((name, bandwidth(ceilings, title, curve, sizes)?));
+            charts.push((name, bandwidth(title, curve, levels)?.subtitle(heading(ceilings))));
         }
     }
     if !ceilings.peaks.is_empty() && !ceilings.levels.is_empty() {
@@ -58,13 +60,8 @@ fn heading(ceilings: &Ceilings) -> String {
     format!("{}, measured {}", ceilings.device, ceilings.details.created)
 }
 
-/// With `sizes`, upright lines where the levels of the memory are full.
-fn bandwidth(
-    ceilings: &Ceilings,
-    title: &str,
-    curve: &[Bandwidth],
-    sizes: bool,
-) -> Result<ScatterChart, ReportError> {
+/// With upright lines where these levels of the memory are full.
+fn bandwidth(title: &str, curve: &[Bandwidth], levels: &[Level]) -> Result<ScatterChart, ReportError> {
     let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
     let group = |index, label: &str, of: fn(&Bandwidth) -> f64| PointGroup {
         label: label.to_owned(),
@@ -81,9 +78,9 @@ fn bandwidth(
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     let reached = |bytes: u64| {
         let ends = curve.first().zip(curve.last());
-        sizes && ends.is_some_and(|(first, last)| (first.bytes..=last.bytes).contains(&bytes))
+        ends.is_some_and(|(first, last)| (first.bytes..=last.bytes).contains(&bytes))
     };
-    let guides = ceilings.levels.iter().filter_map(|level| {
+    let guides = levels.iter().filter_map(|level| {
         let full = kibibytes(level.bytes.filter(|bytes| reached(*bytes))?);
         let points = vec![(full, least), (full, most)];
         Some(Guide { label: format!("size of {}", level.name), points, dashed: true, named: false })
@@ -91,7 +88,7 @@ fn bandwidth(
     let guides = guides.collect();
     let axis = |name, unit| AxisLabel::new(name).unit(unit);
     let chart = ScatterChart::new(title, axis("working set", "KiB"), axis("bandwidth", "GB/s"), groups)?;
-    Ok(chart.subtitle(heading(ceilings)).guides(guides))
+    Ok(chart.guides(guides))
 }
 
 /// Of each precision its best peak over the slowest memory, and guides for the other levels.
@@ -146,7 +143,7 @@ mod tests {
             r#"{{"device":"NVIDIA H200","kind":"cuda","units":132,
             "peaks":[{{"precision":"fp16","tensor":true,"ops_per_second":{{"value":8e14,"spread":0.0}}}}],
             "bandwidth":{curve},
-            "levels":[{{"name":"L2","bytes":52428800,"read":8e12,"copy":6e12}},{{"name":"HBM","bytes":null,"read":4e12,"copy":4e12}}],
+            "levels":[{{"name":"L1","bytes":30000000,"read":3e13,"copy":8e12}},{{"name":"L2","bytes":52428800,"read":8e12,"copy":6e12}},{{"name":"HBM","bytes":null,"read":4e12,"copy":4e12}}],
             "launch_ns":{quantity},"details":{{"created":"2026-11-22T10:20:00Z","own_slices":{curve}}}}}"#
         );
         let ceilings: Ceilings = serde_json::from_str(&text).unwrap();
