@@ -31,6 +31,21 @@ struct AttentionKernel {
     offsets: [usize; 3],
 }
 
+/// Whether there are kernels for it.
+///
+/// # Errors
+/// [`EngineError::Unsupported`].
+pub(super) fn supported(sizes: &Attention, step: &Step, precision: Precision) -> Result<(), EngineError> {
+    let Attention { heads, kv_heads, .. } = *sizes;
+    if kv_heads == 0 || heads % kv_heads != 0 {
+        return Err(unsupported(step, format!("{heads} query heads do not share {kv_heads} heads of keys")));
+    }
+    if precision == Precision::Int8 {
+        return Err(unsupported(step, "attention is not there in int8"));
+    }
+    no_epilogue(step)
+}
+
 /// Attention in three kernels.
 pub(super) fn make(
     tools: &Tools,
@@ -38,14 +53,8 @@ pub(super) fn make(
     step: &Step,
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
-    no_epilogue(step)?;
+    supported(sizes, step, precision)?;
     let Attention { batch, heads, kv_heads, queries, keys, head_width, mask } = *sizes;
-    if kv_heads == 0 || heads % kv_heads != 0 {
-        return Err(unsupported(step, format!("{heads} query heads do not share {kv_heads} heads of keys")));
-    }
-    if precision == Precision::Int8 {
-        return Err(unsupported(step, "attention is not there in int8"));
-    }
     // Query heads that share keys are rows of one product.
     let planes = batch.saturating_mul(kv_heads);
     let rows_of_plane = (heads / kv_heads).saturating_mul(queries);

@@ -132,11 +132,11 @@ impl Engine for Cuda {
                 | Op::Elementwise(_)
                 | Op::Softmax { .. }
                 | Op::Norm(_)
-                | Op::Reduce { .. }
                 | Op::Gather { .. }
                 | Op::Copy { .. }
-                | Op::Attention(_)
                 | Op::Empty => {}
+                Op::Reduce { inputs, outputs } => rows::parts([*inputs, *outputs], &step)?,
+                Op::Attention(sizes) => attention::supported(sizes, &step, precision)?,
                 _ => return Err(unsupported(&step, "there is no kernel for this operation")),
             }
         }

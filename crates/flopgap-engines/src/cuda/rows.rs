@@ -141,6 +141,17 @@ pub(super) fn norm(
     make(tools, function, shape, step, precision)
 }
 
+/// Whether the input has as many equal parts.
+///
+/// # Errors
+/// [`EngineError::Unsupported`].
+pub(super) fn parts([inputs, outputs]: [u64; 2], step: &Step) -> Result<(), EngineError> {
+    if outputs > 0 && inputs % outputs == 0 {
+        return Ok(());
+    }
+    Err(unsupported(step, format!("{inputs} elements are not divided into {outputs} equal parts")))
+}
+
 /// The mean of equal parts of the input, which lie one behind the other.
 pub(super) fn reduce(
     tools: &Tools,
@@ -148,12 +159,7 @@ pub(super) fn reduce(
     step: &Step,
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
-    if outputs == 0 || inputs % outputs != 0 {
-        return Err(unsupported(
-            step,
-            format!("{inputs} elements are not divided into {outputs} equal parts"),
-        ));
-    }
+    parts([inputs, outputs], step)?;
     make(tools, Function::Mean, [outputs, inputs / outputs], step, precision)
 }
 
