@@ -146,7 +146,7 @@ pub struct Algorithm {
     pub waves_thousandths: Option<u64>,
     /// Bytes of workspace it uses.
     pub workspace: Option<u64>,
-    /// The kernels that compute it, by short names, in order, where the driver tells.
+    /// The kernels that compute it, by short names, in order, where the driver tells; `name x4` is four of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
     /// Other attributes: inner shape, swizzle, reduction scheme, by the library's names.

@@ -9,7 +9,14 @@ use super::gemm::thousandths;
 /// Adds what the launched kernels tell where the library said nothing: names, the tile, waves of blocks.
 pub(super) fn add(algorithm: &mut Algorithm, kernels: &[KernelNode], multiprocessors: u32) {
     let known: Vec<_> = kernels.iter().map(|kernel| classify(&kernel.name)).collect();
-    algorithm.kernels = known.iter().map(|info| info.short.clone()).collect();
+    algorithm.kernels = known
+        .chunk_by(|one, next| one.short == next.short)
+        .map(|alike| match alike {
+            [one] => one.short.clone(),
+            // A kernel for each group of a convolution, for one.
+            _ => format!("{} x{}", alike[0].short, alike.len()),
+        })
+        .collect();
     // Of several, the one that multiplies: the others pad, transform and add up. Of several of those, the first.
     let multiplies = |class| matches!(class, KernelClass::Matmul | KernelClass::Convolution);
     let main = known.iter().position(|info| info.tile.is_some() && multiplies(info.class));
@@ -51,6 +58,7 @@ mod tests {
         assert_eq!(algorithm.attributes["blocks"], 196);
         let mut unknown = Algorithm::default();
         add(&mut unknown, &[pad.clone(), pad.clone()], 132);
+        assert_eq!(unknown.kernels, ["pad_kernel x2"]);
         assert!(unknown.tile.is_none() && unknown.attributes.is_empty(), "nothing is guessed");
         let mut told = Algorithm { tile: Some([1, 2]), waves_thousandths: Some(7), ..Algorithm::default() };
         add(&mut told, &[pad], 132);

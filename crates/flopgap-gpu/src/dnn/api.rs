@@ -111,13 +111,40 @@ impl Api {
         // SAFETY: the library returns null or a constant string.
         let name = unsafe { crate::device::copy_c_string((self.error_string)(status)) };
         let name = name.unwrap_or_else(|| format!("status {status}"));
-        let mut text = [0_u8; 1024];
+        let mut text = [0_u8; 4096];
         // SAFETY: at most so many bytes are written, a zero byte at the end.
         unsafe { (self.last_error)(text.as_mut_ptr().cast(), text.len()) };
         let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        match String::from_utf8_lossy(&text[..length]).trim() {
+        match reason(&String::from_utf8_lossy(&text[..length])) {
             "" => name,
             details => format!("{name}: {details}"),
         }
+    }
+}
+
+/// What cuDNN says of an error, in a line. It writes a trail of the conditions that were not met, the first cause first, behind JSON of what it
+/// tried before; where several attempts left one, the last counts.
+fn reason(text: &str) -> &str {
+    let attempt = text.rsplit("\n\n").find(|attempt| !attempt.trim().is_empty()).unwrap_or_default();
+    let line = attempt.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('{'));
+    let line = line.unwrap_or_default();
+    line.rsplit_once("Reason: ").map_or(line, |(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn errors_of_cudnn_are_told_in_a_line() {
+        assert_eq!(reason(""), "");
+        assert_eq!(reason("  no device \n"), "no device");
+        let trail = "{\"engineId\":2}\n  Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: !is_aligned\n  Warning: \
+                     CUDNN_STATUS_NOT_SUPPORTED; Reason: check_for_support()\n";
+        assert_eq!(reason(trail), "!is_aligned");
+        assert_eq!(
+            reason(&format!("{trail}\n\n  {{\"engineId\":4}}\n  Warning: A; Reason: too many\n")),
+            "too many"
+        );
     }
 }

@@ -144,6 +144,13 @@ fn terms(convolution: &Convolution) -> usize {
     convolution.kernel.iter().product::<usize>() * (convolution.inputs / convolution.groups.max(1))
 }
 
+/// How weights are drawn: results are as large as inputs. What a residual is added to is smaller, so that activations hardly grow from block to
+/// block: those of 50 blocks would not be finite in half precision.
+fn width(convolution: &Convolution, epilogue: Epilogue) -> f64 {
+    let factor = if epilogue.residual { 0.25 } else { 1.0 };
+    factor * weight_width(terms(convolution), epilogue.activation)
+}
+
 /// Chooses the kernel of a convolution.
 pub(super) fn make(
     tools: &Tools,
@@ -163,7 +170,7 @@ pub(super) fn make(
     sizes(step, &[&[conv.batch, conv.outputs, 4], image_64.as_slice()].concat())?;
     sizes(step, &[&[conv.outputs, conv.inputs, 4], conv.kernel.as_slice()].concat())?;
     let epilogue = step.epilogue;
-    let width = weight_width(terms(&convolution), epilogue.activation);
+    let width = width(&convolution, epilogue);
     #[expect(clippy::cast_possible_truncation, reason = "a factor in 32 bits")]
     let scale = if precision == Precision::Int8 { (width / 127.0) as f32 } else { 1.0 };
     let (plan, share) = choose(tools, &convolution, epilogue, scale).map_err(|error| match error {
@@ -242,7 +249,7 @@ fn arrays(convolution: &Convolution, output: usize, epilogue: Epilogue, precisio
     let integers = precision == Precision::Int8;
     let unit = if integers { 127.0 } else { 1.0 };
     #[expect(clippy::cast_possible_truncation, reason = "rounded to how weights are stored")]
-    let width = if integers { 127.0 } else { weight_width(terms(convolution), epilogue.activation) as f32 };
+    let width = if integers { 127.0 } else { self::width(convolution, epilogue) as f32 };
     let array = |elements, width| Array { elements, numbers, filling: Filling { center: 0.0, width } };
     let result = array(output, unit);
     Arrays {
@@ -414,6 +421,13 @@ mod tests {
     #[test]
     fn sums_have_the_terms_of_a_group() {
         assert_eq!(terms(&described_as(Arithmetic::Fp16, false)), 9 * 2);
+    }
+
+    #[test]
+    fn what_a_residual_is_added_to_is_small() {
+        let convolution = described_as(Arithmetic::Fp16, false);
+        let of = |residual| width(&convolution, Epilogue { residual, ..Epilogue::default() });
+        assert!((of(false) / of(true) - 4.0).abs() < 1e-12);
     }
 
     #[test]
