@@ -65,11 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let calibration = arguments.machine.calibration()?;
     let (of, rows, mode) = chosen(arguments, &calibration)?;
     let settings = FitSettings::default();
-    let request = FitRequest {
-        ceilings: calibration.header.ceilings.as_ref(),
-        settings: &settings,
-        with_algorithms: false,
-    };
+    let request = FitRequest { ceilings: calibration.header.ceilings.as_ref(), settings: &settings };
     let fitted = Fitted::fit(&rows, None, request).map_err(|error| of_judge(&error))?;
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
     let estimate = fitted

@@ -42,8 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = FitSettings::default();
     let judging = judging(&calibration, &arguments.calibration, &settings)?;
     let header = &calibration.header;
-    let request =
-        FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings, with_algorithms: false };
+    let request = FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings };
     let mut tables = vec![overview(&judging.series).map_err(|error| of_report(&error))?];
     for series in &judging.series {
         let name = series.series.to_string();

@@ -40,7 +40,7 @@ pub(crate) fn judging<'a>(
     settings: &FitSettings,
 ) -> Result<Judging<'a>, Failure> {
     let header = &calibration.header;
-    let request = FitRequest { ceilings: header.ceilings.as_ref(), settings, with_algorithms: false };
+    let request = FitRequest { ceilings: header.ceilings.as_ref(), settings };
     let mut judging = Judging { series: Vec::new(), warnings: Vec::new() };
     for (series, rows) in series(&calibration.rows) {
         let (places, judged): (Vec<usize>, Vec<Judged>) = match cross_validated(&rows, FOLDS, request) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Op, Workload};
+use flopgap_roofline::predict::FitError;
 
 use super::{Coverage, Errors};
 use crate::judge::{FitRequest, Fitted, JudgeError, Judged, Pair};
@@ -37,13 +38,22 @@ pub struct Verdict {
     pub fitted: usize,
     /// Errors on rows that were not; `None` where there are none.
     pub errors: Option<Errors>,
+    /// Errors where estimates know the algorithms that the library chose; `None` where none were recorded.
+    pub on_device: Option<Errors>,
     /// How far repeated measurements of these rows differ from each other.
     pub repeatability: Option<f64>,
     /// Why there are no errors, or what a reader must know of them.
     pub note: String,
 }
 
+/// What a line says that nothing was measured for.
+const NOT_MEASURED: &str = "not measured in this calibration";
+
 impl Verdict {
+    fn nothing(bar: Bar, fitted: usize) -> Self {
+        Verdict { bar, fitted, errors: None, on_device: None, repeatability: None, note: String::new() }
+    }
+
     /// Whether the bar is met; `None` where nothing was measured for it.
     pub fn met(&self) -> Option<bool> {
         let errors = self.errors?;
@@ -98,14 +108,13 @@ pub fn accuracy(candidates: Candidates<'_>) -> Result<Accuracy> {
     Ok(Accuracy { verdicts: table.verdicts, judged, coverage })
 }
 
-/// The coverage of intervals by what bounds the time: launches, arithmetic, and memory of any level.
+/// The coverage of intervals in each regime.
 pub fn coverage(judged: &[Judged]) -> Vec<(String, Coverage)> {
     let mut regimes = std::collections::BTreeMap::<String, Coverage>::new();
     for row in judged {
-        let (Some(bottleneck), Some((low, high))) = (&row.bottleneck, row.interval) else { continue };
-        let regime = if matches!(bottleneck.as_str(), "launch" | "compute") { bottleneck } else { "memory" };
+        let (Some(regime), Some((low, high))) = (&row.regime, row.interval) else { continue };
         let one = Coverage::of([(row.time.measured, low, high)]);
-        let sum = regimes.entry(regime.to_owned()).or_default();
+        let sum = regimes.entry(regime.clone()).or_default();
         sum.count += one.count;
         sum.covered += one.covered;
     }
@@ -153,26 +162,28 @@ impl Table<'_> {
         most: usize,
         fits: impl Fn(&Row) -> bool,
         judge_by: impl Fn(&Row) -> bool,
-    ) -> Result<Vec<Judged>> {
+    ) -> Result<()> {
         let rows = self.rows(|row| fits(row) || judge_by(row));
         let divided = split.divide(rows.iter().copied());
         let validation: Vec<&Row> = divided.validation.into_iter().filter(|row| judge_by(row)).collect();
         let fit = at_most(divided.fit.into_iter().filter(|row| fits(row)).collect(), most);
-        let mut verdict =
-            Verdict { bar, fitted: fit.len(), errors: None, repeatability: None, note: String::new() };
+        let mut verdict = Verdict::nothing(bar, fit.len());
+        verdict.repeatability = repeatability(&validation);
         let mut judged = Vec::new();
         if validation.is_empty() {
-            "not measured in this calibration".clone_into(&mut verdict.note);
+            NOT_MEASURED.clone_into(&mut verdict.note);
         } else {
             match judge(&fit, &validation, split, self.candidates.request)? {
-                Ok(found) => judged = found,
+                Ok(found) => {
+                    verdict.on_device = Errors::of(found.on_device.into_iter().map(Pair::tuple));
+                    judged = found.judged;
+                }
                 Err(note) => verdict.note = note,
             }
         }
         verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
-        verdict.repeatability = repeatability(&validation);
         self.verdicts.push(verdict);
-        Ok(judged)
+        Ok(())
     }
 
     fn products(&mut self) -> Result<()> {
@@ -181,18 +192,14 @@ impl Table<'_> {
         let with_empty = |row: &Row| float(row) || is_empty(row);
         let bar = |what, mape, p90| Bar { what, mape, p90 };
         let halves = &Split::Workloads;
-        self.line(
-            bar("GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows", 0.05, Some(0.12)),
-            halves,
-            MOST,
-            with_empty,
-            float,
-        )?;
+        let all = bar("GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows", 0.05, Some(0.12));
+        self.line(all, halves, MOST, with_empty, float)?;
         self.line(bar("the same from 150 fitted rows", 0.08, None), halves, QUICK, with_empty, float)?;
         let int8 = |row: &Row| is_gemm(row) && row.precision == Precision::Int8;
-        self.line(bar("int8", 0.08, Some(0.18)), halves, MOST, |row| int8(row) || is_empty(row), int8)?;
-        self.line(bar("dimension values never fitted", 0.07, None), &Split::Values, MOST, float, float)?;
-        Ok(())
+        let product = |row: &Row| is_gemm(row) || is_empty(row);
+        self.line(bar("int8", 0.08, Some(0.18)), halves, usize::MAX, product, int8)?;
+        let values = bar("dimension values never fitted", 0.07, None);
+        self.line(values, &Split::Values, usize::MAX, product, float)
     }
 
     fn mlps(&mut self, gpu: bool) -> Result<()> {
@@ -217,14 +224,14 @@ impl Table<'_> {
     }
 
     fn convolutions(&mut self) -> Result<()> {
-        let conv = |row: &Row| conv_by_eight(row).is_some() || is_empty(row);
+        let is_step = |row: &Row| matches!(row.workload, Workload::Step(_));
         let bars = [
             (Bar { what: "Conv2D, channels multiples of 8", mape: 0.10, p90: None }, true),
             (Bar { what: "Conv2D, any channels", mape: 0.15, p90: None }, false),
         ];
         for (bar, by_eight) in bars {
             let judges = |row: &Row| conv_by_eight(row).is_some_and(|found| !by_eight || found);
-            self.line(bar, &Split::Workloads, usize::MAX, conv, judges)?;
+            self.line(bar, &Split::Workloads, usize::MAX, is_step, judges)?;
         }
         Ok(())
     }
@@ -238,55 +245,80 @@ impl Table<'_> {
         };
         let rows = self.rows(is_resnet);
         let names: BTreeSet<String> = rows.iter().filter_map(|row| model_name(&row.workload)).collect();
-        let mut verdict = Verdict {
-            bar,
-            fitted: 0,
-            errors: None,
-            repeatability: repeatability(&rows),
-            note: String::new(),
-        };
-        let mut judged = Vec::new();
+        let mut verdict = Verdict::nothing(bar, 0);
+        verdict.repeatability = repeatability(&rows);
+        let (mut judged, mut on_device) = (Vec::new(), Vec::new());
         for name in &names {
             let split = Split::Models { leaves_out: BTreeSet::from([name.clone()]) };
             let divided = split.divide(self.candidates.rows.iter().copied());
             match judge(&divided.fit, &divided.validation, &split, self.candidates.request)? {
-                Ok(found) => judged.extend(found),
+                Ok(found) => {
+                    judged.extend(found.judged);
+                    on_device.extend(found.on_device);
+                }
                 Err(note) => verdict.note = note,
             }
             verdict.fitted = verdict.fitted.max(divided.fit.len());
         }
         if names.is_empty() {
-            "not measured in this calibration".clone_into(&mut verdict.note);
+            NOT_MEASURED.clone_into(&mut verdict.note);
         }
+        verdict.on_device = Errors::of(on_device.into_iter().map(Pair::tuple));
         verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
         self.verdicts.push(verdict);
         Ok(())
     }
 
-    /// Memory, FLOPs and energy, from one fit to all rows of the fitted side.
+    /// Memory and energy from one fit to all rows of the fitted side; FLOPs of all rows, as no fit is in them.
     fn everything(&mut self) -> Result<Vec<Judged>> {
         let split = Split::Networks;
         let divided = split.divide(self.candidates.rows.iter().copied());
         let (judged, note) = match judge(&divided.fit, &divided.validation, &split, self.candidates.request)?
         {
-            Ok(judged) => (judged, String::new()),
+            Ok(found) => (found.judged, NOT_MEASURED.to_owned()),
             Err(note) => (Vec::new(), note),
         };
         let fitted = divided.fit.len();
-        let mut push = |bar: Bar, fitted: usize, pairs: Vec<Pair>| {
-            let errors = Errors::of(pairs.into_iter().map(Pair::tuple));
-            let absent =
-                || if note.is_empty() { "not measured in this calibration".to_owned() } else { note.clone() };
-            let note = if errors.is_some() { String::new() } else { absent() };
-            self.verdicts.push(Verdict { bar, fitted, errors, repeatability: None, note });
-        };
         let bar = |what, mape| Bar { what, mape, p90: None };
-        push(bar("memory", 0.03), fitted, judged.iter().filter_map(|row| row.memory).collect());
-        let counted = judged.iter().filter(|row| row.family == "gemm").filter_map(|row| row.flops);
-        push(bar("FLOPs of GEMMs against counters", 0.01), 0, counted.collect());
-        push(bar("energy", 0.15), fitted, judged.iter().filter_map(|row| row.energy).collect());
+        let memory = judged.iter().filter_map(|row| row.memory).collect();
+        self.push(bar("memory", 0.03), fitted, memory, &note);
+        let mut flops = Vec::new();
+        for row in self.rows(is_gemm) {
+            if let Some(counted) = row.measurement.counted_flops.filter(|counted| *counted > 0) {
+                flops.push(Pair { measured: counted as f64, estimated: flops_of(row)? });
+            }
+        }
+        self.push(bar("FLOPs of GEMMs against counters", 0.01), 0, flops, NOT_MEASURED);
+        let energy = judged.iter().filter_map(|row| row.energy).collect();
+        self.push(bar("energy", 0.15), fitted, energy, &note);
         Ok(judged)
     }
+
+    fn push(&mut self, bar: Bar, fitted: usize, pairs: Vec<Pair>, note: &str) {
+        let mut verdict = Verdict::nothing(bar, fitted);
+        verdict.errors = Errors::of(pairs.into_iter().map(Pair::tuple));
+        if verdict.errors.is_none() {
+            note.clone_into(&mut verdict.note);
+        }
+        self.verdicts.push(verdict);
+    }
+}
+
+/// FLOPs of a step by its closed form.
+fn flops_of(row: &Row) -> Result<f64> {
+    let mut flops = 0.0;
+    for step in row.workload.steps()? {
+        let label = || row.workload.label();
+        let work = step.work(row.precision).map_err(|source| JudgeError::Work { label: label(), source })?;
+        flops += work.flops as f64;
+    }
+    Ok(flops)
+}
+
+/// Validation rows beside estimates from sizes alone, and with the algorithms that were chosen.
+struct Found {
+    judged: Vec<Judged>,
+    on_device: Vec<Pair>,
 }
 
 /// Validation rows beside estimates; the reason where there are too few rows to fit.
@@ -295,12 +327,13 @@ fn judge(
     validation: &[&Row],
     split: &Split,
     request: FitRequest<'_>,
-) -> Result<std::result::Result<Vec<Judged>, String>> {
+) -> Result<std::result::Result<Found, String>> {
     match Fitted::fit(fit, Some(split), request) {
-        Ok(fitted) => Ok(Ok(fitted.judge(validation)?)),
-        Err(JudgeError::Fit(error @ flopgap_roofline::predict::FitError::TooFew { .. })) => {
-            Ok(Err(error.to_string()))
-        }
+        Ok(fitted) => Ok(Ok(Found {
+            judged: fitted.judge(validation)?,
+            on_device: fitted.judge_on_device(validation)?,
+        })),
+        Err(JudgeError::Fit(error @ FitError::TooFew { .. })) => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }

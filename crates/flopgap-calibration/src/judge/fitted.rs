@@ -1,6 +1,6 @@
 //! A predictor that knows what it has seen.
 
-use flopgap_graph::{Algorithm, Op, Step, Workload};
+use flopgap_graph::{Op, Step, Workload};
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::{Baseline, Bottleneck, FitSettings, Observation, Predictor};
 use rustc_hash::FxHashSet;
@@ -17,9 +17,6 @@ pub struct FitRequest<'a> {
     pub ceilings: Option<&'a Ceilings>,
     /// How it is fitted.
     pub settings: &'a FitSettings,
-    /// Whether estimates may use the algorithms that were recorded, as a program on the device could;
-    /// without, they are made from sizes alone, as on any other machine.
-    pub with_algorithms: bool,
 }
 
 /// A predictor, and the workloads that it was fitted to.
@@ -28,7 +25,6 @@ pub struct Fitted {
     predictor: Predictor,
     seen: FxHashSet<u64>,
     rows: usize,
-    with_algorithms: bool,
 }
 
 impl Fitted {
@@ -47,7 +43,7 @@ impl Fitted {
             rows.iter().map(|row| observation(row)).collect::<Result<_, _>>()?;
         let predictor = Predictor::fit(request.ceilings, &observations, request.settings)?;
         let seen = rows.iter().map(|row| order(&row.workload)).collect();
-        Ok(Fitted { predictor, seen, rows: rows.len(), with_algorithms: request.with_algorithms })
+        Ok(Fitted { predictor, seen, rows: rows.len() })
     }
 
     /// The predictor.
@@ -60,27 +56,43 @@ impl Fitted {
         self.rows
     }
 
-    /// Puts estimates beside rows that the fit never saw.
+    /// Puts estimates beside rows that the fit never saw, made from sizes alone, as on any machine.
     ///
     /// # Errors
     /// [`JudgeError::Leak`] for a row whose workload was fitted, in whatever precision or mode.
     pub fn judge(&self, rows: &[&Row]) -> Result<Vec<Judged>, JudgeError> {
-        rows.iter()
-            .map(|row| {
-                if self.seen.contains(&order(&row.workload)) {
-                    return Err(JudgeError::Leak { label: row.workload.label() });
-                }
-                self.beside(row)
-            })
-            .collect()
+        self.unseen(rows)?;
+        rows.iter().map(|row| self.beside(row)).collect()
+    }
+
+    /// Measured and estimated times where estimates know the algorithms that the library chose, as a program on
+    /// the device does. Rows without recorded algorithms are left out.
+    ///
+    /// # Errors
+    /// As [`judge`](Self::judge).
+    pub fn judge_on_device(&self, rows: &[&Row]) -> Result<Vec<Pair>, JudgeError> {
+        self.unseen(rows)?;
+        let recorded = rows.iter().filter(|row| !row.measurement.algorithms.is_empty());
+        let pair = |row: &&Row| {
+            let (steps, measurement) = (row.workload.steps()?, &row.measurement);
+            let algorithms = Some(measurement.algorithms.as_slice());
+            let estimate = self.predictor.estimate(&steps, row.precision, row.mode, algorithms)?;
+            Ok(Pair { measured: measurement.time.median_ns, estimated: estimate.nanoseconds })
+        };
+        recorded.map(pair).collect()
+    }
+
+    fn unseen(&self, rows: &[&Row]) -> Result<(), JudgeError> {
+        match rows.iter().find(|row| self.seen.contains(&order(&row.workload))) {
+            Some(row) => Err(JudgeError::Leak { label: row.workload.label() }),
+            None => Ok(()),
+        }
     }
 
     fn beside(&self, row: &Row) -> Result<Judged, JudgeError> {
         let measurement = &row.measurement;
         let steps = row.workload.steps()?;
-        let algorithms: Option<&[Algorithm]> =
-            (self.with_algorithms && !measurement.algorithms.is_empty()).then_some(&measurement.algorithms);
-        let estimate = self.predictor.estimate(&steps, row.precision, row.mode, algorithms)?;
+        let estimate = self.predictor.estimate(&steps, row.precision, row.mode, None)?;
         let (work, bytes) = work_of(&row.workload, &steps, row)?;
         let time = &measurement.time;
         let pair = |measured: f64, estimated: Option<f64>| {
@@ -115,6 +127,7 @@ impl Fitted {
             working_set: working_set(&row.workload, row.precision)?.map(|bytes| bytes as f64),
             launch: Some(estimate.by_step.iter().map(|step| step.launch_ns).sum()),
             bottleneck: shares.first().map(|(bottleneck, _)| bottleneck.name().to_owned()),
+            regime: Some(estimate.regime.name().to_owned()),
             shares,
             extrapolated: estimate.extrapolated,
             doubts: doubts(row),

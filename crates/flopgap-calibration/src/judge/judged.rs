@@ -62,6 +62,8 @@ pub struct Judged {
     pub launch: Option<f64>,
     /// What most of the estimated time is bound by.
     pub bottleneck: Option<String>,
+    /// What its interval is set by: `launch`, `compute`, `memory`.
+    pub regime: Option<String>,
     /// Estimated nanoseconds by bottleneck, over the steps; empty where a table tells none.
     pub shares: Vec<(Bottleneck, f64)>,
     /// Whether the estimate lies outside of what was fitted.

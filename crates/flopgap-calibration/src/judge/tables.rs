@@ -55,6 +55,7 @@ pub fn of_sheet(sheet: &Sheet) -> Vec<Judged> {
             bytes: exact.map(|exact| exact.2),
             working_set: None,
             launch: None,
+            regime: record.bottleneck.clone().or(by_intensity.clone()),
             bottleneck: record.bottleneck.clone().or(by_intensity),
             shares: Vec::new(),
             extrapolated: false,

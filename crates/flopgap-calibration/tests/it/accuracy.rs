@@ -8,7 +8,7 @@ use flopgap_roofline::predict::FitSettings;
 use crate::synthetic;
 
 fn request(settings: &FitSettings) -> FitRequest<'_> {
-    FitRequest { ceilings: None, settings, with_algorithms: false }
+    FitRequest { ceilings: None, settings }
 }
 
 fn verdict<'a>(verdicts: &'a [Verdict], what: &str) -> &'a Verdict {
