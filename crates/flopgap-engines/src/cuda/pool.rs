@@ -1,8 +1,8 @@
 //! Maxima and means over windows: cuDNN.
 
 use flopgap_flops::Precision;
+use flopgap_gpu::Stream;
 use flopgap_gpu::dnn::{self, Arithmetic, Pooling, PoolingPlan};
-use flopgap_gpu::{GpuError, Stream};
 use flopgap_graph::op::{Pool, PoolFunction};
 use flopgap_graph::{Algorithm, Step};
 
@@ -84,12 +84,7 @@ pub(super) fn make(
         stride: all(&pool.stride)?,
         padding: all(&before(pool))?,
     };
-    let plan = tools.dnn()?.pooling(&pooling).map_err(|error| match error {
-        GpuError::Shape { message, .. } => unsupported(step, message),
-        // Tensors of more than 2^31 elements, for one.
-        GpuError::Cudnn { status, .. } => unsupported(step, format!("cuDNN says {status}")),
-        other => other.into(),
-    })?;
+    let plan = tools.dnn()?.pooling(&pooling).map_err(|error| conv::refused(step, error))?;
     let arrays = Arrays {
         input: activations(input, precision, 0.0, 1.0),
         weights: None,

@@ -144,6 +144,18 @@ fn terms(convolution: &Convolution) -> usize {
     convolution.kernel.iter().product::<usize>() * (convolution.inputs / convolution.groups.max(1))
 }
 
+/// What cuDNN has nothing for is unsupported, such as tensors of more than 2^31 elements; everything else has failed.
+pub(super) fn refused(step: &Step, error: GpuError) -> EngineError {
+    match error {
+        GpuError::Shape { message, .. } => unsupported(step, message),
+        GpuError::NoEngine { .. } => unsupported(step, error.to_string()),
+        GpuError::Cudnn { ref status, .. } if status.starts_with("CUDNN_STATUS_NOT_SUPPORTED") => {
+            unsupported(step, error.to_string())
+        }
+        other => other.into(),
+    }
+}
+
 /// How weights are drawn: results are as large as inputs. What a residual is added to is smaller, so that activations hardly grow from block to
 /// block: those of 50 blocks would not be finite in half precision.
 fn width(convolution: &Convolution, epilogue: Epilogue) -> f64 {
@@ -158,10 +170,7 @@ pub(super) fn make(
     step: &Step,
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
-    let refused = |error: GpuError| match error {
-        GpuError::Shape { message, .. } => unsupported(step, message),
-        other => other.into(),
-    };
+    let refused = |error| refused(step, error);
     let convolution = described(step, conv, precision)?;
     let image = convolution.output_image().map_err(refused)?;
     // That products of sizes, in bytes, are counted in 64 bits.
@@ -173,10 +182,7 @@ pub(super) fn make(
     let width = width(&convolution, epilogue);
     #[expect(clippy::cast_possible_truncation, reason = "a factor in 32 bits")]
     let scale = if precision == Precision::Int8 { (width / 127.0) as f32 } else { 1.0 };
-    let (plan, share) = choose(tools, &convolution, epilogue, scale).map_err(|error| match error {
-        GpuError::NoEngine { .. } => unsupported(step, format!("{error} in {precision}")),
-        other => refused(other),
-    })?;
+    let (plan, share) = choose(tools, &convolution, epilogue, scale).map_err(refused)?;
     let arrays = arrays(&convolution, plan.output_len(), epilogue, precision);
     let own = || tools.own(arrays.output.numbers);
     let tail = match share {
