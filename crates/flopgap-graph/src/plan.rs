@@ -66,8 +66,15 @@ pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
         };
         if matches!(op, Op::Gemm(_) | Op::Conv(_)) {
             step.weights = step.operands.get(1).copied();
-            step.bias = step.operands.get(2).copied();
-            step.step.epilogue.bias = step.bias.is_some();
+            if let Some(&third) = step.operands.get(2) {
+                // What has an element for each of the result is a sum, as of `torch.addmm`; anything smaller is spread like a bias.
+                let size = graph.tensors[third].elements().map_err(GraphError::count(&layer.name))?;
+                let whole = op.channels().is_some_and(|channels| size > channels);
+                let place = if whole { &mut step.residual } else { &mut step.bias };
+                *place = Some(third);
+                step.step.epilogue.bias = !whole;
+                step.step.epilogue.residual = whole;
+            }
             step.operands.truncate(2);
             fuse::follow(graph, &memory, &mut step)?;
         } else {

@@ -39,6 +39,8 @@ pub(crate) struct Meaning {
     pub(crate) order: Option<Vec<usize>>,
     /// FLOPs for each that the operation has, 1 where it is what its formula says.
     pub(crate) factor: u64,
+    /// FLOPs besides, for what an operator does with the result.
+    pub(crate) extra: u64,
 }
 
 impl Meaning {
@@ -48,7 +50,12 @@ impl Meaning {
     }
 
     pub(crate) fn of(op: Option<Op>) -> Self {
-        Meaning { op, order: None, factor: 1 }
+        Meaning { op, order: None, factor: 1, extra: 0 }
+    }
+
+    pub(crate) fn and(mut self, extra: u64) -> Self {
+        self.extra = extra;
+        self
     }
 
     pub(crate) fn ordered(mut self, order: impl IntoIterator<Item = Option<usize>>) -> Self {
@@ -163,7 +170,8 @@ impl Assembly {
                 let count =
                     |source| GraphError::Count { place: format!("{}: {name}", self.path.display()), source };
                 let mut work = layer_work(op, &read(&inputs), &read(&outputs)).map_err(count)?;
-                work.flops = work.flops.checked_mul(meaning.factor).ok_or_else(|| {
+                let flops = work.flops.checked_mul(meaning.factor);
+                work.flops = flops.and_then(|flops| flops.checked_add(meaning.extra)).ok_or_else(|| {
                     count(flopgap_flops::FlopError::Overflow { quantity: "layer FLOPs".into() })
                 })?;
                 Some(work)

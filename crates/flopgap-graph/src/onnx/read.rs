@@ -314,7 +314,7 @@ impl<'a> Walk<'a> {
         let sizes_alone = !values.is_empty() && values.iter().all(Option::is_some);
         let meaning = if sizes_alone {
             // Computed once, from shapes.
-            Meaning { op: Some(Op::View), order: Some(vec![0]), factor: 1 }
+            Meaning { op: Some(Op::View), order: Some(vec![0]), factor: 1, extra: 0 }
         } else if known_domain {
             meaning::meaning(&node, &shapes)
         } else {

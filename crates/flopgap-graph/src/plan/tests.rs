@@ -207,6 +207,23 @@ fn spelled_out_activations_are_one() {
     }
 }
 
+/// The third operand of `torch.addmm` may be as large as the result.
+#[test]
+fn a_third_operand_of_the_size_of_the_result_is_a_sum() {
+    for (shape, label) in
+        [(vec![2, 4], "gemm 2x4x3 +residual"), (vec![4], "gemm 2x4x3 +bias"), (vec![1], "gemm 2x4x3 +bias")]
+    {
+        let mut b = Builder::new("addmm", ElementType::Fp32);
+        let x = b.input("x", &[2, 3]);
+        let w = b.parameter("w".to_owned(), &[4, 3]);
+        let c = b.input("c", &shape);
+        let y = b
+            .layer("mm", "addmm", Op::Gemm(Gemm { batch: 1, m: 2, n: 4, k: 3 }), vec![x, w, c], &[2, 4])
+            .unwrap();
+        assert_eq!(labels(&b.finish(y)), [label]);
+    }
+}
+
 #[test]
 fn tensors_that_are_not_there_are_an_error() {
     let mut graph = Workload::Step(Step::plain(Op::Copy { elements: 4 })).graph().unwrap();

@@ -409,7 +409,7 @@ fn functions(call: &Call<'_>) -> Option<Meaning> {
         .filter(|_| call.position("other").is_none() && (together || call.operands.len() == 1))
     {
         let op = reduce(call.shape(0)?, &output.shape);
-        return Some(Meaning { op, order: None, factor });
+        return Some(Meaning { op, order: None, factor, extra: 0 });
     }
     let function = match (plain.as_str(), call.text("approximate")) {
         ("gelu", Some("tanh")) => ElementwiseFunction::Activation(Activation::GeluTanh),

@@ -116,6 +116,34 @@ fn shapes_and_counts_of_single_operators() {
     }
 }
 
+/// What ONNX Runtime fuses, and saves when it is asked to.
+#[test]
+fn fused_operators_count_all_that_they_do() {
+    let (image, kernel) = (value("x", "1 x 3 x 8 x 8"), weights("w", &[4, 3, 3, 3]));
+    for (call, inputs, constants, attributes, flops) in [
+        (
+            "FusedConv x w b r -> y",
+            vec![image, value("r", "1 x 4 x 6 x 6")],
+            vec![kernel, weights("b", &[4])],
+            vec![text("activation", "Relu")],
+            4 * 36 * (2 * 27 + 1 + 1 + 1),
+        ),
+        (
+            "SkipLayerNormalization x s g c b -> y",
+            vec![value("x", "2 x 3 x 8"), value("s", "2 x 3 x 8")],
+            vec![weights("g", &[8]), weights("c", &[8]), weights("b", &[8])],
+            vec![],
+            48 * (7 + 2),
+        ),
+        ("BiasGelu x b -> y", vec![value("x", "3 x 8")], vec![weights("b", &[8])], vec![], 24 * 6),
+    ] {
+        let mut fused = node(call, attributes);
+        fused.domain = Some("com.microsoft".to_owned());
+        let graph = read_nodes(inputs, constants, vec![fused], &["y"], &[]).unwrap();
+        assert_eq!(graph.work().unwrap().flops, flops, "{call}");
+    }
+}
+
 #[test]
 fn operands_that_say_where_are_read() {
     for (dims, constants, call, attributes, shape) in [

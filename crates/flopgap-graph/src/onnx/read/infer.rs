@@ -42,8 +42,8 @@ fn products(node: &Node<'_>) -> Option<Vec<Shape>> {
             product(&turn(a, "transA"), &turn(b, "transB"))?
         }
         "QLinearMatMul" => product(node.shape(0)?, node.shape(3)?)?,
-        "Gemm" | "QGemm" => {
-            let second = if node.operator == "Gemm" { 1 } else { 3 };
+        "Gemm" | "FusedGemm" | "QGemm" => {
+            let second = if node.operator == "QGemm" { 3 } else { 1 };
             let first = flipped(node.shape(0)?, node.integer("transA") == Some(1));
             let second = flipped(node.shape(second)?, node.integer("transB") == Some(1));
             if first.len() != 2 || second.len() != 2 {
@@ -134,7 +134,7 @@ fn windows(node: &Node<'_>) -> Option<Vec<Shape>> {
     let shape = node.shape(0)?;
     let spatial = || shape.get(2..);
     Some(match node.operator {
-        "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" => {
+        "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" => {
             let weights = node.shape(if node.operator == "QLinearConv" { 3 } else { 1 })?;
             let image = spatial().filter(|image| image.len() + 2 == weights.len())?;
             let kernel = &weights[2..];
@@ -523,8 +523,16 @@ fn rest(node: &Node<'_>) -> Option<Vec<Shape>> {
         | "RandomNormalLike"
         | "RandomUniformLike"
         | "RotaryEmbedding"
+        | "BiasGelu"
+        | "FastGelu"
+        | "QuickGelu"
         | "TensorScatter" => Some(vec![first.to_vec()]),
         "Dropout" => Some(vec![first.to_vec(); 2]),
+        "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
+            let mut rows = first.to_vec();
+            *rows.last_mut()? = 1;
+            Some(vec![first.to_vec(), rows.clone(), rows, first.to_vec()])
+        }
         // The statistics of the rows come second and third.
         "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization" => {
             let at = axis(node.integer("axis").unwrap_or(-1), first.len())?;

@@ -38,6 +38,7 @@ fn products(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
     Some(match node.operator {
         "MatMul" | "MatMulInteger" | "FusedMatMul" => operands(pair(1), &[0, 1]),
         "Gemm" => operands(pair(1), &[0, 1, 2]),
+        "FusedGemm" => operands(pair(1), &[0, 1, 2]).and(fused(node, output, 0)?),
         "QGemm" => operands(pair(3), &[0, 3, 6]),
         "QLinearMatMul" => operands(pair(3), &[0, 3]),
         "MatMulNBits" => {
@@ -63,6 +64,15 @@ fn products(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         "LSTM" | "GRU" | "RNN" => operands(recurrent(node), &[0, 1, 2, 3]),
         _ => return None,
     })
+}
+
+/// FLOPs of what ONNX Runtime fuses behind a product: so many sums, and the activation that it names.
+fn fused(node: &Node<'_>, output: &[u64], sums: u64) -> Option<u64> {
+    let each = match node.text("activation") {
+        Some(activation) => pointwise(&activation.to_ascii_lowercase())?.flops(),
+        None => 0,
+    };
+    count(output)?.checked_mul(each.checked_add(sums)?)
 }
 
 /// Attention of queries, keys and values with four dimensions, or three and the heads side by side. One that goes on from stored keys is not
@@ -110,6 +120,10 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         "Conv" | "ConvTranspose" => operands(convolved(node, 1, output), &[0, 1, 2]),
         "ConvInteger" => operands(convolved(node, 1, output), &[0, 1]),
         "QLinearConv" => operands(convolved(node, 3, output), &[0, 3, 8]),
+        "FusedConv" => {
+            let sum = u64::from(node.has(3));
+            operands(convolved(node, 1, output), &[0, 1, 2, 3]).and(fused(node, output, sum)?)
+        }
         "MaxPool" | "AveragePool" | "LpPool" | "QLinearAveragePool" => {
             let factor = if operator == "LpPool" { 2 } else { 1 };
             let op = || {
@@ -124,7 +138,7 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
                 }
                 pooling(function(operator), x, output, &window)
             };
-            Meaning { op: op(), order: Some(vec![0]), factor }
+            Meaning { op: op(), order: Some(vec![0]), factor, extra: 0 }
         }
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "QLinearGlobalAveragePool" => {
             let factor = if operator == "GlobalLpPool" { 2 } else { 1 };
@@ -133,7 +147,7 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
                 let window = Window { kernel: x.get(2..)?.to_vec(), stride: vec![1], ..Window::default() };
                 pooling(function(operator), x, output, &window)
             };
-            Meaning { op: whole(), order: Some(vec![0]), factor }
+            Meaning { op: whole(), order: Some(vec![0]), factor, extra: 0 }
         }
         "Resize" | "Upsample" => {
             let x = node.shape(0)?;
@@ -239,6 +253,16 @@ fn norms(node: &Node<'_>) -> Option<Meaning> {
         "RMSNormalization" | "SimplifiedLayerNormalization" => {
             columns().and_then(|columns| norm(NormFunction::Rms, first, columns, parameters())).into()
         }
+        // The sum with what is skipped, and a bias where there is one, come first.
+        "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
+            let layer = node.operator == "SkipLayerNormalization";
+            let function = if layer { NormFunction::Layer } else { NormFunction::Rms };
+            let bias = if layer { 4 } else { 3 };
+            let elements = count(first)?;
+            let sums = elements.checked_mul(1 + u64::from(node.has(bias)))?;
+            Meaning::of(norm(function, first, *first.last()?, parameters().saturating_sub(elements)))
+                .and(sums)
+        }
         "InstanceNormalization" => channel_norm(first, *first.get(1)?, parameters()).into(),
         "GroupNormalization" => {
             let groups = u64::try_from(node.integer("num_groups")?).ok()?;
@@ -323,7 +347,7 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
     let lower = node.operator.to_ascii_lowercase();
     if node.operator.starts_with("Reduce") || matches!(node.operator, "ArgMax" | "ArgMin") {
         let factor = reduction(&lower)?;
-        return Some(Meaning { op: reduce(first, output), order: Some(vec![0]), factor });
+        return Some(Meaning { op: reduce(first, output), order: Some(vec![0]), factor, extra: 0 });
     }
     // Scales and zero points are a few bytes that the formulas do not ask for.
     let element = lower.strip_prefix("qlinear").unwrap_or(&lower);
@@ -334,11 +358,19 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         return Some(operands(elementwise(pointwise(element)?, &shapes, output), places));
     }
     let function = match node.operator {
+        // The bias is added first.
+        "BiasGelu" | "FastGelu" => {
+            let exact = node.operator == "BiasGelu";
+            let activation = if exact { Activation::Gelu } else { Activation::GeluTanh };
+            let function = ElementwiseFunction::Activation(activation);
+            let sums = if node.has(1) { count(output)? } else { 0 };
+            return Some(Meaning::of(elementwise(function, &node.shapes(), output)).and(sums));
+        }
         "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear" => {
             // To find the range, every element is compared with the largest and the smallest.
             let factor = if node.operator == "DynamicQuantizeLinear" { 2 } else { 1 };
             let op = elementwise(ElementwiseFunction::Quantize, &[first], output);
-            return Some(Meaning { op, order: Some(vec![0, 1, 2]), factor });
+            return Some(Meaning { op, order: Some(vec![0, 1, 2]), factor, extra: 0 });
         }
         "Gelu" if node.text("approximate") == Some("tanh") => {
             ElementwiseFunction::Activation(Activation::GeluTanh)
@@ -362,5 +394,5 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
     if factor == 0 {
         return Some(Op::View.into());
     }
-    Some(Meaning { op: elementwise(function, &shapes, output), order: None, factor })
+    Some(Meaning { op: elementwise(function, &shapes, output), order: None, factor, extra: 0 })
 }
