@@ -1,4 +1,5 @@
-//! What a user of a calibration waits for: reading its rows, fitting the predictor to them, and an estimate of a model afterwards.
+//! What a user of a calibration waits for: reading its rows, fitting the predictor to them, and an
+//! estimate of a model afterwards.
 //!
 //! The rows are generated, or those of the calibration file that `FLOPGAP_CALIBRATION` names.
 

@@ -1,5 +1,5 @@
-//! A calibration with as many rows as wanted, whose times follow a rule with noise: what loading, fitting and estimating cost does not depend on how true
-//! they are.
+//! A calibration with as many rows as wanted, whose times follow a rule with noise: what loading,
+//! fitting and estimating cost does not depend on how true they are.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::{Conv, Gemm};
 use flopgap_graph::{Epilogue, Mode, Op, Step, Workload};
 
-/// Rows of fully connected layers and convolutions in 16 bits, by turns, on a GPU of 132 multiprocessors.
+/// Rows of fully connected layers and convolutions in 16 bits, by turns, on a GPU of 132
+/// multiprocessors.
 pub fn calibration(rows: u64) -> Calibration {
     let origin = Origin {
         device: "generated".to_owned(),

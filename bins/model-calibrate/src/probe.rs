@@ -20,7 +20,8 @@ use crate::PROGRAM;
 /// What is measured.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The device: cpu, cuda, or cuda:N for the GPU with that number [default: cuda where there is a GPU, otherwise cpu]
+    /// The device: cpu, cuda, or cuda:N for the GPU with that number [default: cuda where there is
+    /// a GPU, otherwise cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<Device>,
 

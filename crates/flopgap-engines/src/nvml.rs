@@ -15,8 +15,9 @@ const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
 /// NVML, watching one GPU.
 ///
-/// The energy counter is in millijoules and moves about ten times in a second, so that the energy of a window of 2 s is known within about 2 %. GPUs before
-/// Volta, virtual ones and those of Tegra have none: [`Nvml::energy`] says so, and [`Monitor::joules`] is `None` then, never 0.
+/// The energy counter is in millijoules and moves about ten times in a second, so that the energy
+/// of a window of 2 s is known within about 2 %. GPUs before Volta, virtual ones and those of Tegra
+/// have none: [`Nvml::energy`] says so, and [`Monitor::joules`] is `None` then, never 0.
 #[derive(Debug)]
 pub struct Nvml {
     nvml: nvml_wrapper::Nvml,
@@ -27,7 +28,8 @@ impl Nvml {
     /// Watches the GPU with this identity ([`flopgap_gpu::Device::uuid`]).
     ///
     /// # Errors
-    /// [`EngineError::Missing`] without the library, its driver, or the GPU among those that NVML knows; [`EngineError::Failed`] where it refuses.
+    /// [`EngineError::Missing`] without the library, its driver, or the GPU among those that NVML
+    /// knows; [`EngineError::Failed`] where it refuses.
     pub fn open(uuid: &str) -> Result<Self, EngineError> {
         let nvml = init().map_err(|error| refused("start NVML", &error))?;
         let index = nvml
@@ -40,7 +42,8 @@ impl Nvml {
     /// Joules that the GPU has used since the driver was loaded.
     ///
     /// # Errors
-    /// [`EngineError::Missing`] where the GPU has no such counter, [`EngineError::Failed`] where NVML refuses.
+    /// [`EngineError::Missing`] where the GPU has no such counter, [`EngineError::Failed`] where
+    /// NVML refuses.
     pub fn energy(&self) -> Result<f64, EngineError> {
         let millijoules = self
             .nvml

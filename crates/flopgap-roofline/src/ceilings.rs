@@ -16,9 +16,11 @@ pub struct Ceilings {
     pub units: u32,
     /// Peak of each precision; of several of one precision the fastest first.
     pub peaks: Vec<Peak>,
-    /// Bandwidth over working sets, smallest first. On a GPU through the second-level cache, which all multiprocessors share.
+    /// Bandwidth over working sets, smallest first. On a GPU through the second-level cache, which
+    /// all multiprocessors share.
     pub bandwidth: Vec<Bandwidth>,
-    /// The levels of the memory hierarchy with their sizes and bandwidths, fastest first; the last is DRAM or HBM and has no size.
+    /// The levels of the memory hierarchy with their sizes and bandwidths, fastest first; the last
+    /// is DRAM or HBM and has no size.
     pub levels: Vec<Level>,
     /// Nanoseconds of an empty launch on a stream, or of a parallel region of the CPU.
     pub launch_ns: Quantity,
@@ -44,13 +46,15 @@ impl Ceilings {
     }
 }
 
-/// When and on which machine ceilings were measured, and what else was measured there. All of it may be absent.
+/// When and on which machine ceilings were measured, and what else was measured there. All of it
+/// may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Details {
     /// When the measurement ended, RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// What tells this device from others of its kind, and what a measurement depends on: compute capability, flags of the CPU, caches.
+    /// What tells this device from others of its kind, and what a measurement depends on: compute
+    /// capability, flags of the CPU, caches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
     /// Versions of driver and libraries.
@@ -59,14 +63,16 @@ pub struct Details {
     /// The clock of the multiprocessors while they multiplied, kHz, as the kernels counted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_khz: Option<Quantity>,
-    /// The state of the device right after the measurements, where it tells: `clock_mhz`, `temperature_c`, `throttle`, by the names of a row's state.
+    /// The state of the device between the measurements, where it tells: `clock_mhz` (lowest to
+    /// highest), `temperature_c` (highest), `throttle` (all reasons), by the names of a row's state.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, String>,
     /// What one thread of a CPU reaches alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_thread: Option<OneThread>,
-    /// Bandwidth where every multiprocessor keeps to a part of the working set of its own, through the first-level cache; empty on a CPU, where
-    /// [`Ceilings::bandwidth`] is measured in that way.
+    /// Bandwidth where every multiprocessor keeps to a part of the working set of its own, through
+    /// the first-level cache; empty on a CPU, where [`Ceilings::bandwidth`] is measured in that
+    /// way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_slices: Vec<Bandwidth>,
     /// What was not measured here, and why.

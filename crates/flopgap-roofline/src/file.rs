@@ -1,6 +1,7 @@
 //! Ceilings in a file.
 //!
-//! JSON: `{"format":"flopgap-ceilings","version":1,"device":…}`, the fields of [`Ceilings`] beside the first two.
+//! JSON: `{"format":"flopgap-ceilings","version":1,"device":…}`, the fields of [`Ceilings`] beside
+//! the first two.
 
 use std::fs;
 use std::io;

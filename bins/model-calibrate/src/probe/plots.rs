@@ -37,7 +37,8 @@ fn charts(ceilings: &Ceilings) -> Result<Vec<(&'static str, ScatterChart)>, Repo
     let own = "Bandwidth where each multiprocessor has its own part of the working set";
     let details = &ceilings.details;
     let one: &[Bandwidth] = details.one_thread.as_ref().map_or(&[], |one| &one.bandwidth);
-    // The sizes of levels are those of all threads together, and a shared set goes past the first level.
+    // The sizes of levels are those of all threads together, and a shared set goes past the first
+    // level.
     let levels = ceilings.levels.as_slice();
     let beyond = levels.get(usize::from(ceilings.kind == "cuda")..).unwrap_or_default();
     let curves = [

@@ -12,15 +12,17 @@ pub(crate) struct Capacity {
     pub(crate) bytes: u64,
 }
 
-/// Part of a level that a working set may fill to be sure to lie in it, and how many times the level below it must be larger.
+/// Part of a level that a working set may fill to be sure to lie in it, and how many times the
+/// level below it must be larger.
 const FILLED: f64 = 0.7;
 const BEYOND: f64 = 1.5;
 /// How many times larger than all caches a working set must be to come from memory.
 const MEMORY: f64 = 3.0;
 
-/// Bandwidth of each level, from the points of the curve whose working sets lie in it and do not fit the level before: what `part` of
-/// them are below, one half for the median. A level without such a point (a third level cache of which a virtual machine has a small part, say) is left
-/// out. The last is the memory, by the largest working sets.
+/// Bandwidth of each level, from the points of the curve whose working sets lie in it and do not
+/// fit the level before: what `part` of them are below, one half for the median. A level without
+/// such a point (a third level cache of which a virtual machine has a small part, say) is left out.
+/// The last is the memory, by the largest working sets.
 pub(crate) fn levels(capacities: &[Capacity], memory: &str, curve: &[Bandwidth], part: f64) -> Vec<Level> {
     let mut found = Vec::new();
     let mut before = 0.0;

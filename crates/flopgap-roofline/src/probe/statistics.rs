@@ -3,7 +3,8 @@
 use crate::Quantity;
 
 impl Quantity {
-    /// The median of samples, and half of the distance between their quartiles over it; `None` of no samples.
+    /// The median of samples, and half of the distance between their quartiles over it; `None` of
+    /// no samples.
     ///
     /// ```
     /// let quantity = flopgap_roofline::Quantity::of(vec![1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();

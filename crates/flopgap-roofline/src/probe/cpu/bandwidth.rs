@@ -43,8 +43,8 @@ pub(super) fn curve(
     Ok(curve)
 }
 
-/// Bytes of each thread, smallest first: two to each doubling, up to `largest` of all threads, or more than three times the caches, but no more than a quarter
-/// of the memory.
+/// Bytes of each thread, smallest first: two to each doubling, up to `largest` of all threads, or
+/// more than three times the caches, but no more than a quarter of the memory.
 fn sizes(threads: u64, caches: &[Capacity], memory: Option<u64>, largest: Option<u64>) -> Vec<u64> {
     let held = caches.iter().map(|cache| cache.bytes).max().unwrap_or(32 * MIB);
     let wanted = largest.unwrap_or((held * 4).clamp(256 * MIB, 2048 * MIB));
@@ -59,7 +59,8 @@ fn sizes(threads: u64, caches: &[Capacity], memory: Option<u64>, largest: Option
     sizes.into_iter().map(|size| size / STEP * STEP).collect()
 }
 
-/// What a thread walks through. It begins at a line of the cache: loads of 64 bytes would lie in two lines each otherwise, and take twice as long.
+/// What a thread walks through. It begins at a line of the cache: loads of 64 bytes would lie in
+/// two lines each otherwise, and take twice as long.
 struct Part {
     memory: Vec<u64>,
     begin: usize,

@@ -33,8 +33,10 @@ impl Gate {
     }
 }
 
-/// The cores that threads are bound to, so that no two share one: as many as there are threads, where these are more than half of the cores. Fewer threads
-/// are left to the system, which knows which cores are halves of one; so is a single one, which it moves to a core with nothing else to do.
+/// The cores that threads are bound to, so that no two share one: as many as there are threads,
+/// where these are more than half of the cores. Fewer threads are left to the system, which knows
+/// which cores are halves of one; so is a single one, which it moves to a core with nothing else to
+/// do.
 fn cores(threads: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
@@ -51,8 +53,9 @@ fn bind(core: Option<&usize>) {
     }
 }
 
-/// Runs `work` so many times on each of `threads` threads, all beginning together, and gives the time of each round: from the first beginning to
-/// the last end. `prepare` makes each thread's own state on the thread.
+/// Runs `work` so many times on each of `threads` threads, all beginning together, and gives the
+/// time of each round: from the first beginning to the last end. `prepare` makes each thread's own
+/// state on the thread.
 pub(super) fn together<S>(
     threads: usize,
     rounds: usize,

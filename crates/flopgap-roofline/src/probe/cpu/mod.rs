@@ -1,11 +1,14 @@
-//! Ceilings of a CPU: arithmetic by precision, bandwidth over working sets, parallel regions; of all threads and of one.
+//! Ceilings of a CPU: arithmetic by precision, bandwidth over working sets, parallel regions; of
+//! all threads and of one.
 //!
-//! Where most of the cores are measured, each thread is bound to one. Each thread walks through a part of the working set of its own, which it has touched first
-//! (so that it lies in the memory next to it). Before a peak is timed, its kernel runs on ones, where each multiply-add adds one to a sum, and the
-//! sum is compared with the work that the rate is computed from.
+//! Where most of the cores are measured, each thread is bound to one. Each thread walks through a
+//! part of the working set of its own, which it has touched first (so that it lies in the memory
+//! next to it). Before a peak is timed, its kernel runs on ones, where each multiply-add adds one
+//! to a sum, and the sum is compared with the work that the rate is computed from.
 //!
-//! Each number is the best of many short measurements: other programs on the machine only ever make them worse, and what a ceiling is for is what the
-//! machine can do. The spread tells how much they were disturbed.
+//! Each number is the best of many short measurements: other programs on the machine only ever make
+//! them worse, and what a ceiling is for is what the machine can do. The spread tells how much they
+//! were disturbed.
 
 mod arithmetic;
 mod bandwidth;
@@ -30,8 +33,9 @@ use crate::{Ceilings, Details, OneThread, Quantity};
 pub struct Settings {
     /// Its name: the model.
     pub device: String,
-    /// What tells it from others: kept with the ceilings, and asked for the sizes of its caches: `L1d`, `L2` and `L3` with the size of one and how many
-    /// there are (`48K x 2`). Levels that are not among them are not told apart.
+    /// What tells it from others: kept with the ceilings, and asked for the sizes of its caches:
+    /// `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`). Levels that
+    /// are not among them are not told apart.
     pub properties: BTreeMap<String, String>,
     /// Threads that compute, all of them unless given.
     pub threads: Option<NonZero<usize>>,
@@ -39,10 +43,12 @@ pub struct Settings {
     pub largest: Option<u64>,
 }
 
-/// Measures the ceilings of this machine's CPU. Takes about half a minute, and up to a quarter of the free memory.
+/// Measures the ceilings of this machine's CPU. Takes about half a minute, and up to a quarter of
+/// the free memory.
 ///
 /// # Errors
-/// [`ProbeError::Threads`], [`ProbeError::Start`]; [`ProbeError::Wrong`] if a kernel did not do its work.
+/// [`ProbeError::Threads`], [`ProbeError::Start`]; [`ProbeError::Wrong`] if a kernel did not do its
+/// work.
 pub fn probe(settings: &Settings, progress: Progress<'_>) -> Result<Ceilings, ProbeError> {
     let have = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = settings.threads.map_or(have, NonZero::get);

@@ -1,5 +1,5 @@
-//! Loops of products of tiles: AMX, the tensor cores of Intel's server CPUs. Rust has no stable functions for its instructions, so that they are
-//! written as they are.
+//! Loops of products of tiles: AMX, the tensor cores of Intel's server CPUs. Rust has no stable
+//! functions for its instructions, so that they are written as they are.
 #![expect(
     unsafe_code,
     reason = "instructions without a function of their own, and the system call that allows them"
@@ -41,13 +41,15 @@ pub(super) fn loops() -> Vec<Loop> {
     bf16.into_iter().chain(int8).collect()
 }
 
-/// Asks Linux to let this process use tiles: their registers are so large that they are only saved for those who asked.
+/// Asks Linux to let this process use tiles: their registers are so large that they are only saved
+/// for those who asked.
 fn allow() -> bool {
     const ARCH_PRCTL: i64 = 158;
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     const XFEATURE_XTILEDATA: i64 = 18;
     let result: i64;
-    // SAFETY: a system call with numbers alone, which changes nothing but what this process may use. It overwrites rcx and r11.
+    // SAFETY: a system call with numbers alone, which changes nothing but what this process may
+    // use. It overwrites rcx and r11.
     unsafe {
         asm!(
             "syscall",
@@ -101,8 +103,9 @@ macro_rules! multiply {
     ($instruction:literal, $steps:expr, $left:expr, $right:expr, $sums:expr) => {{
         let (shape, left, right): (Shape, &Tile, &Tile) = (Shape::whole(), $left, $right);
         let sums: &mut [Tile; SUMS] = $sums;
-        // SAFETY: the system has allowed tiles, and the CPU has the instruction: `loops` gives this function out only then. All addresses are of
-        // whole tiles, six in a row for the sums. No code of the compiler uses tiles, and in the end they are given back.
+        // SAFETY: the system has allowed tiles, and the CPU has the instruction: `loops` gives this
+        // function out only then. All addresses are of whole tiles, six in a row for the sums. No
+        // code of the compiler uses tiles, and in the end they are given back.
         unsafe {
             asm!(
                 "ldtilecfg [{shape}]",

@@ -1,5 +1,5 @@
-//! Loops of multiply-adds on vector registers. The unsafe part of the probe of a CPU: calling functions that need instructions which were asked
-//! for before.
+//! Loops of multiply-adds on vector registers. The unsafe part of the probe of a CPU: calling
+//! functions that need instructions which were asked for before.
 #![expect(
     unsafe_code,
     reason = "a function that uses instructions beyond the baseline may only be called where the CPU has them"
@@ -16,11 +16,13 @@ pub(super) struct Loop {
     pub(super) instruction: Instruction,
     /// Multiply-adds of a step.
     pub(super) multiply_adds: u64,
-    /// Runs so many steps and gives the sum of all sums. `ones`: every multiply-add adds one to it; otherwise on other numbers.
+    /// Runs so many steps and gives the sum of all sums. `ones`: every multiply-add adds one to it;
+    /// otherwise on other numbers.
     pub(super) run: fn(steps: u32, ones: bool) -> f64,
 }
 
-/// Sums that are computed side by side: enough to hide the latency of four or five cycles in two or four units.
+/// Sums that are computed side by side: enough to hide the latency of four or five cycles in two or
+/// four units.
 const SUMS: usize = 16;
 
 /// The loops that this CPU can run, for each precision the widest of its kind.

@@ -6,7 +6,8 @@
 
 use std::hint::black_box;
 
-/// Numbers that are read or written side by side: 256 bytes, four registers of 512 bits or sixteen of 128.
+/// Numbers that are read or written side by side: 256 bytes, four registers of 512 bits or sixteen
+/// of 128.
 const AT_ONCE: usize = 32;
 
 /// A walk; all of the memory is touched once.
@@ -36,7 +37,8 @@ pub(super) fn walk(walk: Walk, memory: &mut [u64], passes: u32) -> u64 {
     walk_any(walk, memory, passes, read)
 }
 
-/// Compiled anew into each of its callers, with their instructions. `read` gives all numbers of so many passes, xor-ed.
+/// Compiled anew into each of its callers, with their instructions. `read` gives all numbers of so
+/// many passes, xor-ed.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it must have the instructions of its caller")]
 fn walk_any(walk: Walk, memory: &mut [u64], passes: u32, read: impl Fn(&[u64], u32) -> u64) -> u64 {
@@ -117,7 +119,8 @@ mod x86 {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it must have the instructions of its caller")]
 fn write(memory: &mut [u64], number: u64) {
-    // Not one byte repeated: the compiler would call `memset`, which writes past the caches where it finds that better.
+    // Not one byte repeated: the compiler would call `memset`, which writes past the caches where
+    // it finds that better.
     let number = black_box(number);
     for numbers in memory.as_chunks_mut::<AT_ONCE>().0 {
         numbers.fill(number);

@@ -1,7 +1,8 @@
-// Bandwidth: every thread walks through the working set in units of 16 bytes, beside its neighbours, again and again.
+// Bandwidth: every thread walks through the working set in units of 16 bytes, beside its
+// neighbours, again and again.
 //
-// `shared_*`: all threads walk through one set, past the first-level cache. `own_*`: every block has a slice of its own, which stays in the
-// first-level cache where it fits.
+// `shared_*`: all threads walk through one set, past the first-level cache. `own_*`: every block
+// has a slice of its own, which stays in the first-level cache where it fits.
 
 typedef unsigned u32;
 
@@ -54,7 +55,8 @@ __device__ __forceinline__ void read(uint4 *data, u32 units, u32 steps) {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; ++i) sum ^= x[i].x ^ x[i].y ^ x[i].z ^ x[i].w;
     }
-    // Never: the set is all zeros, or has one pattern an even number of times. The compiler does not know.
+    // Never: the set is all zeros, or has one pattern an even number of times. The compiler does
+    // not know.
     if (sum == 0x9e3779b9u) data[0].x = sum;
 }
 

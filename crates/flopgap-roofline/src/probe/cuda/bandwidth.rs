@@ -15,8 +15,10 @@ const MIB: u64 = 1 << 20;
 const TIMED_NS: f64 = 6e5;
 const REPETITIONS: Repetitions = Repetitions { warmup: 1, measured: 11 };
 
-/// Working sets that all multiprocessors walk through, past the first-level cache, to far beyond the second level. In the smallest, each thread has a unit
-/// of its own also in half of the set: over smaller ones, threads would ask for the same unit at the same time, of which the second-level cache sees one.
+/// Working sets that all multiprocessors walk through, past the first-level cache, to far beyond
+/// the second level. In the smallest, each thread has a unit of its own also in half of the set:
+/// over smaller ones, threads would ask for the same unit at the same time, of which the
+/// second-level cache sees one.
 pub(super) fn shared(
     kernels: &Kernels,
     stream: &Stream,
@@ -48,7 +50,8 @@ pub(super) fn shared(
     Ok(curve)
 }
 
-/// Working sets of which every multiprocessor has a slice of its own, to beyond the first-level cache; the smallest as above.
+/// Working sets of which every multiprocessor has a slice of its own, to beyond the first-level
+/// cache; the smallest as above.
 pub(super) fn own_slices(
     kernels: &Kernels,
     stream: &Stream,
@@ -85,7 +88,8 @@ fn buffer(stream: &Stream, sizes: &[u64]) -> Result<Buffer<u8>, GpuError> {
     )
 }
 
-/// Sizes from `least` to `most`, three for each doubling beside a power of two times `least`, each a multiple of `step`.
+/// Sizes from `least` to `most`, three for each doubling beside a power of two times `least`, each
+/// a multiple of `step`.
 fn sizes(least: u64, most: u64, step: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut base = least;
@@ -110,7 +114,8 @@ fn bandwidth(
     Ok(Some(Bandwidth { bytes, read, write, copy }))
 }
 
-/// Bytes in a second of a walk: whole passes of so many steps. What is moved is counted in every half.
+/// Bytes in a second of a walk: whole passes of so many steps. What is moved is counted in every
+/// half.
 fn rate(
     kernels: &Kernels,
     stream: &Stream,

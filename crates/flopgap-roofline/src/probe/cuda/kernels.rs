@@ -55,7 +55,8 @@ pub fn sources(capability: ComputeCapability) -> Vec<Source> {
     sources
 }
 
-/// `wgmma` of 256 columns for each type: an operand for each of the 128 sums of a thread is more than anyone wants to write.
+/// `wgmma` of 256 columns for each type: an operand for each of the 128 sums of a thread is more
+/// than anyone wants to write.
 fn wgmma_functions() -> String {
     let sums: Vec<String> = (0..128).map(|i| format!("%{i}")).collect();
     let mut text = String::new();
@@ -138,7 +139,8 @@ impl Kernels {
                 kernels.insert(name, module.kernel(name)?);
             }
         }
-        // All of the memory of a multiprocessor that shared memory and the first-level cache share is for the cache.
+        // All of the memory of a multiprocessor that shared memory and the first-level cache share
+        // is for the cache.
         for (name, kernel) in &kernels {
             if name.starts_with("own_") {
                 let carveout = flopgap_gpu::cudarc::driver::sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
@@ -197,7 +199,8 @@ impl Kernels {
             .u32(pattern.set)
             .write(&mut out.sums)
             .write(&mut out.clock);
-        // SAFETY: these are the arguments of every kernel `peak_*`. It writes a sum for each thread, for which there is room, and two numbers of the clock.
+        // SAFETY: these are the arguments of every kernel `peak_*`. It writes a sum for each
+        // thread, for which there is room, and two numbers of the clock.
         Ok(unsafe { Launch::new(extent.blocks, PEAK_THREADS).queue(stream, kernel, arguments) }?)
     }
 
@@ -220,8 +223,9 @@ impl Kernels {
             return Err(GpuError::Length { what: "a working set", needed, found: data.len() }.into());
         }
         let arguments = Arguments::default().write(data).u32(walk.units).u32(walk.steps);
-        // SAFETY: these are the arguments of the kernels of `bandwidth.cu`. They touch `units` of 16 bytes, in both halves and all slices where there are such,
-        // which the buffer has; the driver aligns buffers to 256 bytes.
+        // SAFETY: these are the arguments of the kernels of `bandwidth.cu`. They touch `units` of
+        // 16 bytes, in both halves and all slices where there are such, which the buffer has; the
+        // driver aligns buffers to 256 bytes.
         Ok(unsafe { Launch::new(walk.blocks, walk.threads).queue(stream, kernel, arguments) }?)
     }
 }

@@ -1,8 +1,10 @@
 //! Ceilings of an NVIDIA GPU: arithmetic by precision, bandwidth over working sets, launches.
 //!
-//! The kernels are compiled at run time. Peaks are loops of multiply-adds on random numbers, whose operands never leave registers or shared memory;
-//! before a peak is timed, the same kernel runs on ones, where each multiply-add adds one to a sum, and the sums are compared with the work that the rate
-//! is computed from. Bandwidth is that of all threads walking through a working set, 16 bytes at a time.
+//! The kernels are compiled at run time. Peaks are loops of multiply-adds on random numbers, whose
+//! operands never leave registers or shared memory; before a peak is timed, the same kernel runs on
+//! ones, where each multiply-add adds one to a sum, and the sums are compared with the work that
+//! the rate is computed from. Bandwidth is that of all threads walking through a working set, 16
+//! bytes at a time.
 
 mod bandwidth;
 mod kernels;
@@ -21,10 +23,12 @@ use super::{ProbeError, Progress};
 use crate::{Ceilings, Details};
 use kernels::Kernels;
 
-/// Measures the ceilings of the GPU with this number. Takes about ten seconds, and up to half of the free memory.
+/// Measures the ceilings of the GPU with this number. Takes about ten seconds, and up to half of
+/// the free memory.
 ///
 /// # Errors
-/// No driver, no such GPU, no NVRTC: see [`ProbeError::is_absence`]. What the driver says. [`ProbeError::Wrong`] if a kernel did not do its work.
+/// No driver, no such GPU, no NVRTC: see [`ProbeError::is_absence`]. What the driver says.
+/// [`ProbeError::Wrong`] if a kernel did not do its work.
 pub fn probe(device: usize, progress: Progress<'_>) -> Result<Ceilings, ProbeError> {
     let context = Context::new(device)?;
     let stream = context.stream()?;

@@ -1,6 +1,8 @@
-// Peaks of arithmetic: loops of nothing but multiply-adds, on operands that never leave registers or shared memory.
+// Peaks of arithmetic: loops of nothing but multiply-adds, on operands that never leave registers
+// or shared memory.
 //
-// Operands are `hash & keep | set`: random numbers of a magnitude, or the same number everywhere, with which every sum is known.
+// Operands are `hash & keep | set`: random numbers of a magnitude, or the same number everywhere,
+// with which every sum is known.
 
 typedef unsigned u32;
 typedef unsigned long long u64;
@@ -31,7 +33,8 @@ __device__ __forceinline__ u32 thread_number() { return blockIdx.x * blockDim.x 
 
 extern "C" __global__ void empty() {}
 
-// 16 sums; a step is 8 multiply-adds to each. With ones every sum ends at the number of multiply-adds.
+// 16 sums; a step is 8 multiply-adds to each. With ones every sum ends at the number of
+// multiply-adds.
 extern "C" __global__ void __launch_bounds__(256) peak_fma(u32 steps, u32 keep, u32 set, float *sums, u64 *clock) {
     float x[16], a[4], b[4];
 #pragma unroll
@@ -57,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(256) peak_fma(u32 steps, u32 keep, 
     sums[thread_number()] = sum;
 }
 
-// ---- mma.sync: eight tiles of sums, of two operands on the left and four on the right; a step is four products to each.
+// ---- mma.sync: eight tiles of sums, of two operands on the left and four on the right; a step is
+// four products to each.
 
 template <typename Sum>
 struct Tile {

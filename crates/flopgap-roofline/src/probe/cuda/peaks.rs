@@ -36,7 +36,8 @@ fn patterns(precision: Precision) -> (Pattern, Pattern) {
     (Pattern { keep, set }, Pattern { keep: 0, set: one })
 }
 
-/// The peaks in the order in which they are measured. `turing`: products of tensor cores are smaller there.
+/// The peaks in the order in which they are measured. `turing`: products of tensor cores are
+/// smaller there.
 fn kinds(turing: bool) -> Vec<Kind> {
     let kind = |name, precision, instruction, multiply_adds| {
         let (random, ones) = patterns(precision);
@@ -67,7 +68,8 @@ fn kinds(turing: bool) -> Vec<Kind> {
 
 /// Steps on ones: no sum reaches 2^24, up to which 32-bit floats count.
 const CHECKED_STEPS: u32 = 4;
-/// How long a timed kernel should take, and how long the GPU works before, so that its clock has settled.
+/// How long a timed kernel should take, and how long the GPU works before, so that its clock has
+/// settled.
 const TIMED_NS: f64 = 2e6;
 const WARM_UP: Duration = Duration::from_millis(120);
 const REPETITIONS: Repetitions = Repetitions { warmup: 2, measured: 15 };
@@ -123,7 +125,8 @@ pub(super) fn measure(
     Ok((peaks, Quantity::of(clocks), absent))
 }
 
-/// With ones, every multiply-add adds one: every thread's sum must be the number of those that are counted as its work.
+/// With ones, every multiply-add adds one: every thread's sum must be the number of those that are
+/// counted as its work.
 fn check(
     kernels: &Kernels,
     stream: &Stream,

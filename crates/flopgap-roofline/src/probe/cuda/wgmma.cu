@@ -1,9 +1,11 @@
-// Peaks of `wgmma`: both operands in shared memory, 64 x 256 sums in the registers of a warpgroup. Comes after `peak.cu` and the functions
-// `wgmma_fp16`, ..., for compute capability 9.0 alone.
+// Peaks of `wgmma`: both operands in shared memory, 64 x 256 sums in the registers of a warpgroup.
+// Comes after `peak.cu` and the functions `wgmma_fp16`, ..., for compute capability 9.0 alone.
 //
-// Rows of 128 bytes, swizzled: 64 of each warpgroup on the left, 256 on the right. A product takes 32 bytes of each row, whatever the type.
+// Rows of 128 bytes, swizzled: 64 of each warpgroup on the left, 256 on the right. A product takes
+// 32 bytes of each row, whatever the type.
 
-// The rows that begin at this address, a multiple of 1024: 8 rows are 1024 bytes; the swizzle of 128 bytes.
+// The rows that begin at this address, a multiple of 1024: 8 rows are 1024 bytes; the swizzle of
+// 128 bytes.
 __device__ __forceinline__ u64 operand(u32 address) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
