@@ -117,7 +117,8 @@ pub fn replays_after<E: From<GpuError>, P: FnMut() -> Result<(), E>>(
             })
         };
         let (alone, both) = (copies(false)?, copies(true)?);
-        return Ok(Samples::new(differences(stream, repetitions, &alone, &both, 4)?));
+        let differences = pairs(stream, repetitions, &alone, &both)?;
+        return Ok(Samples::new(differences.iter().map(|(short, long)| (long - short) / 4.0).collect()));
     }
     Ok(Samples::new(Replay::prepared(stream, work)?.nanoseconds(repetitions)?))
 }
@@ -137,14 +138,13 @@ fn durations(stream: &Stream, repetitions: Repetitions, graph: &Graph) -> Result
     events.iter().map(between).collect()
 }
 
-/// How much longer the second graph takes, launched in turns with the first, for each of `copies`.
-fn differences(
+/// Nanoseconds of two graphs that are launched in turns.
+fn pairs(
     stream: &Stream,
     repetitions: Repetitions,
     first: &Graph,
     second: &Graph,
-    copies: u64,
-) -> Result<Vec<f64>, GpuError> {
+) -> Result<Vec<(f64, f64)>, GpuError> {
     first.upload()?;
     second.upload()?;
     let mut events = Vec::with_capacity(repetitions.measured);
@@ -159,8 +159,7 @@ fn differences(
         }
     }
     let time = |(start, middle, end): &(Event, Event, Event)| {
-        let (short, long) = (middle.nanoseconds_since(start)? as f64, end.nanoseconds_since(middle)? as f64);
-        Ok((long - short) / copies as f64)
+        Ok((middle.nanoseconds_since(start)? as f64, end.nanoseconds_since(middle)? as f64))
     };
     events.iter().map(time).collect()
 }

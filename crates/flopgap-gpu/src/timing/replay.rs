@@ -4,7 +4,7 @@ use crate::error::GpuError;
 use crate::graph::Graph;
 use crate::stream::Stream;
 
-use super::{Repetitions, Samples, differences, durations};
+use super::{Repetitions, Samples, durations, pairs};
 
 /// Below this, what a graph takes is measured as the slope between two graphs: the driver resolves
 /// half a microsecond, and beginning a graph takes several.
@@ -72,12 +72,19 @@ impl Replay {
 
     /// Times the work: nanoseconds of a run, in the order of measurement.
     ///
+    /// Pairs of graphs that the host was late for are left out: there are fewer measurements then
+    /// than were asked for, but at least one.
+    ///
     /// # Errors
     /// The driver's.
     pub fn nanoseconds(&self, repetitions: Repetitions) -> Result<Vec<f64>, GpuError> {
         match &self.graphs {
             Graphs::Single(graph) => durations(&self.stream, repetitions, graph),
-            Graphs::Slope { few, many, copies } => differences(&self.stream, repetitions, few, many, *copies),
+            Graphs::Slope { few, many, copies } => {
+                // The pair before the first fills the queue: the device must not wait for the host.
+                let repetitions = Repetitions { warmup: repetitions.warmup.max(1), ..repetitions };
+                Ok(slopes(&pairs(&self.stream, repetitions, few, many)?, *copies as f64))
+            }
         }
     }
 
@@ -97,5 +104,38 @@ impl Replay {
         match &self.graphs {
             Graphs::Single(graph) | Graphs::Slope { many: graph, .. } => graph.launch(),
         }
+    }
+}
+
+/// Nanoseconds of a run, from those of k and of 2k runs.
+///
+/// What a launch costs once is in both, so that the slope is at most the mean over the 2k runs, and
+/// not far below it: k runs take ten times what a launch costs. Where the host was late, one of both
+/// holds the wait. If it always was, the mean is what is known: no less was taken.
+fn slopes(pairs: &[(f64, f64)], copies: f64) -> Vec<f64> {
+    let mean = |long: f64| long / (2.0 * copies);
+    let slope = |&(short, long): &(f64, f64)| {
+        let slope = (long - short) / copies;
+        (slope > 0.5 * mean(long) && slope < 1.25 * mean(long)).then_some(slope)
+    };
+    let found: Vec<f64> = pairs.iter().filter_map(slope).collect();
+    if found.is_empty() { pairs.iter().map(|&(_, long)| mean(long)).collect() } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slopes;
+
+    #[test]
+    fn launches_are_taken_off_and_disturbed_pairs_left_out() {
+        // 100 and 200 runs of 1 µs, and a launch of 10 µs.
+        let quiet = (110_000.0, 210_000.0);
+        assert_eq!(slopes(&[quiet, quiet], 100.0), [1000.0, 1000.0]);
+        // The host was 300 µs late for the first graph, or for the second.
+        let late = [(410_000.0, 210_000.0), quiet, (110_000.0, 510_000.0)];
+        assert_eq!(slopes(&late, 100.0), [1000.0]);
+        // Always: an upper bound instead of nonsense.
+        assert_eq!(slopes(&late[..1], 100.0), [1050.0]);
+        assert!(slopes(&[], 100.0).is_empty());
     }
 }
