@@ -11,7 +11,7 @@ use super::random::Random;
 const IMAGES: [u64; 14] = [7, 8, 14, 14, 16, 28, 28, 32, 56, 56, 64, 112, 128, 224];
 
 /// Convolutions of residual networks in percent.
-const RESIDUAL: u64 = 25;
+const RESIDUAL: u64 = 35;
 
 /// A convolution of two dimensions: a residual network's, or one as in VGG, depthwise as in `MobileNets`, grouped as in `ResNeXt`. Three of four have
 /// multiples of 8 for channels.
@@ -22,13 +22,13 @@ pub(super) fn convolution(random: &mut Random, batches: &[u64]) -> Step {
     {
         return step;
     }
-    let image = if random.percent(75) { random.pick(&IMAGES) } else { random.octave(2, 8) };
-    let kernel = random.weighted(&[(38, 1), (44, 3), (9, 5), (9, 7)]);
+    let image = if random.percent(88) { random.pick(&IMAGES) } else { random.octave(2, 8) };
+    let kernel = random.weighted(&[(42, 1), (48, 3), (6, 5), (4, 7)]);
     let stride = if random.percent(75) { 1 } else { 2 };
-    let dilation = if kernel > 1 && random.percent(4) { 2 } else { 1 };
+    let dilation = if kernel > 1 && random.percent(3) { 2 } else { 1 };
     let channels = |random: &mut Random| match random.below(20) {
-        0..7 => random.power(4, 11),
-        7..15 => random.octave(3, 11).next_multiple_of(8),
+        0..9 => random.power(4, 11),
+        9..16 => random.octave(3, 11).next_multiple_of(8),
         _ => random.octave(2, 10),
     };
     let (inputs, outputs, groups) = match random.below(100) {
@@ -36,12 +36,12 @@ pub(super) fn convolution(random: &mut Random, batches: &[u64]) -> Step {
             let channels = random.octave(4, 10).next_multiple_of(8);
             (channels, channels, channels)
         }
-        8..12 => {
+        8..11 => {
             let groups = random.pick(&[2, 4, 32]);
             let of_group = random.power(2, 5);
             (groups * of_group, groups * of_group, groups)
         }
-        12..17 => (3, channels(random), 1),
+        11..15 => (3, channels(random), 1),
         _ => (channels(random), channels(random), 1),
     };
     let padding = dilation * (kernel - 1) / 2;
@@ -127,10 +127,10 @@ mod tests {
     fn channels_are_multiples_of_8_and_others_and_groups_of_every_kind() {
         let all = all(1000);
         let share = |what: fn(&Conv) -> bool| all.iter().filter(|conv| what(conv)).count() / 10;
-        assert!((55..80).contains(&share(|conv| conv.inputs % 8 == 0 && conv.outputs % 8 == 0)));
-        assert!((5..12).contains(&share(|conv| conv.groups == conv.inputs)));
-        assert!((2..8).contains(&share(|conv| conv.groups > 1 && conv.groups < conv.inputs)));
-        assert!((30..45).contains(&share(|conv| conv.kernel == [1, 1])));
+        assert!((65..85).contains(&share(|conv| conv.inputs % 8 == 0 && conv.outputs % 8 == 0)));
+        assert!((3..9).contains(&share(|conv| conv.groups == conv.inputs)));
+        assert!((1..5).contains(&share(|conv| conv.groups > 1 && conv.groups < conv.inputs)));
+        assert!((30..55).contains(&share(|conv| conv.kernel == [1, 1])));
     }
 
     #[test]

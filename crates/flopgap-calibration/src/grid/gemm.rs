@@ -17,7 +17,7 @@ const WIDTHS: [u64; 22] = [
 const INT8_VECTOR: u64 = 16;
 
 /// A fully connected layer: samples from 1 to 16,384, inputs and outputs from 16 to 16,384, each in every octave; powers of two, widths that are
-/// common, multiples of 8, and any.
+/// common, multiples of 64 and 8, and a few others.
 pub(super) fn layer(random: &mut Random, batches: &[u64]) -> Step {
     if random.percent(15) {
         return mlp::seed_layer(random, batches);
@@ -57,24 +57,27 @@ pub(super) fn aligned(step: Step, precision: Precision) -> Step {
     }
 }
 
-/// Numbers of samples: those that are asked for, or from 1 to `2^octaves`.
+/// Numbers of samples: those that are asked for, or from 1 to `2^octaves`; half of them powers of two, as batches are.
 pub(super) fn samples(random: &mut Random, batches: &[u64], octaves: u64) -> u64 {
     if !batches.is_empty() {
         return random.pick(batches);
     }
-    match random.below(10) {
-        0..4 => random.power(0, octaves),
-        4..6 => random.octave(0, octaves).next_multiple_of(8),
+    match random.below(20) {
+        0..10 => random.power(0, octaves),
+        10..13 => 3 * random.power(0, octaves - 2),
+        13..16 => random.octave(0, octaves).next_multiple_of(8),
         _ => random.octave(0, octaves),
     }
 }
 
+/// A width as layers have them: nearly always a multiple of 8, mostly of 64. Others take kernels of their own, which are slow: a few, so that a
+/// predictor knows them.
 fn width(random: &mut Random) -> u64 {
-    match random.below(20) {
-        0..4 => random.power(4, 14),
-        4..8 => random.pick(&WIDTHS),
-        8..12 => random.octave(4, 14).next_multiple_of(8),
-        12..17 => random.octave(6, 14).next_multiple_of(64),
+    match random.below(100) {
+        0..25 => random.power(4, 14),
+        25..60 => random.pick(&WIDTHS),
+        60..80 => random.octave(6, 14).next_multiple_of(64),
+        80..96 => random.octave(4, 14).next_multiple_of(8),
         _ => random.octave(4, 14),
     }
 }
@@ -82,9 +85,10 @@ fn width(random: &mut Random) -> u64 {
 fn epilogue(random: &mut Random) -> Epilogue {
     let (bias, activation) = random.weighted(&[
         (45, (false, Activation::Identity)),
-        (20, (true, Activation::Identity)),
+        (22, (true, Activation::Identity)),
         (27, (true, Activation::Relu)),
-        (8, (true, Activation::Gelu)),
+        (3, (true, Activation::Gelu)),
+        (3, (true, Activation::GeluTanh)),
     ]);
     Epilogue { bias, residual: false, activation }
 }
@@ -110,8 +114,9 @@ mod tests {
         assert_eq!(octaves(|gemm| gemm.n), (3..=14).collect()); // 8: the seed's outputs of 10
         assert_eq!(octaves(|gemm| gemm.k), (4..=14).collect());
         let share = |what: fn(&Gemm) -> bool| all.iter().filter(|gemm| what(gemm)).count() * 100 / all.len();
-        assert!((25..50).contains(&share(|gemm| gemm.n.is_power_of_two())));
-        assert!((10..20).contains(&share(|gemm| gemm.n % 8 != 0)));
+        assert!((40..65).contains(&share(|gemm| gemm.n.is_power_of_two())));
+        assert!((2..9).contains(&share(|gemm| gemm.n % 8 != 0)), "the seed's outputs of 10, too");
+        assert!((55..85).contains(&share(|gemm| gemm.n % 64 == 0)));
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub(super) fn off_grid(random: &mut Random, batches: &[u64]) -> MlpSpec {
     let hidden = widths(random, layers, narrow, narrow + 1);
     let input = size(random, 4, 13);
     let output = size(random, 1, 10);
-    let activation = random.weighted(&[(80, Activation::Relu), (20, Activation::Gelu)]);
+    let activation =
+        random.weighted(&[(90, Activation::Relu), (5, Activation::Gelu), (5, Activation::GeluTanh)]);
     MlpSpec { input, hidden, output, batch, activation }
 }
 
@@ -79,11 +80,11 @@ fn widths(random: &mut Random, layers: u64, low: u64, high: u64) -> Vec<u64> {
     (0..layers).map(|_| if alike { same } else { size(random, low, high) }).collect()
 }
 
-/// A width: a power of two, a multiple of 8, or any.
+/// A width: a power of two, a multiple of 8, or rarely another.
 fn size(random: &mut Random, low: u64, high: u64) -> u64 {
-    match random.below(10) {
-        0..4 => random.power(low, high),
-        4..8 => random.octave(low, high).next_multiple_of(8),
+    match random.below(20) {
+        0..9 => random.power(low, high),
+        9..19 => random.octave(low, high).next_multiple_of(8),
         _ => random.octave(low, high),
     }
 }

@@ -134,10 +134,10 @@ impl Request {
             (Target::Cpu, Size::Full, _) => vec![(Fp32, 100), (Int8, 50)],
             (Target::Cuda, Size::Quick, _) => vec![(Fp32, 100), (Fp16, 100)],
             (Target::Cuda, Size::Full, Kind::Step | Kind::Memory) => {
-                vec![(Fp32, 100), (Fp16, 100), (Int8, 60), (Tf32, 25), (Bf16, 25)]
+                vec![(Fp32, 100), (Fp16, 100), (Int8, 50), (Tf32, 20), (Bf16, 20)]
             }
             (Target::Cuda, Size::Full, Kind::Network) => {
-                vec![(Fp32, 100), (Fp16, 50), (Int8, 25), (Tf32, 10), (Bf16, 10)]
+                vec![(Fp32, 100), (Fp16, 35), (Int8, 15), (Tf32, 6), (Bf16, 6)]
             }
             (Target::Cuda, Size::Full, Kind::Resnet) => {
                 vec![(Fp32, 100), (Fp16, 100), (Int8, 100), (Tf32, 40), (Bf16, 40)]
