@@ -20,6 +20,7 @@ use crate::error::EngineError;
 use crate::smallest::smallest;
 use crate::truth;
 use library::Loaded;
+pub(crate) use opened::ALL_ZERO;
 use opened::{Measured, Model, Opened, Optimization, Reference};
 use shapes::Shapes;
 
@@ -59,9 +60,11 @@ pub struct Ort {
     loaded: Loaded,
     /// Users' models by their SHA-256.
     files: HashMap<String, ModelFile>,
-    /// References of models whose evaluation takes seconds, by the model and its samples.
-    truths: RefCell<HashMap<(Workload, Vec<usize>), Reference>>,
+    truths: RefCell<Truths>,
 }
+
+/// Outputs in 64 bits, whose evaluation takes seconds, by the model of the samples alone and their numbers.
+type Truths = HashMap<(Workload, Vec<usize>), Vec<f64>>;
 
 impl Ort {
     /// Finds and loads the library. Takes a second to find the unit of times unless it is given.
@@ -116,10 +119,17 @@ impl Ort {
         precision: Precision,
         model: &Model,
     ) -> Result<Reference, EngineError> {
+        let is_file = matches!(workload, Workload::File(_));
         let of_itself =
             |model: Model, optimization, what: &str, bound: f64| -> Result<Reference, EngineError> {
                 let mut plain = Opened::of(self, &model, optimization)?;
-                Ok(Reference { name: what.to_owned(), samples: None, outputs: plain.outputs()?, bound })
+                Ok(Reference {
+                    name: what.to_owned(),
+                    samples: None,
+                    outputs: plain.outputs()?,
+                    bound,
+                    zeros: is_file,
+                })
             };
         let bound = match (precision, workload) {
             // A step of the last conversion is a larger part of outputs that fill little of its range, as those of a softmax do.
@@ -128,7 +138,7 @@ impl Ort {
             (Precision::Fp16, _) => 5e-3,
             _ => 1e-4,
         };
-        if matches!(workload, Workload::File(_)) {
+        if is_file {
             return of_itself(
                 model.clone(),
                 Optimization::None,
@@ -163,19 +173,27 @@ impl Ort {
             );
         }
         let key = (reduced, samples.clone().unwrap_or_default());
-        if let Some(known) = self.truths.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let inputs = truth::inputs(&graph, samples.as_deref(), |place, length| {
-            values::numbers(self.settings.seed, place, length)
-        });
-        let outputs = truth::evaluate(&small, self.settings.seed, inputs).map_err(graph_failed)?;
+        let known = self.truths.borrow().get(&key).cloned();
+        let outputs = if let Some(known) = known {
+            known
+        } else {
+            let inputs = truth::inputs(&graph, samples.as_deref(), |place, length| {
+                values::numbers(self.settings.seed, place, length)
+            });
+            let outputs = truth::evaluate(&small, self.settings.seed, inputs).map_err(graph_failed)?.concat();
+            self.truths.borrow_mut().insert(key, outputs.clone());
+            outputs
+        };
+        // The samples are the same in other batches, their number of all is not.
         let batch = graph.tensors[graph.inputs[0]].shape.first().copied().unwrap_or(1);
         let samples = samples.map(|samples| (samples, usize::try_from(batch).unwrap_or(1)));
-        let bound = truth::fp32_bound(&graph);
-        let reference = Reference { name: "fp64".to_owned(), samples, outputs: outputs.concat(), bound };
-        self.truths.borrow_mut().insert(key, reference.clone());
-        Ok(reference)
+        Ok(Reference {
+            name: "fp64".to_owned(),
+            samples,
+            outputs,
+            bound: truth::fp32_bound(&graph),
+            zeros: false,
+        })
     }
 }
 

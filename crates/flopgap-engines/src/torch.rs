@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cpu::{self, CpuSettings, Elapsed, References, Stopwatch};
 use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
-use crate::ort::ModelFile;
+use crate::ort::{ALL_ZERO, ModelFile};
 use crate::repeat::repeat;
 use crate::smallest::smallest;
 use worker::{Failure, Worker};
@@ -396,9 +396,14 @@ impl Session for Opened<'_> {
             /// Absent where it is not a number.
             error: Option<f64>,
             bound: f64,
+            #[serde(default)]
+            zeros: bool,
         }
-        let Compared { reference, error, bound } =
+        let Compared { reference, error, bound, zeros } =
             self.ask("checking a network with PyTorch", json!({"do": "check"}))?;
+        if zeros {
+            self.remarks.push(ALL_ZERO.to_owned());
+        }
         Ok(Check { reference, error: error.unwrap_or(f64::NAN), bound })
     }
 

@@ -179,3 +179,26 @@ fn what_it_cannot_run_is_refused_with_the_reason() {
     let error = ort.open(&large, Precision::Fp32, Mode::Call).err().unwrap();
     assert!(matches!(error, EngineError::Memory { .. }), "{error}");
 }
+
+/// Of large networks one sample is compared, whose reference serves all batches.
+#[test]
+fn a_reference_serves_other_batches() {
+    let Some(ort) = ort(1) else { return };
+    for batch in [3, 1, 2] {
+        let conv = Conv {
+            batch,
+            inputs: 80,
+            outputs: 80,
+            groups: 1,
+            image: vec![32, 32],
+            kernel: vec![3, 3],
+            stride: vec![1; 2],
+            dilation: vec![1; 2],
+            padding: vec![[1, 1]; 2],
+            transposed: false,
+            output_padding: Vec::new(),
+        };
+        let check = ort.open(&step(Op::Conv(conv)), Precision::Fp32, Mode::Call).unwrap().check().unwrap();
+        assert!(check.error <= check.bound, "batch {batch}: {check:?}");
+    }
+}
