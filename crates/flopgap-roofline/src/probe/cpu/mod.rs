@@ -70,6 +70,10 @@ pub fn probe(settings: &Settings, progress: Progress<'_>) -> Result<Ceilings, Pr
         None
     };
     let mut absent = Vec::new();
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if tiles::refused() {
+        absent.push("AMX: the CPU has it, the system does not allow it to this process".to_owned());
+    }
     for level in ["L1d", "L2", "L3"] {
         if !all.iter().any(|capacity| capacity.name == level.trim_end_matches('d')) {
             absent.push(format!("{level}: this machine does not tell its size"));

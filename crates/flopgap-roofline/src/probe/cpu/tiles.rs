@@ -19,26 +19,42 @@ const ROWS: usize = 16;
 const ROW_BYTES: usize = 64;
 /// Tiles of sums; of the eight that there are, two hold the operands.
 const SUMS: usize = 6;
-/// Multiply-adds of a product of tiles for each byte of a row on the left.
-const PER_BYTE: u64 = (ROWS * ROWS) as u64;
+/// Multiply-adds of a product of tiles for each element of a row on the left.
+const PER_ELEMENT: u64 = (ROWS * ROWS) as u64;
+
+/// What of AMX this CPU has: `cpuid`, leaf 7, by Intel's manual.
+struct Features {
+    tile: bool,
+    bf16: bool,
+    int8: bool,
+}
+
+fn features() -> Features {
+    let bits = __cpuid_count(7, 0).edx;
+    let has = |bit: u32| bits >> bit & 1 == 1;
+    Features { tile: has(24), bf16: has(22), int8: has(25) }
+}
 
 /// The loops of tiles that this CPU can run and the system allows.
 pub(super) fn loops() -> Vec<Loop> {
-    let features = __cpuid_count(7, 0).edx;
-    let has = |bit: u32| features >> bit & 1 == 1;
-    // AMX-TILE, then AMX-BF16 and AMX-INT8 (Intel's manual, CPUID leaf 7).
-    if !has(24) || !allow() {
+    let features = features();
+    if !features.tile || !allow() {
         return Vec::new();
     }
     let one = |precision, length: u64, run| Loop {
         precision,
         instruction: Instruction::Amx,
-        multiply_adds: SUMS as u64 * PER_BYTE * length,
+        multiply_adds: SUMS as u64 * PER_ELEMENT * length,
         run,
     };
-    let bf16 = has(22).then(|| one(Precision::Bf16, 32, bf16));
-    let int8 = has(25).then(|| one(Precision::Int8, 64, int8));
+    let bf16 = features.bf16.then(|| one(Precision::Bf16, 32, bf16));
+    let int8 = features.int8.then(|| one(Precision::Int8, 64, int8));
     bf16.into_iter().chain(int8).collect()
+}
+
+/// Whether the CPU has tiles that the system does not allow.
+pub(super) fn refused() -> bool {
+    features().tile && !allow()
 }
 
 /// Asks Linux to let this process use tiles: their registers are so large that they are only saved
@@ -188,6 +204,7 @@ mod tests {
     #[test]
     fn a_product_of_tiles_of_ones_counts_its_multiply_adds() {
         let loops = loops();
+        assert!(loops.is_empty() || !refused());
         if loops.is_empty() {
             return flopgap_skip::skip("amx", "this CPU has no tiles, or the system does not allow them");
         }
