@@ -116,6 +116,30 @@ fn shapes_and_counts_of_single_operators() {
     }
 }
 
+/// Versions of the operator differ in whether a window may begin in the padding; what the file says goes.
+#[test]
+fn rounding_at_the_edge_is_the_files() {
+    let attributes = || {
+        vec![
+            list("kernel_shape", &[2]),
+            list("strides", &[2]),
+            list("pads", &[0, 1]),
+            integer("ceil_mode", 1),
+        ]
+    };
+    let pool = |size: &str| {
+        let graph = GraphProto {
+            node: vec![node("MaxPool x -> r", attributes())],
+            input: vec![value("x", "1 x 4 x 5")],
+            output: vec![value("r", &format!("1 x 4 x {size}"))],
+            ..GraphProto::default()
+        };
+        let graph = read_bytes("model.onnx", &model(graph).write_buf().unwrap(), &[]).unwrap();
+        graph.layers[0].work.map(|work| work.flops)
+    };
+    assert_eq!((pool("3"), pool("4"), pool("9")), (Some(24), Some(32), None));
+}
+
 /// What ONNX Runtime fuses, and saves when it is asked to.
 #[test]
 fn fused_operators_count_all_that_they_do() {
