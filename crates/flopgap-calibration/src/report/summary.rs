@@ -156,7 +156,11 @@ pub fn bars(series: &str, accuracy: &Accuracy) -> Result<Table, ReportError> {
         let errors = verdict.errors;
         table.push([
             Cell::text(verdict.bar.what),
-            if verdict.fitted == 0 { Cell::Absent } else { Cell::from(verdict.fitted as u64) },
+            if verdict.fitted == 0 || errors.is_none() {
+                Cell::Absent
+            } else {
+                Cell::from(verdict.fitted as u64)
+            },
             Cell::optional(errors, |errors| Cell::from(errors.count as u64)),
             Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)),
             Cell::percent(verdict.bar.mape, 0),

@@ -48,7 +48,7 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
             Cell::text(duration(row.time.measured)),
             Cell::text(duration(row.time.estimated)),
             Cell::signed_percent(row.time.error(), 1),
-            Cell::text(reason(row, biases.get(&group(row)).copied())),
+            Cell::text(reason(row, biases.get(&group(row)).copied(), input.judged)),
         ])?;
     }
     blocks.push(Block::Table(table));
@@ -70,7 +70,28 @@ fn biases(judged: &[Judged]) -> BTreeMap<Group<'_>, (f64, usize)> {
     sums.into_iter().map(|(group, (sum, count))| (group, (sum / count as f64, count))).collect()
 }
 
-fn reason(row: &Judged, bias: Option<(f64, usize)>) -> String {
+/// Rows around a row that tell whether it is alone with its error.
+const NEIGHBORS: usize = 5;
+
+/// Mean magnitude of the errors of the rows nearest in work and bytes, of the same kind, run in the same way.
+fn around(row: &Judged, judged: &[Judged]) -> Option<f64> {
+    let place = |row: &Judged| Some((row.work.filter(|work| *work > 0.0)?.ln(), row.bytes?.max(1.0).ln()));
+    let (work, bytes) = place(row)?;
+    let mut near: Vec<(f64, f64)> = judged
+        .iter()
+        .filter(|other| other.label != row.label && group(other) == group(row) && other.mode == row.mode)
+        .filter_map(|other| {
+            let (x, y) = place(other)?;
+            Some(((x - work).hypot(y - bytes), other.time.error().abs()))
+        })
+        .collect();
+    near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    near.truncate(NEIGHBORS);
+    let errors = near.iter().map(|(_, error)| error).sum::<f64>();
+    (near.len() == NEIGHBORS).then(|| errors / NEIGHBORS as f64)
+}
+
+fn reason(row: &Judged, bias: Option<(f64, usize)>, judged: &[Judged]) -> String {
     let mut reasons = Vec::new();
     if row.extrapolated {
         reasons.push("beyond the sizes that were fitted".to_owned());
@@ -106,6 +127,16 @@ fn reason(row: &Judged, bias: Option<(f64, usize)>) -> String {
         && (low..=high).contains(&row.time.measured)
     {
         reasons.push("within its interval".to_owned());
+    }
+    if reasons.is_empty()
+        && let Some(error) = around(row, judged)
+    {
+        let others = format!("the {NEIGHBORS} rows nearest in size are off by {}", percent(error));
+        reasons.push(if 3.0 * error < row.time.error().abs() {
+            format!("stands out: {others}; another algorithm, or a disturbed measurement")
+        } else {
+            format!("hard to tell here: {others}")
+        });
     }
     if reasons.is_empty() { "none found".to_owned() } else { reasons.join("; ") }
 }
