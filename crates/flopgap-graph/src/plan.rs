@@ -1,6 +1,7 @@
 //! Layers to steps: what engines compute in one kernel.
 
 mod fuse;
+mod norms;
 
 use crate::error::GraphError;
 use crate::graph::Graph;
@@ -13,7 +14,7 @@ use crate::step::{Epilogue, PlannedStep, Step};
 ///   weights), a bias, the sum with a tensor that was computed before (a residual connection), and an activation.
 /// - Views move nothing and are no steps; nor is what can be computed once, from parameters alone.
 /// - Conversions between 8 bits and floats inside a graph are no steps: they mark what runs in 8 bits. Those of a graph's inputs and results are.
-/// - `x sigmoid(x)` and the exponents of GELU spelled out are one activation.
+/// - `x sigmoid(x)` and the exponents of GELU spelled out are one activation; so is a layer norm or RMS norm one norm.
 /// - Everything else is a step of its own.
 ///
 /// Layers without a formula are in no step; [`Graph::unknown`] lists them.
@@ -77,7 +78,7 @@ pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
             }
             step.operands.truncate(2);
             fuse::follow(graph, &memory, &mut step)?;
-        } else {
+        } else if !norms::norm(graph, &memory, &mut step)? {
             fuse::composite(graph, &memory, &mut step)?;
         }
         for &layer in &step.layers {

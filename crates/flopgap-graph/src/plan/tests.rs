@@ -207,6 +207,46 @@ fn spelled_out_activations_are_one() {
     }
 }
 
+/// Layer norm before operator set 17 and RMS norm before 23, whose input a residual sum reads, too.
+#[test]
+fn spelled_out_norms_are_one() {
+    use ElementwiseFunction::{Add, Div, Mul, Simple};
+    for (layer, label) in [(true, "norm layer 6x8"), (false, "norm rms 6x8")] {
+        let mut b = Builder::new("norm", ElementType::Fp32);
+        let x = b.input("x", &[2, 3, 8]);
+        let [c, gain, shift] = [("c", &[][..]), ("gain", &[8]), ("shift", &[8])]
+            .map(|(name, shape)| b.parameter(name.to_owned(), shape));
+        let mean = |b: &mut Builder, name: &str, of: usize| {
+            b.layer(name, "ReduceMean", Op::Reduce { inputs: 48, outputs: 6 }, vec![of], &[2, 3, 1]).unwrap()
+        };
+        let one = |b: &mut Builder, name: &str, operator: &str, function, inputs: Vec<usize>, wide: bool| {
+            let (shape, elements) = if wide { ([2, 3, 8], 48) } else { ([2, 3, 1], 6) };
+            b.layer(name, operator, elementwise(function, elements, elements), inputs, &shape).unwrap()
+        };
+        let centered = if layer {
+            let m = mean(&mut b, "mean", x);
+            one(&mut b, "sub", "Sub", Add, vec![x, m], true)
+        } else {
+            x
+        };
+        let square = one(&mut b, "square", "Pow", Mul, vec![centered], true);
+        let variance = mean(&mut b, "variance", square);
+        let safe = one(&mut b, "safe", "Add", Add, vec![variance, c], false);
+        let root = one(&mut b, "root", "Sqrt", Simple, vec![safe], false);
+        let normal = one(&mut b, "div", "Div", Div, vec![centered, root], true);
+        let scaled = one(&mut b, "gain", "Mul", Mul, vec![normal, gain], true);
+        let shifted =
+            if layer { one(&mut b, "shift", "Add", Add, vec![scaled, shift], true) } else { scaled };
+        let sum = one(&mut b, "residual", "Add", Add, vec![shifted, x], true);
+        let graph = b.finish(sum);
+        assert_eq!(labels(&graph), [label, "add 48"]);
+        let steps = plan(&graph).unwrap();
+        let Op::Norm(norm) = &steps[0].step.op else { panic!() };
+        assert_eq!(norm.parameters, if layer { 16 } else { 8 });
+        assert_eq!((steps[0].input, steps[0].output), (x, steps[1].input));
+    }
+}
+
 /// The third operand of `torch.addmm` may be as large as the result.
 #[test]
 fn a_third_operand_of_the_size_of_the_result_is_a_sum() {

@@ -131,6 +131,16 @@ fn residual_networks_plan_to_the_steps_of_the_family() {
     }
 }
 
+/// Two layers with a norm before each half, and one at the end; the older operator sets spell them out.
+#[test]
+fn norms_of_a_language_model_are_steps() {
+    for name in ["llama.pt2", "llama.onnx"] {
+        let steps = plan(&load(name)).unwrap();
+        let norms = steps.iter().filter(|planned| planned.step.label().starts_with("norm rms 64x")).count();
+        assert_eq!(norms, 5, "{name}");
+    }
+}
+
 #[test]
 fn layers_know_their_modules() {
     let module = |name: &str, operator: &str| {
