@@ -91,7 +91,7 @@ pub(crate) struct Options {
     /// Rows that are measured twice, far apart, to tell how well times repeat. [default: 10, in a full sweep 100]
     #[arg(long, value_name = "ROWS")]
     pub(crate) repeats: Option<usize>,
-    /// Time for the repetitions of a row at most, such as 200ms. [default: 200ms on cores, in a full sweep 1s; 60ms on a GPU]
+    /// Time for the repetitions of a row at most, such as 200ms. [default: 200ms on cores, in a full sweep 500ms; 60ms on a GPU]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) row_limit: Option<Duration>,
 }
@@ -216,7 +216,7 @@ impl Options {
     pub(crate) fn repetition(&self, device: Device) -> Repetition {
         let limit = match device {
             Device::Cuda(_) => Duration::from_millis(60),
-            Device::Cpu if self.full => Duration::from_secs(1),
+            Device::Cpu if self.full => Duration::from_millis(500),
             Device::Cpu => Duration::from_millis(200),
         };
         Repetition { limit: self.row_limit.unwrap_or(limit), ..Repetition::default() }
