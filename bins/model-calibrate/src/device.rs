@@ -80,8 +80,7 @@ impl FromStr for Device {
             Some(("cuda", index)) => index.parse().ok(),
             _ => None,
         };
-        let wrong = || format!("`{text}` is not a device: cpu, cuda, or cuda:N for the GPU of that number");
-        index.map(Device::Cuda).ok_or_else(wrong)
+        index.map(Device::Cuda).ok_or_else(|| "expected cpu, cuda or cuda:N, N a GPU's number".to_owned())
     }
 }
 
@@ -95,7 +94,7 @@ mod tests {
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
         for wrong in ["gpu", "cuda:", "cuda:-1", "cpu:0", ""] {
-            assert!(wrong.parse::<Device>().unwrap_err().contains("is not a device"), "{wrong}");
+            assert!(wrong.parse::<Device>().unwrap_err().contains("expected cpu, cuda or cuda:N"), "{wrong}");
         }
         assert_eq!(Device::Cuda(3).to_string(), "cuda:3");
     }

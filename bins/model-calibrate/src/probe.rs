@@ -6,7 +6,6 @@ mod tables;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use flopgap_cli::{Exit, Failure, FormatArg, note, print, warn_all};
 use flopgap_engines::Nvml;
@@ -16,6 +15,7 @@ use flopgap_roofline::probe::{self, ProbeError};
 use flopgap_roofline::{Ceilings, CeilingsError};
 
 use crate::PROGRAM;
+use crate::device::Device;
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -46,29 +46,6 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-/// Which device is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Device {
-    Cpu,
-    Cuda(usize),
-}
-
-impl FromStr for Device {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "cpu" => Ok(Device::Cpu),
-            None if text == "cuda" => Ok(Device::Cuda(0)),
-            Some(("cuda", number)) => number
-                .parse()
-                .map(Device::Cuda)
-                .map_err(|_| format!("`{number}` is no number of a GPU: expected cuda:0")),
-            _ => Err("expected cpu, cuda or cuda:N".to_owned()),
-        }
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ceilings = match &arguments.input {
         Some(path) => Ceilings::read(path).map_err(|error| unusable(&error))?,
@@ -94,7 +71,7 @@ fn unusable(error: &CeilingsError) -> Failure {
 }
 
 fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
-    let device = arguments.device.unwrap_or_else(preferred);
+    let device = arguments.device.map_or_else(Device::find, Ok)?;
     match (device, arguments.threads) {
         (Device::Cpu, threads) => of_cpu(threads),
         (Device::Cuda(number), None) => of_gpu(number),
@@ -102,11 +79,6 @@ fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
             Err(Failure::new("--threads is for the CPU").hint("add --device cpu").exit(Exit::Usage))
         }
     }
-}
-
-/// The first GPU where there is one, else the CPU.
-fn preferred() -> Device {
-    if Gpu::count().is_ok() { Device::Cuda(0) } else { Device::Cpu }
 }
 
 /// About how many measurements a probe tells of.
@@ -188,18 +160,4 @@ fn failure(error: &ProbeError) -> Failure {
         _ => Exit::Failed,
     };
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_are_read() {
-        assert_eq!("cpu".parse(), Ok(Device::Cpu));
-        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
-        assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
-        assert!("cuda:".parse::<Device>().unwrap_err().contains("is no number of a GPU"));
-        assert!("gpu".parse::<Device>().unwrap_err().contains("expected cpu, cuda or cuda:N"));
-    }
 }
