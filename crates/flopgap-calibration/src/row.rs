@@ -119,7 +119,8 @@ impl Measurement {
 /// Nanoseconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// The median; on a CPU the median ratio to interleaved references, times the session's best reference.
+    /// The median; on a CPU, and where a GPU waits for one, the median ratio to interleaved references,
+    /// times the best reference of the session.
     pub median_ns: f64,
     /// Bounds of the 95 % confidence interval of the median.
     pub low_ns: f64,

@@ -26,7 +26,7 @@ pub trait Engine {
     }
 
     /// Best time of each reference kernel in nanoseconds, where times are normalized by such: what the header
-    /// of a calibration file keeps, and a resumed session is given. Empty on a GPU.
+    /// of a calibration file keeps, and a resumed session is given. On a GPU, where launches decide times.
     fn references(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }

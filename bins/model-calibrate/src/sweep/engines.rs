@@ -110,8 +110,12 @@ fn open(
             let with = |ort: Ort, model: &UserModel| ort.with_file(model.spec.sha256.clone(), model.file());
             Ok(Box::new(models.iter().fold(ort, with)))
         }
-        ("cuda", Device::Cuda(index)) => Ok(Box::new(Cuda::new(index)?)),
-        ("fused", Device::Cuda(index)) => Ok(Box::new(Fused::new(index)?)),
+        ("cuda", Device::Cuda(index)) => {
+            Ok(Box::new(Cuda::with_references(index, settings.references.as_ref())?))
+        }
+        ("fused", Device::Cuda(index)) => {
+            Ok(Box::new(Fused::with_references(index, settings.references.as_ref())?))
+        }
         ("torch-eager", _) => torch(TorchMode::Eager, device, settings, models),
         ("torch-compile", _) => torch(TorchMode::Compile, device, settings, models),
         ("torch-graph", Device::Cuda(_)) => torch(TorchMode::Graph, device, settings, models),

@@ -11,8 +11,14 @@ use crate::engine::Repetition;
 use crate::error::EngineError;
 use crate::repeat::repeat;
 
+use super::launches::Launches;
+
 /// A sample of launches is of so many runs that it takes about this long: events cost microseconds.
-const SAMPLE: Duration = Duration::from_micros(300);
+const SAMPLE: Duration = Duration::from_micros(600);
+
+/// Where the host takes this part of the time to queue runs, the device waits for it. The rest is
+/// what the first launch takes to arrive and the last to run.
+const HOST_BOUND: f64 = 0.93;
 
 /// How long the device works before it is timed.
 const WARM: Duration = Duration::from_millis(5);
@@ -28,15 +34,16 @@ const AHEAD: Duration = Duration::from_millis(20);
 pub(super) type Run<'r> = dyn FnMut() -> Result<(), EngineError> + 'r;
 
 /// Times runs on a stream. The graphs of a run are kept, so it must always be given the same one.
-pub(super) struct Clock {
+pub(super) struct Clock<'l> {
     stream: Stream,
     mode: Mode,
+    launches: &'l Launches,
     replay: Option<Replay>,
 }
 
-impl Clock {
-    pub(super) fn new(stream: &Stream, mode: Mode) -> Self {
-        Clock { stream: stream.clone(), mode, replay: None }
+impl<'l> Clock<'l> {
+    pub(super) fn new(stream: &Stream, mode: Mode, launches: &'l Launches) -> Self {
+        Clock { stream: stream.clone(), mode, launches, replay: None }
     }
 
     fn replay(&mut self, run: &mut Run<'_>) -> Result<&Replay, EngineError> {
@@ -67,8 +74,9 @@ impl Clock {
     }
 
     /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the
-    /// device takes. On a stream: what passes from one run to the next where a program launches
-    /// them back to back.
+    /// device takes. On a stream: what passes from one run to the next where a program launches them
+    /// back to back; where the device waits for the host, in units of launches of an empty kernel
+    /// beside it, times the best of these.
     ///
     /// # Errors
     /// Those of `run`; the driver's.
@@ -80,7 +88,17 @@ impl Clock {
             return repeat(limit, |measured| Ok(replay.nanoseconds(Repetitions { warmup: 0, measured })?));
         }
         let runs = runs_of(SAMPLE, once);
-        repeat(limit, |samples| launched(&self.stream, run, runs, samples))
+        let mut groups = Vec::new();
+        let timing = repeat(limit, |samples| {
+            let begin = groups.len();
+            for _ in 0..samples {
+                groups.push(launched(&self.stream, self.launches, run, runs)?);
+            }
+            Ok(groups[begin..].iter().map(Group::nanoseconds).collect())
+        })?;
+        let normalized = groups.iter().any(Group::waits_for_host);
+        let wall = groups.iter().map(|group| group.device).collect();
+        Ok(Timing { wall_ns: median(wall).filter(|_| normalized), ..timing })
     }
 
     /// Runs for at least this long, and says how many runs that were.
@@ -130,17 +148,51 @@ fn runs_of(duration: Duration, once: f64) -> u64 {
     (duration.as_nanos() as f64 / once.max(1.0)).ceil().clamp(1.0, MOST_RUNS as f64) as u64
 }
 
-/// Times launches back to back: events between groups of runs, none of which waits for the host.
-fn launched(stream: &Stream, run: &mut Run<'_>, runs: u64, samples: usize) -> Result<Vec<f64>, EngineError> {
-    // A group before the clock starts, so that the queue is as full as a program keeps it.
-    (0..runs).try_for_each(|_| run())?;
-    let mut events = vec![stream.event()?];
-    for _ in 0..samples {
-        (0..runs).try_for_each(|_| run())?;
-        events.push(stream.event()?);
+/// A group of launches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Group {
+    /// Nanoseconds of a run on the device, from the first to the last.
+    device: f64,
+    /// Nanoseconds that the host took to queue a run.
+    host: f64,
+    /// From what a launch costs now to what it costs at best.
+    factor: f64,
+}
+
+impl Group {
+    /// Whether the device waited for the host, and not the host for the device.
+    fn waits_for_host(&self) -> bool {
+        self.host >= HOST_BOUND * self.device
     }
-    let of = |pair: &[Event]| Ok(pair[1].nanoseconds_since(&pair[0])? as f64 / runs as f64);
-    events.windows(2).map(of).collect()
+
+    /// Nanoseconds of a run where launches are at their best.
+    fn nanoseconds(&self) -> f64 {
+        if self.waits_for_host() { self.device * self.factor } else { self.device }
+    }
+}
+
+/// Times launches back to back, from an idle device on.
+fn launched(
+    stream: &Stream,
+    launches: &Launches,
+    run: &mut Run<'_>,
+    runs: u64,
+) -> Result<Group, EngineError> {
+    let factor = launches.factor(stream)?;
+    let start = stream.event()?;
+    let begin = Instant::now();
+    (0..runs).try_for_each(|_| run())?;
+    let queued = begin.elapsed();
+    let end = stream.event()?;
+    let device = end.nanoseconds_since(&start)? as f64 / runs as f64;
+    Ok(Group { device, host: queued.as_nanos() as f64 / runs as f64, factor })
+}
+
+/// The middle of some numbers.
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let last = numbers.len().checked_sub(1)?;
+    Some(f64::midpoint(numbers[last / 2], numbers[last.div_ceil(2)]))
 }
 
 #[cfg(test)]
@@ -148,8 +200,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_what_waits_for_the_host_is_in_units_of_launches() {
+        let group = |device, host| Group { device, host, factor: 0.8 };
+        assert!((group(10.0, 9.9).nanoseconds() - 8.0).abs() < 1e-12);
+        assert!((group(100.0, 9.9).nanoseconds() - 100.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_median_is_between_the_two_in_the_middle() {
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
     fn samples_are_long_enough_for_events() {
-        assert_eq!(runs_of(SAMPLE, 3_000.0), 100);
+        assert_eq!(runs_of(SAMPLE, 3_000.0), 200);
         assert_eq!(runs_of(SAMPLE, 1e9), 1);
         assert_eq!(runs_of(SAMPLE, 0.0), MOST_RUNS);
     }

@@ -1,5 +1,6 @@
 //! flopgap's own kernels for fully connected networks on a GPU: all layers in one launch.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flopgap_calibration::{Check, Origin, Timing};
@@ -19,6 +20,9 @@ use crate::error::EngineError;
 
 use super::clock::Clock;
 use super::counted::counted_flops;
+use super::kernel::Numbers;
+use super::launches::Launches;
+use super::own::OwnKernels;
 use super::session::lost;
 
 const NAME: &str = "fused";
@@ -37,6 +41,7 @@ const FIRST_INPUT: u64 = 1 << 40;
 pub struct Fused {
     context: Context,
     stream: Stream,
+    launches: Launches,
     origin: Origin,
 }
 
@@ -46,13 +51,27 @@ impl Fused {
     /// # Errors
     /// [`EngineError::Gpu`] when the driver, the GPU or NVRTC is missing.
     pub fn new(device: usize) -> Result<Self, EngineError> {
+        Self::with_references(device, None)
+    }
+
+    /// The same with the unit of launched times that an earlier session found
+    /// ([`Engine::references`]); without it, a quarter of a second is spent to find one.
+    ///
+    /// # Errors
+    /// As [`Fused::new`].
+    pub fn with_references(
+        device: usize,
+        references: Option<&BTreeMap<String, f64>>,
+    ) -> Result<Self, EngineError> {
         let context = Context::new(device)?;
         let compiler = Compiler::new().map_err(|error| failed(MlpError::from(error)))?;
         let mut origin = super::origin_of(context.device())?;
         let (major, minor) = compiler.version();
         origin.versions.insert("nvrtc".to_owned(), format!("{major}.{minor}"));
         let stream = context.stream()?;
-        Ok(Fused { context, stream, origin })
+        let own = OwnKernels::new(&context, &compiler, Numbers::F32)?;
+        let launches = Launches::new(&stream, &own, references)?;
+        Ok(Fused { context, stream, launches, origin })
     }
 }
 
@@ -96,6 +115,10 @@ impl Engine for Fused {
 
     fn modes(&self) -> &[Mode] {
         &[Mode::Stream, Mode::Graph]
+    }
+
+    fn references(&self) -> BTreeMap<String, f64> {
+        self.launches.references()
     }
 
     fn supports(&self, workload: &Workload, precision: Precision) -> Result<(), EngineError> {
@@ -154,7 +177,7 @@ impl Fused {
             .collect::<Vec<T>>();
         let x = self.stream.upload(&inputs)?;
         let y = self.stream.zeros::<T>(batch * network.outputs())?;
-        let clock = Clock::new(&self.stream, mode);
+        let clock = Clock::new(&self.stream, mode, &self.launches);
         let mut opened = Opened { engine: self, model, parameters, x, y, inputs, clock, device_bytes: None };
         opened.run()?;
         self.stream.synchronize()?;
@@ -172,7 +195,7 @@ struct Opened<'a, T: Element> {
     y: Buffer<T>,
     /// What is in `x`.
     inputs: Vec<T>,
-    clock: Clock,
+    clock: Clock<'a>,
     device_bytes: Option<u64>,
 }
 

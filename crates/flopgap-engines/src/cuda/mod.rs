@@ -13,6 +13,7 @@ mod fused;
 mod gemm;
 mod kernel;
 mod launched;
+mod launches;
 mod own;
 mod pointwise;
 mod pool;
@@ -24,6 +25,8 @@ mod value;
 
 pub use fused::Fused;
 pub use own::compile_kernels;
+
+use std::collections::BTreeMap;
 
 use flopgap_calibration::Origin;
 use flopgap_flops::Precision;
@@ -51,7 +54,19 @@ impl Cuda {
     /// # Errors
     /// [`EngineError::Gpu`] when the driver, the GPU, NVRTC or cuBLASLt is missing.
     pub fn new(device: usize) -> Result<Self, EngineError> {
-        let tools = Tools::new(device)?;
+        Self::with_references(device, None)
+    }
+
+    /// The same with the unit of launched times that an earlier session found
+    /// ([`Engine::references`]); without it, a quarter of a second is spent to find one.
+    ///
+    /// # Errors
+    /// As [`Cuda::new`].
+    pub fn with_references(
+        device: usize,
+        references: Option<&BTreeMap<String, f64>>,
+    ) -> Result<Self, EngineError> {
+        let tools = Tools::new(device, references)?;
         let mut origin = origin_of(tools.context.device())?;
         let (major, minor, patch) = blaslt::version()?;
         origin.versions.insert("cublaslt".to_owned(), format!("{major}.{minor}.{patch}"));
@@ -115,6 +130,10 @@ impl Engine for Cuda {
 
     fn modes(&self) -> &[Mode] {
         &[Mode::Stream, Mode::Graph]
+    }
+
+    fn references(&self) -> BTreeMap<String, f64> {
+        self.tools.launches.references()
     }
 
     fn supports(&self, workload: &Workload, precision: Precision) -> Result<(), EngineError> {

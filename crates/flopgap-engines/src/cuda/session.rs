@@ -20,7 +20,7 @@ pub(super) struct CudaSession<'a> {
     tools: &'a Tools,
     program: Program,
     precision: Precision,
-    clock: Clock,
+    clock: Clock<'a>,
     algorithms: Vec<Algorithm>,
     /// Bytes that the device lost to the program.
     device_bytes: Option<u64>,
@@ -41,7 +41,7 @@ impl<'a> CudaSession<'a> {
         tools.stream.synchronize()?;
         let device_bytes = lost(free_before, tools.context.memory()?.free);
         let algorithms = program.algorithms(tools);
-        let clock = Clock::new(&tools.stream, mode);
+        let clock = Clock::new(&tools.stream, mode, &tools.launches);
         Ok(CudaSession { tools, program, precision, clock, algorithms, device_bytes })
     }
 }

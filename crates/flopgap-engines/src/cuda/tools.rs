@@ -1,5 +1,6 @@
 //! What kernels of steps are made with.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flopgap_flops::Precision;
@@ -12,6 +13,7 @@ use flopgap_graph::{Op, Step};
 use crate::error::EngineError;
 
 use super::kernel::{Kernel, Numbers};
+use super::launches::Launches;
 use super::own::OwnKernels;
 use super::{attention, conv, gemm, pointwise, pool, rows};
 
@@ -29,6 +31,8 @@ pub(crate) struct Tools {
     pub(crate) convolutions: conv::Plans,
     compiler: Compiler,
     own: Mutex<Vec<(Numbers, Arc<OwnKernels>)>>,
+    /// The unit of launched times.
+    pub(super) launches: Launches,
     /// Bytes of workspace that an algorithm may use.
     pub(crate) most_workspace: usize,
 }
@@ -38,7 +42,10 @@ impl Tools {
     ///
     /// # Errors
     /// When a library or the device is missing.
-    pub(crate) fn new(device: usize) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        device: usize,
+        references: Option<&BTreeMap<String, f64>>,
+    ) -> Result<Self, EngineError> {
         let context = Context::new(device)?;
         let stream = context.stream()?;
         let blas = BlasLt::new(&context)?;
@@ -48,6 +55,8 @@ impl Tools {
                 EngineError::Failed { action: "start the compiler".to_owned(), message: other.to_string() }
             }
         })?;
+        let own = Arc::new(OwnKernels::new(&context, &compiler, Numbers::F32)?);
+        let launches = Launches::new(&stream, &own, references)?;
         let most_workspace = flopgap_gpu::blas::Blas::recommended_workspace(&stream);
         Ok(Tools {
             context,
@@ -56,7 +65,8 @@ impl Tools {
             dnn: OnceLock::new(),
             convolutions: conv::Plans::default(),
             compiler,
-            own: Mutex::default(),
+            own: Mutex::new(vec![(Numbers::F32, own)]),
+            launches,
             most_workspace,
         })
     }
