@@ -93,7 +93,7 @@ mod tests {
                 .collect())
         });
         let timing = noisy.unwrap();
-        assert!(timing.capped && timing.runs > 10, "{timing:?}");
+        assert!(timing.capped && timing.runs >= 3, "{timing:?}");
         assert!(timing.low_ns <= timing.median_ns && timing.median_ns <= timing.high_ns);
     }
 
