@@ -297,17 +297,10 @@ fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, 
     let failure =
         |error: flopgap_roofline::CeilingsError| Failure::from_error(&error).maybe_hint(error.hint());
     let ceilings = Ceilings::read(path).map_err(failure)?;
-    if ceilings.device != origin.device || ceilings.kind != origin.kind {
-        let message = format!(
-            "{}: the ceilings of `{}`; this sweep is on `{}`",
-            path.display(),
-            ceilings.device,
-            origin.device
-        );
-        return Err(
-            Failure::new(message).hint("measure them here: model-calibrate probe --output ceilings.json")
-        );
-    }
+    ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties).map_err(|error| {
+        let hint = "measure them here: model-calibrate probe --output ceilings.json";
+        Failure::new(format!("{}: {error}", path.display())).hint(hint)
+    })?;
     Ok(Some(ceilings))
 }
 

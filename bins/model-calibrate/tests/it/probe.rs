@@ -87,3 +87,18 @@ fn a_file_that_holds_no_ceilings_is_refused() {
     let (_, code) = refusal(&["--input", file.to_str().unwrap(), "--device", "cpu"]);
     assert_eq!(code, Some(2), "a file or a device");
 }
+
+#[test]
+fn ceilings_of_another_machine_do_not_come_into_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ceilings.json");
+    std::fs::write(&file, RECORDED).unwrap();
+    let run = folder.path().join("run");
+    let mut command = Command::cargo_bin("model-calibrate").expect("the program");
+    command.args(["sweep", "--device", "cpu", "--quick", "--engine", "native", "--ceilings"]);
+    let output = command.arg(&file).arg("--output").arg(&run).output().expect("it runs");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("measured on another machine: the device is a CPU there"), "{message}");
+    assert!(message.contains("hint: measure them here"), "{message}");
+    assert_eq!(output.status.code(), Some(1));
+}
