@@ -19,8 +19,8 @@ pub(crate) enum Empirical {
     Table(Sheet),
 }
 
-/// Reads measurements. A file that begins with `{` or a zstd frame is a calibration, any other a table; a
-/// run directory stands for the calibration file in it.
+/// Reads measurements. A file that begins with `{` or a zstd frame is a calibration, any other a
+/// table; a run directory stands for the calibration file in it.
 pub(crate) fn empirical(path: &Path, role: Role, device: Option<&str>) -> Result<Empirical, Failure> {
     let path = &calibration_file(path);
     let bytes = fs::read(path).map_err(|source| of_file(&FileError::Io { path: path.clone(), source }))?;

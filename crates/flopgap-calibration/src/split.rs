@@ -1,8 +1,8 @@
 //! Which rows a fit may see, and which it is judged by.
 //!
-//! A split depends on what was run alone: never on its time, on the row's place in a file, or on what
-//! else there is. All rows of a workload, in any precision and mode and from any engine, are on one
-//! side. The seeds are part of the accuracy that is stated, and frozen: tests hold them.
+//! A split depends on what was run alone: never on its time, on the row's place in a file, or on
+//! what else there is. All rows of a workload, in any precision and mode and from any engine, are
+//! on one side. The seeds are part of the accuracy that is stated, and frozen: tests hold them.
 
 use std::collections::BTreeSet;
 
@@ -37,13 +37,14 @@ pub enum Split {
     },
     /// Whole sets of values are left out: steps none of whose dimensions has a held-out value are
     /// fitted, those whose dimensions all have one validate, and others do neither. Three of eight
-    /// values are held out, by hash. Dimensions are m, n and k of a product, and batch, channels and
-    /// image of a convolution.
+    /// values are held out, by hash. Dimensions are m, n and k of a product, and batch, channels
+    /// and image of a convolution.
     Values,
-    /// A third of all whole networks, by the hash of their names, validates in every batch; a third of
-    /// the steps, by hash, as in [`Split::Workloads`].
+    /// A third of all whole networks, by the hash of their names, validates in every batch; a third
+    /// of the steps, by hash, as in [`Split::Workloads`].
     Networks,
-    /// Networks for which `leaves_out` has the name validate, whatever their batch; all else is fitted.
+    /// Networks for which `leaves_out` has the name validate, whatever their batch; all else is
+    /// fitted.
     Models {
         /// Names as [`model_name`] gives them: `resnet50`.
         leaves_out: BTreeSet<String>,
@@ -53,7 +54,8 @@ pub enum Split {
 impl Split {
     /// The side that a workload is on; `None` where it is on neither.
     ///
-    /// A launch that does nothing is in every fit: it says what a call costs, and has no size to leave out.
+    /// A launch that does nothing is in every fit: it says what a call costs, and has no size to
+    /// leave out.
     pub fn part(&self, workload: &Workload) -> Option<Part> {
         if matches!(workload, Workload::Step(step) if matches!(step.op, Op::Empty)) {
             return Some(Part::Fit);
@@ -104,8 +106,8 @@ pub struct Divided<'a> {
     pub validation: Vec<&'a Row>,
 }
 
-/// The first `most` rows by the hash of what was run and how: an arbitrary choice that stays the same. Few rows are
-/// of many workloads, rather than of few in all precisions and modes.
+/// The first `most` rows by the hash of what was run and how: an arbitrary choice that stays the
+/// same. Few rows are of many workloads, rather than of few in all precisions and modes.
 pub fn at_most(mut rows: Vec<&Row>, most: usize) -> Vec<&Row> {
     if rows.len() > most {
         rows.sort_by_cached_key(|row| {

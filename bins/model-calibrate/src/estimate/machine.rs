@@ -13,13 +13,15 @@ const IDENTITY: [&str; 7] = ["the device", "the kind", "vendor", "family", "mode
 
 #[derive(clap::Args)]
 pub(crate) struct MachineOptions {
-    /// The machine by name: a built-in calibration, or with --calibration the device that the file must be of.
+    /// The machine by name: a built-in calibration, or with --calibration the device that the file
+    /// must be of.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// A calibration of this or another machine: a file, or the run directory of a sweep.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of those in the file.
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of
+    /// those in the file.
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
 }

@@ -11,7 +11,8 @@ pub(crate) struct ModelOptions {
     /// An ONNX model, or a .pt2 archive that torch.export.save wrote.
     #[arg(value_name = "MODEL", conflicts_with = "input")]
     model: Option<PathBuf>,
-    /// Sizes that the model leaves open: of an input, `input=8x3x224x224`, or of a dimension, `batch=8`.
+    /// Sizes that the model leaves open: of an input, `input=8x3x224x224`, or of a dimension,
+    /// `batch=8`.
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     shape: Vec<StatedShape>,
     /// Features of a sample, of a fully connected network.

@@ -38,7 +38,8 @@ pub(crate) fn done(folder: &Path, arguments: &[&str]) -> Ended {
     ended
 }
 
-/// Runs the program, which must fail with this code and say this, with nothing before it but warnings.
+/// Runs the program, which must fail with this code and say this, with nothing before it but
+/// warnings.
 pub(crate) fn fails(folder: &Path, arguments: &[&str], code: i32, message: &str) {
     let ended = run(folder, arguments);
     assert_eq!(ended.code, code, "{arguments:?}: {}{}", ended.out, ended.err);
@@ -46,7 +47,8 @@ pub(crate) fn fails(folder: &Path, arguments: &[&str], code: i32, message: &str)
     assert_eq!(errors.join("\n"), format!("model-calibrate: error: {message}"), "{arguments:?}");
 }
 
-/// A GPU with half a microsecond for a launch in a graph, 400 TFLOP/s and 3 TB/s; times `slower` than that.
+/// A GPU with half a microsecond for a launch in a graph, 400 TFLOP/s and 3 TB/s; times `slower`
+/// than that.
 pub(crate) fn calibration(slower: f64) -> Calibration {
     let mut rows = vec![row(step(Op::Empty), Precision::Fp16, slower)];
     let sizes = [16_u64, 128, 1024, 3072];

@@ -38,7 +38,8 @@ pub struct Verdict {
     pub fitted: usize,
     /// Errors on rows that were not; `None` where there are none.
     pub errors: Option<Errors>,
-    /// Errors where estimates know the algorithms that the library chose; `None` where none were recorded.
+    /// Errors where estimates know the algorithms that the library chose; `None` where none were
+    /// recorded.
     pub on_device: Option<Errors>,
     /// How far repeated measurements of these rows differ from each other.
     pub repeatability: Option<f64>,
@@ -91,7 +92,8 @@ type Result<T> = std::result::Result<T, JudgeError>;
 /// Judges one series by the table.
 ///
 /// # Errors
-/// When rows describe no network, or a fit fails other than for too few rows, which is noted in its line.
+/// When rows describe no network, or a fit fails other than for too few rows, which is noted in its
+/// line.
 pub fn accuracy(candidates: Candidates<'_>) -> Result<Accuracy> {
     let mut table = Table { candidates, verdicts: Vec::new() };
     let gpu = candidates.kind != CPU;
@@ -269,7 +271,8 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Memory and energy from one fit to all rows of the fitted side; FLOPs of all rows, as no fit is in them.
+    /// Memory and energy from one fit to all rows of the fitted side; FLOPs of all rows, as no fit
+    /// is in them.
     fn everything(&mut self) -> Result<Vec<Judged>> {
         let split = Split::Networks;
         let divided = split.divide(self.candidates.rows.iter().copied());
@@ -338,8 +341,8 @@ fn judge(
     }
 }
 
-/// Mean relative distance of repeated measurements from their mean, over the rows that were measured
-/// more than once; `None` without any.
+/// Mean relative distance of repeated measurements from their mean, over the rows that were
+/// measured more than once; `None` without any.
 pub fn repeatability(rows: &[&Row]) -> Option<f64> {
     let mut times = rustc_hash::FxHashMap::<_, Vec<f64>>::default();
     for row in rows {

@@ -47,8 +47,8 @@ impl Errors {
     }
 }
 
-/// A quantile of increasing values, linear between neighbors (type 7 of Hyndman and Fan, the default of
-/// `NumPy`). `None` without any value.
+/// A quantile of increasing values, linear between neighbors (type 7 of Hyndman and Fan, the
+/// default of `NumPy`). `None` without any value.
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -83,8 +83,8 @@ impl Coverage {
         (self.count > 0).then(|| self.covered as f64 / self.count as f64)
     }
 
-    /// The standard error of the share if each interval covered `level` of all runs, independently: a
-    /// share from few rows may be that far off by chance.
+    /// The standard error of the share if each interval covered `level` of all runs, independently:
+    /// a share from few rows may be that far off by chance.
     pub fn standard_error(self, level: f64) -> Option<f64> {
         (self.count > 0).then(|| (level * (1.0 - level) / self.count as f64).sqrt())
     }

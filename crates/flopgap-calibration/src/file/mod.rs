@@ -48,7 +48,8 @@ pub struct Header {
     pub origin: Origin,
     /// What the machine can do at most, where it was probed.
     pub ceilings: Option<Ceilings>,
-    /// Best time of each reference kernel in nanoseconds, where rows are normalized by such: on a CPU.
+    /// Best time of each reference kernel in nanoseconds, where rows are normalized by such: on a
+    /// CPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub references: BTreeMap<String, f64>,
 }
@@ -70,8 +71,8 @@ pub struct Calibration {
     /// What was measured, in the order of the file. A workload that was measured repeatedly has
     /// several rows.
     pub rows: Vec<Row>,
-    /// Whether the last line had no line end and was left out: the sweep was killed, or the file was
-    /// cut off.
+    /// Whether the last line had no line end and was left out: the sweep was killed, or the file
+    /// was cut off.
     pub torn: bool,
 }
 
@@ -95,7 +96,8 @@ impl Calibration {
         Ok(Calibration { header: contents.header, rows: contents.rows, torn: contents.torn })
     }
 
-    /// Writes a whole file, compressed if its name ends with `.zst`. It appears whole or not at all.
+    /// Writes a whole file, compressed if its name ends with `.zst`. It appears whole or not at
+    /// all.
     ///
     /// # Errors
     /// When it cannot be written.

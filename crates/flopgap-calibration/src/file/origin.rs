@@ -27,8 +27,8 @@ impl fmt::Display for OriginDifference {
 }
 
 impl Origin {
-    /// How another machine differs from this one: device, kind, and every property. Empty: it is the
-    /// same, as far as is known.
+    /// How another machine differs from this one: device, kind, and every property. Empty: it is
+    /// the same, as far as is known.
     pub fn machine_differences(&self, ours: &Origin) -> Vec<OriginDifference> {
         let mut differences = Vec::new();
         for (part, theirs, ours) in

@@ -59,7 +59,8 @@ impl Writer {
         Ok((Writer { path: path.to_owned(), file }, Calibration { header, rows, torn }))
     }
 
-    /// Appends a row. It is whole in the file when this returns, also if the process is killed then.
+    /// Appends a row. It is whole in the file when this returns, also if the process is killed
+    /// then.
     ///
     /// # Errors
     /// When it cannot be written, or its numbers cannot have been measured.

@@ -31,8 +31,8 @@ impl Fitted {
     /// Fits a predictor to rows of one series.
     ///
     /// # Errors
-    /// [`JudgeError::Leak`] if `split` says of a row that it validates; too few rows; rows that describe
-    /// no network.
+    /// [`JudgeError::Leak`] if `split` says of a row that it validates; too few rows; rows that
+    /// describe no network.
     pub fn fit(rows: &[&Row], split: Option<&Split>, request: FitRequest<'_>) -> Result<Fitted, JudgeError> {
         for row in rows {
             if split.is_some_and(|split| split.part(&row.workload) != Some(Part::Fit)) {
@@ -65,8 +65,8 @@ impl Fitted {
         rows.iter().map(|row| self.beside(row)).collect()
     }
 
-    /// Measured and estimated times where estimates know the algorithms that the library chose, as a program on
-    /// the device does. Rows without recorded algorithms are left out.
+    /// Measured and estimated times where estimates know the algorithms that the library chose, as
+    /// a program on the device does. Rows without recorded algorithms are left out.
     ///
     /// # Errors
     /// As [`judge`](Self::judge).
@@ -136,9 +136,9 @@ impl Fitted {
     }
 }
 
-/// Rows beside estimates by fits that saw no row of their workloads: each of `folds` parts is judged by a fit to
-/// the others. In the order of the rows, each with its place among them; launches that do nothing are in every
-/// fit and not judged.
+/// Rows beside estimates by fits that saw no row of their workloads: each of `folds` parts is
+/// judged by a fit to the others. In the order of the rows, each with its place among them;
+/// launches that do nothing are in every fit and not judged.
 ///
 /// # Errors
 /// As [`Fitted::fit`] and [`Fitted::judge`].

@@ -23,7 +23,8 @@ impl Pair {
     }
 }
 
-/// One measured run beside its estimate. Reports and accuracies are made of these, whoever estimated.
+/// One measured run beside its estimate. Reports and accuracies are made of these, whoever
+/// estimated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// What was run.

@@ -66,8 +66,8 @@ pub fn of_sheet(sheet: &Sheet) -> Vec<Judged> {
     sheet.records.iter().filter_map(judged).collect()
 }
 
-/// By the closed forms: FLOPs of products and convolutions alone, all FLOPs, and bytes. `None` where a size
-/// or the precision makes no sense.
+/// By the closed forms: FLOPs of products and convolutions alone, all FLOPs, and bytes. `None`
+/// where a size or the precision makes no sense.
 fn exact(workload: &Workload, record: &Record) -> Option<(f64, f64, f64)> {
     let precision: Precision = record.precision.as_deref()?.parse().ok()?;
     let steps: Vec<Step> = workload.steps().ok()?;

@@ -53,7 +53,8 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
     Ok(())
 }
 
-/// The intensities at which arithmetic takes as long as each level of memory: measured peak over bandwidth.
+/// The intensities at which arithmetic takes as long as each level of memory: measured peak over
+/// bandwidth.
 fn ridges(ceilings: &Ceilings) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Ridge points, measured: compute-bound above",

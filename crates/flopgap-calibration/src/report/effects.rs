@@ -27,7 +27,8 @@ fn is_model(row: &Judged) -> bool {
 
 type Samples = Vec<(f64, f64)>;
 
-/// Time for each sample, relative to the smallest batch of the same model, engine, mode and precision.
+/// Time for each sample, relative to the smallest batch of the same model, engine, mode and
+/// precision.
 fn push_batches(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
     let mut groups = BTreeMap::<[&str; 5], Vec<(u64, &Judged)>>::new();
     for row in input.judged.iter().filter(|row| is_model(row)) {

@@ -1,7 +1,8 @@
 //! The report: measurements beside estimates, on a page.
 //!
-//! [`document`] makes a [`Document`] of judged rows, whoever estimated them: this crate's predictor on rows
-//! that it did not see, or the table of another estimator. A section for which there are no numbers is left out.
+//! [`document`] makes a [`Document`] of judged rows, whoever estimated them: this crate's predictor
+//! on rows that it did not see, or the table of another estimator. A section for which there are no
+//! numbers is left out.
 
 mod bottlenecks;
 mod effects;
@@ -74,8 +75,8 @@ pub fn document(input: &ReportInput<'_>) -> Result<Document, ReportError> {
     Ok(Document { title: input.title.clone(), subtitle: input.subtitle.clone(), blocks })
 }
 
-/// Whether the estimates have a smaller mean error than every baseline, on the rows that have baselines.
-/// `None` where none has.
+/// Whether the estimates have a smaller mean error than every baseline, on the rows that have
+/// baselines. `None` where none has.
 pub fn beats_baselines(judged: &[Judged]) -> Option<bool> {
     let with = || judged.iter().filter(|row| row.baselines.is_some());
     let mape = |estimate: &dyn Fn(&Judged) -> f64| {

@@ -22,13 +22,14 @@ pub struct ScenarioRange {
     pub above: u64,
     /// Bytes that it has at most; none for the last.
     pub up_to: Option<u64>,
-    /// FLOPs for each byte from which on arithmetic takes longer than this level, where the machine was probed.
+    /// FLOPs for each byte from which on arithmetic takes longer than this level, where the machine
+    /// was probed.
     pub ridge: Option<f64>,
 }
 
 impl ScenarioRange {
-    /// The scenarios of a machine whose origin tells of its caches; none where it does not. Thresholds
-    /// are of fp32 by the widest unit there is, where the machine was probed.
+    /// The scenarios of a machine whose origin tells of its caches; none where it does not.
+    /// Thresholds are of fp32 by the widest unit there is, where the machine was probed.
     pub fn of(origin: &Origin, ceilings: Option<&Ceilings>) -> Vec<ScenarioRange> {
         let caches = Caches::of(origin);
         let range = |scenario: Scenario| {
@@ -53,8 +54,8 @@ impl ScenarioRange {
     }
 }
 
-/// The fp32 peak over the bandwidth of the level that a scenario is named after; the last level is what all
-/// caches spill to.
+/// The fp32 peak over the bandwidth of the level that a scenario is named after; the last level is
+/// what all caches spill to.
 fn ridge(ceilings: &Ceilings, scenario: Scenario) -> Option<f64> {
     let level = match scenario {
         Scenario::DramSpill => ceilings.levels.last(),

@@ -18,7 +18,8 @@ const LEAST: usize = 5;
 #[derive(Debug, Clone, PartialEq)]
 struct Update {
     precision: String,
-    /// The seed's names: `efficiency_factor` of compute-bound runs, `memory_bottleneck_factor` of others.
+    /// The seed's names: `efficiency_factor` of compute-bound runs, `memory_bottleneck_factor` of
+    /// others.
     factor: &'static str,
     rows: usize,
     now: f64,

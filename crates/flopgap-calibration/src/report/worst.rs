@@ -73,7 +73,8 @@ fn biases(judged: &[Judged]) -> BTreeMap<Group<'_>, (f64, usize)> {
 /// Rows around a row that tell whether it is alone with its error.
 const NEIGHBORS: usize = 5;
 
-/// Mean magnitude of the errors of the rows nearest in work and bytes, of the same kind, run in the same way.
+/// Mean magnitude of the errors of the rows nearest in work and bytes, of the same kind, run in the
+/// same way.
 fn around(row: &Judged, judged: &[Judged]) -> Option<f64> {
     let place = |row: &Judged| Some((row.work.filter(|work| *work > 0.0)?.ln(), row.bytes?.max(1.0).ln()));
     let (work, bytes) = place(row)?;

@@ -6,12 +6,14 @@ use rustc_hash::FxHashMap;
 
 use super::{Record, Sheet, SheetError};
 
-/// Puts the estimates of `analytical` beside the measurements of `empirical`. Rows belong together where all
-/// columns that identify them in both tables say the same. Measured rows without an estimate are left out, and
-/// a warning counts them; the same with estimates that nothing was measured for.
+/// Puts the estimates of `analytical` beside the measurements of `empirical`. Rows belong together
+/// where all columns that identify them in both tables say the same. Measured rows without an
+/// estimate are left out, and a warning counts them; the same with estimates that nothing was
+/// measured for.
 ///
 /// # Errors
-/// When the tables have no such column in common, one row is estimated twice, or no row is estimated.
+/// When the tables have no such column in common, one row is estimated twice, or no row is
+/// estimated.
 pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, SheetError> {
     let common: Vec<(usize, usize)> = empirical
         .identity

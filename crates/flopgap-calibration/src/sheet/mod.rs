@@ -1,9 +1,10 @@
 //! CSV tables of measurements and estimates, with the columns of the seed's sweeps.
 //!
-//! Columns that begin with `empirical_` are measured and those that begin with `analytical_` estimated;
-//! columns that end with `_error_pct` compare the two. All others say what was run and identify a row:
-//! `model`, `input_dim`, `hidden_dims`, `output_dim`, `batch_size`, `device`, `precision`, or whatever
-//! else a sweep varies. So tables of convolutions and of products are read as well as those of MLPs.
+//! Columns that begin with `empirical_` are measured and those that begin with `analytical_`
+//! estimated; columns that end with `_error_pct` compare the two. All others say what was run and
+//! identify a row: `model`, `input_dim`, `hidden_dims`, `output_dim`, `batch_size`, `device`,
+//! `precision`, or whatever else a sweep varies. So tables of convolutions and of products are read
+//! as well as those of MLPs.
 //!
 //! Times are milliseconds, memory is megabytes (10⁶ bytes), energy joules.
 
@@ -91,9 +92,10 @@ impl Record {
     }
 }
 
-/// The rows of a table whose columns tell what was run, as measured rows of one origin, and how many rows there
-/// are of which they do not tell, or whose precision is not known. A table says neither the interval of a time nor
-/// how work was launched: the interval is taken as the time itself, and a GPU's rows as launched on a stream.
+/// The rows of a table whose columns tell what was run, as measured rows of one origin, and how
+/// many rows there are of which they do not tell, or whose precision is not known. A table says
+/// neither the interval of a time nor how work was launched: the interval is taken as the time
+/// itself, and a GPU's rows as launched on a stream.
 pub fn to_rows(sheet: &Sheet) -> (crate::row::Origin, Vec<crate::row::Row>, usize) {
     rows::of_sheet(sheet)
 }

@@ -36,8 +36,8 @@ const SLACK: f64 = 0.1;
 /// Reads a table. With `device`, only the rows of that device; without, all rows must be of one.
 ///
 /// # Errors
-/// When the file is not such a table, a cell is not what its column holds, devices are mixed, or there is
-/// no row.
+/// When the file is not such a table, a cell is not what its column holds, devices are mixed, or
+/// there is no row.
 pub fn read(path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, SheetError> {
     let bytes = fs::read(path).map_err(|source| SheetError::Io { path: path.to_owned(), source })?;
     parse(&bytes, path, role, device)

@@ -52,8 +52,8 @@ fn gemm(cells: &Cells<'_>) -> Result<Option<Gemm>, SheetError> {
     Ok(Some(Gemm { batch: cells.integer("batch_size")?.unwrap_or(1), m, n, k }))
 }
 
-/// `in_channels`, `out_channels`, `spatial_size`, `kernel_size`, `stride`, `groups`, `batch_size`: square,
-/// and padded so that a stride of 1 keeps the size, as the seed's are.
+/// `in_channels`, `out_channels`, `spatial_size`, `kernel_size`, `stride`, `groups`, `batch_size`:
+/// square, and padded so that a stride of 1 keeps the size, as the seed's are.
 fn conv(cells: &Cells<'_>) -> Result<Option<Conv>, SheetError> {
     let (Some(inputs), Some(outputs), Some(size), Some(kernel), Some(batch)) = (
         cells.integer("in_channels")?,

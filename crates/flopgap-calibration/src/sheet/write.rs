@@ -96,8 +96,8 @@ impl From<&Record> for SheetRow {
     }
 }
 
-/// A table as CSV. Numbers have the fewest digits that read back to the same value; what is absent is
-/// empty.
+/// A table as CSV. Numbers have the fewest digits that read back to the same value; what is absent
+/// is empty.
 pub fn to_csv(identity: &[String], rows: &[SheetRow]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let header = identity.iter().map(String::as_str).chain(VALUES);

@@ -21,7 +21,8 @@ fn message(result: Result<Sheet, SheetError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// Rows of branes-ai/graphs b6c5e82, `validation/empirical/results/mlp_sweep_full_cuda_maxn.csv` (MIT).
+/// Rows of branes-ai/graphs b6c5e82, `validation/empirical/results/mlp_sweep_full_cuda_maxn.csv`
+/// (MIT).
 const SEEDS_OWN: &str = "\
 model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms,empirical_time_std_ms,empirical_memory_mb,empirical_throughput,analytical_time_ms,analytical_memory_traffic_mb,analytical_flops,analytical_ai,analytical_bottleneck,time_error_pct
 mlp_1layer,256,[128],64,1,cuda,fp32,0.6094828248023987,0.1102062463760376,9.28466796875,tensor(1640.7354),0.32,0.16064453125,81920,0.48632218844984804,memory,47.496469633291525
@@ -211,5 +212,25 @@ fn a_table_that_was_written_is_read_again() {
             (&one.workload, one.measured, one.estimated),
             (&other.workload, other.measured, other.estimated)
         );
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_table_panics(bytes: Vec<u8>, at in 0usize..2000, byte: u8) {
+        let roles = [Role::Empirical, Role::Analytical, Role::Both];
+        let mut damaged = SEEDS_OWN.as_bytes().to_vec();
+        let at = at % damaged.len();
+        damaged[at] = byte;
+        for text in [bytes, damaged] {
+            for role in roles {
+                if let Ok(sheet) = parse(&text, Path::new("a.csv"), role, None) {
+                    let rows: Vec<SheetRow> = sheet.records.iter().map(SheetRow::from).collect();
+                    to_csv(&sheet.identity, &rows);
+                    flopgap_calibration::judge::of_sheet(&sheet);
+                    flopgap_calibration::sheet::to_rows(&sheet);
+                }
+            }
+        }
     }
 }

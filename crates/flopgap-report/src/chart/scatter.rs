@@ -7,8 +7,8 @@ use crate::numbers::ValueFormat;
 use crate::scale::Scale;
 use crate::surface::AxisLabel;
 
-/// Groups of points over two axes, and guide lines behind them. An axis is logarithmic where its values span
-/// a factor of ten or more.
+/// Groups of points over two axes, and guide lines behind them. An axis is logarithmic where its
+/// values span a factor of ten or more.
 ///
 /// ```
 /// use flopgap_report::chart::{Colour, Guide, PointGroup, ScatterChart};
@@ -79,7 +79,8 @@ impl ScatterChart {
     /// A chart of `groups`, some of which may be empty.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a point that is not finite, [`ReportError::NothingToDraw`] without any point.
+    /// [`ReportError::InvalidPlot`] for a point that is not finite, [`ReportError::NothingToDraw`]
+    /// without any point.
     pub fn new(
         title: impl Into<String>,
         x: AxisLabel,
@@ -120,7 +121,8 @@ impl ScatterChart {
         self
     }
 
-    /// The name of the file that the caller writes the chart to, beside a page in Markdown, which then shows it.
+    /// The name of the file that the caller writes the chart to, beside a page in Markdown, which
+    /// then shows it.
     #[must_use]
     pub fn file(mut self, file: impl Into<String>) -> Self {
         self.file = file.into();
@@ -336,8 +338,8 @@ fn draw_guide(drawing: &mut Drawing, guide: &Guide, across: &Scale, up: &Scale) 
     }
 }
 
-/// The piece of a line that lies within the unit square, by the algorithm of Liang and Barsky. `None` where none
-/// does, or an end has no place on a logarithmic axis.
+/// The piece of a line that lies within the unit square, by the algorithm of Liang and Barsky.
+/// `None` where none does, or an end has no place on a logarithmic axis.
 fn clipped(from: [f64; 2], to: [f64; 2]) -> Option<[[f64; 2]; 2]> {
     if from.iter().chain(&to).any(|place| !place.is_finite()) {
         return None;
@@ -386,7 +388,8 @@ fn draw_axes(drawing: &mut Drawing, across: &Scale, up: &Scale, part: f64) {
     }
 }
 
-/// The labels below the plot with their places, each with the level from which on it has room beside those before it.
+/// The labels below the plot with their places, each with the level from which on it has room
+/// beside those before it.
 fn labels(scale: &Scale, part: f64) -> Vec<(f64, &str, u32)> {
     let mut wanted: Vec<(f64, &str)> =
         scale.ticks().iter().map(|(value, label)| (scale.position(*value), label.as_str())).collect();
