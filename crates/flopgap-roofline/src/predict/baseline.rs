@@ -4,6 +4,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 
 use super::machine::{Machine, Sample, place, place_of};
+use super::shape::Family;
 
 /// A prediction by formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +47,7 @@ pub(super) struct Fitted {
     pub(super) efficiency: f64,
     by_group: [[Option<Constants>; 5]; 3],
     overall: [Option<Constants>; 3],
+    empty: [Option<f64>; 3],
 }
 
 impl Fitted {
@@ -55,10 +57,19 @@ impl Fitted {
         let all: Vec<Point> = points.iter().map(|(point, _)| *point).collect();
         let mut by_group = [[None; 5]; 3];
         let mut overall = [None; 3];
+        let mut empty = [None; 3];
         for mode in [Mode::Call, Mode::Stream, Mode::Graph] {
             let of_mode = || points.iter().filter(|(_, sample)| sample.mode == mode);
             let group: Vec<Point> = of_mode().map(|(point, _)| *point).collect();
             overall[place_of(mode)] = constants(&group, machine.launch(mode));
+            let nothing =
+                |sample: &Sample<'_>| matches!(sample.shapes, [shape] if shape.family == Family::Empty);
+            let mut launches: Vec<f64> = of_mode()
+                .filter(|(_, sample)| nothing(sample))
+                .map(|(_, sample)| sample.nanoseconds)
+                .collect();
+            launches.sort_by(f64::total_cmp);
+            empty[place_of(mode)] = launches.get(launches.len() / 2).copied();
             for precision in Precision::ALL {
                 let group: Vec<Point> = of_mode()
                     .filter(|(_, sample)| sample.precision == precision)
@@ -70,7 +81,17 @@ impl Fitted {
                 }
             }
         }
-        Self { efficiency: factor(&all, 0.0).map_or(1.0, |(factor, _)| 1.0 / factor), by_group, overall }
+        Self {
+            efficiency: factor(&all, 0.0).map_or(1.0, |(factor, _)| 1.0 / factor),
+            by_group,
+            overall,
+            empty,
+        }
+    }
+
+    /// Nanoseconds of a launch of nothing, where one was measured.
+    pub(super) fn empty(&self, mode: Mode) -> Option<f64> {
+        self.empty[place_of(mode)]
     }
 
     /// Constants of a mode and precision; where none were fitted, those of the mode, then those of any mode.

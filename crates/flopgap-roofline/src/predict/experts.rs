@@ -65,12 +65,17 @@ impl Experts {
                 .map(|split| {
                     let structure = Structure::fit(&terms, times, &split.kept);
                     let says = |row: usize| structure.predict(&terms[row]);
+                    let works = |row: usize| structure.work(&terms[row]);
                     let beside: Vec<Vec<f64>> = split
                         .kept
                         .iter()
-                        .map(|&row| beside(&prepared[row], &points[row], says(row)))
+                        .map(|&row| beside(&prepared[row], &points[row], says(row), works(row)))
                         .collect();
-                    let upon: Vec<Vec<f64>> = split.kept.iter().map(|&row| upon(&prepared[row])).collect();
+                    let upon: Vec<Vec<f64>> = split
+                        .kept
+                        .iter()
+                        .map(|&row| upon(&prepared[row], &points[row], works(row)))
+                        .collect();
                     let of_base: Vec<f64> =
                         split.kept.iter().map(|&row| (times[row] / points[row].base).ln()).collect();
                     let of_structure: Vec<f64> =
@@ -140,10 +145,15 @@ impl Part {
     /// ln of the nanoseconds that each expert says.
     fn say(&self, rows: &[(&Prepared, &Point<'_>)]) -> Result<Vec<Weights>, FitError> {
         let structure: Vec<f64> = rows.iter().map(|(row, _)| self.structure.predict(&row.terms)).collect();
-        let inputs: Vec<Vec<f64>> =
-            rows.iter().zip(&structure).map(|((row, point), says)| beside(row, point, *says)).collect();
+        let works: Vec<f64> = rows.iter().map(|(row, _)| self.structure.work(&row.terms)).collect();
+        let inputs: Vec<Vec<f64>> = rows
+            .iter()
+            .zip(structure.iter().zip(&works))
+            .map(|((row, point), (says, work))| beside(row, point, *says, *work))
+            .collect();
         let of_base = self.beside.predict(&inputs)?;
-        let inputs: Vec<Vec<f64>> = rows.iter().map(|(row, _)| upon(row)).collect();
+        let inputs: Vec<Vec<f64>> =
+            rows.iter().zip(&works).map(|((row, point), work)| upon(row, point, *work)).collect();
         let of_structure = self.upon.predict(&inputs)?;
         Ok((0..rows.len())
             .map(|row| {
@@ -168,11 +178,13 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
 }
 
 /// What the trees see that stand beside the structure.
-fn beside(row: &Prepared, point: &Point<'_>, structure: f64) -> Vec<f64> {
-    row.sizes.iter().copied().chain([ln(structure / point.base), ln(structure)]).collect()
+fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> Vec<f64> {
+    let more = [ln(structure / point.base), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
+    row.sizes.iter().copied().chain(more).collect()
 }
 
 /// What the trees see that stand upon the structure.
-fn upon(row: &Prepared) -> Vec<f64> {
-    row.sizes.iter().chain(&row.more).copied().collect()
+fn upon(row: &Prepared, point: &Point<'_>, work: f64) -> Vec<f64> {
+    let more = [ln(work), ln(work / point.launch.max(1.0))];
+    row.sizes.iter().chain(&row.more).copied().chain(more).collect()
 }

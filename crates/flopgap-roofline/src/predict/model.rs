@@ -28,7 +28,7 @@ pub(super) const UNKNOWN: f64 = std::f64::consts::LN_2;
 pub(super) struct Model {
     with_kernels: bool,
     steps: Option<Steps>,
-    /// Where steps were not measured by themselves: what models say of them.
+    /// Times as sums; where steps were not measured by themselves, from what models say of them.
     structure: Option<Structure>,
     correction: Option<Residue>,
     memory: Option<Memory>,
@@ -67,6 +67,9 @@ impl Model {
             let groups: Vec<u64> = single.iter().map(|(row, _)| group(&row.steps)).collect();
             let how = (settings.seed, settings.level);
             model.steps = Some(Steps::fit(machine, &points, &times, &groups, how, with_kernels)?);
+            let terms: Vec<Terms> = points.iter().map(|point| Terms::of(machine, point)).collect();
+            let all: Vec<usize> = (0..terms.len()).collect();
+            model.structure = Some(Structure::fit(&terms, &times, &all));
         } else if several.len() >= LEAST {
             let found: Vec<(Terms, f64)> = several
                 .iter()
@@ -84,7 +87,7 @@ impl Model {
                 .zip(&said)
                 .map(|(point, said)| measured.step(point).unwrap_or(said.ln.exp()))
                 .collect();
-            let whole = Whole::of(points, &times);
+            let whole = Whole::of(points, &times, model.work(machine, points));
             remains.push(Remains {
                 target: (row.nanoseconds / whole.sum).ln(),
                 features: whole.features().to_vec(),
@@ -94,12 +97,13 @@ impl Model {
         }
         let growth = Growth { seed: settings.seed ^ 1, folds: 8, rounds: 2, trees: 8, leaf: 1 };
         model.correction = Residue::fit(&remains, growth, (settings.level, UNKNOWN))?;
-        model.fit_memory(&rows, settings)?;
+        model.fit_memory(machine, &rows, settings)?;
         Ok(model)
     }
 
     fn fit_memory(
         &mut self,
+        machine: &Machine,
         rows: &[(&Observation, Vec<Point<'_>>)],
         settings: &FitSettings,
     ) -> Result<(), FitError> {
@@ -118,7 +122,7 @@ impl Model {
             .zip(&terms)
             .map(|((row, points, bytes), terms)| {
                 let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
-                let whole = Whole::of(points, &bases);
+                let whole = Whole::of(points, &bases, self.work(machine, points));
                 Remains {
                     target: (bytes / memory.bytes(terms)).ln(),
                     features: whole.features().to_vec(),
@@ -155,6 +159,13 @@ impl Model {
         Ok(said.collect())
     }
 
+    /// Nanoseconds of the work of all steps, without launches.
+    pub(super) fn work(&self, machine: &Machine, points: &[Point<'_>]) -> f64 {
+        let empty = Structure::default();
+        let structure = self.structure.as_ref().unwrap_or(&empty);
+        points.iter().map(|point| structure.work(&Terms::of(machine, point))).sum()
+    }
+
     /// ln of the time of a model over the sum of its steps; `None` where no model was measured.
     pub(super) fn correction(&self, whole: &Whole) -> Result<Option<Said>, FitError> {
         let correction = self.correction.as_ref();
@@ -162,11 +173,11 @@ impl Model {
     }
 
     /// Bytes held at most; `None` where no observation had any.
-    pub(super) fn memory(&self, points: &[Point<'_>]) -> Result<Option<f64>, FitError> {
+    pub(super) fn memory(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Option<f64>, FitError> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let bytes = memory.bytes(&memory::terms(points));
         let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
-        let whole = Whole::of(points, &bases);
+        let whole = Whole::of(points, &bases, self.work(machine, points));
         let said =
             self.memory_residue.as_ref().map(|residue| residue.predict(whole.features(), whole.regime()));
         Ok(Some(bytes * said.transpose()?.map_or(1.0, |said| said.ln.exp())))

@@ -5,7 +5,7 @@ use flopgap_graph::{Algorithm, Mode, Step};
 
 use super::baseline::{Constants, Fitted};
 use super::machine::{Machine, Roof};
-use super::shape::Shape;
+use super::shape::{Family, Shape};
 
 /// A step in a precision and mode on a machine.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,12 @@ impl<'a> Point<'a> {
         let shape = Shape::of(step);
         let roof = machine.roof(&shape, precision);
         let Constants { launch_ns, efficiency } = constants.constants(mode, precision);
-        let base = launch_ns + roof.nanoseconds() / efficiency;
+        // Of a launch of nothing, what was measured of it, else what the ceilings say.
+        let empty = || constants.empty(mode).unwrap_or_else(|| machine.launch(mode));
+        let base = match shape.family {
+            Family::Empty if empty() > 0.0 => empty(),
+            _ => launch_ns + roof.nanoseconds() / efficiency,
+        };
         Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base }
     }
 

@@ -2,16 +2,21 @@
 
 use super::FitError;
 use super::features::sizes;
-use super::forest::{Forest, Growth};
+use super::forest::Growth;
+use super::nonnegative;
 use super::point::Point;
+use super::regime::Regime;
+use super::residue::{Remains, Residue};
 
-/// Fewest runs with energy that trees are grown from.
+/// Fewest runs with energy that watts are predicted from.
 const LEAST: usize = 12;
 
-/// Watts by how near a run comes to each ceiling, and for how long.
+/// Watts by how near a run comes to each ceiling, and for how long: a sum of what is always drawn and what arithmetic and bytes
+/// draw, and trees upon it as far as they help.
 #[derive(Debug)]
 pub(super) struct Power {
-    trees: Forest,
+    factors: Vec<f64>,
+    residue: Option<Residue>,
 }
 
 /// A run whose energy is known.
@@ -27,16 +32,40 @@ impl Power {
         if rows.len() < LEAST {
             return Ok(None);
         }
-        let features: Vec<Vec<f64>> = rows.iter().map(|row| row.features.clone()).collect();
-        let groups: Vec<u64> = rows.iter().map(|row| row.group).collect();
-        let targets: Vec<f64> = rows.iter().map(|row| row.watts.ln()).collect();
+        let terms: Vec<Vec<f64>> = rows.iter().map(|row| terms(&row.features)).collect();
+        let watts: Vec<f64> = rows.iter().map(|row| row.watts).collect();
+        let mut start = vec![0.0; TERMS];
+        start[0] = watts.iter().copied().fold(f64::INFINITY, f64::min);
+        let factors = nonnegative::factors(&terms, &watts, &start, nonnegative::MANY);
+        let remains: Vec<Remains> = rows
+            .iter()
+            .zip(&terms)
+            .map(|(row, terms)| Remains {
+                target: (row.watts / nonnegative::sum(&factors, terms)).ln(),
+                features: row.features.clone(),
+                regime: Regime::Compute,
+                group: row.group,
+            })
+            .collect();
         let growth = Growth { seed, folds: 8, rounds: 1, trees: 12, leaf: 1 };
-        Ok(Some(Self { trees: Forest::fit(&features, &groups, &targets, growth)? }))
+        let residue = Residue::fit(&remains, growth, (0.9, std::f64::consts::LN_2))?;
+        Ok(Some(Self { factors, residue }))
     }
 
-    pub(super) fn watts(&self, features: Vec<f64>) -> Result<f64, FitError> {
-        Ok(self.trees.predict(&[features])?[0].exp())
+    pub(super) fn watts(&self, features: &[f64]) -> Result<f64, FitError> {
+        let said = self.residue.as_ref().map(|residue| residue.predict(features, Regime::Compute));
+        let factor = said.transpose()?.map_or(1.0, |said| said.ln.exp());
+        Ok(nonnegative::sum(&self.factors, &terms(features)) * factor)
     }
+}
+
+/// Terms of the sum of watts.
+const TERMS: usize = 7;
+
+/// Of the features, the first two are logarithms of how much of each ceiling is reached.
+fn terms(features: &[f64]) -> Vec<f64> {
+    let [compute, memory] = [features[0].exp(), features[1].exp()].map(|share| share.min(2.0));
+    vec![1.0, compute, memory, compute.sqrt(), memory.sqrt(), compute.max(memory), compute.max(memory).sqrt()]
 }
 
 /// What power is predicted from, for a run of so many nanoseconds.

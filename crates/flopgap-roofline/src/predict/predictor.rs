@@ -142,7 +142,7 @@ impl Predictor {
         let by_step: Vec<StepEstimate> =
             points.iter().zip(said).map(|(point, said)| self.step(point, said)).collect();
         let times: Vec<f64> = by_step.iter().map(|step| step.nanoseconds).collect();
-        let whole = Whole::of(&points, &times);
+        let whole = Whole::of(&points, &times, model.work(&self.machine, &points));
         let extrapolated = by_step.iter().any(|step| step.extrapolated);
         let known = self.measured.run(steps, precision, mode);
         let correction = if steps.len() > 1 { model.correction(&whole)? } else { None };
@@ -157,12 +157,12 @@ impl Predictor {
         };
         let memory_bytes = match known.and_then(|known| known.memory_bytes) {
             Some(bytes) => Some(bytes as f64),
-            None => model.memory(&points)?,
+            None => model.memory(&self.machine, &points)?,
         };
         let joules = match (known.and_then(|known| known.joules), &self.power) {
             (Some(joules), _) => Some(joules),
             (None, Some(power)) => {
-                Some(power.watts(power::features(&points, nanoseconds))? * nanoseconds * 1e-9)
+                Some(power.watts(&power::features(&points, nanoseconds))? * nanoseconds * 1e-9)
             }
             (None, None) => None,
         };

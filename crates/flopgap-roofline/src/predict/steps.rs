@@ -8,6 +8,7 @@ use super::interval::{Intervals, Residual};
 use super::machine::Machine;
 use super::point::Point;
 use super::regime::Regime;
+use super::shape::Family;
 
 /// Parts and rounds of a fit, by the rows: the more there are, the less more trees add, and the more each costs.
 const fn growth(rows: usize, seed: u64) -> Growth {
@@ -59,7 +60,13 @@ impl Steps {
     }
 
     pub(super) fn predict(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Vec<Said>, FitError> {
-        let lns = self.experts.predict(machine, points)?;
+        let mut lns = self.experts.predict(machine, points)?;
+        // A launch of nothing takes what such launches took.
+        for (ln, point) in lns.iter_mut().zip(points) {
+            if point.shape.family == Family::Empty {
+                *ln = point.base.ln();
+            }
+        }
         let of: Vec<(Regime, Vec<f64>)> = points.iter().map(|point| (regime(point), sizes(point))).collect();
         let widths = self.intervals.widths(&of)?;
         Ok(lns.into_iter().zip(widths).map(|(ln, width)| Said { ln, width }).collect())

@@ -11,15 +11,20 @@ use super::machine::Machine;
 use super::nonnegative::{self, FEW};
 use super::point::Point;
 use super::shape::Family;
-use super::terms::{BASE, KERNEL_TERMS, TERMS, kernel_terms, terms};
+use super::terms::{BASE, KERNEL_TERMS, MODES, TERMS, kernel_terms, terms};
 
 /// Fewest rows of a group.
 const LEAST: usize = 16;
+/// How far a finer group may be from the coarser one.
+const FACTOR: f64 = 3.0;
+/// How far a kind of step may be from the prediction by constants, which knows no kinds.
+const FACTOR_OF_BASE: f64 = 20.0;
 /// Fewest rows of a kernel.
 const LEAST_OF_KERNEL: usize = 8;
 
+/// Precisions that the same kernels compute in are one; see [`class`].
 type Group = (Family, Precision, Mode);
-type Kernel = (Group, String);
+type Kernel = (Family, Precision, String);
 
 /// Factors of each group.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +48,10 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Self {
-        let group = (point.shape.family, point.precision, point.mode);
-        let kernel = point.kernel().map(|names| names.map(|name| (group, name)));
+        let (family, precision) = (point.shape.family, class(point.precision));
+        let group = (family, precision, point.mode);
+        // A kernel is the same however it is launched; what a launch adds is a term.
+        let kernel = point.kernel().map(|names| names.map(|name| (family, precision, name)));
         let (of_step, of_kernel) = (terms(machine, point), kernel_terms(machine, point));
         Self { group, kernel, base: point.base, launch: point.launch, of_step, of_kernel }
     }
@@ -118,28 +125,45 @@ impl Structure {
         let Some(names) = &terms.kernel else { return said };
         for (name, kernels) in names.iter().zip(&self.kernels).take(levels) {
             if let Some(factors) = kernels.get(name) {
-                said = positive(nonnegative::sum(factors, &with_kernel(terms, said)), said);
+                said = near(nonnegative::sum(factors, &with_kernel(terms, said)), said, FACTOR);
             }
         }
         said
     }
 
+    /// Nanoseconds of the work alone, without launches, by the kind of step.
+    pub(super) fn work(&self, terms: &Terms) -> f64 {
+        let rest = (terms.base - terms.launch).max(1.0);
+        let Some(factors) = self.families.get(&terms.group.0) else { return rest };
+        let launches: f64 =
+            factors[..MODES].iter().zip(&terms.of_step).map(|(factor, term)| factor * term).sum();
+        let base = factors[BASE] * terms.launch;
+        (nonnegative::sum(factors, &terms.of_step) - launches - base).max(1.0)
+    }
+
     fn coarse(&self, terms: &Terms) -> f64 {
         let factors = self.families.get(&terms.group.0);
-        factors.map_or(terms.base, |factors| positive(nonnegative::sum(factors, &terms.of_step), terms.base))
+        factors.map_or(terms.base, |factors| {
+            near(nonnegative::sum(factors, &terms.of_step), terms.base, FACTOR_OF_BASE)
+        })
     }
 
     fn fine(&self, terms: &Terms) -> f64 {
         let coarse = self.coarse(terms);
         self.groups
             .get(&terms.group)
-            .map_or(coarse, |factors| positive(nonnegative::sum(factors, &with(terms, coarse)), coarse))
+            .map_or(coarse, |factors| near(nonnegative::sum(factors, &with(terms, coarse)), coarse, FACTOR))
     }
 }
 
-/// A sum, unless it is 0 because no term of this step was ever fitted.
-fn positive(sum: f64, otherwise: f64) -> f64 {
-    if sum > 0.0 { sum } else { otherwise }
+/// A finer sum, as far as it is within a factor of the coarser one: few rows say nothing about sizes far from theirs.
+fn near(sum: f64, coarser: f64, factor: f64) -> f64 {
+    if sum > 0.0 { sum.clamp(coarser / factor, coarser * factor) } else { coarser }
+}
+
+/// Kernels in both 16-bit formats have the same tiles and times.
+fn class(precision: Precision) -> Precision {
+    if precision == Precision::Bf16 { Precision::Fp16 } else { precision }
 }
 
 /// Rows by a key, in the order in which the keys first appear.

@@ -19,6 +19,8 @@ pub(super) const TILES: [(f64, f64); 9] = [
     (128.0, 32.0),
 ];
 
+/// The first terms: launches, by mode.
+pub(super) const MODES: usize = 3;
 /// Terms of every step.
 pub(super) const TERMS: usize = 10 + 2 * TILES.len() + 8;
 /// Place of the prediction by constants among the terms.

@@ -21,8 +21,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Of the steps of a model and the nanoseconds predicted for each.
-    pub(super) fn of(points: &[Point<'_>], nanoseconds: &[f64]) -> Self {
+    /// Of the steps of a model, the nanoseconds predicted for each, and those of the work alone, without launches.
+    pub(super) fn of(points: &[Point<'_>], nanoseconds: &[f64], work: f64) -> Self {
         let over = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).sum::<f64>();
         let bytes = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
         let most = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).fold(0.0, f64::max);
@@ -58,6 +58,10 @@ impl Whole {
             largest / divisor,
             share(Family::Gemm),
             share(Family::Conv),
+            ln(work / divisor),
+            ln(work / steps.max(1.0)),
+            over(&|point| point.algorithm.map_or(0.0, |algorithm| algorithm.kernels.len() as f64))
+                / steps.max(1.0),
             ln(most(&|point| point.shape.n)),
             ln(most(&|point| point.shape.k)),
             ln(least(&|point| point.shape.n).min(1e30)),
