@@ -26,7 +26,7 @@ use node::{Known, Node, Operand, known, stored};
 use wire::Malformed;
 
 /// The operator sets whose rules this crate knows.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=25;
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 
 /// Reads a model.
 pub(crate) fn read(path: &Path, file: &File, shapes: &Shapes) -> Result<Graph, GraphError> {
@@ -80,7 +80,7 @@ fn opset(path: &Path, model: &ModelProto) -> Result<i64, GraphError> {
             path: path.to_owned(),
             what: "opset",
             found: version.map_or_else(|| "none".to_owned(), |version| version.to_string()),
-            known: "7 to 25",
+            known: "7 to 28",
         }),
     }
 }

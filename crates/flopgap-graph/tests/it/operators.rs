@@ -140,6 +140,20 @@ fn rounding_at_the_edge_is_the_files() {
     assert_eq!((pool("3"), pool("4"), pool("9")), (Some(24), Some(32), None));
 }
 
+#[test]
+fn attention_goes_on_from_the_keys_that_are_kept() {
+    let inputs = vec![
+        value("q", "2 x 3 x 4 x 8"),
+        value("k", "2 x 3 x 6 x 8"),
+        value("v", "2 x 3 x 6 x 8"),
+        value("pk", "2 x 3 x 12 x 8"),
+        value("pv", "2 x 3 x 12 x 8"),
+    ];
+    let graph =
+        read_nodes(inputs, vec![], vec![node("Attention q k v _ pk pv -> y", vec![])], &["y"], &[]).unwrap();
+    assert_eq!(graph.multiply_adds().unwrap(), 2 * 2 * 3 * 4 * 18 * 8);
+}
+
 /// What ONNX Runtime fuses, and saves when it is asked to.
 #[test]
 fn fused_operators_count_all_that_they_do() {

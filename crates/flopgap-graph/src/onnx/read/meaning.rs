@@ -75,20 +75,26 @@ fn fused(node: &Node<'_>, output: &[u64], sums: u64) -> Option<u64> {
     count(output)?.checked_mul(each.checked_add(sums)?)
 }
 
-/// Attention of queries, keys and values with four dimensions, or three and the heads side by side. One that goes on from stored keys is not
-/// counted: how many there are, the shapes do not tell.
+/// Attention of queries, keys and values with four dimensions, or three and the heads side by side. Keys and values that are kept from earlier
+/// calls come before those of this one.
 fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
-    let past = if node.standard { 4..6 } else { 6..8 };
-    if past.into_iter().any(|place| node.has(place)) {
-        return None;
-    }
     let split = |place: usize, name: &str| {
         let shape = node.shape(place)?;
         let [batch, length, width] = *shape else { return Some(shape.to_vec()) };
         let heads = u64::try_from(node.integer(name)?).ok()?;
         Some(vec![batch, heads, length, width.checked_div(heads)?])
     };
-    attention(&split(0, query)?, &split(1, key)?, &split(2, key)?, causal)
+    let kept = if node.standard { [4, 5] } else { [6, 7] };
+    let with_kept = |place: usize, kept: usize| {
+        let mut shape = split(place, key)?;
+        if node.has(kept) {
+            let more = *node.shape(kept)?.get(2)?;
+            let length = shape.get_mut(2)?;
+            *length = length.checked_add(more)?;
+        }
+        Some(shape)
+    };
+    attention(&split(0, query)?, &with_kept(1, kept[0])?, &with_kept(2, kept[1])?, causal)
 }
 
 fn recurrent(node: &Node<'_>) -> Option<Op> {
@@ -375,6 +381,10 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         "Gelu" if node.text("approximate") == Some("tanh") => {
             ElementwiseFunction::Activation(Activation::GeluTanh)
         }
+        // Two products and a sum, as `flopgap_flops::transformer` counts it; the tables of sines are read beside it.
+        "RotaryEmbedding" => ElementwiseFunction::Several(3),
+        // The largest of a row is found by comparisons, and each element compared with it.
+        "Hardmax" => ElementwiseFunction::Several(2),
         // A square is one product.
         "Pow"
             if node.operand(1).and_then(|operand| operand.floats()).is_some_and(|values| values == [2.0]) =>
