@@ -8,11 +8,12 @@ mod summary;
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
-use flopgap_calibration::{Calibration, Header, Origin, Row, Writer};
+use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer};
 use flopgap_cli::{Exit, Failure};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
@@ -26,6 +27,9 @@ use arguments::Options;
 use drive::{Driver, Filled};
 use engines::Engines;
 use models::UserModel;
+
+/// How long a file's lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let begin = Instant::now();
@@ -85,7 +89,7 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     let engines = Engines::open(&asked, device, &models, references)?;
     let ours = Header::new(engines.origin.clone(), None);
     let (writer, measured) = if is_begun {
-        let (writer, found) = Writer::resume(&path, &ours).map_err(|error| file_failure(&error))?;
+        let (writer, found) = reopened(&path, &ours)?;
         if found.torn {
             flopgap_cli::note(PROGRAM, "the last row was cut off and is measured again");
         }
@@ -96,6 +100,17 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     };
     let open = Open { run, plan: &plan, engines: &engines, device, options: &options };
     open.fill(writer, &measured, arguments.limit.map(|limit| begin + limit), begin)
+}
+
+/// Opens a file again. A process that was just killed may hold its lock for a moment longer.
+fn reopened(path: &Path, header: &Header) -> Result<(Writer, Calibration), Failure> {
+    let begin = Instant::now();
+    loop {
+        match Writer::resume(path, header) {
+            Err(FileError::Locked { .. }) if begin.elapsed() < PATIENCE => thread::sleep(PATIENCE / 20),
+            opened => return opened.map_err(|error| file_failure(&error)),
+        }
+    }
 }
 
 /// A run that is open for measuring.
@@ -320,6 +335,6 @@ fn run_failure(error: &run::RunError) -> Failure {
     Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
-fn file_failure(error: &flopgap_calibration::FileError) -> Failure {
+fn file_failure(error: &FileError) -> Failure {
     Failure::from_error(error).maybe_hint(error.hint())
 }

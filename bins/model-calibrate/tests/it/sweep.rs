@@ -107,6 +107,17 @@ fn a_killed_sweep_is_resumed_where_it_was() {
 }
 
 #[test]
+fn two_sweeps_do_not_fill_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    expect(&sweep(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).output().unwrap(), 0);
+    let file = OpenOptions::new().append(true).open(calibration_path(&run)).unwrap();
+    file.lock().unwrap();
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
+    assert!(error.contains("another process is writing to it"), "{error}");
+}
+
+#[test]
 fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
