@@ -254,8 +254,9 @@ impl Session for Opened<'_> {
         u64::try_from(models + size_of_val(&*self.x) + size_of_val(&*self.y)).ok()
     }
 
+    /// `None` where the process grew by less than was allocated: memory that was free in it served, and nothing was measured.
     fn device_memory_bytes(&self) -> Option<u64> {
-        self.peak
+        self.peak.filter(|growth| *growth > 0 && Some(*growth) >= self.memory_bytes())
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {

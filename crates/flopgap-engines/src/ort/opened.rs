@@ -207,8 +207,10 @@ impl Session for Opened<'_> {
         self.measured.as_ref()?.profile.bytes()
     }
 
+    /// `None` where the process grew by less than ONNX Runtime holds: memory that was free in it served, and nothing was measured.
     fn device_memory_bytes(&self) -> Option<u64> {
-        self.measured.as_ref()?.growth
+        let measured = self.measured.as_ref()?;
+        measured.growth.filter(|growth| *growth > 0 && Some(*growth) >= measured.profile.bytes())
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {

@@ -4,7 +4,10 @@ A request is a line of JSON on standard input, its answer a line of JSON on stan
 {"id": 1, "do": "hello", ...} -> {"id": 1, "answer": {...}} or {"id": 1, "error": {"kind": ..., "message": ...}}.
 """
 
+import ctypes
+import gc
 import json
+import logging
 import math
 import os
 import sys
@@ -15,6 +18,15 @@ PROTOCOL = 1
 # Whatever else prints, prints to standard error.
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
+
+
+class Collector(logging.Handler):
+    """Keeps the last warning: errors of PyTorch point to it."""
+
+    last = ""
+
+    def emit(self, record):
+        Collector.last = record.getMessage()
 
 
 class Refused(Exception):
@@ -263,9 +275,31 @@ class Builder:
         return self.call(torch.reshape, self.operand(inputs[0]), shape)
 
 
+def load(path):
+    """Loads an archive; one whose inputs or outputs are of a library's types needs that library."""
+    collector = Collector()
+    logging.getLogger("torch").addHandler(collector)
+    try:
+        return torch.export.load(path)
+    except RuntimeError:
+        try:
+            import transformers.cache_utils
+            import transformers.modeling_outputs
+        except Exception:
+            lines = [line.strip() for line in Collector.last.splitlines() if line.strip()]
+            reason = f" ({lines[-1]})" if lines else ""
+            raise Refused(
+                "failed",
+                f"torch.export.load refuses {path}{reason}; if the model is one of transformers, install that package",
+            ) from None
+        return torch.export.load(path)
+    finally:
+        logging.getLogger("torch").removeHandler(collector)
+
+
 def exported(path, dtype, seed, shapes):
     """A model that torch.export.save wrote, and inputs of the shapes that it was exported with."""
-    program = torch.export.load(path)
+    program = load(path)
     generator = torch.Generator().manual_seed(seed)
     values = {}
     for node in program.graph.nodes:
@@ -326,10 +360,13 @@ class Session:
             free, allocated = torch.cuda.mem_get_info()[0], torch.cuda.memory_allocated()
         else:
             try:
+                # What earlier networks have freed goes back to the system, or it would serve this one unseen.
+                gc.collect()
+                ctypes.CDLL(None).malloc_trim(0)
                 with open("/proc/self/clear_refs", "w") as mark:
                     mark.write("5")
                 before = resident()[0]
-            except (OSError, KeyError):
+            except (OSError, KeyError, AttributeError):
                 pass
         self.file = "file" in request
         if self.file:
@@ -352,7 +389,11 @@ class Session:
         else:
             # PyTorch's allocator on a CPU keeps no account.
             self.memory = None
-            self.device_memory = None if before is None else max(resident()[1] - before, 0)
+            growth = 0 if before is None else resident()[1] - before
+            stored = [*self.module.parameters(), *self.module.buffers()]
+            # Less than the parameters: free memory of the process served, and nothing was measured.
+            least = sum(tensor.numel() * tensor.element_size() for tensor in stored)
+            self.device_memory = growth if growth > 0 and growth >= least else None
 
     def settings(self):
         """What is fp32 is computed in fp32."""
