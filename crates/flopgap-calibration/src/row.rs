@@ -120,9 +120,10 @@ impl Measurement {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// The median; on a CPU, and where a GPU waits for one, the median ratio to interleaved references,
-    /// times the best reference of the session.
+    /// times the best reference of the session. On one thread it is of the time in which the thread
+    /// ran; on several it is of wall time, and the lower quartile.
     pub median_ns: f64,
-    /// Bounds of the 95 % confidence interval of the median.
+    /// Bounds of the 95 % confidence interval of `median_ns`.
     pub low_ns: f64,
     /// See `low_ns`.
     pub high_ns: f64,
