@@ -2,6 +2,7 @@
 
 pub mod accuracy;
 pub mod compare;
+mod executed;
 pub mod file;
 pub mod grid;
 pub mod judge;
@@ -13,5 +14,6 @@ pub mod split;
 #[cfg(test)]
 mod testing;
 
+pub use executed::executed_flops;
 pub use file::{Calibration, FileError, Header, Writer};
 pub use row::{Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing};

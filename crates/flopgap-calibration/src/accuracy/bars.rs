@@ -7,6 +7,7 @@ use flopgap_graph::{Mode, Op, Workload};
 use flopgap_roofline::predict::FitError;
 
 use super::{Coverage, Errors};
+use crate::executed::executed_by_all;
 use crate::judge::{FitRequest, Fitted, JudgeError, Judged, Pair};
 use crate::row::Row;
 use crate::split::{Split, at_most, model_name};
@@ -17,6 +18,8 @@ const MOST: usize = 800;
 const QUICK: usize = 150;
 /// Interleaved references bring times of a CPU into this table; a GPU's are as they are.
 const CPU: &str = "cpu";
+/// The engine that `estimate` asks for kernels, where it is on the device.
+const TELLS: &str = "cuda";
 
 /// What an accuracy is asked of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,6 +32,13 @@ pub struct Bar {
     pub p90: Option<f64>,
 }
 
+impl Bar {
+    /// Whether these errors are small enough.
+    pub fn holds(&self, errors: &Errors) -> bool {
+        errors.mape <= self.mape && self.p90.is_none_or(|p90| errors.p90 <= p90)
+    }
+}
+
 /// A line of the table: what is asked for beside what is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -36,11 +46,13 @@ pub struct Verdict {
     pub bar: Bar,
     /// Rows that were fitted; 0 where nothing is fitted, as for FLOPs.
     pub fitted: usize,
-    /// Errors on rows that were not; `None` where there are none.
+    /// Errors on rows that were not, of estimates from sizes alone; `None` where there are none.
     pub errors: Option<Errors>,
-    /// Errors where estimates know the algorithms that the library chose; `None` where none were
+    /// Errors of estimates that know the kernels that the library chose; `None` where none were
     /// recorded.
-    pub on_device: Option<Errors>,
+    pub with_kernels: Option<Errors>,
+    /// Whether `estimate` on the device knows these kernels, too: then they decide.
+    pub kernels_decide: bool,
     /// How far repeated measurements of these rows differ from each other.
     pub repeatability: Option<f64>,
     /// Why there are no errors, or what a reader must know of them.
@@ -52,13 +64,32 @@ const NOT_MEASURED: &str = "not measured in this calibration";
 
 impl Verdict {
     fn nothing(bar: Bar, fitted: usize) -> Self {
-        Verdict { bar, fitted, errors: None, on_device: None, repeatability: None, note: String::new() }
+        Verdict {
+            bar,
+            fitted,
+            errors: None,
+            with_kernels: None,
+            kernels_decide: false,
+            repeatability: None,
+            note: String::new(),
+        }
     }
 
-    /// Whether the bar is met; `None` where nothing was measured for it.
+    /// Whether the bar is met: with the recorded kernels where `estimate` on the device knows them,
+    /// else from sizes alone. `None` where nothing was measured for it.
     pub fn met(&self) -> Option<bool> {
-        let errors = self.errors?;
-        Some(errors.mape <= self.bar.mape && self.bar.p90.is_none_or(|p90| errors.p90 <= p90))
+        let with_kernels = self.with_kernels.filter(|_| self.kernels_decide);
+        with_kernels.or(self.errors).map(|errors| self.bar.holds(&errors))
+    }
+
+    fn set_times(&mut self, judged: &[Judged]) {
+        let kernels = judged.iter().filter_map(|row| row.with_kernels).map(|known| known.time);
+        self.set(judged.iter().map(|row| row.time).collect(), kernels.collect());
+    }
+
+    fn set(&mut self, sizes: Vec<Pair>, kernels: Vec<Pair>) {
+        self.errors = Errors::of(sizes.into_iter().map(Pair::tuple));
+        self.with_kernels = Errors::of(kernels.into_iter().map(Pair::tuple));
     }
 }
 
@@ -176,15 +207,12 @@ impl Table<'_> {
             NOT_MEASURED.clone_into(&mut verdict.note);
         } else {
             match judge(&fit, &validation, split, self.candidates.request)? {
-                Ok(found) => {
-                    verdict.on_device = Errors::of(found.on_device.into_iter().map(Pair::tuple));
-                    judged = found.judged;
-                }
+                Ok(found) => judged = found,
                 Err(note) => verdict.note = note,
             }
         }
-        verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
-        self.verdicts.push(verdict);
+        verdict.set_times(&judged);
+        self.push(verdict);
         Ok(())
     }
 
@@ -249,15 +277,12 @@ impl Table<'_> {
         let names: BTreeSet<String> = rows.iter().filter_map(|row| model_name(&row.workload)).collect();
         let mut verdict = Verdict::nothing(bar, 0);
         verdict.repeatability = repeatability(&rows);
-        let (mut judged, mut on_device) = (Vec::new(), Vec::new());
+        let mut judged = Vec::new();
         for name in &names {
             let split = Split::Models { leaves_out: BTreeSet::from([name.clone()]) };
             let divided = split.divide(self.candidates.rows.iter().copied());
             match judge(&divided.fit, &divided.validation, &split, self.candidates.request)? {
-                Ok(found) => {
-                    judged.extend(found.judged);
-                    on_device.extend(found.on_device);
-                }
+                Ok(found) => judged.extend(found),
                 Err(note) => verdict.note = note,
             }
             verdict.fitted = verdict.fitted.max(divided.fit.len());
@@ -265,9 +290,8 @@ impl Table<'_> {
         if names.is_empty() {
             NOT_MEASURED.clone_into(&mut verdict.note);
         }
-        verdict.on_device = Errors::of(on_device.into_iter().map(Pair::tuple));
-        verdict.errors = Errors::of(judged.iter().map(|row| row.time.tuple()));
-        self.verdicts.push(verdict);
+        verdict.set_times(&judged);
+        self.push(verdict);
         Ok(())
     }
 
@@ -276,35 +300,76 @@ impl Table<'_> {
     fn everything(&mut self) -> Result<Vec<Judged>> {
         let split = Split::Networks;
         let divided = split.divide(self.candidates.rows.iter().copied());
-        let (judged, note) = match judge(&divided.fit, &divided.validation, &split, self.candidates.request)?
-        {
-            Ok(found) => (found.judged, NOT_MEASURED.to_owned()),
+        let validation = &divided.validation;
+        let (judged, note) = match judge(&divided.fit, validation, &split, self.candidates.request)? {
+            Ok(found) => (found, NOT_MEASURED.to_owned()),
             Err(note) => (Vec::new(), note),
         };
         let fitted = divided.fit.len();
         let bar = |what, mape| Bar { what, mape, p90: None };
-        let memory = judged.iter().filter_map(|row| row.memory).collect();
-        self.push(bar("memory", 0.03), fitted, memory, &note);
-        let mut flops = Vec::new();
-        for row in self.rows(is_gemm) {
-            if let Some(counted) = row.measurement.counted_flops.filter(|counted| *counted > 0) {
-                flops.push(Pair { measured: counted as f64, estimated: flops_of(row)? });
-            }
+        let known = || judged.iter().filter_map(|row| row.with_kernels);
+
+        let mut memory = Verdict::nothing(bar("memory", 0.03), fitted);
+        let sizes = judged.iter().filter_map(|row| row.memory).collect();
+        memory.set(sizes, known().filter_map(|known| known.memory).collect());
+        let holds_none = |row: &&&Row| row.measurement.memory_bytes == Some(0);
+        memory.note = match validation.iter().filter(holds_none).count() {
+            _ if memory.errors.is_none() => note.clone(),
+            0 => String::new(),
+            count => format!("without {} that hold no memory, such as empty launches", rows_of(count)),
+        };
+        self.push(memory);
+
+        let flops = self.flops(bar("FLOPs of GEMMs against counters", 0.01))?;
+        self.push(flops);
+
+        let mut energy = Verdict::nothing(bar("energy", 0.15), fitted);
+        let sizes = judged.iter().filter_map(|row| row.energy).collect();
+        energy.set(sizes, known().filter_map(|known| known.energy).collect());
+        if energy.errors.is_none() {
+            energy.note = note;
         }
-        self.push(bar("FLOPs of GEMMs against counters", 0.01), 0, flops, NOT_MEASURED);
-        let energy = judged.iter().filter_map(|row| row.energy).collect();
-        self.push(bar("energy", 0.15), fitted, energy, &note);
+        self.push(energy);
         Ok(judged)
     }
 
-    fn push(&mut self, bar: Bar, fitted: usize, pairs: Vec<Pair>, note: &str) {
-        let mut verdict = Verdict::nothing(bar, fitted);
-        verdict.errors = Errors::of(pairs.into_iter().map(Pair::tuple));
-        if verdict.errors.is_none() {
-            note.clone_into(&mut verdict.note);
+    /// FLOPs of products and of networks of them: by the closed form, and as the kernels execute them.
+    fn flops(&self, bar: Bar) -> Result<Verdict> {
+        let (mut theory, mut executed) = (Vec::new(), Vec::new());
+        for row in self.rows(|row| is_gemm(row) || is_mlp(row)) {
+            let Some(counted) = row.measurement.counted_flops.filter(|counted| *counted > 0) else {
+                continue;
+            };
+            let measured = counted as f64;
+            theory.push(Pair { measured, estimated: flops_of(row)? });
+            let steps = row.workload.steps()?;
+            if let Some(flops) = executed_by_all(&steps, row.precision, &row.measurement.algorithms) {
+                executed.push(Pair { measured, estimated: flops as f64 });
+            }
         }
+        let mut verdict = Verdict::nothing(bar, 0);
+        let unknown = theory.len() - executed.len();
+        verdict.note = match (theory.len(), executed.len()) {
+            (0, _) => NOT_MEASURED.to_owned(),
+            (_, 0) => "from sizes alone: the FLOPs that the kernels execute are not known".to_owned(),
+            _ if unknown > 0 => {
+                format!("with kernels without {} whose kernels are not known", rows_of(unknown))
+            }
+            _ => String::new(),
+        };
+        verdict.set(theory, executed);
+        Ok(verdict)
+    }
+
+    fn push(&mut self, mut verdict: Verdict) {
+        let engine = self.candidates.rows.first().map(|row| row.engine.as_str());
+        verdict.kernels_decide = self.candidates.kind != CPU && engine == Some(TELLS);
         self.verdicts.push(verdict);
     }
+}
+
+fn rows_of(count: usize) -> String {
+    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }
 
 /// FLOPs of a step by its closed form.
@@ -318,24 +383,15 @@ fn flops_of(row: &Row) -> Result<f64> {
     Ok(flops)
 }
 
-/// Validation rows beside estimates from sizes alone, and with the algorithms that were chosen.
-struct Found {
-    judged: Vec<Judged>,
-    on_device: Vec<Pair>,
-}
-
 /// Validation rows beside estimates; the reason where there are too few rows to fit.
 fn judge(
     fit: &[&Row],
     validation: &[&Row],
     split: &Split,
     request: FitRequest<'_>,
-) -> Result<std::result::Result<Found, String>> {
+) -> Result<std::result::Result<Vec<Judged>, String>> {
     match Fitted::fit(fit, Some(split), request) {
-        Ok(fitted) => Ok(Ok(Found {
-            judged: fitted.judge(validation)?,
-            on_device: fitted.judge_on_device(validation)?,
-        })),
+        Ok(fitted) => fitted.judge(validation).map(Ok),
         Err(JudgeError::Fit(error @ FitError::TooFew { .. })) => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }

@@ -2,10 +2,11 @@
 
 use flopgap_graph::{Op, Step, Workload};
 use flopgap_roofline::Ceilings;
-use flopgap_roofline::predict::{Baseline, Bottleneck, FitSettings, Observation, Predictor};
+use flopgap_roofline::predict::{Baseline, Bottleneck, Estimate, FitSettings, Observation, Predictor};
 use rustc_hash::FxHashSet;
 
-use super::{JudgeError, Judged, Pair, observation};
+use super::{JudgeError, Judged, Pair, WithKernels, observation};
+use crate::executed::executed_by_all;
 use crate::grid::working_set;
 use crate::row::{Row, mode_name};
 use crate::split::{Part, Split, order};
@@ -56,30 +57,14 @@ impl Fitted {
         self.rows
     }
 
-    /// Puts estimates beside rows that the fit never saw, made from sizes alone, as on any machine.
+    /// Puts estimates beside rows that the fit never saw: from sizes alone, as on any machine, and
+    /// where kernels were recorded, with these, as on the device.
     ///
     /// # Errors
     /// [`JudgeError::Leak`] for a row whose workload was fitted, in whatever precision or mode.
     pub fn judge(&self, rows: &[&Row]) -> Result<Vec<Judged>, JudgeError> {
         self.unseen(rows)?;
         rows.iter().map(|row| self.beside(row)).collect()
-    }
-
-    /// Measured and estimated times where estimates know the algorithms that the library chose, as
-    /// a program on the device does. Rows without recorded algorithms are left out.
-    ///
-    /// # Errors
-    /// As [`judge`](Self::judge).
-    pub fn judge_on_device(&self, rows: &[&Row]) -> Result<Vec<Pair>, JudgeError> {
-        self.unseen(rows)?;
-        let recorded = rows.iter().filter(|row| !row.measurement.algorithms.is_empty());
-        let pair = |row: &&Row| {
-            let (steps, measurement) = (row.workload.steps()?, &row.measurement);
-            let algorithms = Some(measurement.algorithms.as_slice());
-            let estimate = self.predictor.estimate(&steps, row.precision, row.mode, algorithms)?;
-            Ok(Pair { measured: measurement.time.median_ns, estimated: estimate.nanoseconds })
-        };
-        recorded.map(pair).collect()
     }
 
     fn unseen(&self, rows: &[&Row]) -> Result<(), JudgeError> {
@@ -97,6 +82,26 @@ impl Fitted {
         let time = &measurement.time;
         let pair = |measured: f64, estimated: Option<f64>| {
             estimated.filter(|_| measured > 0.0).map(|estimated| Pair { measured, estimated })
+        };
+        let memory = |estimate: &Estimate| {
+            measurement.memory_bytes.and_then(|bytes| pair(bytes as f64, estimate.memory_bytes))
+        };
+        let energy =
+            |estimate: &Estimate| measurement.energy.and_then(|energy| pair(energy.joules, estimate.joules));
+        let counted =
+            |flops: Option<f64>| measurement.counted_flops.and_then(|counted| pair(counted as f64, flops));
+        let algorithms = measurement.algorithms.as_slice();
+        let with_kernels = if algorithms.is_empty() {
+            None
+        } else {
+            let estimate = self.predictor.estimate(&steps, row.precision, row.mode, Some(algorithms))?;
+            let executed = executed_by_all(&steps, row.precision, algorithms);
+            Some(WithKernels {
+                time: Pair { measured: time.median_ns, estimated: estimate.nanoseconds },
+                memory: memory(&estimate),
+                flops: counted(executed.map(|flops| flops as f64)),
+                energy: energy(&estimate),
+            })
         };
         let baselines =
             Baseline::ALL.map(|baseline| self.predictor.baseline(baseline, &steps, row.precision, row.mode));
@@ -118,9 +123,10 @@ impl Fitted {
             batch: row.workload.batch(),
             time: Pair { measured: time.median_ns, estimated: estimate.nanoseconds },
             interval: Some((estimate.low, estimate.high)),
-            memory: measurement.memory_bytes.and_then(|bytes| pair(bytes as f64, estimate.memory_bytes)),
-            flops: measurement.counted_flops.and_then(|counted| pair(counted as f64, Some(work))),
-            energy: measurement.energy.and_then(|energy| pair(energy.joules, estimate.joules)),
+            memory: memory(&estimate),
+            flops: counted(Some(work)),
+            energy: energy(&estimate),
+            with_kernels,
             baselines: Some(baselines),
             work: Some(work),
             bytes: Some(bytes),

@@ -23,6 +23,20 @@ impl Pair {
     }
 }
 
+/// What is estimated where the kernels are known that the library chose, as on the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WithKernels {
+    /// Nanoseconds.
+    pub time: Pair,
+    /// Bytes in use.
+    pub memory: Option<Pair>,
+    /// FLOPs that counters saw, beside those that the kernels execute; `None` where some kernel's
+    /// are not known.
+    pub flops: Option<Pair>,
+    /// Joules.
+    pub energy: Option<Pair>,
+}
+
 /// One measured run beside its estimate. Reports and accuracies are made of these, whoever
 /// estimated.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +65,8 @@ pub struct Judged {
     pub flops: Option<Pair>,
     /// Joules.
     pub energy: Option<Pair>,
+    /// The estimates that know the recorded kernels; `None` where none were recorded.
+    pub with_kernels: Option<WithKernels>,
     /// Nanoseconds by the baselines, in the order of `Baseline::ALL`.
     pub baselines: Option<[f64; 3]>,
     /// FLOPs of the closed forms.

@@ -8,6 +8,6 @@ mod tables;
 
 pub use error::JudgeError;
 pub use fitted::{FitRequest, Fitted, cross_validated};
-pub use judged::{Judged, Pair};
+pub use judged::{Judged, Pair, WithKernels};
 pub use series::{Series, observation, series};
 pub use tables::of_sheet;

@@ -166,7 +166,7 @@ pub fn bars(series: &str, accuracy: &Accuracy) -> Result<Table, ReportError> {
             Cell::percent(verdict.bar.mape, 0),
             Cell::optional(errors, |errors| Cell::percent(errors.p90, 1)),
             Cell::optional(verdict.bar.p90, |p90| Cell::percent(p90, 0)),
-            Cell::optional(verdict.on_device, |errors| Cell::percent(errors.mape, 1)),
+            Cell::optional(verdict.with_kernels, |errors| Cell::percent(errors.mape, 1)),
             Cell::optional(verdict.repeatability, |distance| Cell::percent(distance, 1)),
             Cell::text(word),
         ])?;
