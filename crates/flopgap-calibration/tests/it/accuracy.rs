@@ -3,6 +3,7 @@
 use flopgap_calibration::accuracy::{Candidates, Verdict, accuracy, coverage};
 use flopgap_calibration::judge::{FitRequest, Fitted, cross_validated, series};
 use flopgap_calibration::split::Split;
+use flopgap_graph::{Algorithm, Op, Step, Workload};
 use flopgap_roofline::predict::FitSettings;
 
 use crate::synthetic;
@@ -33,6 +34,39 @@ fn a_machine_that_follows_a_formula_is_learned() {
         assert_eq!((verdict.met(), verdict.note.as_str()), (None, "not measured in this calibration"));
     }
     assert!(coverage(&found.judged).iter().all(|(_, coverage)| coverage.count > 0));
+}
+
+/// One kernel for every product: whole tiles are counted, and no row that holds nothing is judged.
+#[test]
+fn kernels_decide_where_the_device_tells_them() {
+    let mut rows = synthetic::rows(200, 0, 0.02);
+    for row in &mut rows {
+        let Workload::Step(Step { op: Op::Gemm(gemm), .. }) = &row.workload else {
+            row.measurement.memory_bytes = Some(0);
+            continue;
+        };
+        let tiles = gemm.m.div_ceil(64) * gemm.n.div_ceil(64);
+        let k = gemm.k.next_multiple_of(64);
+        row.measurement.counted_flops = Some(2 * tiles * 64 * 64 * k);
+        row.measurement.algorithms = vec![Algorithm {
+            tile: Some([64, 64]),
+            kernels: vec!["nvjet_sm90_hsh_64x64_64x8_1x1_v_bz_TNT".to_owned()],
+            ..Algorithm::default()
+        }];
+    }
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let of = |kind| {
+        let found = accuracy(Candidates { rows: &rows, kind, request: request(&settings) }).unwrap();
+        verdict(&found.verdicts, "FLOPs").clone()
+    };
+    let flops = of("cuda");
+    let (sizes, kernels) = (flops.errors.unwrap(), flops.with_kernels.unwrap());
+    assert_eq!(sizes.count, kernels.count);
+    assert!(sizes.mape > 0.02 && kernels.mape < 0.01 && kernels.mape > 0.0, "{flops:?}");
+    assert_eq!(flops.met(), Some(true));
+    // Nobody asks a CPU for kernels.
+    assert_eq!(of("cpu").met(), Some(false));
 }
 
 #[test]
