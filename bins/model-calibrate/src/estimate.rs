@@ -1,5 +1,6 @@
 //! `model-calibrate estimate`: time, memory, energy and FLOPs of a model, with intervals.
 
+mod kernels;
 mod machine;
 mod model;
 mod output;
@@ -12,6 +13,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::predict::FitSettings;
 
+use self::kernels::Kernels;
 use crate::PROGRAM;
 use crate::load::of_judge;
 
@@ -34,6 +36,9 @@ pub(crate) struct Arguments {
     /// How work reaches the device [default: launched on a stream where that was measured].
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
+    /// Do not ask this machine's GPU which kernels would run, even if it is the calibration's.
+    #[arg(long)]
+    sizes_alone: bool,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -68,9 +73,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = FitRequest { ceilings: calibration.header.ceilings.as_ref(), settings: &settings };
     let fitted = Fitted::fit(&rows, None, request).map_err(|error| of_judge(&error))?;
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
+    let kernels = if arguments.sizes_alone {
+        Kernels::SizesAlone("as asked by --sizes-alone".to_owned())
+    } else if of.engine != kernels::TELLS || calibration.header.origin.kind != kernels::TELLS {
+        Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
+    } else if fitted.predictor().knows_kernels() {
+        kernels::ask(&calibration.header, &steps, arguments.precision, mode)
+    } else {
+        Kernels::SizesAlone("the calibration does not have enough rows with kernels".to_owned())
+    };
     let estimate = fitted
         .predictor()
-        .estimate(&steps, arguments.precision, mode, None)
+        .estimate(&steps, arguments.precision, mode, kernels.algorithms())
         .map_err(|error| Failure::from_error(&error))?;
     for unknown in &model.unknown {
         flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
@@ -89,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         mode,
         rows: rows.len(),
         estimate: &estimate,
+        kernels: &kernels,
     };
     flopgap_cli::print(&output.render(arguments.format)?)
 }

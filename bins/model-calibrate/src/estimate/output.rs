@@ -13,6 +13,7 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_roofline::predict::Estimate;
 use serde::Serialize;
 
+use super::kernels::Kernels;
 use super::model::Model;
 use crate::load::of_report;
 
@@ -26,6 +27,7 @@ pub(super) struct Output<'a> {
     /// Rows that were fitted.
     pub(super) rows: usize,
     pub(super) estimate: &'a Estimate,
+    pub(super) kernels: &'a Kernels,
 }
 
 /// The form of the JSON. What is not known is `null`.
@@ -45,6 +47,9 @@ struct Document<'a> {
     measured: bool,
     extrapolated: bool,
     unknown: &'a [String],
+    /// Whether the device was asked for its kernels, or why not.
+    kernels_asked: bool,
+    kernels: String,
     layers: Vec<Layer<'a>>,
 }
 
@@ -118,6 +123,8 @@ impl Output<'_> {
             measured: estimate.measured,
             extrapolated: estimate.extrapolated,
             unknown: &self.model.unknown,
+            kernels_asked: self.kernels.algorithms().is_some(),
+            kernels: self.kernels.say(),
             layers,
         })
     }
@@ -154,6 +161,7 @@ impl Output<'_> {
         line("energy", estimate.joules.map_or_else(|| "not measured".to_owned(), joules));
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP"));
         line("fitted", format!("{} rows", self.rows));
+        line("kernels", self.kernels.say());
         if (estimate.correction - 1.0).abs() >= 0.005 {
             line(
                 "whole",

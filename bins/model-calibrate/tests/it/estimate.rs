@@ -34,6 +34,20 @@ fn an_estimate_has_an_interval_and_all_layers() {
 }
 
 #[test]
+fn what_is_known_of_kernels_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--batch", "32"];
+    let table = done(dir.path(), &[&how[..], &MLP].concat());
+    let said = "kernels not asked, sizes alone: the calibration does not have enough rows with kernels\n";
+    assert!(table.out.contains(said), "{}", table.out);
+    let json = done(dir.path(), &[&how[..], &MLP, &["--sizes-alone", "--format", "json"]].concat());
+    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(estimate["kernels_asked"], Value::Bool(false));
+    assert_eq!(estimate["kernels"], "not asked, sizes alone: as asked by --sizes-alone");
+}
+
+#[test]
 fn what_was_measured_comes_back_as_measured() {
     let dir = tempfile::tempdir().unwrap();
     let calibration = calibration(1.0);

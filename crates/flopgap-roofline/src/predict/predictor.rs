@@ -106,6 +106,11 @@ impl Predictor {
         Ok(Self { machine, constants, by_size, by_kernel, power, ranges, measured, level })
     }
 
+    /// Whether estimates differ where the kernels are known: enough of the rows recorded theirs.
+    pub fn knows_kernels(&self) -> bool {
+        self.by_kernel.as_ref().is_some_and(|model| !model.is_empty())
+    }
+
     /// Predicts the steps of a model, run one after the other.
     ///
     /// A run that was measured comes back as measured, and so does each step that was. `algorithms` are those that a library chose

@@ -1,0 +1,147 @@
+//! Which kernels compute a model, asked of the device itself.
+//!
+//! A library chooses kernels by sizes. Where the GPU of the calibration is in this machine, each
+//! step is opened there, which takes milliseconds and times nothing, and estimates know what runs.
+
+use std::collections::HashMap;
+
+use flopgap_calibration::Header;
+use flopgap_engines::cuda::Cuda;
+use flopgap_engines::{Engine, EngineError};
+use flopgap_flops::Precision;
+use flopgap_gpu::{Device, GpuError};
+use flopgap_graph::{Algorithm, Mode, Step, Workload};
+
+/// The engine that tells of kernels.
+pub(super) const TELLS: &str = "cuda";
+
+/// What an estimate knows of kernels.
+#[derive(Debug)]
+pub(super) enum Kernels {
+    /// Those of each step, as the library chose them.
+    Asked(Vec<Algorithm>),
+    /// Nothing, and why.
+    SizesAlone(String),
+}
+
+impl Kernels {
+    pub(super) fn algorithms(&self) -> Option<&[Algorithm]> {
+        match self {
+            Kernels::Asked(algorithms) => Some(algorithms),
+            Kernels::SizesAlone(_) => None,
+        }
+    }
+
+    /// In words.
+    pub(super) fn say(&self) -> String {
+        match self {
+            Kernels::Asked(_) => "asked of the device".to_owned(),
+            Kernels::SizesAlone(reason) => format!("not asked, sizes alone: {reason}"),
+        }
+    }
+}
+
+/// Asks the GPU of the calibration, where it is in this machine.
+pub(super) fn ask(header: &Header, steps: &[Step], precision: Precision, mode: Mode) -> Kernels {
+    let name = &header.origin.device;
+    let devices = match Device::all() {
+        Ok(devices) => devices,
+        Err(error) => return Kernels::SizesAlone(without(&error)),
+    };
+    let Some(index) = devices.iter().position(|device| device.name == *name) else {
+        return Kernels::SizesAlone(format!("no {name} is in this machine"));
+    };
+    let references = Some(&header.references).filter(|best| !best.is_empty());
+    let asked =
+        Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
+    asked.map_or_else(|error| Kernels::SizesAlone(error.to_string()), Kernels::Asked)
+}
+
+fn without(error: &GpuError) -> String {
+    if error.is_absence() { "no GPU is in this machine".to_owned() } else { error.to_string() }
+}
+
+/// The kernels of each step. Equal steps are opened once, and one at a time: the memory of the
+/// largest is enough.
+fn of_steps(
+    engine: &dyn Engine,
+    steps: &[Step],
+    precision: Precision,
+    mode: Mode,
+) -> Result<Vec<Algorithm>, EngineError> {
+    let mut known = HashMap::<&Step, Algorithm>::new();
+    for step in steps {
+        if !known.contains_key(step) {
+            known.insert(step, of_step(engine, step, precision, mode)?);
+        }
+    }
+    Ok(steps.iter().filter_map(|step| known.get(step).cloned()).collect())
+}
+
+fn of_step(
+    engine: &dyn Engine,
+    step: &Step,
+    precision: Precision,
+    mode: Mode,
+) -> Result<Algorithm, EngineError> {
+    let session = engine.open(&Workload::Step(step.clone()), precision, mode)?;
+    let Ok([algorithm]) = <[Algorithm; 1]>::try_from(session.algorithms()) else {
+        return Err(EngineError::Unsupported {
+            engine: engine.name(),
+            what: step.label(),
+            reason: "it does not tell the kernels".to_owned(),
+        });
+    };
+    Ok(algorithm)
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_calibration::Origin;
+    use flopgap_engines::Native;
+    use flopgap_engines::cpu::CpuSettings;
+    use flopgap_flops::Activation;
+    use flopgap_graph::MlpSpec;
+
+    use super::*;
+
+    fn steps() -> Vec<Step> {
+        let (hidden, activation) = (vec![64, 64, 64], Activation::Relu);
+        Workload::Mlp(MlpSpec { input: 64, hidden, output: 10, batch: 4, activation }).steps().unwrap()
+    }
+
+    #[test]
+    fn a_machine_without_the_gpu_uses_sizes() {
+        let origin = Origin { device: "a GPU that nobody has".to_owned(), ..Origin::default() };
+        let asked = ask(&Header::new(origin, None), &steps(), Precision::Fp32, Mode::Graph);
+        assert!(asked.algorithms().is_none());
+        let said = asked.say();
+        assert!(said.starts_with("not asked, sizes alone: no "), "{said}");
+        assert!(said.ends_with(" is in this machine"), "{said}");
+    }
+
+    #[test]
+    fn an_engine_that_cannot_run_a_step_says_so() {
+        let native = Native::new(&CpuSettings::default());
+        let error = of_steps(&native, &steps(), Precision::Fp16, Mode::Call).unwrap_err();
+        assert!(error.to_string().starts_with("native cannot run "), "{error}");
+    }
+
+    #[test]
+    fn the_gpu_tells_of_each_step() {
+        let cuda = match Cuda::new(0) {
+            Ok(cuda) => cuda,
+            Err(error) => return flopgap_skip::skip("gpu", error),
+        };
+        let header = Header::new(cuda.origin().clone(), None);
+        drop(cuda);
+        for mode in [Mode::Graph, Mode::Stream] {
+            let asked = ask(&header, &steps(), Precision::Fp32, mode);
+            let algorithms = asked.algorithms().unwrap_or_else(|| panic!("{asked:?}"));
+            assert_eq!(algorithms.len(), 4);
+            assert!(algorithms.iter().all(|algorithm| !algorithm.kernels.is_empty()), "{algorithms:?}");
+            // The hidden layers are alike.
+            assert_eq!(algorithms[0], algorithms[1]);
+        }
+    }
+}
