@@ -10,7 +10,7 @@ use flopgap_roofline::predict::Baseline;
 use super::words::{error_cells, error_columns, percent};
 use super::{ReportInput, beats_baselines};
 use crate::accuracy::{Accuracy, COVERAGE, Coverage, Errors, coverage};
-use crate::judge::{Judged, Pair};
+use crate::judge::{Judged, Pair, WithKernels};
 
 /// The seed's target.
 const TARGET: f64 = 0.10;
@@ -22,6 +22,10 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
         Table::new("Errors", [Column::text("quantity", "quantity")].into_iter().chain(error_columns()))?;
     for (name, errors) in quantities(input.judged) {
         table.push(std::iter::once(Cell::text(name)).chain(error_cells(errors)))?;
+    }
+    for (name, errors) in with_kernels(input.judged).into_iter().flatten() {
+        table
+            .push(std::iter::once(Cell::text(format!("{name}, with kernels"))).chain(error_cells(errors)))?;
     }
     blocks.push(Block::Table(table));
     blocks.push(Block::Text(
@@ -47,21 +51,58 @@ fn quantities(judged: &[Judged]) -> [(&'static str, Option<Errors>); 4] {
     ]
 }
 
-fn sentences(input: &ReportInput<'_>) -> Vec<String> {
-    let judged = input.judged;
-    let mut sentences =
-        vec![format!("Total configs tested: {}. Estimates: {}.", judged.len(), input.estimator)];
-    let said: Vec<String> = quantities(judged)
+/// The same where kernels are known; `None` where those of no row are.
+fn with_kernels(judged: &[Judged]) -> Option<[(&'static str, Option<Errors>); 4]> {
+    let known = || judged.iter().filter_map(|row| row.with_kernels);
+    known().next()?;
+    let of = |pair: fn(WithKernels) -> Option<Pair>| Errors::of(known().filter_map(pair).map(Pair::tuple));
+    Some([
+        ("latency", of(|known| Some(known.time))),
+        ("memory", of(|known| known.memory)),
+        ("FLOPs", of(|known| known.flops)),
+        ("energy", of(|known| known.energy)),
+    ])
+}
+
+fn said(quantities: &[(&str, Option<Errors>)]) -> String {
+    let said: Vec<String> = quantities
         .iter()
         .map(|(name, errors)| match errors {
             Some(errors) => format!("{name} {}", percent(errors.mape)),
             None => format!("{name} not measured"),
         })
         .collect();
-    sentences.push(format!("MAPE†: {}.", said.join(", ")));
-    if let Some(errors) = Errors::of(judged.iter().map(|row| row.time.tuple())) {
-        let word = if errors.mape < TARGET { "met" } else { "not met" };
-        sentences.push(format!("The target of a latency MAPE below 10% is {word}."));
+    said.join(", ")
+}
+
+fn sentences(input: &ReportInput<'_>) -> Vec<String> {
+    let judged = input.judged;
+    let mut sentences =
+        vec![format!("Total configs tested: {}. Estimates: {}.", judged.len(), input.estimator)];
+    let (sizes, kernels) = (quantities(judged), with_kernels(judged));
+    let met = |quantities: &[(&str, Option<Errors>); 4]| {
+        let errors = quantities[0].1?;
+        Some(if errors.mape < TARGET { "met" } else { "not met" })
+    };
+    match &kernels {
+        None => sentences.push(format!("MAPE†: {}.", said(&sizes))),
+        Some(kernels) => {
+            sentences.push(format!("MAPE† from sizes alone, as on any machine: {}.", said(&sizes)));
+            let count = judged.iter().filter(|row| row.with_kernels.is_some()).count();
+            sentences.push(format!(
+                "MAPE† with the recorded kernels, as on the device ({count} rows): {}.",
+                said(kernels)
+            ));
+        }
+    }
+    match (met(&sizes), kernels.as_ref().and_then(met)) {
+        (None, _) => {}
+        (Some(word), None) => {
+            sentences.push(format!("The target of a latency MAPE below 10% is {word}."));
+        }
+        (Some(word), Some(with)) => sentences.push(format!(
+            "The target of a latency MAPE below 10% is {word} from sizes alone, and {with} with kernels."
+        )),
     }
     if input.own {
         match beats_baselines(judged) {
@@ -101,6 +142,10 @@ fn push_baselines(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<()
     }
     let predictor = Errors::of(with.iter().map(|row| row.time.tuple()));
     table.push(std::iter::once(Cell::text("predictor")).chain(error_cells(predictor)))?;
+    let known = Errors::of(with.iter().filter_map(|row| row.with_kernels).map(|known| known.time.tuple()));
+    if known.is_some() {
+        table.push(std::iter::once(Cell::text("predictor, with kernels")).chain(error_cells(known)))?;
+    }
     for (index, baseline) in Baseline::ALL.into_iter().enumerate() {
         let pairs = with.iter().filter_map(|row| Some((row.time.measured, row.baselines?[index])));
         table.push(std::iter::once(Cell::text(baseline.name())).chain(error_cells(Errors::of(pairs))))?;

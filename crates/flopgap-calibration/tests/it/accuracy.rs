@@ -1,7 +1,9 @@
 //! The table of bars, and that no fit sees what judges it.
 
+use flopgap_calibration::Row;
 use flopgap_calibration::accuracy::{Candidates, Verdict, accuracy, coverage};
-use flopgap_calibration::judge::{FitRequest, Fitted, cross_validated, series};
+use flopgap_calibration::judge::{FitRequest, Fitted, Judged, cross_validated, series};
+use flopgap_calibration::report::{ReportInput, document};
 use flopgap_calibration::split::Split;
 use flopgap_graph::{Algorithm, Op, Step, Workload};
 use flopgap_roofline::predict::FitSettings;
@@ -36,9 +38,8 @@ fn a_machine_that_follows_a_formula_is_learned() {
     assert!(coverage(&found.judged).iter().all(|(_, coverage)| coverage.count > 0));
 }
 
-/// One kernel for every product: whole tiles are counted, and no row that holds nothing is judged.
-#[test]
-fn kernels_decide_where_the_device_tells_them() {
+/// Products by one kernel, whose counters see whole tiles; launches hold nothing.
+fn with_kernels() -> Vec<Row> {
     let mut rows = synthetic::rows(200, 0, 0.02);
     for row in &mut rows {
         let Workload::Step(Step { op: Op::Gemm(gemm), .. }) = &row.workload else {
@@ -54,6 +55,12 @@ fn kernels_decide_where_the_device_tells_them() {
             ..Algorithm::default()
         }];
     }
+    rows
+}
+
+#[test]
+fn kernels_decide_where_the_device_tells_them() {
+    let rows = with_kernels();
     let (_, rows) = series(&rows).remove(0);
     let settings = FitSettings::default();
     let of = |kind| {
@@ -67,6 +74,32 @@ fn kernels_decide_where_the_device_tells_them() {
     assert_eq!(flops.met(), Some(true));
     // Nobody asks a CPU for kernels.
     assert_eq!(of("cpu").met(), Some(false));
+}
+
+#[test]
+fn a_report_says_what_is_reached_without_and_with_kernels() {
+    let rows = with_kernels();
+    let (_, rows) = series(&rows).remove(0);
+    let settings = FitSettings::default();
+    let judged: Vec<Judged> = cross_validated(&rows, 5, request(&settings))
+        .unwrap()
+        .into_iter()
+        .map(|(_, judged)| judged)
+        .collect();
+    let text = |judged: &[Judged]| {
+        document(&ReportInput { judged, own: true, ..ReportInput::default() }).unwrap().to_markdown()
+    };
+    let page = text(&judged);
+    let line =
+        |start: &str| page.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{page}"));
+    assert!(line("- MAPE† from sizes alone, as on any machine: latency ").contains("FLOPs "));
+    assert!(line("- MAPE† with the recorded kernels, as on the device (200 rows): ").contains("FLOPs 0."));
+    assert!(line("- The target of a latency MAPE").contains(" from sizes alone, and "));
+    assert!(page.contains("| predictor, with kernels") && page.contains("| latency, with kernels"), "{page}");
+
+    let without: Vec<Judged> = judged.into_iter().map(|row| Judged { with_kernels: None, ..row }).collect();
+    let page = text(&without);
+    assert!(page.contains("\n- MAPE†: latency ") && !page.contains("with kernels"), "{page}");
 }
 
 #[test]
