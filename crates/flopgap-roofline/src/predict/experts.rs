@@ -77,7 +77,7 @@ impl Experts {
                         .map(|&row| upon(&prepared[row], &points[row], works(row)))
                         .collect();
                     let of_base: Vec<f64> =
-                        split.kept.iter().map(|&row| (times[row] / points[row].base).ln()).collect();
+                        split.kept.iter().map(|&row| (times[row] / points[row].reference()).ln()).collect();
                     let of_structure: Vec<f64> =
                         split.kept.iter().map(|&row| (times[row] / says(row)).ln()).collect();
                     let grow = (growth.trees, growth.leaf);
@@ -158,7 +158,7 @@ impl Part {
         Ok((0..rows.len())
             .map(|row| {
                 let says = structure[row].ln();
-                [rows[row].1.base.ln() + of_base[row], says + of_structure[row], says]
+                [rows[row].1.reference().ln() + of_base[row], says + of_structure[row], says]
             })
             .collect())
     }
@@ -179,7 +179,7 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
 
 /// What the trees see that stand beside the structure.
 fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> Vec<f64> {
-    let more = [ln(structure / point.base), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
+    let more = [ln(structure / point.reference()), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
     row.sizes.iter().copied().chain(more).collect()
 }
 

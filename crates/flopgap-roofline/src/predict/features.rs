@@ -12,6 +12,8 @@ use super::shape::{Family, Shape};
 const TILES: [(f64, f64); 5] = [(128.0, 128.0), (128.0, 256.0), (64.0, 128.0), (64.0, 64.0), (256.0, 128.0)];
 /// Kernels with a feature of their own.
 const KERNELS: usize = 10;
+/// Features of what kernels have to do.
+const WORK: usize = 20;
 /// Attributes of kernels with a feature of their own.
 const ATTRIBUTES: usize = 8;
 
@@ -90,11 +92,41 @@ impl Kernels {
             algorithm.kernels.len() as f64,
             algorithm.workspace.map_or(-1.0, |bytes| bytes as f64),
         ];
+        row.extend(work(machine, point));
         let attribute = |name: &String| algorithm.attributes.get(name).map_or(-1.0, |&value| value as f64);
         row.extend(self.attributes.iter().map(attribute));
         row.extend(self.frequent.iter().map(|id| f64::from(u8::from(*id == algorithm.id))));
         row
     }
+}
+
+/// What the kernels have to do.
+fn work(machine: &Machine, point: &Point<'_>) -> [f64; WORK] {
+    let (Some(algorithm), Some(work)) = (point.algorithm, &point.work) else { return [-1.0; WORK] };
+    let number = |value: Option<f64>| value.unwrap_or(-1.0);
+    let attribute = |name: &str| algorithm.attributes.get(name).map_or(-1.0, |&value| value as f64);
+    [
+        number(work.named.depth),
+        number(work.named.stages),
+        number(work.named.alignment),
+        number(work.named.architecture),
+        work.named.launches,
+        ln(work.tiles),
+        ln(work.waves),
+        ln(work.spread),
+        ln(work.waves / work.spread.max(1e-3)),
+        ln(work.waves / point.base),
+        ln(work.waves / point.roof.compute.max(1.0)),
+        ln(work.steps),
+        ln(work.latency),
+        ln(work.loaded),
+        ln(work.reduced),
+        ln(work.transformed),
+        ln(work.time),
+        ln(attribute("blocks") / machine.units),
+        attribute("threads"),
+        ln(algorithm.workspace.map_or(-1.0, |bytes| bytes as f64)),
+    ]
 }
 
 /// The names that appear most often, the first in the alphabet of those that appear as often.

@@ -8,6 +8,7 @@ mod experts;
 mod features;
 mod forest;
 mod interval;
+mod kernel;
 mod machine;
 mod measured;
 mod memory;

@@ -4,6 +4,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
 
 use super::baseline::{Constants, Fitted};
+use super::kernel::Kernel;
 use super::machine::{Machine, Roof};
 use super::shape::{Family, Shape};
 
@@ -21,6 +22,8 @@ pub(super) struct Point<'a> {
     pub(super) launch: f64,
     /// The prediction by two constants.
     pub(super) base: f64,
+    /// What the kernels have to do, where they are known.
+    pub(super) work: Option<Kernel>,
 }
 
 impl<'a> Point<'a> {
@@ -39,7 +42,17 @@ impl<'a> Point<'a> {
             Family::Empty if empty() > 0.0 => empty(),
             _ => launch_ns + roof.nanoseconds() / efficiency,
         };
-        Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base }
+        let work = algorithm
+            .map(|algorithm| Kernel::of(machine, (&shape, &roof), (precision, launch_ns), algorithm));
+        Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base, work }
+    }
+
+    /// What trees that stand beside the structure tell the rest of.
+    pub(super) fn reference(&self) -> f64 {
+        match (self.shape.family, &self.work) {
+            (Family::Gemm | Family::Conv, Some(work)) => work.time,
+            _ => self.base,
+        }
     }
 
     /// What algorithms are told apart by: coarsely the library's name, finely the tile and the kernels.

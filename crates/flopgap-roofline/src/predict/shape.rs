@@ -41,8 +41,10 @@ pub(super) struct Shape {
     pub(super) k: f64,
     /// Floating-point operations.
     pub(super) flops: f64,
-    /// Elements of activations that are read.
+    /// Elements of activations that go in.
     pub(super) inputs: f64,
+    /// Of these, how many lie in gaps between windows, where nothing reads them.
+    pub(super) unread: f64,
     /// Elements of parameters that are read.
     pub(super) weights: f64,
     /// Elements that are written.
@@ -80,12 +82,17 @@ impl Shape {
 
     /// Elements read and written.
     pub(super) fn elements(&self) -> f64 {
-        self.inputs + self.weights + self.outputs
+        self.inputs - self.unread + self.weights + self.outputs
     }
 
     /// Whether nothing is run at all.
     pub(super) fn vanishes(step: &Step) -> bool {
         step.op == Op::View
+    }
+
+    /// Channels that a convolution adds up for each of its results.
+    pub(super) fn inputs_of_group(&self) -> f64 {
+        self.k / self.window.max(1.0)
     }
 
     /// Groups have channels, and so a bias, of their own; the products of a batch share it.
@@ -148,6 +155,7 @@ impl Shape {
                     sides: [1.0; 2],
                     variant: 0.0,
                     winograd: false,
+                    unread: 0.0,
                 }
             }
             Op::Gather { rows, width } => {
@@ -203,6 +211,7 @@ impl Shape {
             sides: [1.0; 2],
             variant: 0.0,
             winograd: false,
+            unread: 0.0,
         }
     }
 
@@ -227,6 +236,7 @@ impl Shape {
             sides: [1.0; 2],
             variant: 0.0,
             winograd: false,
+            unread: 0.0,
         }
     }
 
@@ -247,6 +257,15 @@ impl Shape {
         } else {
             (batch * result, outputs / groups, inputs / groups * window)
         };
+        // Where windows leave gaps, what lies in them is not read.
+        let read: f64 = if sizes.transposed {
+            image
+        } else {
+            let get = |list: &[u64], axis: usize| list.get(axis).map_or(1.0, |&size| size as f64);
+            let each = extents.iter().enumerate();
+            each.map(|(axis, extent)| get(&sizes.image, axis).min(extent * get(&sizes.kernel, axis)))
+                .product()
+        };
         Self {
             family: Family::Conv,
             batch: groups,
@@ -255,6 +274,7 @@ impl Shape {
             k,
             flops: 2.0 * groups * m * n * k,
             inputs: batch * inputs * image,
+            unread: batch * inputs * (image - read),
             weights,
             outputs: batch * outputs * result,
             window,
@@ -300,5 +320,34 @@ fn extent(sizes: &Conv, axis: usize) -> f64 {
         ((image - 1.0) * stride - padding + reach + extra).max(1.0)
     } else {
         (((image + padding - reach) / stride).floor() + 1.0).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_windows_is_not_read() {
+        let of = |kernel: u64, stride: u64| {
+            let conv = Conv {
+                batch: 2,
+                inputs: 8,
+                outputs: 16,
+                groups: 1,
+                image: [9, 9].to_vec(),
+                kernel: vec![kernel; 2],
+                stride: vec![stride; 2],
+                dilation: vec![1; 2],
+                padding: vec![[kernel / 2; 2]; 2],
+                transposed: false,
+                output_padding: Vec::new(),
+            };
+            Shape::of_conv(&conv)
+        };
+        let all = 2.0 * 8.0 * 81.0;
+        assert_eq!((of(1, 1).inputs, of(1, 1).unread), (all, 0.0));
+        assert_eq!((of(1, 2).inputs, of(1, 2).unread), (all, 2.0 * 8.0 * (81.0 - 25.0)));
+        assert_eq!((of(3, 2).inputs, of(3, 2).unread), (all, 0.0));
     }
 }

@@ -26,7 +26,7 @@ pub(super) const TERMS: usize = 10 + 2 * TILES.len() + 8;
 /// Place of the prediction by constants among the terms.
 pub(super) const BASE: usize = 9;
 /// Terms more of a step whose kernel is known.
-pub(super) const KERNEL_TERMS: usize = 9;
+pub(super) const KERNEL_TERMS: usize = 13;
 
 /// The terms of a step: launches by mode; arithmetic and bytes at the ceilings; whole waves of tiles, which a kernel
 /// computes even where the result does not fill them (Williams et al. 2009 for the roofline; NVIDIA's "Matrix
@@ -45,7 +45,7 @@ pub(super) fn terms(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
     terms[5] = roof.nanoseconds();
     let element = precision.element().bytes() as f64;
     let a_byte = if roof.bytes > 0.0 { roof.memory / roof.bytes } else { 0.0 };
-    terms[6] = shape.inputs * element * a_byte;
+    terms[6] = (shape.inputs - shape.unread) * element * a_byte;
     terms[7] = shape.weights * element * a_byte;
     terms[8] = shape.outputs * element * a_byte;
     terms[BASE] = point.base;
@@ -101,5 +101,12 @@ pub(super) fn kernel_terms(machine: &Machine, point: &Point<'_>) -> [f64; KERNEL
     // Each kernel is launched, and reads what the one before it wrote.
     terms[7] = algorithm.kernels.len() as f64;
     terms[8] = algorithm.workspace.unwrap_or(0) as f64;
+    if let Some(work) = &point.work {
+        terms[7] = work.named.launches;
+        terms[9] = work.latency;
+        terms[10] = work.loaded;
+        terms[11] = work.reduced + work.transformed;
+        terms[12] = work.waves;
+    }
     terms
 }

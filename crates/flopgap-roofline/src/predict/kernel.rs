@@ -1,0 +1,195 @@
+//! What a library's kernel has to do: by its tile, and by what its name tells of the steps within a tile.
+
+use flopgap_flops::Precision;
+use flopgap_graph::Algorithm;
+
+use super::machine::{Machine, Roof};
+use super::shape::{Family, Shape};
+
+/// Waves of tiles take this much longer than at the peak, before anything is fitted.
+const EFFICIENCY: f64 = 1.3;
+/// Nanoseconds between kernels of one step, before anything is fitted.
+const BETWEEN: f64 = 1000.0;
+/// Inner steps of tensor cores are at least this long.
+const SHORTEST: f64 = 16.0;
+
+/// What the names of a step's kernels tell; `None` where they do not.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Named {
+    /// Length of the inner sums that a block adds up between two loads.
+    pub(super) depth: Option<f64>,
+    /// Loads that are under way at a time.
+    pub(super) stages: Option<f64>,
+    /// Elements that a load is aligned to.
+    pub(super) alignment: Option<f64>,
+    /// Compute capability that the kernel was written for, as 80 or 90.
+    pub(super) architecture: Option<f64>,
+    /// Side of the tiles of a convolution by Fourier transforms.
+    pub(super) transform: Option<f64>,
+    /// Kernels that are launched, repetitions counted.
+    pub(super) launches: f64,
+}
+
+impl Named {
+    /// Reads the names as cuBLAS, cuDNN and CUTLASS write them: `128x64_32x6` is a tile with its
+    /// depth and stages, `128x64x32` a tile with its depth, `align8`, `sm90` or `cutlass_80`,
+    /// `fft2d_r2c_16x16`, and ` x2` at the end for repetitions.
+    pub(super) fn of(kernels: &[String]) -> Self {
+        let mut named = Self::default();
+        for kernel in kernels {
+            let (name, times) = repeated(kernel);
+            named.launches += times;
+            let words: Vec<&str> = name.split(['_', ' ']).collect();
+            for (place, word) in words.iter().enumerate() {
+                let numbers = numbers(word);
+                let before = place.checked_sub(1).map(|place| words[place]);
+                match numbers.as_slice() {
+                    [_, _, depth] if named.depth.is_none() => named.depth = Some(*depth),
+                    [side, _] if before == Some("r2c") => named.transform = Some(*side),
+                    [_, _] if named.depth.is_none() => {
+                        if let Some([depth, stages]) = words.get(place + 1).and_then(|word| pair(word)) {
+                            (named.depth, named.stages) = (Some(depth), Some(stages));
+                        }
+                    }
+                    [number] if before == Some("cutlass") => {
+                        named.architecture.get_or_insert(*number);
+                    }
+                    _ => {}
+                }
+                let told = |prefix: &str| word.strip_prefix(prefix)?.parse::<f64>().ok();
+                named.alignment = named.alignment.or_else(|| told("align"));
+                named.architecture = named.architecture.or_else(|| told("sm"));
+            }
+        }
+        named
+    }
+}
+
+/// A name without its ` x2`, and the number in that.
+fn repeated(kernel: &str) -> (&str, f64) {
+    let told = kernel.rsplit_once(" x").and_then(|(name, times)| Some((name, times.parse().ok()?)));
+    told.unwrap_or((kernel, 1.0))
+}
+
+/// The numbers of a word that is nothing but numbers with `x` between them.
+fn numbers(word: &str) -> Vec<f64> {
+    let parts: Option<Vec<f64>> =
+        word.split('x').map(|part| part.parse::<u32>().ok().map(f64::from)).collect();
+    parts.unwrap_or_default()
+}
+
+fn pair(word: &str) -> Option<[f64; 2]> {
+    <[f64; 2]>::try_from(numbers(word)).ok()
+}
+
+/// What a step's kernels do, in nanoseconds of the machine's ceilings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    pub(super) named: Named,
+    /// Tiles over multiprocessors, split sums counted.
+    pub(super) tiles: f64,
+    /// Arithmetic of whole waves of tiles.
+    pub(super) waves: f64,
+    /// The same where waves need not be whole.
+    pub(super) spread: f64,
+    /// Inner steps of a tile.
+    pub(super) steps: f64,
+    /// Inner steps one after the other in all waves.
+    pub(super) latency: f64,
+    /// What all tiles load.
+    pub(super) loaded: f64,
+    /// What is written and read again of split sums.
+    pub(super) reduced: f64,
+    /// What Fourier transforms write and read.
+    pub(super) transformed: f64,
+    /// The sum of these before anything is fitted; trees tell what it lacks.
+    pub(super) time: f64,
+}
+
+impl Kernel {
+    pub(super) fn of(
+        machine: &Machine,
+        (shape, roof): (&Shape, &Roof),
+        (precision, launch): (Precision, f64),
+        algorithm: &Algorithm,
+    ) -> Self {
+        let named = Named::of(&algorithm.kernels);
+        let a_flop = 1.0 / machine.peak(precision);
+        let a_byte = if roof.bytes > 0.0 { roof.memory / roof.bytes } else { 0.0 };
+        let element = precision.element().bytes() as f64;
+        let parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
+        let depth = named.depth.unwrap_or(0.0).max(SHORTEST);
+        let steps = (shape.k / parts / depth).ceil().max(1.0);
+        let own = shape.flops * a_flop;
+        let mut kernel = Self {
+            named,
+            tiles: 0.0,
+            waves: own,
+            spread: own,
+            steps,
+            latency: steps,
+            loaded: 0.0,
+            reduced: 0.0,
+            transformed: 0.0,
+            time: 0.0,
+        };
+        let product = matches!(shape.family, Family::Gemm | Family::Conv);
+        if let (Some([rows, columns]), true) = (algorithm.tile, product) {
+            let (rows, columns) = (f64::from(rows.max(1)), f64::from(columns.max(1)));
+            let tiles = shape.batch * (shape.m / rows).ceil() * (shape.n / columns).ceil() * parts;
+            let of_tile = rows * columns * steps * depth * 2.0 * a_flop;
+            kernel.tiles = tiles / machine.units;
+            kernel.waves = kernel.tiles.ceil() * machine.units * of_tile;
+            kernel.spread = tiles * of_tile;
+            kernel.latency = kernel.tiles.ceil() * steps;
+            kernel.loaded = tiles * (rows + columns) * steps * depth * element * a_byte;
+        }
+        if parts > 1.0 {
+            kernel.reduced = 4.0 * shape.outputs * parts * a_byte;
+        }
+        if let (Some(side), Family::Conv) = (named.transform, shape.family) {
+            // Tiles overlap by the window; half of a real transform's frequencies tell the others
+            // (Vasilache et al., 2014).
+            let reach = (side + 1.0 - shape.window.sqrt()).max(1.0);
+            let tiles =
+                shape.images * shape.sides.iter().map(|extent| (extent / reach).ceil()).product::<f64>();
+            let frequencies = side * (side / 2.0 + 1.0);
+            let channels = shape.inputs_of_group();
+            kernel.waves = 8.0 * tiles * frequencies * shape.n * channels * shape.batch * a_flop;
+            kernel.spread = kernel.waves;
+            let moved = tiles * (channels + shape.n) + channels * shape.n;
+            kernel.transformed = 8.0 * frequencies * moved * shape.batch * a_byte;
+        }
+        kernel.time = launch
+            + EFFICIENCY * kernel.waves
+            + roof.memory
+            + kernel.reduced
+            + kernel.transformed
+            + BETWEEN * (named.launches - 1.0).max(0.0);
+        kernel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[&str]) -> Named {
+        Named::of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn names_tell_depth_stages_and_more() {
+        let nvjet = named(&["nvjet_sm90_hsh_64x16_64x12_4x1_v_bz_splitK_TNT", "splitKreduce_kernel"]);
+        assert_eq!((nvjet.depth, nvjet.stages), (Some(64.0), Some(12.0)));
+        assert_eq!((nvjet.architecture, nvjet.launches), (Some(90.0), 2.0));
+        let cutlass = named(&["cutlass_80_simt_sgemm_32x128_8x5_tn_align1"]);
+        assert_eq!((cutlass.depth, cutlass.stages), (Some(8.0), Some(5.0)));
+        assert_eq!((cutlass.architecture, cutlass.alignment), (Some(80.0), Some(1.0)));
+        let xmma = named(&["init_device_workspace_kernel", "sm80_xmma_fprop_implicit_gemm fp16 128x32x64"]);
+        assert_eq!((xmma.depth, xmma.stages, xmma.launches), (Some(64.0), None, 2.0));
+        let fft = named(&["flip_filter", "fft2d_r2c_16x16 x2", "gemvx::kernel", "fft2d_c2r_16x16"]);
+        assert_eq!((fft.transform, fft.depth, fft.launches), (Some(16.0), None, 5.0));
+        assert_eq!(named(&["unary"]), Named { launches: 1.0, ..Named::default() });
+    }
+}
