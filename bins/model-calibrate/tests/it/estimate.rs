@@ -138,3 +138,24 @@ fn a_model_from_a_file_is_what_it_is_without_one() {
     let both = crate::support::run(dir.path(), &[&how[..], &["mlp.onnx"], &MLP].concat());
     assert_eq!(both.code, 2, "{}", both.err);
 }
+
+#[test]
+fn machines_that_are_built_in_answer_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let mlp = ["--input", "900", "--hidden", "768,384", "--output", "24", "--batch", "48"];
+    for (device, precision) in [("h200", "fp16"), ("xeon-ort", "fp32"), ("xeon-native", "fp32")] {
+        let how = ["estimate", "--device", device, "--precision", precision, "--format", "json"];
+        let ended = done(dir.path(), &[&how[..], &mlp].concat());
+        let estimate: Value = serde_json::from_str(&ended.out).unwrap();
+        let number =
+            |key: &str| estimate[key].as_f64().unwrap_or_else(|| panic!("{device} {key}: {estimate}"));
+        assert_eq!(estimate["measured"], Value::Bool(false), "{device}");
+        assert!(number("time_low_ms") < number("time_ms") && number("time_ms") < number("time_high_ms"));
+        assert!(number("memory_mb") > 1.0, "{device}: parameters alone are more");
+        assert_eq!(estimate["layers"].as_array().map(Vec::len), Some(3), "{device}");
+    }
+    let unknown = [&["estimate", "--device", "abacus"][..], &mlp].concat();
+    let ended = crate::support::run(dir.path(), &unknown);
+    assert_eq!(ended.code, 3, "{}", ended.err);
+    assert!(ended.err.contains("h200, xeon-ort, xeon-native"), "{}", ended.err);
+}
