@@ -69,9 +69,9 @@ impl Predictor {
         let machine = Machine::of(ceilings, settings.units, &samples);
         let constants = Fitted::of(&machine, &samples);
         let mut ranges = Ranges::default();
-        for sample in &samples {
-            for shape in sample.shapes {
-                ranges.include(shape, sample.precision, sample.mode);
+        for row in observations {
+            for step in row.steps.iter().filter(|step| !Shape::vanishes(step)) {
+                ranges.include(step, row.precision, row.mode);
             }
         }
         let measured = MeasuredRuns::of(observations);
@@ -221,7 +221,7 @@ impl Predictor {
         let regime = regime(point);
         let vanishes = Shape::vanishes(step);
         let known = self.measured.run(std::slice::from_ref(*step), *precision, *mode);
-        let extrapolated = known.is_none() && !vanishes && self.ranges.outside(shape, *precision, *mode);
+        let extrapolated = known.is_none() && !vanishes && self.ranges.outside(step, *precision, *mode);
         let width = said.width * if extrapolated { BEYOND } else { 1.0 };
         let nanoseconds = if vanishes { 0.0 } else { said.ln.exp() };
         let (nanoseconds, [low, high]) = known

@@ -1,15 +1,19 @@
 //! Which sizes were fitted: beyond them a prediction is an extrapolation.
 
+use std::mem::{Discriminant, discriminant};
+
 use flopgap_flops::Precision;
-use flopgap_graph::Mode;
+use flopgap_graph::{Mode, Op, Step};
 use rustc_hash::FxHashMap;
 
-use super::shape::{Family, Shape};
+use super::shape::Shape;
 
 /// Sizes may exceed what was fitted by this much before that counts.
 const SLACK: f64 = 1.1;
 
-type Key = (Family, Precision, Mode);
+/// By operation, not by the coarser family that is fitted together: kernels that gather rows have sizes that
+/// those of sums of elements do not tell of.
+type Key = (Discriminant<Op>, Precision, Mode);
 
 /// Least and largest sizes of each kind of step.
 #[derive(Debug, Clone, Default)]
@@ -18,26 +22,52 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn include(&mut self, shape: &Shape, precision: Precision, mode: Mode) {
+    pub(super) fn include(&mut self, step: &Step, precision: Precision, mode: Mode) {
         let range = self
             .by_key
-            .entry((shape.family, precision, mode))
+            .entry((discriminant(&step.op), precision, mode))
             .or_insert([[f64::INFINITY, f64::NEG_INFINITY]; 6]);
-        for (range, size) in range.iter_mut().zip(sizes(shape)) {
+        for (range, size) in range.iter_mut().zip(sizes(&Shape::of(step))) {
             *range = [range[0].min(size), range[1].max(size)];
         }
     }
 
     /// Whether a step lies outside of what was fitted.
-    pub(super) fn outside(&self, shape: &Shape, precision: Precision, mode: Mode) -> bool {
-        let Some(range) = self.by_key.get(&(shape.family, precision, mode)) else { return true };
+    pub(super) fn outside(&self, step: &Step, precision: Precision, mode: Mode) -> bool {
+        let Some(range) = self.by_key.get(&(discriminant(&step.op), precision, mode)) else { return true };
         range
             .iter()
-            .zip(sizes(shape))
+            .zip(sizes(&Shape::of(step)))
             .any(|([least, most], size)| size < least / SLACK || size > most * SLACK)
     }
 }
 
 fn sizes(shape: &Shape) -> [f64; 6] {
     [shape.batch, shape.m, shape.n, shape.k, shape.flops, shape.elements()]
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_graph::Epilogue;
+
+    use super::*;
+
+    #[test]
+    fn sizes_of_one_operation_do_not_stand_for_another() {
+        let step = |op| Step { op, epilogue: Epilogue::default() };
+        let mut ranges = Ranges::default();
+        let at = (Precision::Fp16, Mode::Graph);
+        for elements in [1, 1 << 24] {
+            ranges.include(&step(Op::Copy { elements }), at.0, at.1);
+        }
+        for rows in [1, 4096] {
+            ranges.include(&step(Op::Gather { rows, width: 768 }), at.0, at.1);
+        }
+        assert!(!ranges.outside(&step(Op::Copy { elements: 262_144 }), at.0, at.1));
+        assert!(!ranges.outside(&step(Op::Gather { rows: 64, width: 768 }), at.0, at.1));
+        // As many elements as copies had, but in a single row: no kernel that gathers was seen to do that.
+        assert!(ranges.outside(&step(Op::Gather { rows: 1, width: 262_144 }), at.0, at.1));
+        assert!(ranges.outside(&step(Op::Softmax { rows: 64, columns: 64 }), at.0, at.1));
+        assert!(ranges.outside(&step(Op::Copy { elements: 64 }), at.0, Mode::Stream));
+    }
 }
