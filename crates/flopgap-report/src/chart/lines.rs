@@ -61,15 +61,7 @@ impl LineChart {
         lines: Vec<Line>,
     ) -> Result<Self, ReportError> {
         let title = title.into();
-        for line in &lines {
-            if let Some((x, y)) = line.points.iter().find(|(x, y)| !(x.is_finite() && y.is_finite())) {
-                let reason = format!("line `{}`: the point ({x}, {y})", line.label);
-                return Err(ReportError::InvalidPlot { title, reason });
-            }
-        }
-        if lines.iter().all(|line| line.points.is_empty()) {
-            return Err(ReportError::NothingToDraw { title, reason: "no line has a point".to_owned() });
-        }
+        super::check_points(&title, "line", lines.iter().map(|line| (&*line.label, &*line.points)))?;
         Ok(Self { title, subtitle: String::new(), x, y, lines, format: ValueFormat::Number })
     }
 

@@ -22,3 +22,24 @@ pub use style::Colour;
 pub(crate) use style::page_style;
 pub(crate) use timeline::script_json as timeline_json;
 pub use timeline::{LaneId, NameId, RowId, Timeline};
+
+use crate::error::ReportError;
+
+/// Refuses a point that is not finite, and a chart without any. `what` names the parts that have points: a line, a group.
+fn check_points<'a>(
+    title: &str,
+    what: &str,
+    parts: impl Iterator<Item = (&'a str, &'a [(f64, f64)])>,
+) -> Result<(), ReportError> {
+    let mut any = false;
+    for (label, points) in parts {
+        if let Some((x, y)) = points.iter().find(|(x, y)| !(x.is_finite() && y.is_finite())) {
+            let reason = format!("{what} `{label}`: the point ({x}, {y})");
+            return Err(ReportError::InvalidPlot { title: title.to_owned(), reason });
+        }
+        any |= !points.is_empty();
+    }
+    let none =
+        || ReportError::NothingToDraw { title: title.to_owned(), reason: format!("no {what} has a point") };
+    any.then_some(()).ok_or_else(none)
+}

@@ -88,15 +88,7 @@ impl ScatterChart {
         groups: Vec<PointGroup>,
     ) -> Result<Self, ReportError> {
         let title = title.into();
-        for group in &groups {
-            if let Some((x, y)) = group.points.iter().find(|(x, y)| !(x.is_finite() && y.is_finite())) {
-                let reason = format!("group `{}`: the point ({x}, {y})", group.label);
-                return Err(ReportError::InvalidPlot { title, reason });
-            }
-        }
-        if groups.iter().all(|group| group.points.is_empty()) {
-            return Err(ReportError::NothingToDraw { title, reason: "no group has a point".to_owned() });
-        }
+        super::check_points(&title, "group", groups.iter().map(|group| (&*group.label, &*group.points)))?;
         let formats = [ValueFormat::Number; 2];
         let (subtitle, file) = (String::new(), String::new());
         Ok(Self {

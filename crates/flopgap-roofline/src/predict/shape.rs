@@ -64,6 +64,26 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// A launch alone, without windows; what a step has goes in its place.
+    const PLAIN: Self = Self {
+        family: Family::Empty,
+        batch: 1.0,
+        m: 1.0,
+        n: 1.0,
+        k: 1.0,
+        flops: 0.0,
+        inputs: 0.0,
+        unread: 0.0,
+        weights: 0.0,
+        outputs: 0.0,
+        window: 1.0,
+        stride: 1.0,
+        images: 1.0,
+        sides: [1.0; 2],
+        variant: 0.0,
+        winograd: false,
+    };
+
     pub(super) fn of(step: &Step) -> Self {
         let mut shape = Self::of_op(&step.op);
         if step.epilogue.bias {
@@ -147,15 +167,8 @@ impl Shape {
                     k: width,
                     flops: 4.0 * heads * queries * keys * width,
                     inputs: heads * queries * width + 2.0 * kept * keys * width,
-                    weights: 0.0,
                     outputs: heads * queries * width,
-                    window: 1.0,
-                    stride: 1.0,
-                    images: 1.0,
-                    sides: [1.0; 2],
-                    variant: 0.0,
-                    winograd: false,
-                    unread: 0.0,
+                    ..Self::PLAIN
                 }
             }
             Op::Gather { rows, width } => {
@@ -195,24 +208,7 @@ impl Shape {
     }
 
     fn of_elements(family: Family, rows: f64, columns: f64, inputs: f64, outputs: f64, flops: f64) -> Self {
-        Self {
-            family,
-            batch: 1.0,
-            m: rows,
-            n: columns,
-            k: 1.0,
-            flops,
-            inputs,
-            weights: 0.0,
-            outputs,
-            window: 1.0,
-            stride: 1.0,
-            images: 1.0,
-            sides: [1.0; 2],
-            variant: 0.0,
-            winograd: false,
-            unread: 0.0,
-        }
+        Self { family, m: rows, n: columns, flops, inputs, outputs, ..Self::PLAIN }
     }
 
     fn of_gemm(sizes: Gemm) -> Self {
@@ -230,13 +226,7 @@ impl Shape {
             inputs: batch * m * k + activations,
             weights,
             outputs: batch * m * n,
-            window: 1.0,
-            stride: 1.0,
-            images: 1.0,
-            sides: [1.0; 2],
-            variant: 0.0,
-            winograd: false,
-            unread: 0.0,
+            ..Self::PLAIN
         }
     }
 
