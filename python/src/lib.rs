@@ -1,0 +1,17 @@
+//! The compiled half of the Python package `flopgap`: what it offers is documented in its stubs, `flopgap/_flopgap.pyi`.
+
+mod errors;
+
+use pyo3::prelude::*;
+
+/// The compiled half of `flopgap`. Import `flopgap` instead.
+#[pymodule]
+mod _flopgap {
+    use pyo3::prelude::*;
+    use pyo3::types::PyModule;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
