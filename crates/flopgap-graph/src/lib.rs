@@ -20,5 +20,5 @@ pub use onnx::{initial_values, to_onnx};
 pub use op::Op;
 pub use plan::plan;
 pub use shapes::{Shapes, StatedShape};
-pub use step::{Algorithm, Epilogue, PlannedStep, Step};
+pub use step::{Algorithm, Epilogue, KernelLaunch, PlannedStep, Step};
 pub use workload::{FileSpec, MlpSpec, Mode, ResnetSpec, Workload};

@@ -149,7 +149,30 @@ pub struct Algorithm {
     /// The kernels that compute it, by short names, in order, where the driver tells; `name x4` is four of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+    /// How they were launched, one for each of `kernels`, where the driver tells; the first of several alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launches: Vec<KernelLaunch>,
     /// Other attributes: inner shape, swizzle, reduction scheme, by the library's names.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub attributes: std::collections::BTreeMap<String, i64>,
+}
+
+/// How a kernel was launched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KernelLaunch {
+    /// The name with its template arguments and without its parameters, where it tells more than the short one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Registers of a thread, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
+    /// Blocks that a multiprocessor holds at once, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u32>,
 }

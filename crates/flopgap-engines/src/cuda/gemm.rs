@@ -254,6 +254,7 @@ fn recorded(choice: &Choice) -> Algorithm {
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect(),
         kernels: Vec::new(),
+        launches: Vec::new(),
     }
 }
 
