@@ -93,12 +93,16 @@ __device__ float activate(int activation, float x) {
     }
 }
 
-// Functions of one number: an activation, then those of `Function` in own.rs.
+__device__ float hard_sigmoid(float x) { return fminf(fmaxf(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f); }
+
+// Functions of one number: an activation, then those of `Function` in pointwise.rs.
 __device__ float unary_of(int function, float x) {
     switch (function) {
         case 16: return sqrtf(fabsf(x));
         case 17: return expf(-fabsf(x));
         case 18: return saturate_i8(x * 16.0f) * 0.0625f;
+        case 19: return hard_sigmoid(x);
+        case 20: return x * hard_sigmoid(x);
         default: return activate(function, x);
     }
 }

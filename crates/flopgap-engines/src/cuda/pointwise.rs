@@ -27,6 +27,10 @@ enum Function {
     Exponential,
     /// To the nearest sixteenth within 8 bits, and back.
     Quantize,
+    /// `min(max(x / 6 + 1/2, 0), 1)`.
+    HardSigmoid,
+    /// `x` times its hard sigmoid.
+    HardSwish,
     Add,
     /// Kept within ±1024, as quotients are.
     Mul,
@@ -45,6 +49,9 @@ impl Function {
             ElementwiseFunction::Simple => Some(Function::Root),
             ElementwiseFunction::Transcendental => Some(Function::Exponential),
             ElementwiseFunction::Quantize => Some(Function::Quantize),
+            // Memory hides a few instructions, whichever they are.
+            ElementwiseFunction::Several(0..5) => Some(Function::HardSigmoid),
+            ElementwiseFunction::Several(_) => Some(Function::HardSwish),
             _ => None,
         }
     }
@@ -56,6 +63,8 @@ impl Function {
             Function::Root => 16,
             Function::Exponential => 17,
             Function::Quantize => 18,
+            Function::HardSigmoid => 19,
+            Function::HardSwish => 20,
             Function::Add => 32,
             Function::Mul => 33,
             Function::Div => 34,
@@ -73,12 +82,18 @@ impl Function {
             Function::Root => a.abs().sqrt(),
             Function::Exponential => (-a.abs()).exp(),
             Function::Quantize => (a * 16.0).round_ties_even().clamp(-128.0, 127.0) / 16.0,
+            Function::HardSigmoid => hard_sigmoid(a),
+            Function::HardSwish => a * hard_sigmoid(a),
             Function::Add => a + b,
             Function::Mul => (a * b).clamp(-1024.0, 1024.0),
             Function::Div => (a / b).clamp(-1024.0, 1024.0),
             Function::Maximum => a.max(b),
         }
     }
+}
+
+fn hard_sigmoid(x: f64) -> f64 {
+    (x / 6.0 + 0.5).clamp(0.0, 1.0)
 }
 
 /// The error that storing a result allows, over its magnitude, of kernels that compute in 32 bits.
@@ -145,6 +160,8 @@ pub(super) fn elementwise(
     let (elements, read) = (size(step, sizes.elements)?, size(step, sizes.read)?);
     let first = read.min(elements).max(1);
     let second = read.saturating_sub(first);
+    // A function that reads a second operand without saying what of it, such as a rotary embedding.
+    let function = if second > 0 && !function.takes_two() { Function::Mul } else { function };
     point(tools, function, [elements, first, second], step, precision)
 }
 

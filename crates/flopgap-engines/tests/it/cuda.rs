@@ -143,6 +143,35 @@ fn networks_and_steps_of_files_are_right_in_every_precision() {
 }
 
 #[test]
+fn functions_of_each_element_are_right_in_every_precision() {
+    use ElementwiseFunction::{
+        Activation as Apply, Add, Compare, Div, Mul, Quantize, Several, Simple, Transcendental,
+    };
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    let elements = 12 * 77;
+    let functions = [
+        (Apply(Activation::Silu), elements),
+        (Add, 2 * elements),
+        (Mul, 2 * elements),
+        (Div, elements + 77),
+        (Compare, 2 * elements),
+        (Simple, elements),
+        (Transcendental, elements),
+        (Quantize, elements),
+        (Several(4), elements),
+        (Several(5), elements),
+        // As a rotary embedding reads its angles, too.
+        (Several(3), elements + 77),
+    ];
+    for precision in Precision::ALL {
+        for (function, read) in functions {
+            let op = Op::Elementwise(Elementwise { function, elements, read });
+            checked(&cuda, &step(op, Epilogue::default()), precision);
+        }
+    }
+}
+
+#[test]
 fn both_modes_time_the_same_work() {
     let Some((cuda, _guard)) = engine(Cuda::new) else { return };
     // Long enough for the launch not to matter.
