@@ -1,5 +1,6 @@
 //! ONNX Runtime on the CPU.
 
+mod arena;
 mod library;
 mod opened;
 mod profile;

@@ -11,6 +11,7 @@ use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session as OrtSession, SessionInputValue};
 
 use super::Ort;
+use super::arena::ExactArena;
 use super::profile::Profile;
 use super::shapes::Shapes;
 use super::values;
@@ -126,11 +127,14 @@ fn inputs(
     each.map(|(place, outlet)| Ok(values::make(outlet, place, shapes, ort.settings.seed)?.into())).collect()
 }
 
-/// The nodes and the memory of a model: of a session of its own, since profiling takes time.
+/// The nodes and the memory of a model: of a session of its own, since profiling takes time, and since its arena is another: see
+/// [`ExactArena`].
 pub(super) fn profile(ort: &Ort, model: &Model) -> Result<Profile, EngineError> {
     let action = "profiling a model with ONNX Runtime";
     let folder = tempfile::tempdir().map_err(failed(action))?;
+    let _arena = ExactArena::register(&ort.loaded.environment).map_err(failed(action))?;
     let builder = builder(ort, model, Optimization::All)?;
+    let builder = builder.with_env_allocators().map_err(failed(action))?;
     let builder = builder.with_profiling(folder.path().join("profile")).map_err(failed(action))?;
     let mut session = load(builder, model)?;
     let inputs = inputs(ort, &session, model)?;

@@ -122,6 +122,20 @@ fn a_session_is_measured() {
 }
 
 #[test]
+fn memory_is_what_a_model_asks_for() {
+    let Some(ort) = ort(1) else { return };
+    // The output takes 1.2 MB, for which the default arena would count 2 MiB.
+    let mlp =
+        MlpSpec { input: 64, hidden: Vec::new(), output: 1024, batch: 300, activation: Activation::Relu };
+    let of = || ort.open(&Workload::Mlp(mlp.clone()), Precision::Fp32, Mode::Call).unwrap().memory_bytes();
+    let memory = of().unwrap();
+    let expected = 4 * (64 * 1024 + 1024 + 300 * 1024);
+    assert!((expected..expected + expected / 50).contains(&memory), "{memory}, expected {expected}");
+    // Each session is counted by itself.
+    assert_eq!(of(), Some(memory));
+}
+
+#[test]
 fn what_a_reader_must_know_is_remarked() {
     let Some(ort) = ort(2) else { return };
     let session = ort.open(&mlp(2, Activation::Relu), Precision::Fp16, Mode::Call).unwrap();
