@@ -219,7 +219,9 @@ impl Options {
             Device::Cpu if self.full => Duration::from_millis(500),
             Device::Cpu => Duration::from_millis(200),
         };
-        Repetition { limit: self.row_limit.unwrap_or(limit), ..Repetition::default() }
+        // Ten samples of a short run pass in a moment, and what other programs do to the caches of a CPU lasts longer.
+        let least = if device == Device::Cpu && self.full { 24 } else { Repetition::default().least };
+        Repetition { limit: self.row_limit.unwrap_or(limit), least, ..Repetition::default() }
     }
 }
 

@@ -8,11 +8,15 @@ use super::references::{Clock, References};
 use crate::engine::Repetition;
 
 /// Short runs are timed several at a time, so that a sample takes at least this long.
-const SAMPLE_NS: f64 = 200_000.0;
+const SAMPLE_NS: f64 = 500_000.0;
+/// Before a sample, runs that are not timed take at least this long, or there is one: they fill the
+/// caches that the reference kernels emptied, and wide vectors and tiles run slowly for some ten
+/// microseconds after code that has none.
+const WARM_NS: f64 = 200_000.0;
 /// What a sample holds at most.
 const MOST_RUNS: u64 = 20_000;
 /// The reference kernels leave the caches to themselves. Runs that take longer than this fill them
-/// again in a small part of their time; before others there is a run that is not timed.
+/// again in a small part of their time; before others there are runs that are not timed.
 const LONG_NS: f64 = 2e7;
 /// Runs of a workload so slow that fewer than [`Repetition::least`] fit into the limit.
 const FEWEST: usize = 3;
@@ -85,16 +89,16 @@ impl<'a> Stopwatch<'a> {
             }
             once = once.min(run(1)?.wall.max(1.0));
         }
-        let runs = (SAMPLE_NS / once).ceil();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, limited")]
-        let runs = (runs as u64).clamp(1, MOST_RUNS);
+        let filling = |nanoseconds: f64| ((nanoseconds / once).ceil() as u64).clamp(1, MOST_RUNS);
+        let (warm, runs) = (filling(WARM_NS), filling(SAMPLE_NS));
 
         let slowdown = || self.references.slowdown(self.references.read(self.clock));
         let mut before = slowdown();
         let mut samples: Vec<Sample> = Vec::new();
         loop {
             if once < LONG_NS {
-                run(1)?;
+                run(warm)?;
             }
             let elapsed = run(runs)?;
             let after = slowdown();
