@@ -49,6 +49,11 @@ struct alignas(4 * sizeof(number)) four {
     number of[4];
 };
 
+// What a thread loads at once at most.
+struct alignas(16) vector {
+    number of[16 / sizeof(number)];
+};
+
 // The thread of all, and how many there are.
 #define FIRST (static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x)
 #define THREADS (static_cast<u64>(gridDim.x) * blockDim.x)
@@ -135,15 +140,23 @@ extern "C" __global__ void unary(int function, const number *in, number *out, u6
     for (u64 i = FIRST; i < elements; i += THREADS) out[i] = store(unary_of(function, load(in[i % read])));
 }
 
-// out[i] = f(a[i % read_a], b[i % read_b]).
+// out[i] = f(a[i % read_a], b[i % read_b]); by fours where these are divisible, or b is one number.
 extern "C" __global__ void binary(int function, const number *a, const number *b, number *out, u64 elements,
                                   u64 read_a, u64 read_b) {
-    if (elements % 4 == 0 && read_a == elements && (read_b == elements || read_b % 4 == 0)) {
+    const bool small = elements < 0xffffffffull;
+    if (elements % 4 == 0 && read_a == elements && (read_b == 1 || read_b % 4 == 0)) {
         const four *left = reinterpret_cast<const four *>(a), *right = reinterpret_cast<const four *>(b);
         four *to = reinterpret_cast<four *>(out);
         const u64 period = read_b / 4;
+        four y;
+        for (int j = 0; j < 4; ++j) y.of[j] = b[0];
         for (u64 i = FIRST; i < elements / 4; i += THREADS) {
-            const four x = left[i], y = right[read_b == elements ? i : i % period];
+            const four x = left[i];
+            if (read_b == elements) {
+                y = right[i];
+            } else if (read_b > 1) {
+                y = right[small ? static_cast<unsigned>(i) % static_cast<unsigned>(period) : i % period];
+            }
             four z;
             for (int j = 0; j < 4; ++j) z.of[j] = store(binary_of(function, load(x.of[j]), load(y.of[j])));
             to[i] = z;
@@ -154,6 +167,10 @@ extern "C" __global__ void binary(int function, const number *a, const number *b
         out[i] = store(binary_of(function, load(a[i % read_a]), load(b[i % read_b])));
     }
 }
+
+// Softmax, norms and means take a block for each row, so that a row is read by one multiprocessor
+// alone, however wide it is: fewer rows than the device has multiprocessors leave some of them idle.
+// Dividing a row would take a second kernel, and memory for what the parts found.
 
 // A sum or a maximum over a block of up to 1024 threads, given to all of them.
 template <bool MAXIMUM>
@@ -231,6 +248,21 @@ extern "C" __global__ void normalize(const number *in, const number *scale, cons
 // A scale and a shift by channel; channels are innermost (NHWC).
 extern "C" __global__ void affine(const number *in, const number *scale, const number *shift, number *out, u64 elements,
                                   u64 channels) {
+    const bool small = elements < 0xffffffffull;
+    if (channels % 4 == 0) {
+        const four *from = reinterpret_cast<const four *>(in);
+        const four *factors = reinterpret_cast<const four *>(scale), *shifts = reinterpret_cast<const four *>(shift);
+        four *to = reinterpret_cast<four *>(out);
+        const u64 period = channels / 4;
+        for (u64 i = FIRST; i < elements / 4; i += THREADS) {
+            const u64 place = small ? static_cast<unsigned>(i) % static_cast<unsigned>(period) : i % period;
+            const four x = from[i], a = factors[place], b = shifts[place];
+            four y;
+            for (int j = 0; j < 4; ++j) y.of[j] = store(load(x.of[j]) * load(a.of[j]) + load(b.of[j]));
+            to[i] = y;
+        }
+        return;
+    }
     for (u64 i = FIRST; i < elements; i += THREADS) {
         const u64 channel = i % channels;
         out[i] = store(load(in[i]) * load(scale[channel]) + load(shift[channel]));
@@ -247,11 +279,25 @@ extern "C" __global__ void reduce(const number *in, number *out, u64 outputs, u6
     }
 }
 
-// Rows of a table, by index: a block for each.
+// Rows of a table, by index, in pieces that rows have whole numbers of. Threads take pieces, not rows:
+// a single row may be as wide as a whole tensor, which is what `select` and `split` ask for.
+template <typename piece>
+__device__ void gather_pieces(const piece *table, const int *indexes, piece *out, u64 rows, u64 width) {
+    const u64 pieces = rows * width;
+    const bool small = pieces < 0xffffffffull;
+    for (u64 i = FIRST; i < pieces; i += THREADS) {
+        const u64 row = small ? static_cast<unsigned>(i) / static_cast<unsigned>(width) : i / width;
+        out[i] = table[static_cast<u64>(indexes[row]) * width + (i - row * width)];
+    }
+}
+
 extern "C" __global__ void gather(const number *table, const int *indexes, number *out, u64 rows, u64 width) {
-    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        const number *from = table + static_cast<u64>(indexes[row]) * width;
-        for (u64 i = threadIdx.x; i < width; i += blockDim.x) out[row * width + i] = from[i];
+    const u64 numbers = sizeof(vector) / sizeof(number);
+    if (width % numbers == 0) {
+        gather_pieces(reinterpret_cast<const vector *>(table), indexes, reinterpret_cast<vector *>(out), rows,
+                      width / numbers);
+    } else {
+        gather_pieces(table, indexes, out, rows, width);
     }
 }
 

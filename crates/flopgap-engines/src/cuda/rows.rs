@@ -1,4 +1,4 @@
-//! Softmax, norms, sums and picking of rows: a block of threads for each row.
+//! Softmax, norms and means, with a block of threads for each row; picking of rows.
 
 use flopgap_flops::Precision;
 use flopgap_gpu::launch::{Arguments, Launch};
@@ -96,11 +96,19 @@ fn make(
         }
     };
     let launch = match function {
-        Function::Affine => own.by_thread(elements),
-        _ => own.by_block(rows, columns),
+        Function::Affine => own.by_thread(if columns.is_multiple_of(4) { elements / 4 } else { elements }),
+        Function::Gather => own.by_thread(gathered_pieces([rows, columns], precision)),
+        Function::Softmax(_) | Function::Norm { .. } | Function::Mean => own.by_block(rows, columns),
     };
     let kernel = own.kernel(name)?;
     Ok(Box::new(RowKernel { arrays, function, rows, columns, precision, kernel, launch }))
+}
+
+/// Pieces that the kernel which picks rows moves: vectors of 16 bytes where rows are of whole ones,
+/// else numbers.
+fn gathered_pieces([rows, width]: [usize; 2], precision: Precision) -> usize {
+    let numbers = 16 / Numbers::of(precision).bytes();
+    rows * if width.is_multiple_of(numbers) { width / numbers } else { width }
 }
 
 /// With a scale around 1 and a shift around 0.
@@ -318,6 +326,14 @@ mod tests {
         assert_eq!(Scores { scale: 1.0, queries: 0 }.seen(1, 5), 5);
         // More queries than keys: the first see one, so that their sum is not 0.
         assert_eq!(Scores { scale: 1.0, queries: 8 }.seen(0, 5), 1);
+    }
+
+    #[test]
+    fn rows_are_picked_in_vectors_where_they_are_of_whole_ones() {
+        assert_eq!(gathered_pieces([1, 1 << 20], Precision::Fp32), 1 << 18);
+        assert_eq!(gathered_pieces([3, 16], Precision::Fp16), 6);
+        assert_eq!(gathered_pieces([3, 12], Precision::Bf16), 36);
+        assert_eq!(gathered_pieces([1000, 1], Precision::Int8), 1000);
     }
 
     #[test]

@@ -172,6 +172,36 @@ fn functions_of_each_element_are_right_in_every_precision() {
 }
 
 #[test]
+fn steps_of_one_row_of_narrow_rows_and_of_one_number_are_right() {
+    let Some((cuda, _guard)) = engine(Cuda::new) else { return };
+    let norm = |function, rows, columns, parameters| Op::Norm(Norm { function, rows, columns, parameters });
+    let add =
+        |elements, read| Op::Elementwise(Elementwise { function: ElementwiseFunction::Add, elements, read });
+    for op in [
+        // In vectors, and in numbers.
+        Op::Gather { rows: 1, width: 1 << 20 },
+        Op::Gather { rows: 1, width: 150_529 },
+        Op::Gather { rows: 70_001, width: 1 },
+        Op::Gather { rows: 300, width: 24 },
+        Op::Softmax { rows: 1, columns: 1 << 15 },
+        Op::Reduce { inputs: 1 << 20, outputs: 1 },
+        norm(NormFunction::Group, 2, 1 << 18, 4),
+        norm(NormFunction::BatchInference, 96, 3136, 384),
+        norm(NormFunction::BatchInference, 7, 1001, 28),
+        // By one number, by a row, and by a row that is no multiple of four.
+        add(4096, 4097),
+        add(4096, 4096 + 64),
+        add(4095, 4096),
+        add(4095, 4095 + 35),
+        Op::Copy { elements: 4097 },
+    ] {
+        for precision in Precision::ALL {
+            checked(&cuda, &step(op.clone(), Epilogue::default()), precision);
+        }
+    }
+}
+
+#[test]
 fn both_modes_time_the_same_work() {
     let Some((cuda, _guard)) = engine(Cuda::new) else { return };
     // Long enough for the launch not to matter.
