@@ -90,6 +90,7 @@ struct Amounts {
     pools: usize,
     convolutions: usize,
     memory: usize,
+    attention: usize,
     /// Batches of the residual networks.
     resnet_batches: &'static [u64],
 }
@@ -103,10 +104,11 @@ impl Amounts {
                 by_level: 0,
                 tiny: 10,
                 batched: 60,
-                layers: 620,
+                layers: 2000,
                 pools: 30,
-                convolutions: 480,
-                memory: 150,
+                convolutions: 2000,
+                memory: 300,
+                attention: 60,
                 resnet_batches: &[1, 2, 4, 8, 16, 32, 64],
             },
             (Target::Cpu, Size::Full) => Amounts {
@@ -119,6 +121,7 @@ impl Amounts {
                 pools: 20,
                 convolutions: 200,
                 memory: 80,
+                attention: 0,
                 resnet_batches: &[1, 2, 4, 8],
             },
             (Target::Cuda, Size::Quick) => Amounts {
@@ -131,6 +134,7 @@ impl Amounts {
                 pools: 6,
                 convolutions: QUICK,
                 memory: QUICK,
+                attention: 0,
                 resnet_batches: &[1, 8, 32],
             },
             (Target::Cpu, Size::Quick) => Amounts {
@@ -143,6 +147,7 @@ impl Amounts {
                 pools: 10,
                 convolutions: QUICK,
                 memory: QUICK,
+                attention: 0,
                 resnet_batches: &[1, 2, 4],
             },
         }
@@ -273,6 +278,7 @@ impl Planner<'_> {
     }
 
     fn memory(&mut self, amounts: &Amounts) {
+        self.drawn("attention", Kind::Memory, amounts.attention, memory::attention);
         self.drawn("memory", Kind::Memory, amounts.memory, memory::step);
     }
 
