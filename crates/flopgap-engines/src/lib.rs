@@ -8,6 +8,7 @@ mod measure;
 mod native;
 mod nvml;
 mod ort;
+mod placed;
 mod repeat;
 mod smallest;
 mod torch;

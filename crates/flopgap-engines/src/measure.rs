@@ -8,6 +8,7 @@ use flopgap_graph::{Mode, Workload};
 
 use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
+use crate::placed;
 
 /// What watches a device while rows are measured: NVML on a GPU, RAPL on a CPU.
 pub trait Monitor {
@@ -94,13 +95,19 @@ pub fn measure(
     monitor: &mut dyn Monitor,
 ) -> Result<Row, MeasureError> {
     let before = monitor.state();
-    let mut session = engine.open(workload, precision, mode)?;
+    let open = || engine.open(workload, precision, mode);
+    let begin = Instant::now();
+    let mut session = open()?;
+    let opened = begin.elapsed();
     let check = session.check()?;
     // Not `>`: an error that is not a number is beyond any bound.
     if !matches!(check.error.partial_cmp(&check.bound), Some(order) if order.is_le()) {
         return Err(MeasureError::Wrong { engine: engine.name(), check });
     }
-    let time = session.time(&what.repetition)?;
+    let time = match mode {
+        Mode::Call => placed::time(session.as_mut(), &open, opened, &what.repetition)?,
+        Mode::Stream | Mode::Graph => session.time(&what.repetition)?,
+    };
     let state = state_of(before, monitor.state());
     let fault = [time.median_ns, time.low_ns, time.high_ns, time.minimum_ns]
         .into_iter()
