@@ -1,5 +1,6 @@
 //! The model of steps: a structure of times, trees beside it and trees upon it, blended by what each says of rows that it did not see.
 
+use flopgap_graph::Mode;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -9,6 +10,8 @@ use super::features::{Kernels, ln, sizes, tiles};
 use super::forest::Growth;
 use super::machine::Machine;
 use super::point::Point;
+use super::product::Product;
+use super::products::Products;
 use super::shape::Family;
 use super::split::splits;
 use super::structure::{Structure, Terms};
@@ -34,6 +37,7 @@ pub(super) struct Experts {
 #[derive(Debug)]
 struct Part {
     structure: Structure,
+    products: Option<Products>,
     beside: Trees,
     upon: Trees,
 }
@@ -41,6 +45,8 @@ struct Part {
 /// What the parts of a fit have in common of a row.
 struct Prepared {
     terms: Terms,
+    /// What its kernels have to do, if it is a product.
+    product: Option<Product>,
     sizes: Vec<f64>,
     more: Vec<f64>,
 }
@@ -59,12 +65,21 @@ impl Experts {
         let prepared: Vec<Prepared> =
             points.iter().map(|point| prepare(machine, kernels.as_ref(), point)).collect();
         let terms: Vec<Terms> = prepared.iter().map(|row| row.terms.clone()).collect();
+        let products: Vec<Option<Product>> = prepared.iter().map(|row| row.product).collect();
+        let launched = points.iter().find(|point| point.mode != Mode::Graph);
+        let launch = machine.launch(launched.map_or(Mode::Graph, |point| point.mode));
+        let every: Vec<usize> = (0..points.len()).collect();
+        // Parts begin where all rows lead: their own differ little, and each step costs.
+        let products_of_all = Products::fit(&products, times, &every, launch, None);
         let fitted: Vec<(Part, Vec<(usize, Weights)>)> =
             splits(groups, growth.folds, growth.rounds, growth.seed)
                 .into_par_iter()
                 .map(|split| {
                     let structure = Structure::fit(&terms, times, &split.kept);
-                    let says = |row: usize| structure.predict(&terms[row]);
+                    let start = products_of_all.as_ref();
+                    let products =
+                        start.and_then(|all| Products::fit(&products, times, &split.kept, launch, Some(all)));
+                    let says = |row: usize| formula(&structure, products.as_ref(), &prepared[row]);
                     let works = |row: usize| structure.work(&terms[row]);
                     let beside: Vec<Vec<f64>> = split
                         .kept
@@ -85,6 +100,7 @@ impl Experts {
                         beside: Trees::grow(&beside, &of_base, grow, split.seed)?,
                         upon: Trees::grow(&upon, &of_structure, grow, split.seed ^ 1)?,
                         structure,
+                        products,
                     };
                     let left: Vec<(&Prepared, &Point<'_>)> =
                         split.left.iter().map(|&row| (&prepared[row], &points[row])).collect();
@@ -144,7 +160,8 @@ impl Experts {
 impl Part {
     /// ln of the nanoseconds that each expert says.
     fn say(&self, rows: &[(&Prepared, &Point<'_>)]) -> Result<Vec<Weights>, FitError> {
-        let structure: Vec<f64> = rows.iter().map(|(row, _)| self.structure.predict(&row.terms)).collect();
+        let structure: Vec<f64> =
+            rows.iter().map(|(row, _)| formula(&self.structure, self.products.as_ref(), row)).collect();
         let works: Vec<f64> = rows.iter().map(|(row, _)| self.structure.work(&row.terms)).collect();
         let inputs: Vec<Vec<f64>> = rows
             .iter()
@@ -164,6 +181,14 @@ impl Part {
     }
 }
 
+/// Nanoseconds by the kernels of a product where they are known, else by the structure of all steps.
+fn formula(structure: &Structure, products: Option<&Products>, row: &Prepared) -> f64 {
+    match (products, &row.product) {
+        (Some(products), Some(product)) => products.predict(product),
+        _ => structure.predict(&row.terms),
+    }
+}
+
 fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> Prepared {
     let mut sizes = sizes(point);
     let more = match kernels {
@@ -174,7 +199,7 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
         }
         None => tiles(machine, point),
     };
-    Prepared { terms: Terms::of(machine, point), sizes, more }
+    Prepared { terms: Terms::of(machine, point), product: Product::of(machine, point), sizes, more }
 }
 
 /// What the trees see that stand beside the structure.

@@ -133,6 +133,11 @@ impl Machine {
         }
     }
 
+    /// Bytes in a nanosecond at the working set that is read fastest.
+    pub(super) fn nearest(&self) -> f64 {
+        self.bandwidth.iter().map(|(_, rate)| *rate).reduce(f64::max).unwrap_or(1.0)
+    }
+
     /// Nanoseconds before a step computes; 0 where nothing tells.
     pub(super) fn launch(&self, mode: Mode) -> f64 {
         self.launch[place_of(mode)].unwrap_or(0.0)
