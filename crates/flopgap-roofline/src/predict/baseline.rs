@@ -32,7 +32,7 @@ impl Baseline {
 }
 
 /// The fitted constants of [`Baseline::LaunchEfficiency`], for one mode and precision.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Constants {
     /// Nanoseconds before each step.
     pub launch_ns: f64,
@@ -41,7 +41,7 @@ pub struct Constants {
 }
 
 /// Constants of all baselines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Fitted {
     /// Of [`Baseline::OneEfficiency`].
     pub(super) efficiency: f64,

@@ -23,7 +23,7 @@ const START: Weights = [0.5, 0.5, 0.0];
 const LEAST: usize = 40;
 
 /// The fitted model.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Experts {
     parts: Vec<Part>,
     kernels: Option<Kernels>,
@@ -34,7 +34,7 @@ pub(super) struct Experts {
 }
 
 /// What was fitted to the rows of one split.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 struct Part {
     structure: Structure,
     products: Option<Products>,

@@ -55,7 +55,7 @@ pub(super) fn tiles(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
 }
 
 /// The kernels that have a feature of their own: the most frequent ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Kernels {
     frequent: Vec<String>,
     attributes: Vec<String>,

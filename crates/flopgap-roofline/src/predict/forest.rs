@@ -21,7 +21,7 @@ pub(super) struct Growth {
 }
 
 /// Trees in parts, each of which did not see some of the rows.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Forest {
     parts: Vec<Trees>,
     /// For each row that was fitted, the prediction of the trees that did not see it.

@@ -16,7 +16,7 @@ const TREES: usize = 60;
 const FLOOR: f64 = 0.005;
 
 /// Half-widths of intervals on a logarithm.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Intervals {
     /// ln of the size of a residual.
     size: Option<Forest>,

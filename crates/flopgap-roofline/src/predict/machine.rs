@@ -7,7 +7,7 @@ use super::shape::Shape;
 use crate::Ceilings;
 
 /// Ceilings in the form that predictions use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Machine {
     /// Multiprocessors or threads.
     pub(super) units: f64,

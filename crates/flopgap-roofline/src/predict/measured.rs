@@ -8,7 +8,7 @@ use super::Observation;
 use super::point::Point;
 
 /// What was measured of exactly one run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Measured {
     pub(super) nanoseconds: f64,
     pub(super) bounds: [f64; 2],
@@ -16,10 +16,16 @@ pub(super) struct Measured {
     pub(super) joules: Option<f64>,
 }
 
-type Key = (Vec<Step>, Precision, Mode);
+/// Steps, precision and mode as JSON has them: exact, and the same in every process.
+type Key = String;
+
+/// `None` for what JSON cannot say, which is no run.
+fn key(steps: &[Step], precision: Precision, mode: Mode) -> Option<Key> {
+    serde_json::to_string(&(steps, precision, mode)).ok()
+}
 
 /// All runs of a fit.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct MeasuredRuns {
     by_key: FxHashMap<Key, Measured>,
 }
@@ -29,7 +35,9 @@ impl MeasuredRuns {
     pub(super) fn of(observations: &[Observation]) -> Self {
         let mut rows_by_key: FxHashMap<Key, Vec<&Observation>> = FxHashMap::default();
         for row in observations {
-            rows_by_key.entry((row.steps.clone(), row.precision, row.mode)).or_default().push(row);
+            if let Some(key) = key(&row.steps, row.precision, row.mode) {
+                rows_by_key.entry(key).or_default().push(row);
+            }
         }
         let by_key = rows_by_key.into_iter().map(|(key, rows)| {
             let logarithms: f64 = rows.iter().map(|row| row.nanoseconds.ln()).sum();
@@ -51,7 +59,7 @@ impl MeasuredRuns {
 
     /// Exactly this run.
     pub(super) fn run(&self, steps: &[Step], precision: Precision, mode: Mode) -> Option<&Measured> {
-        self.by_key.get(&(steps.to_vec(), precision, mode))
+        self.by_key.get(&key(steps, precision, mode)?)
     }
 
     /// Nanoseconds of a step measured alone.

@@ -13,7 +13,7 @@ const LANES: f64 = 16.0;
 const TERMS: usize = 15;
 
 /// Bytes held at most: parameters, what lives between the steps, workspace, and constants, each times a fitted factor that is not negative.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Memory {
     factors: Vec<f64>,
 }

@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use flopgap_graph::{Algorithm, Step};
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Fitted;
 use super::forest::Growth;
@@ -24,7 +24,7 @@ pub(super) const LEAST: usize = 12;
 pub(super) const UNKNOWN: f64 = std::f64::consts::LN_2;
 
 /// The models.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Model {
     with_kernels: bool,
     steps: Option<Steps>,
@@ -80,13 +80,8 @@ impl Model {
             model.structure = Some(Structure::fit(&terms, &times, &all));
         }
         let mut remains = Vec::with_capacity(several.len());
-        for (row, points) in &several {
-            let said = model.steps(machine, points)?;
-            let times: Vec<f64> = points
-                .iter()
-                .zip(&said)
-                .map(|(point, said)| measured.step(point).unwrap_or(said.ln.exp()))
-                .collect();
+        let times = model.times(machine, measured, &several)?;
+        for ((row, points), times) in several.iter().zip(times) {
             let whole = Whole::of(points, &times, model.work(machine, points));
             remains.push(Remains {
                 target: (row.nanoseconds / whole.sum).ln(),
@@ -99,6 +94,42 @@ impl Model {
         model.correction = Residue::fit(&remains, growth, (settings.level, UNKNOWN))?;
         model.fit_memory(machine, &rows, settings)?;
         Ok(model)
+    }
+
+    /// Nanoseconds of the steps of each row: as measured by themselves, or as predicted, which is done once for all that are alike.
+    fn times(
+        &self,
+        machine: &Machine,
+        measured: &MeasuredRuns,
+        rows: &[&(&Observation, Vec<Point<'_>>)],
+    ) -> Result<Vec<Vec<f64>>, FitError> {
+        let mut places = FxHashMap::default();
+        let mut distinct: Vec<Point<'_>> = Vec::new();
+        let mut of_rows: Vec<Vec<usize>> = Vec::with_capacity(rows.len());
+        for (_, points) in rows {
+            let mut row = Vec::with_capacity(points.len());
+            for point in points {
+                let key = (point.step, point.precision, point.mode, point.algorithm);
+                row.push(*places.entry(key).or_insert(distinct.len()));
+                if row.last() == Some(&distinct.len()) {
+                    distinct.push(*point);
+                }
+            }
+            of_rows.push(row);
+        }
+        let known: Vec<Option<f64>> = distinct.iter().map(|point| measured.step(point)).collect();
+        let unknown: Vec<Point<'_>> = distinct
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| known.is_none())
+            .map(|(point, _)| *point)
+            .collect();
+        let mut said = self.steps(machine, &unknown)?.into_iter();
+        let times: Vec<f64> = known
+            .into_iter()
+            .map(|known| known.or_else(|| Some(said.next()?.ln.exp())).unwrap_or(f64::NAN))
+            .collect();
+        Ok(of_rows.into_iter().map(|row| row.into_iter().map(|place| times[place]).collect()).collect())
     }
 
     fn fit_memory(

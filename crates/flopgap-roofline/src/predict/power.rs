@@ -13,7 +13,7 @@ const LEAST: usize = 12;
 
 /// Watts by how near a run comes to each ceiling, and for how long: a sum of what is always drawn and what arithmetic and bytes
 /// draw, and trees upon it as far as they help.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Power {
     factors: Vec<f64>,
     residue: Option<Residue>,

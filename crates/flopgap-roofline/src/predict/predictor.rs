@@ -21,7 +21,7 @@ use crate::Ceilings;
 const BEYOND: f64 = 2.0;
 
 /// Predicts runs of one engine on one machine.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Predictor {
     machine: Machine,
     constants: Fitted,
@@ -81,7 +81,7 @@ impl Predictor {
             || Model::fit(of, &measured, observations, settings, false),
             || {
                 let fit = || Model::fit(of, &measured, observations, settings, true);
-                (told >= LEAST).then(fit).transpose()
+                (settings.kernels && told >= LEAST).then(fit).transpose()
             },
         );
         let drawn: Vec<Drawn> = observations
@@ -104,6 +104,23 @@ impl Predictor {
         let (by_size, by_kernel) = (by_size?, by_kernel?);
         let level = settings.level;
         Ok(Self { machine, constants, by_size, by_kernel, power, ranges, measured, level })
+    }
+
+    /// The predictor as bytes, for [`Predictor::from_bytes`] of the same version of this crate.
+    ///
+    /// # Errors
+    /// [`FitError::Forest`] where it cannot be written down.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FitError> {
+        postcard::to_allocvec(self).map_err(|error| FitError::Forest(error.to_string()))
+    }
+
+    /// The predictor that [`Predictor::to_bytes`] gave; `None` where the bytes are none. Bytes of another version may be taken for a
+    /// predictor that predicts nonsense: keep the version beside them, and a checksum.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((predictor, [])) => Some(predictor),
+            _ => None,
+        }
     }
 
     /// Whether estimates differ where the kernels are known: enough of the rows recorded theirs.

@@ -23,7 +23,7 @@ const ALL_REGISTERS: f64 = 65_536.0;
 const ALL_THREADS: f64 = 2048.0;
 
 /// Kernels that work alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(super) enum Class {
     /// cuBLAS's for Hopper: as many blocks as multiprocessors stay and take tile after tile.
     Jet,

@@ -31,7 +31,7 @@ type Factors = [f64; COUNT];
 type Launches = [f64; 3];
 
 /// Factors of each kind of kernel, and of launches.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Products {
     kinds: FxHashMap<(Class, bool), Factors>,
     precisions: FxHashMap<(Class, Precision), Factors>,

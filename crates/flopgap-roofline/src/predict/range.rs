@@ -1,9 +1,7 @@
 //! Which sizes were fitted: beyond them a prediction is an extrapolation.
 
-use std::mem::{Discriminant, discriminant};
-
 use flopgap_flops::Precision;
-use flopgap_graph::{Mode, Op, Step};
+use flopgap_graph::{Mode, Step};
 use rustc_hash::FxHashMap;
 
 use super::shape::Shape;
@@ -13,10 +11,10 @@ const SLACK: f64 = 1.1;
 
 /// By operation, not by the coarser family that is fitted together: kernels that gather rows have sizes that
 /// those of sums of elements do not tell of.
-type Key = (Discriminant<Op>, Precision, Mode);
+type Key = (String, Precision, Mode);
 
 /// Least and largest sizes of each kind of step.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Ranges {
     by_key: FxHashMap<Key, [[f64; 2]; 6]>,
 }
@@ -25,7 +23,7 @@ impl Ranges {
     pub(super) fn include(&mut self, step: &Step, precision: Precision, mode: Mode) {
         let range = self
             .by_key
-            .entry((discriminant(&step.op), precision, mode))
+            .entry((step.op.name().to_owned(), precision, mode))
             .or_insert([[f64::INFINITY, f64::NEG_INFINITY]; 6]);
         for (range, size) in range.iter_mut().zip(sizes(&Shape::of(step))) {
             *range = [range[0].min(size), range[1].max(size)];
@@ -34,7 +32,7 @@ impl Ranges {
 
     /// Whether a step lies outside of what was fitted.
     pub(super) fn outside(&self, step: &Step, precision: Precision, mode: Mode) -> bool {
-        let Some(range) = self.by_key.get(&(discriminant(&step.op), precision, mode)) else { return true };
+        let Some(range) = self.by_key.get(&(step.op.name().to_owned(), precision, mode)) else { return true };
         range
             .iter()
             .zip(sizes(&Shape::of(step)))
@@ -48,7 +46,7 @@ fn sizes(shape: &Shape) -> [f64; 6] {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_graph::Epilogue;
+    use flopgap_graph::{Epilogue, Op};
 
     use super::*;
 

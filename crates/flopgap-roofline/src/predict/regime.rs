@@ -3,7 +3,7 @@
 use super::machine::Roof;
 
 /// What most of a prediction's time is bound by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Regime {
     /// Launches: what they cost exceeds the roofline.
     Launch,

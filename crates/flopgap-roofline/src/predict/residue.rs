@@ -24,7 +24,7 @@ pub(super) struct Remains {
 }
 
 /// The fitted remains.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Residue {
     median: f64,
     trees: Option<Forest>,

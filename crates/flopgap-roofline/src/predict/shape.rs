@@ -7,7 +7,7 @@ use flopgap_graph::op::{Conv, ElementwiseFunction, Gemm, NormFunction, Pool};
 use flopgap_graph::{Op, Step};
 
 /// Kinds of steps that differ in what bounds them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub(super) enum Family {
     /// A matrix product.
     Gemm,

@@ -21,7 +21,7 @@ const fn growth(rows: usize, seed: u64) -> Growth {
 }
 
 /// A fitted model of steps.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Steps {
     experts: Experts,
     intervals: Intervals,

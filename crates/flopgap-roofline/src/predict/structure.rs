@@ -27,7 +27,7 @@ type Group = (Family, Precision, Mode);
 type Kernel = (Family, Precision, String);
 
 /// Factors of each group.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Structure {
     families: FxHashMap<Family, Vec<f64>>,
     groups: FxHashMap<Group, Vec<f64>>,

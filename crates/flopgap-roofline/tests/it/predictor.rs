@@ -67,6 +67,40 @@ fn models_alone_are_enough() {
 }
 
 #[test]
+fn a_stored_predictor_says_the_same() {
+    let rows = observations(1, 60, 30);
+    let predictor = fit(&rows);
+    let bytes = predictor.to_bytes().unwrap();
+    let stored = Predictor::from_bytes(&bytes).unwrap();
+    assert_eq!(stored.to_bytes().unwrap().len(), bytes.len());
+    for row in observations(2, 20, 20).iter().chain(&rows) {
+        let (said, again) = (ask(&predictor, row), ask(&stored, row));
+        assert_eq!(format!("{said:?}"), format!("{again:?}"));
+        for baseline in Baseline::ALL {
+            let of =
+                |predictor: &Predictor| predictor.baseline(baseline, &row.steps, row.precision, row.mode);
+            assert_eq!(of(&predictor).to_bits(), of(&stored).to_bits());
+        }
+    }
+    for end in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Predictor::from_bytes(&bytes[..end]).is_none(), "cut at {end}");
+    }
+    assert!(Predictor::from_bytes(&[&*bytes, &[0]].concat()).is_none());
+}
+
+#[test]
+fn without_kernels_estimates_from_sizes_are_the_same() {
+    let rows = observations(1, 60, 30);
+    let settings = FitSettings::default().with_units(100).sizes_alone();
+    let sizes = Predictor::fit(None, &rows, &settings).unwrap();
+    assert!(!sizes.knows_kernels());
+    let both = fit(&rows);
+    for row in observations(2, 20, 20) {
+        assert_eq!(format!("{:?}", ask(&sizes, &row)), format!("{:?}", ask(&both, &row)));
+    }
+}
+
+#[test]
 fn what_was_measured_comes_back_as_measured() {
     let rows = observations(1, 40, 20);
     let predictor = fit(&rows);
