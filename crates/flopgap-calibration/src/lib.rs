@@ -11,6 +11,7 @@ mod row;
 pub mod run;
 pub mod sheet;
 pub mod split;
+mod spread;
 #[cfg(test)]
 mod testing;
 

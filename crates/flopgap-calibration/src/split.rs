@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use flopgap_graph::{Op, Workload};
 
-use crate::row::{Row, mode_name};
+use crate::row::Row;
+pub use crate::spread::at_most;
 
 /// What all splits are seeded with.
 pub const SEED: u64 = 14;
@@ -106,19 +107,6 @@ pub struct Divided<'a> {
     pub validation: Vec<&'a Row>,
 }
 
-/// The first `most` rows by the hash of what was run and how: an arbitrary choice that stays the
-/// same. Few rows are of many workloads, rather than of few in all precisions and modes.
-pub fn at_most(mut rows: Vec<&Row>, most: usize) -> Vec<&Row> {
-    if rows.len() > most {
-        rows.sort_by_cached_key(|row| {
-            let how = format!("{} {}", row.precision, mode_name(row.mode));
-            mix(order(&row.workload) ^ fnv(how.as_bytes()))
-        });
-        rows.truncate(most);
-    }
-    rows
-}
-
 /// What a whole network is called, without its batch: `resnet50`, `mlp 784-256-10`, a file's name.
 /// `None` for a single step.
 pub fn model_name(workload: &Workload) -> Option<String> {
@@ -148,14 +136,14 @@ pub fn order(workload: &Workload) -> u64 {
 }
 
 /// FNV-1a.
-fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
 /// The finalizer of `SplitMix64`.
-fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -290,14 +278,5 @@ mod tests {
             assert_eq!(split.part(&mlp(batch)), Some(Part::Validation));
         }
         assert_eq!(split.part(&gemm(1, 2, 3)), Some(Part::Fit));
-    }
-
-    #[test]
-    fn fewer_rows_are_a_part_of_more() {
-        let rows = testing::rows(300);
-        let of = |most| at_most(rows.iter().collect(), most);
-        assert_eq!(of(20), of(100)[..20]);
-        assert_ne!(of(20), rows.iter().take(20).collect::<Vec<_>>());
-        assert_eq!(of(1000).len(), 300);
     }
 }
