@@ -7,6 +7,7 @@ mod estimate;
 mod experts;
 mod features;
 mod forest;
+mod held;
 mod interval;
 mod kernel;
 mod machine;

@@ -10,7 +10,7 @@ use super::baseline::Fitted;
 use super::forest::Growth;
 use super::machine::Machine;
 use super::measured::MeasuredRuns;
-use super::memory::{self, Memory};
+use super::memory::{self, Kind, Memory};
 use super::point::Point;
 use super::residue::{Remains, Residue};
 use super::steps::{Said, Steps};
@@ -147,15 +147,16 @@ impl Model {
             .collect();
         let terms: Vec<Vec<f64>> = held.iter().map(|(_, points, _)| memory::terms(points)).collect();
         let bytes: Vec<f64> = held.iter().map(|(_, _, bytes)| *bytes).collect();
-        let Some(memory) = Memory::fit(&terms, &bytes) else { return Ok(()) };
+        let kinds: Vec<Kind> = held.iter().map(|(_, points, _)| memory::kind(points)).collect();
+        let Some(memory) = Memory::fit(&terms, &kinds, &bytes) else { return Ok(()) };
         let remains: Vec<Remains> = held
             .iter()
-            .zip(&terms)
-            .map(|((row, points, bytes), terms)| {
+            .zip(terms.iter().zip(&kinds))
+            .map(|((row, points, bytes), (terms, kind))| {
                 let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
                 let whole = Whole::of(points, &bases, self.work(machine, points));
                 Remains {
-                    target: (bytes / memory.bytes(terms)).ln(),
+                    target: (bytes / memory.bytes(terms, *kind)).ln(),
                     features: whole.features().to_vec(),
                     regime: whole.regime(),
                     group: group(&row.steps),
@@ -206,7 +207,7 @@ impl Model {
     /// Bytes held at most; `None` where no observation had any.
     pub(super) fn memory(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Option<f64>, FitError> {
         let Some(memory) = &self.memory else { return Ok(None) };
-        let bytes = memory.bytes(&memory::terms(points));
+        let bytes = memory.bytes(&memory::terms(points), memory::kind(points));
         let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
         let whole = Whole::of(points, &bases, self.work(machine, points));
         let said =
