@@ -10,8 +10,8 @@ use crate::{Error, Trace};
 
 /// Where the rows of a table are in the order of their starts, it is read once and nothing is held. Rows that start before one
 /// that comes earlier in the file are late: they, and no others, are read before all others and sorted.
-pub(crate) struct InTime<'t, T, R> {
-    rows: Rows<'t>,
+pub(crate) struct InTime<T, R> {
+    rows: Rows,
     read: R,
     /// The latest start so far, of rows in their place.
     latest: i64,
@@ -31,12 +31,12 @@ struct Timed<T> {
 ///
 /// # Errors
 /// [`Error::NoTable`] and [`Error::NoColumn`] as [`Trace::rows`]; damage anywhere in the table, before any row is given.
-pub(crate) fn in_time<'t, T, R: FnMut(&Row<'_>) -> Option<T>>(
-    trace: &'t Trace,
+pub(crate) fn in_time<T, R: FnMut(&Row<'_>) -> Option<T>>(
+    trace: &Trace,
     table: &TableSpec,
     columns: &[Column],
     mut read: R,
-) -> Result<InTime<'t, T, R>, Error> {
+) -> Result<InTime<T, R>, Error> {
     let (mut latest, mut late) = (i64::MIN, 0_usize);
     trace.scan(table, &columns[..1], |row| {
         if let Value::Int(start) = row.value(0) {
@@ -77,7 +77,7 @@ fn place(row: &Row<'_>, latest: &mut i64) -> Option<(i64, bool)> {
     Some((start, is_late))
 }
 
-impl<T, R: FnMut(&Row<'_>) -> Option<T>> InTime<'_, T, R> {
+impl<T, R: FnMut(&Row<'_>) -> Option<T>> InTime<T, R> {
     /// When the next row starts; nothing after the last.
     #[inline]
     pub(crate) fn start(&self) -> Option<i64> {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod annotations;
 mod attribution;
 mod correlation;
 mod covered;
@@ -31,6 +32,7 @@ mod stats;
 mod tables;
 mod trace;
 
+pub use annotations::{Annotation, AnnotationKind, Annotations};
 pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork};
 pub use error::Error;
 pub use filter::{Filter, InvalidTime};
@@ -51,6 +53,7 @@ pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
     UnknownReport, Value,
 };
+pub use rows::RowsOf;
 pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use stats::Summary;

@@ -1,6 +1,6 @@
 //! The rows of a table: all of them, or one after the other.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::vec;
 
 use crate::filter::RowFilter;
@@ -8,7 +8,7 @@ use crate::pages::{Cursor, Slot};
 use crate::row::{Held, Row};
 use crate::tables::{Column, TableSpec};
 use crate::trace::{Tally, connect};
-use crate::{Error, Trace};
+use crate::{Error, Trace, Warning};
 
 /// What is said of rows of which nothing could be made.
 pub(crate) const UNUSABLE: &str = "without the numbers it needs: left out";
@@ -66,21 +66,21 @@ impl Offer {
     }
 }
 
-/// The rows of a table, in the order of the file, one when it is asked for.
-pub(crate) struct Rows<'t> {
-    trace: &'t Trace,
-    table: &'t str,
-    source: Source<'t>,
+/// The rows of a table, in the order of the file, one when it is asked for. They keep the file open.
+pub(crate) struct Rows {
+    trace: Trace,
+    table: String,
+    source: Source,
     offer: Offer,
 }
 
-enum Source<'t> {
-    Pages(Box<Cursor<'t>>),
+enum Source {
+    Pages(Box<Cursor>),
     /// A table that only `SQLite` can read is read when the first row is asked for.
     Held(vec::IntoIter<Held>),
 }
 
-impl Rows<'_> {
+impl Rows {
     /// What `visit` makes of the next row of which it makes something; nothing after the last. Rows of which it makes nothing are
     /// counted as a warning.
     #[inline]
@@ -91,7 +91,7 @@ impl Rows<'_> {
         loop {
             let made = match &mut self.source {
                 Source::Pages(cursor) => {
-                    match cursor.next_row().map_err(|fault| self.trace.fault(self.table, fault))? {
+                    match cursor.next_row().map_err(|fault| self.trace.fault(&self.table, fault))? {
                         Some(record) => self.offer.row(&Row::of_page(record), &mut visit),
                         None => break,
                     }
@@ -105,8 +105,44 @@ impl Rows<'_> {
                 return Ok(made);
             }
         }
-        self.offer.end(self.trace, self.table)?;
+        self.offer.end(&self.trace, &self.table)?;
         Ok(None)
+    }
+}
+
+/// The rows of one kind, in the order of the file, one when it is asked for: what [`Trace::kernel_rows`] and its like give.
+///
+/// It keeps the file open by itself, so it may outlive the [`Trace`] and go to another thread. After an error there are no more rows.
+pub struct RowsOf<T> {
+    rows: Rows,
+    read: fn(&Row<'_>) -> Option<T>,
+    failed: bool,
+}
+
+impl<T> RowsOf<T> {
+    /// What was strange in the rows so far, and in those that others read of the same file; complete at the end.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.rows.trace.warnings()
+    }
+}
+
+impl<T> fmt::Debug for RowsOf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowsOf").field("table", &self.rows.table).finish_non_exhaustive()
+    }
+}
+
+impl<T> Iterator for RowsOf<T> {
+    type Item = Result<T, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<T, Error>> {
+        if self.failed {
+            return None;
+        }
+        let next = self.rows.next(self.read);
+        self.failed = next.is_err();
+        next.transpose()
     }
 }
 
@@ -121,7 +157,7 @@ struct Resolved<'t> {
 
 impl Trace {
     /// The rows of a table, in the order of the file. Optional columns that the export does not have are NULL.
-    pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows<'_>, Error> {
+    pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows, Error> {
         let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
         let source = if let Some((pages, root)) = self.plain(table) {
             let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
@@ -131,7 +167,18 @@ impl Trace {
             self.scan_by_sqlite(table, &columns, &slots, |row| held.push(row.hold(columns.len())))?;
             Source::Held(held.into_iter())
         };
-        Ok(Rows { trace: self, table, source, offer: Offer::new(filter, &columns) })
+        let offer = Offer::new(filter, &columns);
+        Ok(Rows { trace: self.with_filter(self.filter()), table: table.to_owned(), source, offer })
+    }
+
+    /// What `read` makes of the rows of a table, for whoever asks for them one by one.
+    pub(crate) fn rows_of<T>(
+        &self,
+        table: &TableSpec,
+        columns: &[Column],
+        read: fn(&Row<'_>) -> Option<T>,
+    ) -> Result<RowsOf<T>, Error> {
+        Ok(RowsOf { rows: self.rows(table, columns)?, read, failed: false })
     }
 
     /// Calls `visit` with every row of a table, in the order of the file.

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use super::annotations::{Annotation, Kind, annotations};
 use super::{Strings, writing};
-use crate::{Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
+use crate::{Annotation, Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
 
 /// What to write as CSV.
 ///
@@ -211,7 +210,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 Ok(())
             });
         })?,
-        CsvTable::Nvtx => annotations(trace, &mut Strings::new(trace), |range| {
+        CsvTable::Nvtx => trace.annotations(|range| {
             lines.row(header, |line, _| {
                 annotation(line, &range);
                 Ok(())
@@ -267,12 +266,7 @@ fn annotation(line: &mut String, range: &Annotation) {
     numbers(line, &[Some(range.row), Some(range.start), range.end]);
     numbers(line, &[range.thread.map(GlobalId::pid), range.thread.map(GlobalId::tid)]);
     numbers(line, &[range.end_thread.map(GlobalId::tid)]);
-    let style = match range.kind {
-        Kind::PushPop => "PushPop",
-        Kind::StartEnd => "StartEnd",
-        Kind::Mark => "Mark",
-    };
-    text(line, style);
+    text(line, range.kind.as_str());
     text(line, range.domain.as_deref().unwrap_or_default());
     numbers(line, &[range.category]);
     text(line, &range.text);

@@ -2,7 +2,6 @@
 //!
 //! Both are written while the tables are scanned, so a large trace needs little memory.
 
-mod annotations;
 mod csv;
 mod json;
 mod lanes;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::annotations::{Annotation, Kind, annotations};
 use super::json::{Event, Place};
 use super::lanes::Lane;
 use super::links::{Links, optional};
@@ -18,8 +17,8 @@ use crate::tables::{
     RUNTIME, THREADS, TableSpec, need, want,
 };
 use crate::{
-    ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement, Trace, copy_label,
-    memory_label,
+    Annotation, AnnotationKind, ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement,
+    Trace, copy_label, memory_label,
 };
 
 /// How many events an export has, by kind.
@@ -113,11 +112,8 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
         |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
         |call| writer.call(&call),
     ))?;
-    let mut names = Strings::new(trace);
     optional(in_order(
-        |visit| {
-            annotations(trace, &mut names, |range| visit(range.start, range.end.unwrap_or(i64::MAX), range))
-        },
+        |visit| trace.annotations(|range| visit(range.start, range.end.unwrap_or(i64::MAX), range)),
         |range| writer.annotation(&range),
     ))?;
     writer.others(trace)?;
@@ -403,7 +399,7 @@ impl<W: Write> Writer<'_, '_, W> {
         let end = range.end.unwrap_or(i64::MAX);
         let track = Track::Nvtx(range.thread);
         match range.kind {
-            Kind::Mark => {
+            AnnotationKind::Mark => {
                 let place = self.place(track, range.start, range.start)?;
                 self.event
                     .begin_in('i', name.0, name.1, place)
@@ -412,7 +408,7 @@ impl<W: Write> Writer<'_, '_, W> {
                     .field("s", "\"t\"");
                 self.counts.marks += 1;
             }
-            Kind::PushPop => {
+            AnnotationKind::PushPop => {
                 if range.end.is_some() {
                     self.slice(track, name, "nvtx", range.start, end)?;
                 } else {
@@ -425,7 +421,7 @@ impl<W: Write> Writer<'_, '_, W> {
                 }
                 self.counts.pushpop_ranges += 1;
             }
-            Kind::StartEnd => {
+            AnnotationKind::StartEnd => {
                 self.startend(range, name)?;
                 self.counts.startend_ranges += 1;
                 return Ok(());

@@ -1,7 +1,8 @@
 //! What the host called.
 
-use crate::tables::{OSRT, OVERHEAD, RUNTIME, need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::row::Row;
+use crate::tables::{Column, OSRT, OVERHEAD, RUNTIME, need, want};
+use crate::{Error, GlobalId, RowsOf, Trace};
 
 /// A call of the CUDA runtime or driver API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,56 @@ pub struct ProfilerOverhead {
     pub name: i64,
 }
 
+impl ApiCall {
+    /// The columns that [`ApiCall::of`] reads.
+    const COLUMNS: [Column; 7] = [
+        need("start"),
+        need("end"),
+        want("eventClass"),
+        want("globalTid"),
+        want("correlationId"),
+        need("nameId"),
+        want("returnValue"),
+    ];
+
+    fn of(row: &Row<'_>) -> Option<ApiCall> {
+        Some(ApiCall {
+            start: row.int(0)?,
+            end: row.int(1)?,
+            class: row.int(2).unwrap_or_default(),
+            thread: row.int(3).map(GlobalId),
+            correlation: row.int(4),
+            name: row.int(5)?,
+            result: row.int(6),
+        })
+    }
+}
+
+impl OsCall {
+    /// The columns that [`OsCall::of`] reads.
+    const COLUMNS: [Column; 7] = [
+        need("start"),
+        need("end"),
+        want("eventClass"),
+        want("globalTid"),
+        need("nameId"),
+        want("returnValue"),
+        want("nestingLevel"),
+    ];
+
+    fn of(row: &Row<'_>) -> Option<OsCall> {
+        Some(OsCall {
+            start: row.int(0)?,
+            end: row.int(1)?,
+            class: row.int(2),
+            thread: row.int(3).map(GlobalId),
+            name: row.int(4)?,
+            result: row.int(5),
+            nesting: row.int(6),
+        })
+    }
+}
+
 impl Trace {
     /// Calls `visit` with all work of the profiler itself, in the order of the file.
     ///
@@ -73,27 +124,18 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn api_calls(&self, mut visit: impl FnMut(ApiCall)) -> Result<(), Error> {
-        let columns = [
-            need("start"),
-            need("end"),
-            want("eventClass"),
-            want("globalTid"),
-            want("correlationId"),
-            need("nameId"),
-            want("returnValue"),
-        ];
-        self.scan(&RUNTIME, &columns, |row| {
-            visit(ApiCall {
-                start: row.int(0)?,
-                end: row.int(1)?,
-                class: row.int(2).unwrap_or_default(),
-                thread: row.int(3).map(GlobalId),
-                correlation: row.int(4),
-                name: row.int(5)?,
-                result: row.int(6),
-            });
+        self.scan(&RUNTIME, &ApiCall::COLUMNS, |row| {
+            visit(ApiCall::of(row)?);
             Some(())
         })
+    }
+
+    /// Every call of the CUDA APIs, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn api_call_rows(&self) -> Result<RowsOf<ApiCall>, Error> {
+        self.rows_of(&RUNTIME, &ApiCall::COLUMNS, ApiCall::of)
     }
 
     /// Calls `visit` with every call of the operating system's libraries, in the order of the file.
@@ -101,26 +143,17 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn os_calls(&self, mut visit: impl FnMut(OsCall)) -> Result<(), Error> {
-        let columns = [
-            need("start"),
-            need("end"),
-            want("eventClass"),
-            want("globalTid"),
-            need("nameId"),
-            want("returnValue"),
-            want("nestingLevel"),
-        ];
-        self.scan(&OSRT, &columns, |row| {
-            visit(OsCall {
-                start: row.int(0)?,
-                end: row.int(1)?,
-                class: row.int(2),
-                thread: row.int(3).map(GlobalId),
-                name: row.int(4)?,
-                result: row.int(5),
-                nesting: row.int(6),
-            });
+        self.scan(&OSRT, &OsCall::COLUMNS, |row| {
+            visit(OsCall::of(row)?);
             Some(())
         })
+    }
+
+    /// Every call of the operating system's libraries, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn os_call_rows(&self) -> Result<RowsOf<OsCall>, Error> {
+        self.rows_of(&OSRT, &OsCall::COLUMNS, OsCall::of)
     }
 }

@@ -3,7 +3,7 @@
 use super::operation::{MORE, Placement, placed, placement};
 use crate::row::Row;
 use crate::tables::{Column, GRAPH, GRAPH_EVENTS, GRAPH_NODES, TableSpec, need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::{Error, GlobalId, RowsOf, Trace};
 
 /// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies have no rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,18 +68,35 @@ fn creation(row: &Row<'_>, what: GraphPart) -> Option<GraphCreation> {
     })
 }
 
+impl GraphRun {
+    /// The columns that [`GraphRun::of`] reads.
+    fn columns() -> Vec<Column> {
+        placed([need("graphId"), need("graphExecId")])
+    }
+
+    fn of(row: &Row<'_>) -> Option<GraphRun> {
+        Some(GraphRun { at: placement(row)?, graph: row.int(MORE)?, executable: row.int(MORE + 1)? })
+    }
+}
+
 impl Trace {
     /// Calls `visit` with every launch of a whole graph, in the order of the file. nsys's own reports leave them out.
     ///
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn graph_runs(&self, mut visit: impl FnMut(GraphRun)) -> Result<(), Error> {
-        let columns = placed([need("graphId"), need("graphExecId")]);
-        self.scan(&GRAPH, &columns, |row| {
-            let (graph, executable) = (row.int(MORE)?, row.int(MORE + 1)?);
-            visit(GraphRun { at: placement(row)?, graph, executable });
+        self.scan(&GRAPH, &GraphRun::columns(), |row| {
+            visit(GraphRun::of(row)?);
             Some(())
         })
+    }
+
+    /// Every launch of a whole graph, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn graph_run_rows(&self) -> Result<RowsOf<GraphRun>, Error> {
+        self.rows_of(&GRAPH, &GraphRun::columns(), GraphRun::of)
     }
 
     /// Calls `visit` with the making of every graph and node, in the order of the file.

@@ -2,7 +2,7 @@
 
 use crate::row::Row;
 use crate::tables::{Column, KERNEL, MEMCPY, MEMSET, need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::{Error, GlobalId, RowsOf, Trace};
 
 /// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +208,37 @@ impl Trace {
             visit(Kernel::of(row)?);
             Some(())
         })
+    }
+
+    /// Every kernel, in the order of the file, one when it is asked for.
+    ///
+    /// ```no_run
+    /// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
+    /// let first = trace.kernel_rows()?.next().transpose()?;
+    /// println!("{first:?}");
+    /// # Ok::<(), flopgap_nsys::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when no kernels were recorded; each row may be an error, too, after which there are no more.
+    pub fn kernel_rows(&self) -> Result<RowsOf<Kernel>, Error> {
+        self.rows_of(&KERNEL, &Kernel::columns([]), Kernel::of)
+    }
+
+    /// Every memory copy, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn copy_rows(&self) -> Result<RowsOf<MemoryCopy>, Error> {
+        self.rows_of(&MEMCPY, &MemoryCopy::columns(), MemoryCopy::of)
+    }
+
+    /// Every memory set, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn set_rows(&self) -> Result<RowsOf<MemorySet>, Error> {
+        self.rows_of(&MEMSET, &MemorySet::columns(), MemorySet::of)
     }
 
     /// Calls `visit` with every memory copy, in the order of the file.

@@ -1,8 +1,9 @@
 //! Waiting, and the events that are waited for.
 
 use super::operation::{MORE, Placement, placed, placement};
-use crate::tables::{CUDA_EVENT, SYNC, need, want};
-use crate::{Error, GlobalId, Trace};
+use crate::row::Row;
+use crate::tables::{CUDA_EVENT, Column, SYNC, need, want};
+use crate::{Error, GlobalId, RowsOf, Trace};
 
 /// The event id of what is no event.
 const NO_EVENT: i64 = 0xffff_ffff;
@@ -37,18 +38,36 @@ pub struct CudaEvent {
     pub event: i64,
 }
 
+impl Synchronization {
+    /// The columns that [`Synchronization::of`] reads.
+    fn columns() -> Vec<Column> {
+        placed([need("syncType"), want("eventId")])
+    }
+
+    fn of(row: &Row<'_>) -> Option<Synchronization> {
+        let event = row.int(MORE + 1).filter(|event| *event != NO_EVENT);
+        Some(Synchronization { at: placement(row)?, kind: row.int(MORE)?, event })
+    }
+}
+
 impl Trace {
     /// Calls `visit` with every synchronization, in the order of the file.
     ///
     /// # Errors
     /// [`Error::NoTable`] when none were recorded.
     pub fn synchronizations(&self, mut visit: impl FnMut(Synchronization)) -> Result<(), Error> {
-        let columns = placed([need("syncType"), want("eventId")]);
-        self.scan(&SYNC, &columns, |row| {
-            let event = row.int(MORE + 1).filter(|event| *event != NO_EVENT);
-            visit(Synchronization { at: placement(row)?, kind: row.int(MORE)?, event });
+        self.scan(&SYNC, &Synchronization::columns(), |row| {
+            visit(Synchronization::of(row)?);
             Some(())
         })
+    }
+
+    /// Every synchronization, in the order of the file, one when it is asked for.
+    ///
+    /// # Errors
+    /// As [`Trace::kernel_rows`].
+    pub fn synchronization_rows(&self) -> Result<RowsOf<Synchronization>, Error> {
+        self.rows_of(&SYNC, &Synchronization::columns(), Synchronization::of)
     }
 
     /// Calls `visit` with every record of a CUDA event, in the order of the file.

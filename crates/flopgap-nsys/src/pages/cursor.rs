@@ -6,9 +6,9 @@ use super::walk::{Visited, Walk};
 use super::{Fault, Pages, Slot, damage};
 
 /// A place in a table, from the first row to the last.
-pub(crate) struct Cursor<'a> {
-    pages: &'a Pages,
-    walk: Walk<'a>,
+pub(crate) struct Cursor {
+    pages: Pages,
+    walk: Walk,
     visited: Visited,
     layout: Layout,
     leaf: Option<(Header, u32)>,
@@ -18,11 +18,11 @@ pub(crate) struct Cursor<'a> {
     overflowing: Vec<u8>,
 }
 
-impl<'a> Cursor<'a> {
-    pub(super) fn new(pages: &'a Pages, root: u32, slots: Vec<Slot>) -> Cursor<'a> {
+impl Cursor {
+    pub(super) fn new(pages: &Pages, root: u32, slots: Vec<Slot>) -> Cursor {
         Cursor {
-            pages,
-            walk: Walk::new(pages, root),
+            pages: pages.clone(),
+            walk: Walk::new(pages.clone(), root),
             visited: Visited::new(pages.count),
             layout: Layout::of(slots),
             leaf: None,
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         let payload = if self.layout.fits(cell.local, cell.size, number)? {
             cell.rest
         } else {
-            cell.assemble(self.pages, number, &mut self.visited, &mut self.overflowing)?;
+            cell.assemble(&self.pages, number, &mut self.visited, &mut self.overflowing)?;
             if !self.layout.fits(&self.overflowing, cell.size, number)? {
                 return damage(number, "has a row that ends before its columns");
             }

@@ -19,6 +19,7 @@ mod walk;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) use cursor::Cursor;
 pub(crate) use find::PageCache;
@@ -48,10 +49,10 @@ fn damage<T>(page: u32, what: &'static str) -> Result<T, Fault> {
     Err(Fault::Damage { page, what })
 }
 
-/// A database file, page by page.
-#[derive(Debug)]
+/// A database file, page by page. A clone is another view of the same open file.
+#[derive(Clone, Debug)]
 pub(crate) struct Pages {
-    file: File,
+    file: Arc<File>,
     page_size: usize,
     /// The bytes of a page that hold content: all but those reserved for extensions.
     usable: usize,
@@ -83,13 +84,13 @@ impl Pages {
             return Ok(None);
         }
         let count = u32::try_from(length / page_size as u64).unwrap_or(u32::MAX);
-        Ok(Some(Pages { file, page_size, usable, count }))
+        Ok(Some(Pages { file: Arc::new(file), page_size, usable, count }))
     }
 
     /// The rows of the table whose b-tree begins on page `root`, in the order of row ids.
     ///
     /// `slots` says where each column lies that is asked for; [`Record`] counts columns as they do.
-    pub(crate) fn rows(&self, root: u32, slots: Vec<Slot>) -> Result<Cursor<'_>, Fault> {
+    pub(crate) fn rows(&self, root: u32, slots: Vec<Slot>) -> Result<Cursor, Fault> {
         self.check(root, 1)?;
         Ok(Cursor::new(self, root, slots))
     }

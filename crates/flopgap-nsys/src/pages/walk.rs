@@ -41,8 +41,8 @@ struct Children {
 }
 
 /// A walk from the first leaf to the last.
-pub(super) struct Walk<'a> {
-    pages: &'a Pages,
+pub(super) struct Walk {
+    pages: Pages,
     path: Vec<Children>,
     block: Vec<u8>,
     /// The number of the first page in the block, and how many there are.
@@ -51,8 +51,8 @@ pub(super) struct Walk<'a> {
     leaf: (usize, u32),
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(pages: &'a Pages, root: u32) -> Walk<'a> {
+impl Walk {
+    pub(super) fn new(pages: Pages, root: u32) -> Walk {
         // The root is the only child of a page that is not there; damage of its number is told as of page 1, which holds it.
         let path = vec![Children { number: 1, pages: vec![root], next: 0 }];
         Walk { pages, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
                 }
                 INTERIOR if self.path.len() > DEEPEST => return damage(page, "lies too deep in its table"),
                 INTERIOR => {
-                    let pages = children_of(self.pages, page, bytes)?;
+                    let pages = children_of(&self.pages, page, bytes)?;
                     self.path.push(Children { number: page, pages, next: 0 });
                 }
                 _ => return damage(page, "is no page of a table"),
