@@ -125,6 +125,22 @@ impl<'de> Deserialize<'de> for Shape {
             fn visit_unit<E>(self) -> Result<Shape, E> {
                 Ok(Shape(None))
             }
+            fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+                Ok(Shape(None))
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
+                Ok(Shape(None))
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
+                Ok(Shape(None))
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+                Ok(Shape(None))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Shape(None))
+            }
         }
         deserializer.deserialize_any(Sizes)
     }
@@ -143,6 +159,15 @@ pub(crate) enum Category {
     /// An arrow from a forward operator to its backward function.
     #[serde(rename = "fwdbwd", alias = "forward_backward")]
     ForwardBackward,
+    /// A kernel on a GPU; `Kernel` in traces of `PyTorch` 1.8 to 1.11.
+    #[serde(rename = "kernel", alias = "Kernel")]
+    Kernel,
+    /// A copy.
+    #[serde(rename = "gpu_memcpy", alias = "Memcpy")]
+    Copy,
+    /// A set.
+    #[serde(rename = "gpu_memset", alias = "Memset")]
+    Set,
     #[default]
     #[serde(other)]
     Other,
@@ -173,7 +198,14 @@ pub(crate) struct Event {
     pub(crate) arguments: Arguments,
 }
 
-/// What an operator was called with.
+impl Category {
+    /// Whether the arguments of such events are looked at.
+    fn has_arguments(self) -> bool {
+        matches!(self, Category::Operator | Category::Kernel | Category::Copy | Category::Set)
+    }
+}
+
+/// What an operator was called with, or how a kernel was launched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arguments {
     pub(crate) shapes: Vec<Option<Vec<u64>>>,
@@ -181,6 +213,15 @@ pub(crate) struct Arguments {
     /// Above 0 for what the autograd engine runs for an operator of that thread.
     pub(crate) forward_thread: Scalar,
     pub(crate) flops: Scalar,
+    pub(crate) device: Scalar,
+    pub(crate) context: Scalar,
+    pub(crate) stream: Scalar,
+    pub(crate) correlation: Scalar,
+    pub(crate) registers: Scalar,
+    pub(crate) shared_memory: Scalar,
+    pub(crate) bytes: Scalar,
+    pub(crate) grid: Option<Vec<u64>>,
+    pub(crate) block: Option<Vec<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -227,7 +268,7 @@ impl<'de> Deserialize<'de> for Event {
                         Key::Start => event.start = map.next_value()?,
                         Key::Duration => event.duration = map.next_value()?,
                         // Keys have no order; as long as the category is not known, arguments are read.
-                        Key::Arguments if category.is_none_or(|category| category == Category::Operator) => {
+                        Key::Arguments if category.is_none_or(Category::has_arguments) => {
                             let wants_values = event.name.is_empty() || event.name == "aten::conv2d";
                             event.arguments = map.next_value_seed(ReadArguments { wants_values })?;
                         }
@@ -255,6 +296,24 @@ enum ArgumentKey {
     ForwardThread,
     #[serde(rename = "flops", alias = "Flops", alias = "FLOPs")]
     Flops,
+    #[serde(rename = "device")]
+    Device,
+    #[serde(rename = "context")]
+    Context,
+    #[serde(rename = "stream")]
+    Stream,
+    #[serde(rename = "correlation")]
+    Correlation,
+    #[serde(rename = "registers per thread")]
+    Registers,
+    #[serde(rename = "shared memory")]
+    SharedMemory,
+    #[serde(rename = "bytes")]
+    Bytes,
+    #[serde(rename = "grid")]
+    Grid,
+    #[serde(rename = "block")]
+    Block,
     #[serde(other)]
     Other,
 }
@@ -301,6 +360,15 @@ impl<'de> Visitor<'de> for ReadArguments {
                 }
                 ArgumentKey::ForwardThread => arguments.forward_thread = map.next_value()?,
                 ArgumentKey::Flops => arguments.flops = map.next_value()?,
+                ArgumentKey::Device => arguments.device = map.next_value()?,
+                ArgumentKey::Context => arguments.context = map.next_value()?,
+                ArgumentKey::Stream => arguments.stream = map.next_value()?,
+                ArgumentKey::Correlation => arguments.correlation = map.next_value()?,
+                ArgumentKey::Registers => arguments.registers = map.next_value()?,
+                ArgumentKey::SharedMemory => arguments.shared_memory = map.next_value()?,
+                ArgumentKey::Bytes => arguments.bytes = map.next_value()?,
+                ArgumentKey::Grid => arguments.grid = map.next_value::<Shape>()?.0,
+                ArgumentKey::Block => arguments.block = map.next_value::<Shape>()?.0,
                 ArgumentKey::Concrete | ArgumentKey::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }

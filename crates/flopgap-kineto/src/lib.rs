@@ -9,4 +9,4 @@ mod trace;
 
 pub use error::Error;
 pub use part::Part;
-pub use trace::{Operator, OperatorTotal, Source, Trace, Warning};
+pub use trace::{GpuKind, GpuWork, Operator, OperatorTotal, Source, Trace, Warning};

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Error;
-use crate::event::{Category, Event, Phase, Scalar};
+use crate::event::{Arguments, Category, Event, Phase, Scalar};
 use crate::formula::{self, Inputs, Kind};
 use crate::part::{self, Part, Range};
-use crate::trace::{Operator, Source, Trace, Warning};
+use crate::trace::{GpuKind, GpuWork, Operator, Source, Trace, Warning};
 
 /// Warnings of one kind are listed up to this many; the rest becomes a number.
 const LISTED: u64 = 5;
@@ -35,14 +35,29 @@ impl Trace {
     /// # Errors
     /// As [`Trace::open`].
     pub fn read(reader: impl Read, path: impl AsRef<Path>) -> Result<Trace, Error> {
+        let (events, path) = (Trace::events(reader, path.as_ref())?, path.as_ref());
+        events.require_shapes(path)?;
+        events.finish(path)
+    }
+
+    /// Reads a trace of which no FLOPs may be known: one without operators or without the shapes of their inputs is no error.
+    ///
+    /// # Errors
+    /// [`Error`] when the file is no trace or breaks off.
+    pub fn open_without_shapes(path: impl AsRef<Path>) -> Result<Trace, Error> {
         let path = path.as_ref();
+        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        Trace::events(file, path)?.finish(path)
+    }
+
+    fn events(reader: impl Read, path: &Path) -> Result<Events, Error> {
         let io_error = |source| Error::Io { path: path.to_owned(), source };
         let reader = decompressed(BufReader::with_capacity(1 << 17, reader)).map_err(io_error)?;
         let mut events = Events::default();
         let mut json = serde_json::Deserializer::from_reader(reader);
         let result = Document { events: &mut events }.deserialize(&mut json).and_then(|()| json.end());
         result.map_err(|error| of_json(path, error))?;
-        events.finish(path)
+        Ok(events)
     }
 }
 
@@ -82,6 +97,7 @@ struct Events {
     /// Ranges of the host, and of each operator among them what else is known.
     ranges: Vec<Range>,
     operators: Vec<Option<Called>>,
+    gpu_work: Vec<GpuWork>,
     /// Where arrows from forward operators end: thread and time.
     backward_starts: FxHashSet<(u32, i64)>,
     with_shapes: bool,
@@ -128,23 +144,63 @@ impl Events {
             (Phase::Complete, Category::Annotation) if Part::opened_by(&event.name).is_some() => {
                 self.push_range(event, false);
             }
+            (Phase::Complete, Category::Kernel) => self.push_work(event, GpuKind::Kernel),
+            (Phase::Complete, Category::Copy) => self.push_work(event, GpuKind::Copy),
+            (Phase::Complete, Category::Set) => self.push_work(event, GpuKind::Set),
             _ => {}
         }
     }
 
-    fn push_range(&mut self, event: Event, is_operator: bool) {
+    /// When an event began and ended; an event of which that is not known is left out with a warning.
+    fn times(&mut self, event: &Event) -> Option<(i64, i64)> {
         let times = event.start.nanoseconds().zip(event.duration.nanoseconds());
         let times = times.filter(|(_, duration)| *duration >= 0);
-        let Some((start, end)) =
-            times.and_then(|(start, duration)| Some((start, start.checked_add(duration)?)))
-        else {
+        let times = times.and_then(|(start, duration)| Some((start, start.checked_add(duration)?)));
+        if times.is_none() {
             self.unreadable += 1;
             if self.unreadable <= LISTED {
                 let message = format!("`{}` has no start or no duration and is left out", event.name);
                 self.warnings.push(Warning { event: Some(self.seen), message });
             }
-            return;
+        }
+        times
+    }
+
+    fn push_work(&mut self, event: Event, kind: GpuKind) {
+        let Some((start, end)) = self.times(&event) else { return };
+        let Arguments {
+            device,
+            context,
+            stream,
+            correlation,
+            registers,
+            shared_memory,
+            bytes,
+            grid,
+            block,
+            ..
+        } = event.arguments;
+        let sizes = |sizes: Option<Vec<u64>>| <[u64; 3]>::try_from(sizes?).ok();
+        let work = GpuWork {
+            kind,
+            name: self.name(event.name),
+            start,
+            duration: end.abs_diff(start),
+            device: device.integer(),
+            context: context.integer(),
+            stream: stream.integer(),
+            correlation: correlation.integer(),
+            grid: sizes(grid),
+            block: sizes(block),
+            registers: registers.count(),
+            shared_bytes: shared_memory.count(),
+            bytes: bytes.count(),
         };
+        self.gpu_work.push(work);
+    }
+
+    fn push_range(&mut self, event: Event, is_operator: bool) {
+        let Some((start, end)) = self.times(&event) else { return };
         let flops = if is_operator { self.flops(&event) } else { None };
         let thread = self.thread(event.process, event.thread);
         let from_forward = event.arguments.forward_thread.integer().is_some_and(|thread| thread > 0);
@@ -191,17 +247,26 @@ impl Events {
         shared
     }
 
-    fn finish(mut self, path: &Path) -> Result<Trace, Error> {
+    /// Refuses a trace from which no FLOPs can be taken.
+    fn require_shapes(&self, path: &Path) -> Result<(), Error> {
         let path = path.to_owned();
+        let count = self.operators.iter().flatten().count();
         if !self.is_trace {
             return Err(Error::NotATrace { path });
         }
-        let count = self.operators.iter().flatten().count();
         if count == 0 {
             return Err(Error::NoOperators { path, events: self.seen });
         }
         if !self.with_shapes {
             return Err(Error::NoShapes { path, operators: count });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, path: &Path) -> Result<Trace, Error> {
+        let path = path.to_owned();
+        if !self.is_trace {
+            return Err(Error::NotATrace { path });
         }
         for range in &mut self.ranges {
             if range.opens.is_none() && self.backward_starts.contains(&(range.thread, range.start)) {
@@ -216,7 +281,8 @@ impl Events {
             let duration = range.end.abs_diff(range.start);
             Some(Operator { name, part: place.part, start: range.start, duration, flops })
         });
-        Ok(Trace { path, device: self.device, operators: operators.collect(), warnings: self.warnings })
+        let (device, operators) = (self.device, operators.collect());
+        Ok(Trace { path, device, operators, gpu_work: self.gpu_work, warnings: self.warnings })
     }
 
     fn warn_of_totals(&mut self, places: &[part::Place]) {

@@ -33,6 +33,48 @@ pub struct Operator {
     pub flops: Option<(u64, Source)>,
 }
 
+/// What a GPU did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuKind {
+    /// A kernel.
+    Kernel,
+    /// A memory copy.
+    Copy,
+    /// A memory set.
+    Set,
+}
+
+/// A kernel, copy or set of the trace. What it does not tell is absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuWork {
+    /// What it is.
+    pub kind: GpuKind,
+    /// The kernel's demangled name, or the copy's or set's: `Memcpy HtoD (Pageable -> Device)`.
+    pub name: Arc<str>,
+    /// When it began, in nanoseconds on the trace's own clock.
+    pub start: i64,
+    /// How long it ran, in nanoseconds.
+    pub duration: u64,
+    /// The GPU.
+    pub device: Option<i64>,
+    /// The CUDA context.
+    pub context: Option<i64>,
+    /// The stream.
+    pub stream: Option<i64>,
+    /// Ties it to the call that asked for it.
+    pub correlation: Option<i64>,
+    /// Blocks in x, y, z; of a kernel.
+    pub grid: Option<[u64; 3]>,
+    /// Threads of a block in x, y, z; of a kernel.
+    pub block: Option<[u64; 3]>,
+    /// Registers of a thread; of a kernel.
+    pub registers: Option<u64>,
+    /// Shared memory of a block, in bytes; of a kernel.
+    pub shared_bytes: Option<u64>,
+    /// How much was copied or set.
+    pub bytes: Option<u64>,
+}
+
 /// Something strange that did not stop the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -77,6 +119,8 @@ pub struct Trace {
     pub device: Option<String>,
     /// The operators, in the order of the file (which is not the order in which they ran).
     pub operators: Vec<Operator>,
+    /// Kernels, copies and sets, in the order of the file.
+    pub gpu_work: Vec<GpuWork>,
     /// What was strange. A warning about an operator's FLOPs means that a sum over it is too small.
     pub warnings: Vec<Warning>,
 }
