@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
@@ -19,6 +19,19 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
+    (
+        "flopgap-table",
+        &[
+            "flopgap-flops",
+            "flopgap-kernels",
+            "flopgap-kineto",
+            "flopgap-ncu",
+            "flopgap-nsys",
+            "flopgap-phases",
+            "flopgap-sweep",
+            "flopgap-timings",
+        ],
+    ),
     ("flopgap-cli", &["flopgap-report"]),
     ("flopgap-graph", &["flopgap-flops"]),
     ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),

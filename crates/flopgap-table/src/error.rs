@@ -1,0 +1,145 @@
+//! Why there is no table.
+
+use std::io;
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+use flopgap_sweep::{RecordError, RunError};
+
+/// Why a file is no source of tables, or a table could not be read.
+///
+/// Every variant names the file; [`Error::hint`] says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be opened or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is nothing that this crate reads.
+    #[error("{}: no report, trace or run that can be read as tables ({what})", path.display())]
+    Unrecognized {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        what: String,
+    },
+    /// The source has no table of this name.
+    #[error("{}: {kind} has no table `{table}`", path.display())]
+    NoSuchTable {
+        /// The file.
+        path: PathBuf,
+        /// What the file is.
+        kind: &'static str,
+        /// The name that was asked for.
+        table: String,
+        /// The names that there are, in words.
+        tables: String,
+    },
+    /// The table has no column of this name.
+    #[error("{}: the table `{table}` has no column `{column}`", path.display())]
+    NoSuchColumn {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The name that was asked for.
+        column: String,
+        /// The names that there are, in words.
+        columns: String,
+    },
+    /// A run whose launches lie in reports of Nsight Compute.
+    #[error("{}: its launches are in reports of Nsight Compute, not in records", path.display())]
+    NoRecords {
+        /// The run directory.
+        path: PathBuf,
+    },
+    /// A report of Nsight Compute could not be read.
+    #[error(transparent)]
+    Ncu(#[from] flopgap_ncu::Error),
+    /// A trace of Nsight Systems could not be read.
+    #[error(transparent)]
+    Nsys(#[from] flopgap_nsys::Error),
+    /// A trace of `torch.profiler` could not be read.
+    #[error(transparent)]
+    Kineto(#[from] flopgap_kineto::Error),
+    /// A run directory could not be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A record of a run could not be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Counts of a run do not fit.
+    #[error("{}: {source}", path.display())]
+    Flops {
+        /// The run directory.
+        path: PathBuf,
+        /// Which quantity.
+        source: flopgap_flops::FlopError,
+    },
+    /// Columns do not make a table: more text than Arrow's arrays hold, for instance.
+    #[error("{}: the table `{table}`: {source}", path.display())]
+    Arrow {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// What Arrow said.
+        source: ArrowError,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::Unrecognized { .. } => Some(
+                "give a report of Nsight Compute (.ncu-rep, or what `ncu --csv` printed), an export of Nsight Systems (.sqlite), \
+                 a trace of torch.profiler (.json), each also as .gz or .zst, or a run directory of hyper-profile"
+                    .to_owned(),
+            ),
+            Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}")),
+            Error::NoSuchColumn { columns, .. } => Some(format!("it has {columns}")),
+            Error::NoRecords { .. } => Some("read the reports in its folder raw/ themselves".to_owned()),
+            Error::Ncu(error) => error.hint().map(str::to_owned),
+            Error::Nsys(error) => error.hint().map(str::to_owned),
+            Error::Kineto(error) => error.hint().map(str::to_owned),
+            Error::Run(error) => error.hint().map(str::to_owned),
+            Error::Record(error) => error.hint().map(str::to_owned),
+            Error::Io { .. } | Error::Flops { .. } | Error::Arrow { .. } => None,
+        }
+    }
+
+    /// Whether the source is sound but what was asked for is not in it.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Error::NoSuchTable { .. } | Error::NoSuchColumn { .. } | Error::NoRecords { .. } => true,
+            Error::Nsys(error) => error.is_absence(),
+            _ => false,
+        }
+    }
+
+    /// Whether there is no such file or folder.
+    pub fn is_not_found(&self) -> bool {
+        let (Error::Io { source, .. }
+        | Error::Ncu(flopgap_ncu::Error::Io { source, .. })
+        | Error::Nsys(flopgap_nsys::Error::Io { source, .. })
+        | Error::Kineto(flopgap_kineto::Error::Io { source, .. })
+        | Error::Run(RunError::Io { source, .. })) = self
+        else {
+            return false;
+        };
+        source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+/// Readers of Arrow's kind have Arrow's errors: the message with its hint.
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> ArrowError {
+        ArrowError::ExternalError(Box::new(error))
+    }
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+pub mod answers;
+mod column;
+mod decompressed;
+mod dictionary;
+mod error;
+mod held;
+mod kineto;
+mod ncu;
+mod nsys;
+mod run;
+mod source;
+mod table;
+
+pub use error::Error;
+pub use source::{Kind, Source, TableInfo};
+pub use table::Table;
+
+/// The crates of Arrow whose types are in this crate's interface.
+pub use {arrow_array, arrow_schema};

@@ -1,0 +1,75 @@
+//! Tables of Nsight Compute reports.
+
+mod columns;
+mod counters;
+mod launches;
+mod views;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use flopgap_kernels::Classifier;
+use flopgap_ncu::Reader;
+
+use self::columns::Metrics;
+use self::views::Views;
+use crate::table::Rows;
+use crate::{Error, Table, TableInfo};
+
+pub(crate) const TABLES: [TableInfo; 2] = [
+    TableInfo { name: "launches", about: "Kernel launches, each with all its metrics." },
+    TableInfo { name: "counters", about: "Metrics of launches, one a row." },
+];
+
+/// A report.
+#[derive(Debug)]
+pub(crate) struct Ncu {
+    classifier: Arc<Classifier>,
+    /// Which metrics it has, known when all of it was read.
+    metrics: OnceLock<Arc<Metrics>>,
+    warnings: Arc<Mutex<Vec<flopgap_ncu::Warning>>>,
+}
+
+impl Ncu {
+    /// Opens a report to see that it is one.
+    pub(crate) fn open(path: &Path) -> Result<Ncu, flopgap_ncu::Error> {
+        Reader::open(path)?;
+        let classifier = Arc::new(Classifier::new());
+        Ok(Ncu { classifier, metrics: OnceLock::new(), warnings: Arc::default() })
+    }
+
+    pub(crate) fn warnings(&self, path: &Path) -> Vec<String> {
+        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.iter().map(|warning| warning.of_file(path)).collect()
+    }
+
+    fn metrics(&self, path: &Path) -> Result<Arc<Metrics>, Error> {
+        if let Some(metrics) = self.metrics.get() {
+            return Ok(metrics.clone());
+        }
+        let mut views = Views::open(path, false, self.warnings.clone())?;
+        let metrics = Metrics::of(&mut views)?;
+        Ok(self.metrics.get_or_init(|| Arc::new(metrics)).clone())
+    }
+
+    pub(crate) fn table(&self, path: &Arc<Path>, name: &str) -> Result<Option<Table>, Error> {
+        let Some(info) = TABLES.into_iter().find(|table| table.name == name) else { return Ok(None) };
+        let it = (info.name, info.about);
+        let (file, warnings) = (path.clone(), self.warnings.clone());
+        if name == "counters" {
+            let columns = counters::columns(&self.classifier);
+            return Ok(Some(Table::new(path, it, columns, move || {
+                let views = Views::open(&file, false, warnings.clone())?;
+                Ok(Box::new(counters::Counters::new(views)) as Rows<counters::Counter>)
+            })));
+        }
+        let metrics = self.metrics(path)?;
+        let columns = launches::columns(&metrics, &self.classifier);
+        let classifier = self.classifier.clone();
+        Ok(Some(Table::new(path, it, columns, move || {
+            let views = Views::open(&file, metrics.apart, warnings.clone())?;
+            let launches = launches::Launches::new(views, metrics.clone(), classifier.clone());
+            Ok(Box::new(launches) as Rows<launches::Row>)
+        })))
+    }
+}

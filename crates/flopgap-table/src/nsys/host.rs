@@ -1,0 +1,79 @@
+//! What the host did and said.
+
+use flopgap_nsys::{Annotation, ApiCall, GlobalId, OsCall};
+
+use super::{Nsys, times};
+use crate::column::{Column, int, maybe_int, text};
+
+pub(super) fn ranges() -> Vec<Column<Annotation>> {
+    vec![
+        int("id", "The row in the export, nsys's `RangeId`.", |range: &Annotation| range.row),
+        int("start_ns", "When it began, in nanoseconds since the recording began.", |range: &Annotation| {
+            range.start
+        }),
+        maybe_int(
+            "end_ns",
+            "When it ended; absent for a mark, and for a range that was open at the end of the recording.",
+            |range: &Annotation| range.end,
+        ),
+        maybe_int("duration_ns", "From start to end, on the host.", |range: &Annotation| {
+            Some(range.end?.saturating_sub(range.start))
+        }),
+        text("name", "Its text.", |range: &Annotation| Some(&range.text)),
+        text("domain", "The name of its domain; absent in the default domain.", |range: &Annotation| {
+            range.domain.as_deref()
+        }),
+        text("style", "`PushPop`, `StartEnd` or `Mark`.", |range: &Annotation| Some(range.kind.as_str())),
+        maybe_int("category", "The number of its category within the domain.", |range: &Annotation| {
+            range.category
+        }),
+        maybe_int("pid", "The process.", |range: &Annotation| range.thread.map(GlobalId::pid)),
+        maybe_int("tid", "The thread.", |range: &Annotation| range.thread.map(GlobalId::tid)),
+        maybe_int("end_tid", "The thread that ended it, when that is another.", |range: &Annotation| {
+            range.end_thread.map(GlobalId::tid)
+        }),
+    ]
+}
+
+pub(super) fn api_calls(nsys: &Nsys) -> Vec<Column<ApiCall>> {
+    let mut columns: Vec<Column<ApiCall>> = times(|call: &ApiCall| call.start, |call| call.end).into();
+    columns.extend([
+        nsys.string(
+            "name",
+            "The function, with CUDA's version suffix.",
+            |call: &ApiCall| call.name,
+            |name| Some(name.to_owned()),
+        ),
+        maybe_int("pid", "The process.", |call: &ApiCall| call.thread.map(GlobalId::pid)),
+        maybe_int("tid", "The calling thread.", |call: &ApiCall| call.thread.map(GlobalId::tid)),
+        maybe_int(
+            "correlation",
+            "Ties it to the GPU work that it started, within its process.",
+            |call: &ApiCall| call.correlation,
+        ),
+        int(
+            "api",
+            "What recorded it: 0 runtime, 1 driver, 67 a second row of the same call with its backtrace.",
+            |call: &ApiCall| call.class,
+        ),
+        maybe_int("result", "What it returned: 0 is success.", |call: &ApiCall| call.result),
+    ]);
+    columns
+}
+
+pub(super) fn os_calls(nsys: &Nsys) -> Vec<Column<OsCall>> {
+    let mut columns: Vec<Column<OsCall>> = times(|call: &OsCall| call.start, |call| call.end).into();
+    columns.extend([
+        nsys.string("name", "The function.", |call: &OsCall| call.name, |name| Some(name.to_owned())),
+        maybe_int("pid", "The process.", |call: &OsCall| call.thread.map(GlobalId::pid)),
+        maybe_int("tid", "The calling thread.", |call: &OsCall| call.thread.map(GlobalId::tid)),
+        maybe_int(
+            "class",
+            "What it is: 27 a call, other numbers a state of the thread such as waiting.",
+            |call: &OsCall| call.class,
+        ),
+        maybe_int("result", "What it returned.", |call: &OsCall| call.result),
+        maybe_int("nesting", "In how many traced calls it lies.", |call: &OsCall| call.nesting),
+    ]);
+    columns
+}

@@ -1,0 +1,187 @@
+//! Tables of Nsight Systems exports.
+
+mod gpu;
+mod host;
+mod machine;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::ArrowError;
+use flopgap_kernels::Classifier;
+use flopgap_nsys::{Error as NsysError, GlobalId, Placement, Trace};
+
+use crate::column::{Column, int, looked_up, maybe_int};
+use crate::decompressed::Unpacked;
+use crate::table::Rows;
+use crate::{Error, Table, TableInfo};
+
+/// An export that is open.
+#[derive(Debug)]
+pub(crate) struct Nsys {
+    pub(crate) trace: Arc<Trace>,
+    classifier: Arc<Classifier>,
+    /// The file that is read, when the given one is compressed.
+    unpacked: Option<Arc<Unpacked>>,
+}
+
+/// A table, and the table of the export that it is read from.
+struct Known {
+    info: TableInfo,
+    of: &'static [&'static str],
+}
+
+const fn known(name: &'static str, of: &'static [&'static str], about: &'static str) -> Known {
+    Known { info: TableInfo { name, about }, of }
+}
+
+const KNOWN: [Known; 10] = [
+    known("kernels", &["CUPTI_ACTIVITY_KIND_KERNEL"], "Kernels that ran on a GPU."),
+    known("copies", &["CUPTI_ACTIVITY_KIND_MEMCPY"], "Memory copies."),
+    known("memsets", &["CUPTI_ACTIVITY_KIND_MEMSET"], "Memory sets."),
+    known(
+        "graphs",
+        &["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"],
+        "Launches of CUDA graphs that were traced as a whole.",
+    ),
+    known("ranges", &["NVTX_EVENTS"], "NVTX ranges and marks."),
+    known("api_calls", &["CUPTI_ACTIVITY_KIND_RUNTIME"], "Calls of the CUDA runtime and driver."),
+    known("os_calls", &["OSRT_API"], "Calls of the operating system's libraries."),
+    known("synchronizations", &["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"], "Waits for GPU work."),
+    known("gpus", &["TARGET_INFO_GPU"], "The GPUs of the machine."),
+    known("processes", &["PROCESSES"], "The processes of the recording."),
+];
+
+impl Nsys {
+    /// Opens an export, which may have been unpacked.
+    pub(crate) fn open(path: &Path, unpacked: Option<Unpacked>) -> Result<Nsys, Error> {
+        let trace = Trace::open(unpacked.as_ref().map_or(path, |unpacked| &unpacked.path))?;
+        let unpacked = unpacked.map(Arc::new);
+        Ok(Nsys { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()), unpacked })
+    }
+
+    pub(crate) fn tables(&self) -> Vec<TableInfo> {
+        let is_there =
+            |known: &&Known| known.of.iter().any(|table| self.trace.schema().table(table).is_some());
+        KNOWN.iter().filter(is_there).map(|known| known.info).collect()
+    }
+
+    /// A table; none for a name that no export has. Of what was not recorded it is an error.
+    pub(crate) fn table(&self, path: &Arc<Path>, name: &str) -> Result<Option<Table>, Error> {
+        let Some(known) = KNOWN.iter().find(|known| known.info.name == name) else { return Ok(None) };
+        let (name, about) = (known.info.name, known.info.about);
+        let it = (name, about);
+        Ok(Some(match name {
+            "kernels" => self.made(path, it, gpu::kernels(self), Trace::kernel_rows)?,
+            "copies" => self.made(path, it, gpu::copies(), Trace::copy_rows)?,
+            "memsets" => self.made(path, it, gpu::memsets(), Trace::set_rows)?,
+            "graphs" => self.made(path, it, gpu::graphs(), Trace::graph_run_rows)?,
+            "ranges" => self.made(path, it, host::ranges(), Trace::annotation_rows)?,
+            "api_calls" => self.made(path, it, host::api_calls(self), Trace::api_call_rows)?,
+            "os_calls" => self.made(path, it, host::os_calls(self), Trace::os_call_rows)?,
+            "synchronizations" => {
+                self.made(path, it, gpu::synchronizations(), Trace::synchronization_rows)?
+            }
+            "gpus" => self.made(path, it, machine::gpus(), |trace| listed(trace.gpus()))?,
+            _ => self.made(path, it, machine::processes(), |trace| listed(trace.processes()))?,
+        }))
+    }
+
+    fn made<R: Send + 'static, I: Iterator<Item = Result<R, NsysError>> + Send + 'static>(
+        &self,
+        path: &Arc<Path>,
+        it: (&'static str, &'static str),
+        columns: Vec<Column<R>>,
+        open: fn(&Trace) -> Result<I, NsysError>,
+    ) -> Result<Table, Error> {
+        // What was not recorded is told when the table is asked for, not when it is read.
+        open(&self.trace)?;
+        let (trace, unpacked) = (self.trace.clone(), self.unpacked.clone());
+        let rows = move || -> Result<Rows<R>, Error> {
+            let (rows, unpacked) = (open(&trace)?, unpacked.clone());
+            Ok(Box::new(rows.map(move |row| {
+                let _keep = &unpacked;
+                row.map_err(Error::from)
+            })))
+        };
+        Ok(Table::new(path, it, columns, rows))
+    }
+
+    /// A column of texts that rows name by their ids in the export.
+    fn string<R>(
+        &self,
+        name: &'static str,
+        about: &str,
+        id: impl Fn(&R) -> i64 + Clone + Send + Sync + 'static,
+        of: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static,
+    ) -> Column<R> {
+        let trace = self.trace.clone();
+        looked_up(
+            name,
+            about,
+            move |row| Some(id(row)),
+            move |id| {
+                let text = trace.string(id).map_err(|error| ArrowError::from(Error::from(error)))?;
+                Ok(text.and_then(|text| of(&text)).map(Arc::from))
+            },
+        )
+    }
+}
+
+type Listed<T> = std::iter::Map<std::vec::IntoIter<T>, fn(T) -> Result<T, NsysError>>;
+
+/// A short list as rows.
+fn listed<T>(rows: Result<Vec<T>, NsysError>) -> Result<Listed<T>, NsysError> {
+    let ok: fn(T) -> Result<T, NsysError> = Ok;
+    rows.map(|rows| rows.into_iter().map(ok))
+}
+
+/// When a row began and ended.
+fn times<R: 'static>(start: fn(&R) -> i64, end: fn(&R) -> i64) -> [Column<R>; 3] {
+    [
+        int("start_ns", "When it began, in nanoseconds since the recording began.", start),
+        int("end_ns", "When it ended.", end),
+        int(
+            "duration_ns",
+            "From start to end; negative where the recording says that it ended before it began.",
+            move |row| end(row).saturating_sub(start(row)),
+        ),
+    ]
+}
+
+/// When a row ran on a GPU.
+fn times_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 3] {
+    [
+        int("start_ns", "When it began on the GPU, in nanoseconds since the recording began.", move |row| {
+            at(row).start
+        }),
+        int("end_ns", "When it ended on the GPU.", move |row| at(row).end),
+        int(
+            "duration_ns",
+            "From start to end; negative where the recording says that it ended before it began.",
+            move |row| at(row).duration(),
+        ),
+    ]
+}
+
+/// Where a row ran, and for whom.
+fn place_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 6] {
+    [
+        maybe_int("pid", "The process; absent in trimmed exports.", move |row| {
+            at(row).process.map(GlobalId::pid)
+        }),
+        int("device", "The GPU, as the process numbers them.", move |row| at(row).device),
+        int("context", "The CUDA context.", move |row| at(row).context),
+        maybe_int(
+            "green_context",
+            "The green context; 0 where there is none, absent before 2023.4.",
+            move |row| at(row).green_context,
+        ),
+        int("stream", "The stream.", move |row| at(row).stream),
+        maybe_int(
+            "correlation",
+            "Ties it to the call that asked for it (`api_calls.correlation`), within its process.",
+            move |row| at(row).correlation,
+        ),
+    ]
+}

@@ -1,0 +1,191 @@
+//! A table: its columns, and its rows as often as they are asked for.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+
+use crate::Error;
+use crate::column::{Column, Fill};
+
+/// How many rows a batch has.
+const ROWS: usize = 1 << 16;
+/// How many cells a batch has at most, for tables of many columns.
+const CELLS: usize = 1 << 21;
+
+/// Rows as they are read, one after the other.
+pub(crate) type Rows<R> = Box<dyn Iterator<Item = Result<R, Error>> + Send>;
+
+/// What a table is made of, once for all its readers.
+struct Made<R> {
+    path: Arc<Path>,
+    name: &'static str,
+    columns: Vec<Column<R>>,
+    rows: Box<dyn Fn() -> Result<Rows<R>, Error> + Send + Sync>,
+}
+
+/// [`Made`] without the type of its rows.
+trait Read: Send + Sync {
+    fn read(&self, columns: &[usize], schema: SchemaRef) -> Result<Box<dyn RecordBatchReader + Send>, Error>;
+}
+
+/// A table of a [`Source`](crate::Source), or some of its columns. Nothing is read before [`Table::read`]; a clone costs nothing.
+#[derive(Clone)]
+pub struct Table {
+    name: &'static str,
+    about: &'static str,
+    path: Arc<Path>,
+    made: Arc<dyn Read>,
+    schema: SchemaRef,
+    /// Which columns of the whole table.
+    columns: Arc<[usize]>,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.name)
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    pub(crate) fn new<R: Send + 'static>(
+        path: &Arc<Path>,
+        (name, about): (&'static str, &'static str),
+        columns: Vec<Column<R>>,
+        rows: impl Fn() -> Result<Rows<R>, Error> + Send + Sync + 'static,
+    ) -> Table {
+        let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
+        let (path, all) = (path.clone(), (0..columns.len()).collect());
+        let made = Made { path: path.clone(), name, columns, rows: Box::new(rows) };
+        Table { name, about, path, made: Arc::new(made), schema: Arc::new(Schema::new(fields)), columns: all }
+    }
+
+    /// Its name: `kernels`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What its rows are, in a sentence.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// Its columns: names, types, and in the metadata of each field (`description`) what it means.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The same table with these columns alone, in this order. What is not asked for is not made.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchColumn`].
+    pub fn select<S: AsRef<str>>(&self, columns: &[S]) -> Result<Table, Error> {
+        let place = |name: &str| {
+            self.schema.index_of(name).map_err(|_| {
+                let columns: Vec<&str> =
+                    self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let (path, column) = (self.path.to_path_buf(), name.to_owned());
+                Error::NoSuchColumn { path, table: self.name, column, columns: columns.join(", ") }
+            })
+        };
+        let places: Vec<usize> = columns.iter().map(|name| place(name.as_ref())).collect::<Result<_, _>>()?;
+        let schema = self.schema.project(&places).map_err(|source| self.arrow(source))?;
+        let columns = places.iter().map(|&place| self.columns[place]).collect();
+        Ok(Table { schema: Arc::new(schema), columns, ..self.clone() })
+    }
+
+    /// Its rows, from the first on, in batches; each call reads them anew. The reader keeps what it needs open by itself.
+    ///
+    /// # Errors
+    /// When the source cannot be read; what is damaged further on is an error of the batch.
+    pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
+        self.made.read(&self.columns, self.schema.clone())
+    }
+
+    fn arrow(&self, source: ArrowError) -> Error {
+        Error::Arrow { path: self.path.to_path_buf(), table: self.name, source }
+    }
+}
+
+impl<R: Send + 'static> Read for Made<R> {
+    fn read(&self, columns: &[usize], schema: SchemaRef) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
+        let fills = columns.iter().map(|&place| self.columns[place].start()).collect();
+        let most = (CELLS / self.columns.len().max(1)).clamp(1, ROWS);
+        let rows = Some((self.rows)()?);
+        Ok(Box::new(Batches {
+            path: self.path.clone(),
+            name: self.name,
+            schema,
+            fills,
+            rows,
+            held: Vec::new(),
+            most,
+        }))
+    }
+}
+
+/// A table on its way out.
+struct Batches<R> {
+    path: Arc<Path>,
+    name: &'static str,
+    schema: SchemaRef,
+    fills: Vec<Fill<R>>,
+    /// None after the last row, and after an error.
+    rows: Option<Rows<R>>,
+    held: Vec<R>,
+    most: usize,
+}
+
+impl<R> Batches<R> {
+    fn batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        let Some(rows) = &mut self.rows else { return Ok(None) };
+        self.held.clear();
+        for row in rows.take(self.most) {
+            self.held.push(row?);
+        }
+        if self.held.len() < self.most {
+            self.rows = None;
+        }
+        if self.held.is_empty() {
+            return Ok(None);
+        }
+        let held = &self.held;
+        let arrays = self.fills.iter_mut().map(|fill| fill(held)).collect::<Result<_, _>>();
+        let batch = arrays.and_then(|arrays| RecordBatch::try_new(self.schema.clone(), arrays));
+        match batch {
+            Ok(batch) => Ok(Some(batch)),
+            Err(ArrowError::ExternalError(source)) => match source.downcast::<Error>() {
+                Ok(own) => Err(*own),
+                Err(source) => Err(self.arrow(ArrowError::ExternalError(source))),
+            },
+            Err(source) => Err(self.arrow(source)),
+        }
+    }
+
+    fn arrow(&self, source: ArrowError) -> Error {
+        Error::Arrow { path: self.path.to_path_buf(), table: self.name, source }
+    }
+}
+
+impl<R> Iterator for Batches<R> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.batch();
+        if next.is_err() {
+            self.rows = None;
+        }
+        next.map_err(ArrowError::from).transpose()
+    }
+}
+
+impl<R> RecordBatchReader for Batches<R> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
