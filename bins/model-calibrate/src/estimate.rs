@@ -1,21 +1,23 @@
 //! `model-calibrate estimate`: time, memory, energy and FLOPs of a model, with intervals.
 
+mod cache;
 mod kernels;
+mod known;
 mod machine;
 mod model;
 mod output;
 
 use clap::ValueEnum;
-use flopgap_calibration::judge::{FitRequest, Fitted, Series, series};
-use flopgap_calibration::{Calibration, Row};
+use flopgap_calibration::judge::Series;
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::predict::FitSettings;
 
+use self::cache::Cache;
 use self::kernels::Kernels;
+use self::known::{Contents, Known, Listed};
 use crate::PROGRAM;
-use crate::load::of_judge;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -39,6 +41,9 @@ pub(crate) struct Arguments {
     /// Do not ask this machine's GPU which kernels would run, even if it is the calibration's.
     #[arg(long)]
     sizes_alone: bool,
+    /// Fit anew, and keep nothing of it: without the user's cache of fits.
+    #[arg(long)]
+    no_cache: bool,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
@@ -67,23 +72,29 @@ impl From<ModeArg> for Mode {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = arguments.model.model()?;
-    let calibration = arguments.machine.calibration()?;
-    let (of, rows, mode) = chosen(arguments, &calibration)?;
-    let settings = FitSettings::default();
-    let request = FitRequest { ceilings: calibration.header.ceilings.as_ref(), settings: &settings };
-    let fitted = Fitted::fit(&rows, None, request).map_err(|error| of_judge(&error))?;
+    let cache = if arguments.no_cache { Cache::none() } else { Cache::of_user() };
+    let mut known = Known::open(arguments.machine.source()?, cache)?;
+    arguments.machine.expect(&mut known.contents.header)?;
+    let (listed, mode) = chosen(arguments, &known.contents)?;
+    let (of, origin) = (listed.series(), &known.contents.header.origin);
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
-    let kernels = if arguments.sizes_alone {
+    let mut kernels = if arguments.sizes_alone {
         Kernels::SizesAlone("as asked by --sizes-alone".to_owned())
-    } else if of.engine != kernels::TELLS || calibration.header.origin.kind != kernels::TELLS {
+    } else if of.engine != kernels::TELLS || origin.kind != kernels::TELLS {
         Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
-    } else if fitted.predictor().knows_kernels() {
-        kernels::ask(&calibration.header, &steps, arguments.precision, mode)
+    } else if listed.told == 0 {
+        Kernels::without_rows()
     } else {
-        Kernels::SizesAlone("the calibration does not have enough rows with kernels".to_owned())
+        kernels::ask(&known.contents.header, &steps, arguments.precision, mode)
     };
-    let estimate = fitted
-        .predictor()
+    // What nobody asks for is not fitted.
+    let settings = FitSettings::default();
+    let settings = if kernels.algorithms().is_some() { settings } else { settings.sizes_alone() };
+    let predictor = known.predictor(&of, &settings)?;
+    if kernels.algorithms().is_some() && !predictor.knows_kernels() {
+        kernels = Kernels::without_rows();
+    }
+    let estimate = predictor
         .estimate(&steps, arguments.precision, mode, kernels.algorithms())
         .map_err(|error| Failure::from_error(&error))?;
     for unknown in &model.unknown {
@@ -97,53 +108,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let output = output::Output {
         model: &model,
-        device: &calibration.header.origin.device,
+        device: &origin.device,
         series: &of,
         precision: arguments.precision,
         mode,
-        rows: rows.len(),
+        rows: listed.rows,
         estimate: &estimate,
         kernels: &kernels,
     };
     flopgap_cli::print(&output.render(arguments.format)?)
 }
 
-/// The rows to fit: those of one series that has the precision, and the mode to estimate.
-fn chosen<'a>(
-    arguments: &Arguments,
-    calibration: &'a Calibration,
-) -> Result<(Series, Vec<&'a Row>, Mode), Failure> {
+/// The series to fit, which has the precision, and the mode to estimate.
+fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a Listed, Mode), Failure> {
     let wanted: Option<Mode> = arguments.mode.map(Mode::from);
-    let fits = |row: &Row| row.precision == arguments.precision && wanted.is_none_or(|mode| row.mode == mode);
-    let all = series(&calibration.rows);
+    let fitting = |listed: &Listed| listed.count(arguments.precision, wanted);
     let named = |of: &Series| {
         arguments.engine.as_ref().is_none_or(|engine| *engine == of.engine)
             && arguments.threads.is_none_or(|threads| threads == of.threads)
     };
-    let best = all
+    let best = contents
+        .series
         .iter()
-        .filter(|(of, _)| named(of))
-        .max_by_key(|(_, rows)| rows.iter().filter(|row| fits(row)).count());
-    let Some((of, rows)) = best.filter(|(_, rows)| rows.iter().any(|row| fits(row))) else {
+        .filter(|listed| named(&listed.series()))
+        .max_by_key(|listed| fitting(listed))
+        .filter(|listed| fitting(listed) > 0);
+    let Some(listed) = best else {
         let what = match wanted {
             Some(mode) => format!("{} as {}", arguments.precision, format!("{mode:?}").to_lowercase()),
             None => arguments.precision.to_string(),
         };
         let engine = arguments.engine.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
         let message =
-            format!("the calibration of {} has no row in {what}{engine}", calibration.header.origin.device);
-        let there = all.iter().map(|(of, rows)| {
-            let mut precisions: Vec<&str> = rows.iter().map(|row| row.precision.name()).collect();
+            format!("the calibration of {} has no row in {what}{engine}", contents.header.origin.device);
+        let there = contents.series.iter().map(|listed| {
+            let mut precisions: Vec<&str> = listed.ways.iter().map(|(of, ..)| of.name()).collect();
             precisions.sort_unstable();
             precisions.dedup();
-            format!("{of} ({})", precisions.join(", "))
+            format!("{} ({})", listed.series(), precisions.join(", "))
         });
         let hint = format!("it has {}", there.collect::<Vec<_>>().join("; "));
         return Err(Failure::new(message).exit(Exit::Absent).hint(hint));
     };
     let order = [Mode::Stream, Mode::Graph, Mode::Call];
-    let measured =
-        |mode: Mode| rows.iter().any(|row| row.mode == mode && row.precision == arguments.precision);
+    let measured = |mode: Mode| listed.count(arguments.precision, Some(mode)) > 0;
     let mode = wanted.or_else(|| order.into_iter().find(|&mode| measured(mode)));
-    Ok((of.clone(), rows.clone(), mode.unwrap_or(Mode::Call)))
+    Ok((listed, mode.unwrap_or(Mode::Call)))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut calibration = load::calibration(&arguments.calibration, arguments.device.as_deref())?;
-    load::set_ceilings(&mut calibration, arguments.ceilings.as_deref())?;
+    load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
     let settings = FitSettings::default();
     let judging = judging(&calibration, &arguments.calibration, &settings)?;
     let header = &calibration.header;

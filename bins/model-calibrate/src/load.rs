@@ -22,10 +22,9 @@ pub(crate) enum Empirical {
 /// Reads measurements. A file that begins with `{` or a zstd frame is a calibration, any other a
 /// table; a run directory stands for the calibration file in it.
 pub(crate) fn empirical(path: &Path, role: Role, device: Option<&str>) -> Result<Empirical, Failure> {
+    let bytes = bytes(path)?;
     let path = &calibration_file(path);
-    let bytes = fs::read(path).map_err(|source| of_file(&FileError::Io { path: path.clone(), source }))?;
-    let is_calibration = bytes.first() == Some(&b'{') || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    if is_calibration {
+    if is_calibration(&bytes) {
         let calibration = Calibration::parse(&bytes, path).map_err(|error| of_file(&error))?;
         warn_torn(&calibration, path);
         Ok(Empirical::Calibration(Box::new(calibration)))
@@ -33,6 +32,17 @@ pub(crate) fn empirical(path: &Path, role: Role, device: Option<&str>) -> Result
         let sheet = sheet::parse(&bytes, path, role, device).map_err(|error| of_sheet(&error))?;
         Ok(Empirical::Table(sheet))
     }
+}
+
+/// The bytes of such a file.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let path = calibration_file(path);
+    fs::read(&path).map_err(|source| of_file(&FileError::Io { path, source }))
+}
+
+/// Whether they are a calibration, and not a table.
+pub(crate) fn is_calibration(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'{') || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
 /// Reads a calibration; a table is read as one as far as its columns tell what was run.
@@ -57,7 +67,7 @@ pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibrati
 }
 
 /// Puts measured ceilings into a calibration, in the place of those that it has.
-pub(crate) fn set_ceilings(calibration: &mut Calibration, path: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn set_ceilings(header: &mut Header, path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let failure = |error: &CeilingsError| {
         let missing =
@@ -66,12 +76,12 @@ pub(crate) fn set_ceilings(calibration: &mut Calibration, path: Option<&Path>) -
         Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
     };
     let ceilings = Ceilings::read(path).map_err(|error| failure(&error))?;
-    let origin = &calibration.header.origin;
+    let origin = &header.origin;
     if let Err(error) = ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties) {
         let message = format!("{}: not of the calibration's machine: {error}", path.display());
         return Err(Failure::new(message).hint("pass the ceilings that were measured beside the calibration"));
     }
-    calibration.header.ceilings = Some(ceilings);
+    header.ceilings = Some(ceilings);
     Ok(())
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let role = if arguments.analytical.is_some() { Role::Empirical } else { Role::Both };
     let page = match load::empirical(&arguments.empirical, role, arguments.device.as_deref())? {
         Empirical::Calibration(mut calibration) => {
-            load::set_ceilings(&mut calibration, arguments.ceilings.as_deref())?;
+            load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
             match &arguments.analytical {
                 None => own(arguments, &calibration)?,
                 Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,

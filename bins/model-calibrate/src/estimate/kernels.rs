@@ -32,6 +32,11 @@ impl Kernels {
         }
     }
 
+    /// Where too few rows tell of theirs.
+    pub(super) fn without_rows() -> Self {
+        Kernels::SizesAlone("the calibration does not have enough rows with kernels".to_owned())
+    }
+
     /// In words.
     pub(super) fn say(&self) -> String {
         match self {

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use flopgap_calibration::Calibration;
+use flopgap_calibration::{Calibration, Header};
 use flopgap_cli::{Exit, Failure};
 
+use super::cache::digest;
 use crate::load;
 use crate::recorded;
 
@@ -26,40 +27,77 @@ pub(crate) struct MachineOptions {
     ceilings: Option<PathBuf>,
 }
 
+/// Where a calibration comes from.
+pub(super) struct Source {
+    from: From,
+    /// Of the bytes of the file.
+    pub(super) digest: String,
+    /// Whether it is a calibration; a table is read with warnings each time.
+    pub(super) has_rows: bool,
+}
+
+enum From {
+    File(PathBuf),
+    BuiltIn(String, &'static [u8]),
+}
+
+impl Source {
+    /// All of it.
+    pub(super) fn read(&self) -> Result<Calibration, Failure> {
+        match &self.from {
+            From::File(path) => load::calibration(path, None),
+            From::BuiltIn(name, bytes) => {
+                Calibration::parse(bytes, Path::new(name)).map_err(|error| load::of_file(&error))
+            }
+        }
+    }
+}
+
 impl MachineOptions {
-    pub(super) fn calibration(&self) -> Result<Calibration, Failure> {
-        let mut calibration = match (&self.calibration, &self.device) {
-            (Some(path), device) => from_file(path, device.as_deref())?,
-            (None, Some(name)) => built_in(name)?,
+    /// Finds the calibration.
+    pub(super) fn source(&self) -> Result<Source, Failure> {
+        match (&self.calibration, &self.device) {
+            (Some(path), _) => {
+                let bytes = load::bytes(path)?;
+                let has_rows = load::is_calibration(&bytes);
+                Ok(Source { from: From::File(path.clone()), digest: digest(&bytes), has_rows })
+            }
+            (None, Some(name)) => {
+                let bytes = built_in(name)?;
+                Ok(Source { from: From::BuiltIn(name.clone(), bytes), digest: digest(bytes), has_rows: true })
+            }
             (None, None) => {
                 let hint = format!(
                     "pass --calibration RUN from `model-calibrate sweep`, or --device NAME; built in: {}",
                     recorded::names()
                 );
-                return Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint));
+                Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint))
             }
-        };
-        load::set_ceilings(&mut calibration, self.ceilings.as_deref())?;
-        Ok(calibration)
+        }
+    }
+
+    /// Refuses the calibration of another machine than is asked for, and puts the ceilings that are
+    /// given in the place of its own.
+    pub(super) fn expect(&self, header: &mut Header) -> Result<(), Failure> {
+        if let Some(path) = &self.calibration {
+            expect_machine(path, header, self.device.as_deref())?;
+        }
+        load::set_ceilings(header, self.ceilings.as_deref())
     }
 }
 
-fn built_in(name: &str) -> Result<Calibration, Failure> {
-    let Some(bytes) = recorded::find(name) else {
+fn built_in(name: &str) -> Result<&'static [u8], Failure> {
+    recorded::find(name).ok_or_else(|| {
         let hint = format!(
             "measure it with `model-calibrate sweep` and pass --calibration RUN; built in: {}",
             recorded::names()
         );
-        return Err(Failure::new(format!("no calibration of `{name}` is built in"))
-            .exit(Exit::Absent)
-            .hint(hint));
-    };
-    Calibration::parse(bytes, Path::new(name)).map_err(|error| load::of_file(&error))
+        Failure::new(format!("no calibration of `{name}` is built in")).exit(Exit::Absent).hint(hint)
+    })
 }
 
-fn from_file(path: &Path, device: Option<&str>) -> Result<Calibration, Failure> {
-    let calibration = load::calibration(path, None)?;
-    let origin = &calibration.header.origin;
+fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<(), Failure> {
+    let origin = &header.origin;
     if let Some(name) = device {
         let named = |text: &str| text.to_lowercase().contains(&name.to_lowercase());
         if !named(&origin.device) && !name.eq_ignore_ascii_case(&origin.kind) {
@@ -69,7 +107,7 @@ fn from_file(path: &Path, device: Option<&str>) -> Result<Calibration, Failure> 
                 .exit(Exit::Absent)
                 .hint("leave --device out, or pass another file"));
         }
-        return Ok(calibration);
+        return Ok(());
     }
     // A GPU is named by its file; a CPU is this machine's unless another is asked for.
     if origin.kind == "cpu" {
@@ -87,5 +125,5 @@ fn from_file(path: &Path, device: Option<&str>) -> Result<Calibration, Failure> 
             return Err(Failure::new(message).hint(hint));
         }
     }
-    Ok(calibration)
+    Ok(())
 }

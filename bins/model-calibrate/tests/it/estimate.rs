@@ -48,6 +48,39 @@ fn what_is_known_of_kernels_is_said() {
 }
 
 #[test]
+fn a_fit_is_kept_and_a_damaged_one_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];
+    let asked = [&how[..], &MLP].concat();
+    let fits = dir.path().join(".cache/flopgap/fits");
+    let files = || -> Vec<std::path::PathBuf> {
+        let found = std::fs::read_dir(&fits).into_iter().flatten();
+        found.map(|file| file.unwrap().path()).collect()
+    };
+    let without = done(dir.path(), &[&asked[..], &["--no-cache"]].concat());
+    assert!(files().is_empty(), "--no-cache keeps nothing");
+    let first = done(dir.path(), &asked);
+    assert_eq!(first.out, without.out);
+    assert_eq!(files().len(), 2, "what the file has, and the predictor");
+    assert_eq!(done(dir.path(), &asked).out, first.out);
+    for file in files() {
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    assert_eq!(done(dir.path(), &asked).out, first.out);
+    assert_eq!(done(dir.path(), &asked).out, first.out);
+    // Another file of the same name is another calibration, and a missing one is missing.
+    calibration(2.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let time = |text: &str| serde_json::from_str::<Value>(text).unwrap()["time_ms"].as_f64().unwrap();
+    let slower = done(dir.path(), &asked);
+    assert!((time(&slower.out) / time(&first.out) - 2.0).abs() < 0.2, "{} {}", slower.out, first.out);
+    std::fs::remove_file(dir.path().join("h200.jsonl")).unwrap();
+    let code = crate::support::run(dir.path(), &asked).code;
+    assert_eq!(code, 3);
+}
+
+#[test]
 fn what_was_measured_comes_back_as_measured() {
     let dir = tempfile::tempdir().unwrap();
     let calibration = calibration(1.0);

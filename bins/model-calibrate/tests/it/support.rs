@@ -25,6 +25,8 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     let output = Command::new(env!("CARGO_BIN_EXE_model-calibrate"))
         .args(arguments)
         .current_dir(folder)
+        // Nothing of tests in the user's cache.
+        .env("XDG_CACHE_HOME", folder.join(".cache"))
         .output()
         .expect("the program runs");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -52,6 +52,11 @@ impl Fitted {
         &self.predictor
     }
 
+    /// The predictor by itself, which does not know what it has seen.
+    pub fn into_predictor(self) -> Predictor {
+        self.predictor
+    }
+
     /// How many rows it was fitted to.
     pub fn rows(&self) -> usize {
         self.rows

@@ -1,0 +1,131 @@
+//! A calibration as far as an estimate needs it: who it is of, what was measured how, and the
+//! predictor that is fitted to it; from the cache where it was fitted before.
+
+use flopgap_calibration::judge::{FitRequest, Fitted, Series, series};
+use flopgap_calibration::{Calibration, Header, Row};
+use flopgap_cli::Failure;
+use flopgap_flops::Precision;
+use flopgap_graph::Mode;
+use flopgap_roofline::predict::{FitSettings, Predictor};
+use serde::{Deserialize, Serialize};
+
+use super::cache::{Cache, digest};
+use super::machine::Source;
+use crate::load::of_judge;
+
+/// What is known without a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Contents {
+    pub(super) header: Header,
+    /// The series with most rows first.
+    pub(super) series: Vec<Listed>,
+}
+
+/// A series and its rows, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listed {
+    engine: String,
+    threads: u32,
+    pub(super) rows: usize,
+    /// Rows that tell of kernels.
+    pub(super) told: usize,
+    /// Rows of each precision and mode that there is.
+    pub(super) ways: Vec<(Precision, Mode, usize)>,
+}
+
+impl Listed {
+    pub(super) fn series(&self) -> Series {
+        Series { engine: self.engine.clone(), threads: self.threads }
+    }
+
+    /// Rows in a precision, and in a mode where one is asked for.
+    pub(super) fn count(&self, precision: Precision, mode: Option<Mode>) -> usize {
+        let fits = |(of, in_mode, _): &&(Precision, Mode, usize)| {
+            *of == precision && mode.is_none_or(|mode| mode == *in_mode)
+        };
+        self.ways.iter().filter(fits).map(|(_, _, rows)| rows).sum()
+    }
+}
+
+impl Contents {
+    fn of(calibration: &Calibration) -> Self {
+        let listed = |(of, rows): (Series, Vec<&Row>)| {
+            let mut ways: Vec<(Precision, Mode, usize)> = Vec::new();
+            for row in &rows {
+                match ways.iter_mut().find(|way| (way.0, way.1) == (row.precision, row.mode)) {
+                    Some((_, _, count)) => *count += 1,
+                    None => ways.push((row.precision, row.mode, 1)),
+                }
+            }
+            let told = rows.iter().filter(|row| !row.measurement.algorithms.is_empty()).count();
+            Listed { engine: of.engine, threads: of.threads, rows: rows.len(), told, ways }
+        };
+        let header = calibration.header.clone();
+        Contents { header, series: series(&calibration.rows).into_iter().map(listed).collect() }
+    }
+}
+
+/// A calibration that was found.
+pub(super) struct Known {
+    source: Source,
+    cache: Cache,
+    pub(super) contents: Contents,
+    /// Where they were read.
+    rows: Option<Vec<Row>>,
+}
+
+impl Known {
+    /// Finds out what a calibration has: from the cache where it was read before.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn open(source: Source, cache: Cache) -> Result<Self, Failure> {
+        let key = format!("contents\n{}", source.digest);
+        let stored = cache.get(&key).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if let Some(contents) = stored {
+            return Ok(Known { source, cache, contents, rows: None });
+        }
+        let calibration = source.read()?;
+        let contents = Contents::of(&calibration);
+        // Of a file that is cut off, each reading warns.
+        if !calibration.torn
+            && source.has_rows
+            && let Ok(bytes) = serde_json::to_vec(&contents)
+        {
+            cache.put(&key, &bytes);
+        }
+        Ok(Known { source, cache, contents, rows: Some(calibration.rows) })
+    }
+
+    /// The predictor of a series.
+    ///
+    /// # Errors
+    /// When rows cannot be read or fitted.
+    pub(super) fn predictor(&self, of: &Series, settings: &FitSettings) -> Result<Predictor, Failure> {
+        let ceilings = self.contents.header.ceilings.as_ref();
+        let machine = serde_json::to_vec(&ceilings).map_or_else(|_| String::new(), |text| digest(&text));
+        let key = format!(
+            "predictor\n{}\n{machine}\n{}\n{}\n{settings:?}",
+            self.source.digest, of.engine, of.threads
+        );
+        if let Some(predictor) = self.cache.get(&key).and_then(|bytes| Predictor::from_bytes(&bytes)) {
+            return Ok(predictor);
+        }
+        let read;
+        let all = if let Some(rows) = &self.rows {
+            rows
+        } else {
+            read = self.source.read()?.rows;
+            &read
+        };
+        let rows: Vec<&Row> =
+            all.iter().filter(|row| row.engine == of.engine && row.threads == of.threads).collect();
+        let request = FitRequest { ceilings, settings };
+        let fitted = Fitted::fit(&rows, None, request).map_err(|error| of_judge(&error))?;
+        let predictor = fitted.into_predictor();
+        if let Ok(bytes) = predictor.to_bytes() {
+            self.cache.put(&key, &bytes);
+        }
+        Ok(predictor)
+    }
+}
