@@ -1,9 +1,10 @@
 //! What the trees see of a step.
 
 use flopgap_flops::Activation;
-use flopgap_graph::Algorithm;
+use flopgap_graph::{Algorithm, Mode};
 use rustc_hash::FxHashMap;
 
+use super::cores;
 use super::machine::{Machine, place, place_of};
 use super::point::Point;
 use super::shape::{Family, Shape};
@@ -51,7 +52,8 @@ pub(super) fn sizes(point: &Point<'_>) -> Vec<f64> {
 
 /// How the result divides into tiles.
 pub(super) fn tiles(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
-    TILES.iter().flat_map(|tile| waves(&point.shape, *tile, machine.units)).collect()
+    let tiles = if point.mode == Mode::Call { cores::FEATURES } else { TILES };
+    tiles.iter().flat_map(|tile| waves(&point.shape, *tile, machine.units)).collect()
 }
 
 /// The kernels that have a feature of their own: the most frequent ones.

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod blend;
+mod cores;
 mod error;
 mod estimate;
 mod experts;

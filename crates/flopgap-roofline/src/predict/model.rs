@@ -7,6 +7,7 @@ use flopgap_graph::{Algorithm, Step};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Fitted;
+use super::cores;
 use super::forest::Growth;
 use super::machine::Machine;
 use super::measured::MeasuredRuns;
@@ -85,7 +86,7 @@ impl Model {
             let whole = Whole::of(points, &times, model.work(machine, points));
             remains.push(Remains {
                 target: (row.nanoseconds / whole.sum).ln(),
-                features: whole.features().to_vec(),
+                features: of_model(machine, points, &whole),
                 regime: whole.regime(),
                 group: group(&row.steps),
             });
@@ -199,9 +200,15 @@ impl Model {
     }
 
     /// ln of the time of a model over the sum of its steps; `None` where no model was measured.
-    pub(super) fn correction(&self, whole: &Whole) -> Result<Option<Said>, FitError> {
+    pub(super) fn correction(
+        &self,
+        machine: &Machine,
+        points: &[Point<'_>],
+        whole: &Whole,
+    ) -> Result<Option<Said>, FitError> {
         let correction = self.correction.as_ref();
-        correction.map(|correction| correction.predict(whole.features(), whole.regime())).transpose()
+        let features = || of_model(machine, points, whole);
+        correction.map(|correction| correction.predict(&features(), whole.regime())).transpose()
     }
 
     /// Bytes held at most; `None` where no observation had any.
@@ -214,6 +221,11 @@ impl Model {
             self.memory_residue.as_ref().map(|residue| residue.predict(whole.features(), whole.regime()));
         Ok(Some(bytes * said.transpose()?.map_or(1.0, |said| said.ln.exp())))
     }
+}
+
+/// Features of a model: those of any, and those of a CPU.
+fn of_model(machine: &Machine, points: &[Point<'_>], whole: &Whole) -> Vec<f64> {
+    whole.features().iter().copied().chain(cores::features(machine, points, whole.sum)).collect()
 }
 
 /// The steps of an observation.

@@ -167,7 +167,8 @@ impl Predictor {
         let whole = Whole::of(&points, &times, model.work(&self.machine, &points));
         let extrapolated = by_step.iter().any(|step| step.extrapolated);
         let known = self.measured.run(steps, precision, mode);
-        let correction = if steps.len() > 1 { model.correction(&whole)? } else { None };
+        let correction =
+            if steps.len() > 1 { model.correction(&self.machine, &points, &whole)? } else { None };
         let (nanoseconds, low, high) = if let Some(known) = known {
             (known.nanoseconds, known.bounds[0], known.bounds[1])
         } else if let Some(Said { ln, width }) = correction {

@@ -2,6 +2,7 @@
 
 use flopgap_graph::Mode;
 
+use super::cores;
 use super::machine::Machine;
 use super::point::Point;
 use super::shape::Family;
@@ -53,7 +54,8 @@ pub(super) fn terms(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
         return terms;
     }
     let a_flop = machine.units / machine.peak(*precision);
-    for (place, (rows, columns)) in TILES.into_iter().enumerate() {
+    let tiles = if point.mode == Mode::Call { cores::TILES } else { TILES };
+    for (place, (rows, columns)) in tiles.into_iter().enumerate() {
         let tiles = shape.batch * (shape.m / rows).ceil() * (shape.n / columns).ceil();
         let waves = (tiles / machine.units).ceil();
         terms[10 + 2 * place] = waves * rows * columns * shape.k * 2.0 * a_flop;
