@@ -10,7 +10,10 @@ use super::point::Point;
 use super::shape::Family;
 
 /// Terms of a product.
-pub(super) const COUNT: usize = 20;
+pub(super) const COUNT: usize = 25;
+/// Bytes of a sector, the least that memory moves, and of the four of a cache line.
+const SECTOR: f64 = 32.0;
+const LINE: f64 = 128.0;
 /// Nanoseconds that a kernel takes to start and to end, before anything is fitted.
 const START: f64 = 2000.0;
 /// Nanoseconds of an inner step that waits for nothing but itself.
@@ -63,11 +66,12 @@ impl Class {
 
 /// A product as its time is made up of terms, in nanoseconds of the machine's ceilings.
 ///
-/// In their order: a kernel's start; arithmetic, loads and waiting of inner steps, two of each;
-/// what comes with each wave, with each tile that is stored, and with functions of its elements;
-/// bytes that the product needs and those that its tiles load; then what comes after: split sums in
-/// a kernel of their own (once, by bytes, by parts) or in the same one (once, by parts), further
-/// kernels (once, by bytes), and blocks.
+/// In their order: a kernel's start (0); arithmetic, loads and waiting of inner steps, two of each
+/// (1 to 6); what comes with each wave, with each tile that is stored, with functions of its
+/// elements, with a bias once and with each wave, with stores that are not aligned, and with each
+/// wave of a batch (7 to 13); bytes that the product needs to read and to write, and those that its
+/// tiles load (14 to 16); then what comes after: split sums in a kernel of their own or in the same
+/// one (17 to 21), further kernels, once and by bytes (22, 23), and blocks (24).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     pub(super) class: Class,
@@ -102,9 +106,11 @@ impl Product {
         let class = Class::of(&algorithm.kernels);
         let mut terms = [0.0; COUNT];
         terms[0] = START;
-        terms[10] = point.roof.memory;
+        let written = point.shape.outputs / point.shape.elements().max(1.0);
+        terms[14] = point.roof.memory * (1.0 - written);
+        terms[15] = point.roof.memory * written;
         let parts = match algorithm.tile {
-            Some(tile) if !matches!(class, Class::Small | Class::Vector) => {
+            Some(tile) if !matches!(class, Class::Long | Class::Small | Class::Vector) => {
                 let cut = Cut::of(machine, point, algorithm, (class, &work.named), tile);
                 tiled(machine, point, (class, &work.named), &cut, &mut terms);
                 cut.parts
@@ -190,6 +196,8 @@ fn tiled(
     };
     terms[1] = cut.rounds * cut.steps * 2.0 * area * cut.depth * a_flop;
     terms[3] = cut.rounds * cut.steps * sides * loads * a_byte * machine.units;
+    // Rows that begin within sectors or lines touch more of them.
+    terms[4] = terms[3] * astray(point.shape.k * element);
     terms[5] = cut.waves * cut.steps * STEP * (cut.depth / 32.0).sqrt();
     terms[7] = cut.waves * 300.0;
     terms[8] = cut.rounds * area * element * a_byte * machine.units;
@@ -197,7 +205,23 @@ fn tiled(
     if costly && named.launches <= 1.0 {
         terms[9] = cut.rounds * area * a_flop * 100.0;
     }
-    terms[11] = cut.blocks * sides * cut.steps * a_byte;
+    if point.step.epilogue.bias {
+        (terms[10], terms[11]) = (150.0, cut.waves * 100.0);
+    }
+    terms[12] = terms[8] * astray(point.shape.n * element);
+    if point.shape.batch > 1.0 {
+        terms[13] = cut.waves * 200.0;
+    }
+    terms[16] = cut.blocks * sides * cut.steps * a_byte;
+}
+
+/// How far a row of so many bytes lets the next one begin within a sector, or within a line.
+fn astray(bytes: f64) -> f64 {
+    match bytes {
+        bytes if bytes % SECTOR > 0.0 => 0.3,
+        bytes if bytes % LINE > 0.0 => 0.1,
+        _ => 0.0,
+    }
 }
 
 /// Kernels whose warps compute rows.
@@ -209,19 +233,34 @@ fn by_rows(
 ) {
     let told = attribute(algorithm, "blocks");
     let counted = algorithm.waves_thousandths.map_or(0.0, |waves| waves as f64 / 1000.0);
-    let blocks = if told > 0.0 { told } else { counted * machine.units * 4.0 };
+    let parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
+    let blocks = match (algorithm.tile, told) {
+        (_, told) if told > 0.0 => told,
+        (Some([rows, columns]), _) => {
+            let [rows, columns] = [rows, columns].map(|size| f64::from(size.max(1)));
+            point.shape.batch * (point.shape.m / rows).ceil() * (point.shape.n / columns).ceil() * parts
+        }
+        _ => counted * machine.units * 4.0,
+    };
     let threads = attribute(algorithm, "threads");
     let threads = if threads > 0.0 { threads } else { 128.0 };
-    let (m, k) = (point.shape.m, point.shape.k);
+    let (m, k) = (point.shape.m, point.shape.k / parts);
     let held = (blocks / machine.units).max(1.0);
     // Nanoseconds of an element of a sum: where warps wait for each other, and where each waits for
     // itself.
-    let (busy, waiting) = if class == Class::Small { (0.9, 0.5) } else { (0.08, 0.25) };
+    let (busy, waiting) = match class {
+        Class::Long => (12.0, 40.0),
+        Class::Small => (0.9, 0.5),
+        _ => (0.08, 0.25),
+    };
     terms[3] = busy * held * k;
-    terms[4] = busy * held * k * m / 4.0;
     terms[5] = waiting * k * 128.0 / threads;
-    terms[6] = waiting * k * m * 128.0 / threads;
-    terms[19] = held * 30.0;
+    // Tiles have all rows of the few that there are; warps take one after the other.
+    if class != Class::Long {
+        terms[4] = terms[3] * m / 4.0;
+        terms[6] = terms[5] * m;
+    }
+    terms[24] = held * 30.0;
 }
 
 /// What comes after the products.
@@ -236,18 +275,18 @@ fn after(
     let outputs = point.shape.outputs;
     let mut further = launches - 1.0;
     if parts > 1.0 || has("splitKreduce") || has("split-K reduce") {
-        terms[13] = 4.0 * outputs * parts / machine.nearest();
+        terms[18] = 4.0 * outputs * parts / machine.nearest();
         if has("splitKreduce") {
-            (terms[12], terms[14]) = (1000.0, parts * 10.0);
+            (terms[17], terms[19]) = (1000.0, parts * 10.0);
             further -= 1.0;
         } else {
             let serial = (outputs / (machine.units * 1024.0)).ceil().max(1.0);
-            (terms[15], terms[16]) = (1000.0, parts * serial * 100.0);
+            (terms[20], terms[21]) = (1000.0, parts * serial * 100.0);
             further -= f64::from(u8::from(has("split-K reduce")));
         }
     }
     if further > 0.0 {
         let bytes = 2.0 * outputs * point.precision.element().bytes() as f64;
-        (terms[17], terms[18]) = (1000.0 * further, further * bytes / machine.bandwidth(bytes));
+        (terms[22], terms[23]) = (1000.0 * further, further * bytes / machine.bandwidth(bytes));
     }
 }

@@ -184,17 +184,19 @@ fn nanoseconds(product: &Product, factors: &Factors, slopes: Option<&mut Factors
     let beside = |of: &[f64]| of.iter().map(|part| part.powi(3)).sum::<f64>().cbrt();
     let pairs = [parts[1] + parts[2], parts[3] + parts[4], parts[5] + parts[6]];
     let inner = beside(&pairs);
-    let tiles = inner + parts[7] + parts[8] + parts[9];
-    let body = beside(&[tiles, parts[10], parts[11]]);
-    let total = (parts[0] + body + parts[12..].iter().sum::<f64>()).max(1e-3);
+    let tiles = inner + parts[7..14].iter().sum::<f64>();
+    let bytes = parts[14] + parts[15];
+    let body = beside(&[tiles, bytes, parts[16]]);
+    let total = (parts[0] + body + parts[17..].iter().sum::<f64>()).max(1e-3);
     if let Some(slopes) = slopes {
         let square = |part: f64, whole: f64| if whole > 0.0 { (part / whole).powi(2) } else { 0.0 };
         let of_tiles = square(tiles, body);
         for (place, slope) in slopes.iter_mut().enumerate() {
             let share = match place {
                 1..=6 => of_tiles * square(pairs[(place - 1) / 2], inner),
-                7..=9 => of_tiles,
-                10 | 11 => square(parts[place], body),
+                7..=13 => of_tiles,
+                14 | 15 => square(bytes, body),
+                16 => square(parts[16], body),
                 _ => 1.0,
             };
             *slope = share * parts[place] / total;
@@ -231,7 +233,7 @@ mod tests {
         terms[1] = tiles * steps * 30.0;
         terms[5] = tiles * steps * 20.0;
         terms[7] = tiles * 300.0;
-        terms[10] = 10.0 * steps;
+        terms[14] = 10.0 * steps;
         Product { class: Class::Jet, precision: Precision::Fp16, mode, kernels: 1.0, terms }
     }
 
@@ -261,7 +263,7 @@ mod tests {
         let row = product(3.0, 16.0, Mode::Stream);
         let mut slopes = [0.0; COUNT];
         let here = ln_time(&row, &truth, &launches, Some(&mut slopes));
-        for place in [0, 1, 5, 7, 10] {
+        for place in [0, 1, 5, 7, 14] {
             let mut moved = truth;
             moved[place] += 1e-5;
             let slope = (ln_time(&row, &moved, &launches, None) - here) / 1e-5;
