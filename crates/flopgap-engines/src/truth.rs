@@ -138,7 +138,10 @@ pub(crate) fn samples(workload: &Workload, graph: &Graph) -> Option<Vec<usize>> 
     let batch = size(*sample_count(&mut workload.clone())?);
     let products = graph.multiply_adds().ok()?;
     let each = (products / (batch as u64).max(1)).max(1);
-    let count = size(MOST_SAMPLED / each).clamp(1, batch.max(1));
+    // A batched product of one is no batched product: its second operand would be weights.
+    let is_batched = matches!(workload, Workload::Step(Step { op: Op::Gemm(gemm), .. }) if gemm.batch > 1);
+    let fewest = if is_batched { 2 } else { 1 };
+    let count = size(MOST_SAMPLED / each).clamp(fewest, batch.max(1));
     Some((0..count).map(|index| if count == 1 { 0 } else { index * (batch - 1) / (count - 1) }).collect())
 }
 
@@ -218,6 +221,17 @@ mod tests {
 
     fn numbers(length: usize) -> Vec<f64> {
         (0..length).map(|index| ((index * 53 % 97) as f64 - 48.0) / 48.0).collect()
+    }
+
+    #[test]
+    fn samples_of_a_batched_product_are_a_batched_product() {
+        let of = |batch| {
+            let op = Op::Gemm(Gemm { batch, m: 2048, n: 64, k: 2048 });
+            Workload::Step(Step { op, epilogue: flopgap_graph::Epilogue::default() })
+        };
+        let samples = samples(&of(8), &of(8).graph().unwrap()).unwrap();
+        assert_eq!(samples, [0, 7]);
+        assert_eq!(with_samples(&of(8), Some(&samples)), of(2));
     }
 
     #[test]
