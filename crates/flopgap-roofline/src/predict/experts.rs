@@ -12,10 +12,10 @@ use super::machine::Machine;
 use super::point::Point;
 use super::product::Product;
 use super::products::Products;
+use super::separate::{Separate, is_convolution};
 use super::shape::Family;
 use super::split::splits;
 use super::structure::{Structure, Terms};
-use super::trees::Trees;
 
 /// Weights before any is known: of trees beside the structure, trees upon it, the structure alone.
 const START: Weights = [0.5, 0.5, 0.0];
@@ -38,8 +38,8 @@ pub(super) struct Experts {
 struct Part {
     structure: Structure,
     products: Option<Products>,
-    beside: Trees,
-    upon: Trees,
+    beside: Separate,
+    upon: Separate,
 }
 
 /// What the parts of a fit have in common of a row.
@@ -81,12 +81,12 @@ impl Experts {
                         start.and_then(|all| Products::fit(&products, times, &split.kept, launch, Some(all)));
                     let says = |row: usize| formula(&structure, products.as_ref(), &prepared[row]);
                     let works = |row: usize| structure.work(&terms[row]);
-                    let beside: Vec<Vec<f64>> = split
+                    let beside: Vec<(Vec<f64>, bool)> = split
                         .kept
                         .iter()
                         .map(|&row| beside(&prepared[row], &points[row], says(row), works(row)))
                         .collect();
-                    let upon: Vec<Vec<f64>> = split
+                    let upon: Vec<(Vec<f64>, bool)> = split
                         .kept
                         .iter()
                         .map(|&row| upon(&prepared[row], &points[row], works(row)))
@@ -97,8 +97,8 @@ impl Experts {
                         split.kept.iter().map(|&row| (times[row] / says(row)).ln()).collect();
                     let grow = (growth.trees, growth.leaf);
                     let part = Part {
-                        beside: Trees::grow(&beside, &of_base, grow, split.seed)?,
-                        upon: Trees::grow(&upon, &of_structure, grow, split.seed ^ 1)?,
+                        beside: Separate::grow(&beside, &of_base, grow, split.seed)?,
+                        upon: Separate::grow(&upon, &of_structure, grow, split.seed ^ 1)?,
                         structure,
                         products,
                     };
@@ -163,15 +163,15 @@ impl Part {
         let structure: Vec<f64> =
             rows.iter().map(|(row, _)| formula(&self.structure, self.products.as_ref(), row)).collect();
         let works: Vec<f64> = rows.iter().map(|(row, _)| self.structure.work(&row.terms)).collect();
-        let inputs: Vec<Vec<f64>> = rows
+        let inputs: Vec<(Vec<f64>, bool)> = rows
             .iter()
             .zip(structure.iter().zip(&works))
             .map(|((row, point), (says, work))| beside(row, point, *says, *work))
             .collect();
-        let of_base = self.beside.predict(&inputs)?;
-        let inputs: Vec<Vec<f64>> =
+        let of_base = self.beside.predict(inputs)?;
+        let inputs: Vec<(Vec<f64>, bool)> =
             rows.iter().zip(&works).map(|((row, point), work)| upon(row, point, *work)).collect();
-        let of_structure = self.upon.predict(&inputs)?;
+        let of_structure = self.upon.predict(inputs)?;
         Ok((0..rows.len())
             .map(|row| {
                 let says = structure[row].ln();
@@ -203,13 +203,13 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
 }
 
 /// What the trees see that stand beside the structure.
-fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> Vec<f64> {
+fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> (Vec<f64>, bool) {
     let more = [ln(structure / point.reference()), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
-    row.sizes.iter().copied().chain(more).collect()
+    (row.sizes.iter().copied().chain(more).collect(), is_convolution(point))
 }
 
 /// What the trees see that stand upon the structure.
-fn upon(row: &Prepared, point: &Point<'_>, work: f64) -> Vec<f64> {
+fn upon(row: &Prepared, point: &Point<'_>, work: f64) -> (Vec<f64>, bool) {
     let more = [ln(work), ln(work / point.launch.max(1.0))];
-    row.sizes.iter().chain(&row.more).copied().chain(more).collect()
+    (row.sizes.iter().chain(&row.more).copied().chain(more).collect(), is_convolution(point))
 }

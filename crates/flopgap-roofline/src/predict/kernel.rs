@@ -3,6 +3,7 @@
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;
 
+use super::convolution::{Work, at};
 use super::machine::{Machine, Roof};
 use super::shape::{Family, Shape};
 
@@ -66,13 +67,13 @@ impl Named {
 }
 
 /// A name without its ` x2`, and the number in that.
-fn repeated(kernel: &str) -> (&str, f64) {
+pub(super) fn repeated(kernel: &str) -> (&str, f64) {
     let told = kernel.rsplit_once(" x").and_then(|(name, times)| Some((name, times.parse().ok()?)));
     told.unwrap_or((kernel, 1.0))
 }
 
 /// The numbers of a word that is nothing but numbers with `x` between them.
-fn numbers(word: &str) -> Vec<f64> {
+pub(super) fn numbers(word: &str) -> Vec<f64> {
     let parts: Option<Vec<f64>> =
         word.split('x').map(|part| part.parse::<u32>().ok().map(f64::from)).collect();
     parts.unwrap_or_default()
@@ -113,6 +114,11 @@ impl Kernel {
         (precision, launch): (Precision, f64),
         algorithm: &Algorithm,
     ) -> Self {
+        if shape.family == Family::Conv
+            && let Some(work) = Work::of(machine, (shape, roof), (precision, true), algorithm)
+        {
+            return Self::of_convolution(&work, roof, launch, algorithm);
+        }
         let named = Named::of(&algorithm.kernels);
         let a_flop = 1.0 / machine.peak(precision);
         let a_byte = if roof.bytes > 0.0 { roof.memory / roof.bytes } else { 0.0 };
@@ -167,6 +173,35 @@ impl Kernel {
             + kernel.transformed
             + BETWEEN * (named.launches - 1.0).max(0.0);
         kernel
+    }
+
+    /// A convolution in the terms of its own.
+    fn of_convolution(work: &Work, roof: &Roof, launch: f64, algorithm: &Algorithm) -> Self {
+        let named = Named::of(&algorithm.kernels);
+        let sum = |from: usize, count: usize| work.terms[from..from + count].iter().sum::<f64>();
+        let waves = work.terms[at::BUSIEST + 1] + sum(at::FOURIER + 3, 1) + work.terms[at::ARITHMETIC];
+        let transformed = sum(at::CONVERTED, 3) + sum(at::FOURIER, 3);
+        let (unaligned, reduced) = (sum(at::UNALIGNED, 2), work.terms[at::REDUCED]);
+        let between = BETWEEN * (named.launches - 1.0).max(0.0);
+        Self {
+            named: Named { alignment: Some(work.alignment), ..named },
+            tiles: work.tiles,
+            waves,
+            spread: work.terms[at::SPREAD],
+            steps: work.steps,
+            latency: work.steps * work.rounds,
+            loaded: work.terms[at::LOADS].max(work.terms[at::TAPS]),
+            reduced: reduced + unaligned,
+            transformed,
+            time: launch
+                + EFFICIENCY * waves
+                + work.terms[at::LATENCY + 1]
+                + roof.memory
+                + unaligned
+                + reduced
+                + transformed
+                + between,
+        }
     }
 }
 

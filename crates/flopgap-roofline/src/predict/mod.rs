@@ -2,6 +2,8 @@
 
 mod baseline;
 mod blend;
+mod convolution;
+mod convolutions;
 mod cores;
 mod error;
 mod estimate;
@@ -26,6 +28,7 @@ mod products;
 mod range;
 mod regime;
 mod residue;
+mod separate;
 mod settings;
 mod shape;
 mod split;

@@ -13,6 +13,11 @@ const FLOOR: f64 = 0.02;
 ///
 /// The mean absolute relative error is lowered by coordinate descent on reweighted squares, from `start`. A row is as long as `start`.
 pub(super) fn factors(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: usize) -> Vec<f64> {
+    held(rows, times, start, passes, 0.0)
+}
+
+/// The same, held near the start as if by so many rows: each factor costs its distance from there, squared, in units of its share of the times.
+pub(super) fn held(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: usize, hold: f64) -> Vec<f64> {
     let columns = start.len();
     let mut scales = vec![0.0; columns];
     for (row, time) in rows.iter().zip(times) {
@@ -33,6 +38,7 @@ pub(super) fn factors(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: u
         .zip(&scales)
         .map(|(start, scale)| if *scale > 0.0 { start / scale } else { 0.0 })
         .collect();
+    let first = x.clone();
     let mut weights = vec![1.0; rows.len()];
     let mut normal = vec![0.0; columns * columns];
     let mut right = vec![0.0; columns];
@@ -50,9 +56,14 @@ pub(super) fn factors(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: u
                 }
             }
         }
+        let hold = hold * weights.iter().sum::<f64>() / rows.len() as f64;
         for i in 0..columns {
             for j in 0..i {
                 normal[j * columns + i] = normal[i * columns + j];
+            }
+            if normal[i * columns + i] > 0.0 {
+                normal[i * columns + i] += hold;
+                right[i] += hold * first[i];
             }
         }
         descend(&normal, &right, &mut x, passes);

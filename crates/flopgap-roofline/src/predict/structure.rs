@@ -7,6 +7,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 use rustc_hash::FxHashMap;
 
+use super::convolutions::{Convolution, Convolutions};
 use super::machine::Machine;
 use super::nonnegative::{self, FEW};
 use super::point::Point;
@@ -32,6 +33,7 @@ pub(super) struct Structure {
     families: FxHashMap<Family, Vec<f64>>,
     groups: FxHashMap<Group, Vec<f64>>,
     kernels: [FxHashMap<Kernel, Vec<f64>>; 2],
+    convolutions: Convolutions,
 }
 
 /// A step, or a model of steps of one kind, as its time is a sum; the same for every part of a fit.
@@ -44,6 +46,7 @@ pub(super) struct Terms {
     launch: f64,
     of_step: Vec<f64>,
     of_kernel: [f64; KERNEL_TERMS],
+    convolution: Option<Convolution>,
 }
 
 impl Terms {
@@ -53,13 +56,15 @@ impl Terms {
         // A kernel is the same however it is launched; what a launch adds is a term.
         let kernel = point.kernel().map(|names| names.map(|name| (family, precision, name)));
         let (of_step, of_kernel) = (terms(machine, point), kernel_terms(machine, point));
-        Self { group, kernel, base: point.base, launch: point.launch, of_step, of_kernel }
+        let convolution = Convolution::of(machine, point);
+        Self { group, kernel, base: point.base, launch: point.launch, of_step, of_kernel, convolution }
     }
 
     /// Sums over the steps of a model; it is of the kind of its most costly step. `None` without steps.
     pub(super) fn of_model(machine: &Machine, points: &[Point<'_>]) -> Option<Self> {
         let most = points.iter().max_by(|left, right| left.base.total_cmp(&right.base))?;
-        let mut sum = Self { kernel: None, base: 0.0, launch: 0.0, ..Self::of(machine, most) };
+        let mut sum =
+            Self { kernel: None, convolution: None, base: 0.0, launch: 0.0, ..Self::of(machine, most) };
         sum.of_step.fill(0.0);
         for point in points {
             sum.base += point.base;
@@ -98,8 +103,11 @@ impl Structure {
         }
         for level in 0..2 {
             let mut kernels = Vec::new();
-            for (kernel, rows) in by(rows, |row| terms[row].kernel.as_ref().map(|names| names[level].clone()))
-            {
+            let named = |row: usize| {
+                let known = terms[row].kernel.as_ref().filter(|_| terms[row].convolution.is_none());
+                known.map(|names| names[level].clone())
+            };
+            for (kernel, rows) in by(rows, named) {
                 if rows.len() >= LEAST_OF_KERNEL {
                     let list: Vec<Vec<f64>> = rows
                         .iter()
@@ -111,12 +119,17 @@ impl Structure {
             }
             found.kernels[level].extend(kernels);
         }
+        let convolutions: Vec<(&Convolution, f64)> =
+            rows.iter().filter_map(|&row| Some((terms[row].convolution.as_ref()?, times[row]))).collect();
+        found.convolutions = Convolutions::fit(&convolutions);
         found
     }
 
     /// Nanoseconds.
     pub(super) fn predict(&self, terms: &Terms) -> f64 {
-        self.of_kernels(terms, 2)
+        let convolution = terms.convolution.as_ref();
+        let said = convolution.and_then(|convolution| self.convolutions.predict(convolution));
+        said.unwrap_or_else(|| self.of_kernels(terms, 2))
     }
 
     /// By so many of the two ways of telling kernels apart, the coarse one first.
@@ -157,17 +170,17 @@ impl Structure {
 }
 
 /// A finer sum, as far as it is within a factor of the coarser one: few rows say nothing about sizes far from theirs.
-fn near(sum: f64, coarser: f64, factor: f64) -> f64 {
+pub(super) fn near(sum: f64, coarser: f64, factor: f64) -> f64 {
     if sum > 0.0 { sum.clamp(coarser / factor, coarser * factor) } else { coarser }
 }
 
 /// Kernels in both 16-bit formats have the same tiles and times.
-fn class(precision: Precision) -> Precision {
+pub(super) fn class(precision: Precision) -> Precision {
     if precision == Precision::Bf16 { Precision::Fp16 } else { precision }
 }
 
 /// Rows by a key, in the order in which the keys first appear.
-fn by<K: Clone + Eq + std::hash::Hash>(
+pub(super) fn by<K: Clone + Eq + std::hash::Hash>(
     rows: &[usize],
     key: impl Fn(usize) -> Option<K>,
 ) -> Vec<(K, Vec<usize>)> {
