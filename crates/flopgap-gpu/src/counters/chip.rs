@@ -57,12 +57,7 @@ impl Chip {
     /// When CUPTI is missing, or [`CounterError::Privileges`].
     pub fn of(context: &Context) -> Result<Self, CounterError> {
         let cupti = Cupti::get()?;
-        let mut initialize = sys::CUpti_Profiler_Initialize_Params {
-            structSize: sys::Profiler_Initialize_Params_STRUCT_SIZE as usize,
-            pPriv: null_mut(),
-        };
-        // SAFETY: filled as `cupti_profiler_target.h` says.
-        unsafe { cupti.call_alone("cuptiProfilerInitialize", cupti.initialize, &mut initialize) }?;
+        cupti.start()?;
 
         let mut chip = sys::CUpti_Device_GetChipName_Params {
             structSize: sys::Device_GetChipName_Params_STRUCT_SIZE as usize,
@@ -246,6 +241,9 @@ struct Host {
     cupti: &'static Cupti,
     object: NonNull<sys::CUpti_Profiler_Host_Object>,
 }
+
+// SAFETY: CUPTI's object belongs to no thread; what plans with it is called one at a time (`Cupti::call_alone`), and it is shared by nobody.
+unsafe impl Send for Host {}
 
 impl Host {
     fn new(chip: &str, availability: Option<&[u8]>) -> Result<Self, CounterError> {

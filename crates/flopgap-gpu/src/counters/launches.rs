@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use cudarc::cupti::sys;
@@ -44,14 +44,14 @@ const WATCHED: [u32; 8] = [
 pub(super) struct Recording {
     pub(super) launches: Vec<Launch>,
     pub(super) graphs: usize,
-    /// The threads that launched.
-    pub(super) threads: Vec<ThreadId>,
 }
 
 /// The context that is watched.
 struct Table {
     /// The context's address.
     context: usize,
+    /// Whether launches of several threads are made to wait for each other.
+    in_turn: bool,
     recording: Recording,
     /// Each name is allocated once.
     symbols: HashMap<Box<[u8]>, Arc<str>>,
@@ -59,7 +59,7 @@ struct Table {
 
 impl Table {
     fn new(context: usize) -> Self {
-        Table { context, recording: Recording::default(), symbols: HashMap::new() }
+        Table { context, in_turn: false, recording: Recording::default(), symbols: HashMap::new() }
     }
 
     fn symbol(&mut self, name: &[u8]) -> Arc<str> {
@@ -79,12 +79,47 @@ fn table() -> MutexGuard<'static, Option<Table>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Who launches, where launches are made one after the other: CUPTI numbers rows of counts in the order in which the driver is
+/// called, so the order in which launches are recorded must be the same, whatever threads they come from.
+struct Turn {
+    holder: Mutex<Option<ThreadId>>,
+    free: Condvar,
+}
+
+static TURN: Turn = Turn { holder: Mutex::new(None), free: Condvar::new() };
+
+impl Turn {
+    /// Waits until no other thread launches. Returns whether the turn was taken: a call of the driver within another one does not.
+    fn take(&self) -> bool {
+        let me = thread::current().id();
+        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *holder {
+                Some(thread) if thread == me => return false,
+                Some(_) => holder = self.free.wait(holder).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    *holder = Some(me);
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn give(&self) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.free.notify_one();
+    }
+}
+
 /// Watches the launches of one context until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     cupti: &'static Cupti,
     subscriber: Subscriber,
 }
+
+// SAFETY: a subscriber belongs to no thread: it is a number to CUPTI.
+unsafe impl Send for Watch {}
 
 impl Watch {
     /// Whether [`Watch::new`] would find that this process watches already.
@@ -113,8 +148,16 @@ impl Watch {
         }
     }
 
-    /// How many launches were seen since the last [`Watch::take`].
+    /// Whether launches of several threads wait for each other from here on.
     #[expect(clippy::unused_self, reason = "who has no watch may not ask")]
+    pub(super) fn in_turn(&self, wanted: bool) {
+        if let Some(table) = table().as_mut() {
+            table.in_turn = wanted;
+        }
+    }
+
+    /// How many launches were seen since the last [`Watch::take`].
+    #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn launches(&self) -> usize {
         table().as_ref().map_or(0, |table| table.recording.launches.len())
     }
@@ -171,7 +214,36 @@ unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u
     }
     // SAFETY: for this domain, CUPTI passes this struct, valid during the callback.
     let data = unsafe { &*data.cast::<sys::CUpti_CallbackData>() };
-    if data.callbackSite != sys::CUpti_ApiCallbackSite::CUPTI_API_EXIT || data.functionReturnValue.is_null() {
+    // What CUPTI keeps between the two calls of this function for one launch.
+    let taken = data.correlationData;
+    if data.callbackSite != sys::CUpti_ApiCallbackSite::CUPTI_API_EXIT {
+        let in_turn =
+            table().as_ref().is_some_and(|table| table.in_turn && table.context == data.context as usize);
+        if in_turn && !taken.is_null() && TURN.take() {
+            // SAFETY: not null; CUPTI gives each call a word of its own.
+            unsafe { *taken = TAKEN };
+        }
+        return;
+    }
+    // SAFETY: `data` is as above.
+    unsafe { record(callback, data) };
+    // SAFETY: where it is not null, it is the word that was written when the function was entered.
+    if !taken.is_null() && unsafe { *taken } == TAKEN {
+        // SAFETY: as above.
+        unsafe { *taken = 0 };
+        TURN.give();
+    }
+}
+
+/// Marks a call whose thread has the turn.
+const TAKEN: u64 = 0x666c_6f70;
+
+/// Records a launch after the driver's function has returned.
+///
+/// # Safety
+/// As [`on_driver_call`].
+unsafe fn record(callback: u32, data: &sys::CUpti_CallbackData) {
+    if data.functionReturnValue.is_null() {
         return;
     }
     // SAFETY: after the call, this points to the function's result: a `CUresult`, an int.
@@ -196,13 +268,8 @@ unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u
         let symbol = table.symbol(name);
         shape.map(|(grid, block, shared_bytes)| Launch { symbol, grid, block, shared_bytes })
     };
-    let recording = &mut table.recording;
-    recording.graphs += usize::from(is_graph);
-    recording.launches.extend(launch);
-    let thread = thread::current().id();
-    if !recording.threads.contains(&thread) {
-        recording.threads.push(thread);
-    }
+    table.recording.graphs += usize::from(is_graph);
+    table.recording.launches.extend(launch);
 }
 
 /// Grid, block and dynamic shared memory.
@@ -249,8 +316,27 @@ unsafe fn shape(callback: u32, params: *const c_void) -> Option<Shape> {
 mod tests {
     use super::*;
 
+    /// The table is one for the process.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn alone() -> MutexGuard<'static, ()> {
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Calls the callback as CUPTI does.
     fn call(context: usize, callback: u32, result: u32, params: *const c_void, symbol: &CStr, exit: bool) {
+        call_with(context, callback, result, params, symbol, exit, &mut 0);
+    }
+
+    fn call_with(
+        context: usize,
+        callback: u32,
+        result: u32,
+        params: *const c_void,
+        symbol: &CStr,
+        exit: bool,
+        word: &mut u64,
+    ) {
         let mut result = result;
         let data = sys::CUpti_CallbackData {
             callbackSite: if exit {
@@ -264,7 +350,7 @@ mod tests {
             symbolName: symbol.as_ptr(),
             context: context as driver::CUcontext,
             contextUid: 1,
-            correlationData: std::ptr::null_mut(),
+            correlationData: word,
             correlationId: 1,
         };
         // SAFETY: a struct as CUPTI passes it.
@@ -290,6 +376,7 @@ mod tests {
     #[test]
     fn launches_of_the_watched_context_are_recorded_once_they_succeeded() {
         const CONTEXT: usize = 0x1000;
+        let _alone = alone();
         *table() = Some(Table::new(CONTEXT));
         let params = kernel_params([7, 8, 9]);
         let params: *const c_void = (&raw const params).cast();
@@ -300,9 +387,58 @@ mod tests {
         call(CONTEXT, LAUNCH_GRAPH, 0, std::ptr::null(), c"", true);
         let recording = table().take().unwrap().recording;
         assert_eq!(recording.graphs, 1);
-        assert_eq!(recording.threads, [thread::current().id()]);
         let expected =
             Launch { symbol: "_Z1kPf".into(), grid: [7, 8, 9], block: [32, 2, 1], shared_bytes: 48 };
         assert_eq!(recording.launches, [expected]);
+    }
+
+    /// Eight threads launch at once: between a launch's beginning and its end no other begins.
+    #[test]
+    fn launches_of_several_threads_take_turns() {
+        const CONTEXT: usize = 0x3000;
+        const EACH: usize = 200;
+        let _alone = alone();
+        *table() = Some(Table { in_turn: true, ..Table::new(CONTEXT) });
+        // The driver's side: the order in which it is called. Without turns the two orders differ.
+        let driver: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for thread in 0..8_u32 {
+                let driver = &driver;
+                scope.spawn(move || {
+                    let params = kernel_params([thread, 1, 1]);
+                    let params: *const c_void = (&raw const params).cast();
+                    for _ in 0..EACH {
+                        let mut word = 0;
+                        call_with(CONTEXT, LAUNCH_KERNEL, 0, params, c"k", false, &mut word);
+                        // A call within the call does not wait for itself.
+                        call_with(CONTEXT, LAUNCH_KERNEL_EX, 1, params, c"inner", false, &mut 0);
+                        driver.lock().unwrap().push(thread);
+                        thread::yield_now();
+                        call_with(CONTEXT, LAUNCH_KERNEL, 0, params, c"k", true, &mut word);
+                        assert_eq!(word, 0);
+                    }
+                });
+            }
+        });
+        let recorded: Vec<u32> =
+            table().take().unwrap().recording.launches.iter().map(|launch| launch.grid[0]).collect();
+        assert_eq!(recorded.len(), 8 * EACH);
+        assert_eq!(recorded, *driver.lock().unwrap());
+    }
+
+    /// A turn that was taken is given back also where the watch ended in between.
+    #[test]
+    fn a_turn_is_given_back_when_nothing_is_watched_any_more() {
+        const CONTEXT: usize = 0x4000;
+        let _alone = alone();
+        *table() = Some(Table { in_turn: true, ..Table::new(CONTEXT) });
+        let params = kernel_params([1, 1, 1]);
+        let params: *const c_void = (&raw const params).cast();
+        let mut word = 0;
+        call_with(CONTEXT, LAUNCH_KERNEL, 0, params, c"k", false, &mut word);
+        *table() = None;
+        call_with(CONTEXT, LAUNCH_KERNEL, 0, params, c"k", true, &mut word);
+        thread::scope(|scope| scope.spawn(|| assert!(TURN.take())).join().unwrap());
+        TURN.give();
     }
 }

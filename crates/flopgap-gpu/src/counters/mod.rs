@@ -24,21 +24,33 @@
 mod calibration;
 mod chip;
 mod cupti;
+mod group;
 mod launches;
+mod pass;
 mod preset;
 mod range;
 mod session;
 
 pub use chip::{Chip, MetricPlan};
 pub use cupti::cupti_version;
+pub use group::Group;
 pub use preset::Preset;
-pub use session::CounterSession;
+pub use session::{Checks, CounterSession, detach};
 
 use std::error::Error;
 use std::sync::Arc;
 
 use crate::error::GpuError;
 use crate::library::LibraryError;
+
+/// What a row of counts is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// A launch. Launches run one after the other, each alone, also those of several threads.
+    Launches,
+    /// A region that the work names. Kernels in it may overlap.
+    Regions,
+}
 
 /// Something that counts what work on a GPU does.
 ///
@@ -53,19 +65,21 @@ pub trait CounterSource {
     /// Runs `work` and returns the counts of every launch, in order. Launches run one after the other, each alone.
     ///
     /// `limit` is the number of launches that there is room for. Room is kept for the next call and costs time, so it should be what is
-    /// needed and not much more. Regions that `work` enters name the launches in them, and may be nested.
+    /// needed and not much more. Regions that `work` enters name the launches in them, and may be nested. Launches may come from
+    /// any thread; those of several threads wait for each other.
     ///
     /// # Errors
     /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that cannot be told apart, because they came
-    /// from a graph or from two threads. The source can be used again after any error.
+    /// from a graph. The source can be used again after any error.
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
 
     /// Runs `work` and returns the counts of every region that it enters, in order. Within a region, kernels may overlap. Graphs may be
     /// launched where hardware events are counted (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
-    /// outside regions is not counted. Regions cannot be nested.
+    /// outside regions is not counted. Where regions are nested, the innermost has the launches: the counts of the outer one are those of the
+    /// rest. A region takes a row of the `limit`, and one more each time that another one interrupts it.
     ///
     /// # Errors
-    /// What `work` returns, as [`CounterError::Work`]; more regions than `limit`; a region in a region.
+    /// What `work` returns, as [`CounterError::Work`]; more rows than `limit`.
     fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError>;
 }
 
@@ -269,12 +283,6 @@ pub enum CounterError {
         /// How many.
         graphs: usize,
     },
-    /// Launches came from several threads, so their order is not known.
-    #[error("kernels were launched from {threads} threads: their counts cannot be told apart")]
-    Threads {
-        /// How many.
-        threads: usize,
-    },
     /// The work did not do the same in every pass.
     #[error("pass {pass} launched {what}: all passes must launch the same")]
     NotRepeatable {
@@ -289,15 +297,7 @@ pub enum CounterError {
         /// Passes planned.
         planned: usize,
     },
-    /// A region was entered inside another one where that cannot be counted.
-    #[error("region {inner:?} begins inside {outer:?}: regions cannot be nested when counting per region")]
-    Nested {
-        /// The region that is open.
-        outer: String,
-        /// The one that was to begin.
-        inner: String,
-    },
-    /// A region was left although none was open, or is still open at the end.
+    /// A region was left although none was open, or is still open at the end; a step of a measurement that had not begun.
     #[error("{what}")]
     NoRegion {
         /// What is wrong.
@@ -339,7 +339,6 @@ impl CounterError {
             CounterError::Graphs { .. } => {
                 Some("launch on a stream instead of a graph; bytes and time can be counted per region")
             }
-            CounterError::Threads { .. } => Some("launch from one thread, or count per region"),
             CounterError::TooMany { .. } => Some("give a larger limit"),
             _ => None,
         }

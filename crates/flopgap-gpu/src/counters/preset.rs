@@ -49,9 +49,16 @@ impl Preset {
 
 /// Operations of the tensor cores on floats of one type: not the parts of such a sum (with and without sparsity, by instruction), which
 /// would be counted twice, and not integers.
-fn is_tensor_flops(name: &str) -> bool {
+pub(super) fn is_tensor_flops(name: &str) -> bool {
     name.strip_prefix("sm__ops_path_tensor_src_").is_some_and(|source| {
         !source.starts_with("int") && !source.contains("_sparsity_") && !source.ends_with("_realtime")
+    })
+}
+
+/// The operations of one kind of instruction on floats of one type: a part of what [`is_tensor_flops`] finds.
+pub(super) fn is_tensor_part(name: &str) -> bool {
+    name.strip_prefix("sm__ops_path_tensor_op_").is_some_and(|part| {
+        !part.contains("src_int") && !part.contains("_sparsity_") && !part.ends_with("_realtime")
     })
 }
 

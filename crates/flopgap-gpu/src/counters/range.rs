@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use cudarc::cupti::sys;
 
 use super::cupti::Cupti;
-use super::{CounterError, MetricPlan};
+use super::{CounterError, MetricPlan, Rows};
 use crate::context::Context;
 use crate::device::copy_c_string;
 use crate::error::GpuError;
@@ -16,6 +16,15 @@ use crate::error::GpuError;
 pub(super) enum Mode {
     Launch,
     Region,
+}
+
+impl From<Rows> for Mode {
+    fn from(rows: Rows) -> Self {
+        match rows {
+            Rows::Launches => Mode::Launch,
+            Rows::Regions => Mode::Region,
+        }
+    }
 }
 
 /// CUPTI's range profiler on one context.
@@ -34,6 +43,9 @@ pub(super) struct RangeProfiler {
     /// The counter data image, which CUPTI fills: some 50 KiB a row. Kept between measurements.
     data: Vec<u8>,
 }
+
+// SAFETY: the object belongs to a context, not to a thread: whoever uses it makes the context that of its thread before.
+unsafe impl Send for RangeProfiler {}
 
 impl RangeProfiler {
     pub(super) fn enable(cupti: &'static Cupti, context: &Context) -> Result<Self, CounterError> {

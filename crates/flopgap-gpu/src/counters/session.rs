@@ -1,15 +1,11 @@
-//! A session: runs the work in its passes, follows its regions, and pairs launches with counts.
-
-use std::mem::take;
-use std::sync::Arc;
+//! A session: runs the work in its passes and pairs launches and regions with counts.
 
 use super::calibration::Calibration;
 use super::cupti::Cupti;
 use super::launches::{Recording, Watch};
+use super::pass::{Done, Pass};
 use super::range::{Mode, RangeProfiler};
-use super::{
-    Chip, CounterError, CounterSource, Launch, LaunchCounts, MetricPlan, RegionCounts, Regions, Work,
-};
+use super::{Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work};
 use crate::context::Context;
 use crate::error::GpuError;
 
@@ -37,6 +33,13 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// }
 /// # Ok::<(), flopgap_gpu::counters::CounterError>(())
 /// ```
+///
+/// # In steps
+///
+/// Work that is no closure (an interpreter that runs a `with` block, say) is counted in steps: [`begin`](Self::begin), and for each pass
+/// [`start_pass`](Self::start_pass), [`Regions::enter`] and [`Regions::leave`] on the session itself, and [`end_pass`](Self::end_pass)
+/// until it says that all passes are done; then [`launches`](Self::launches) or [`regions`](Self::regions). The steps may come from
+/// different threads.
 #[derive(Debug)]
 pub struct CounterSession {
     // Dropped in this order: the profiler must end before the context may.
@@ -49,6 +52,50 @@ pub struct CounterSession {
     context: Context,
     /// For which rows it was seen that they come in the order of their launches or regions. CUPTI does not promise it.
     ordered: Vec<Mode>,
+    measurement: Option<Measurement>,
+}
+
+/// A measurement under way.
+#[derive(Debug)]
+struct Measurement {
+    mode: Mode,
+    limit: usize,
+    /// Passes that came to their end.
+    passes: usize,
+    /// What the first pass did.
+    first: Option<Done>,
+    /// The pass that is under way.
+    pass: Option<Pass>,
+    complete: bool,
+}
+
+/// Takes CUPTI out of this process after everything on the GPU has run: its callbacks, whoever subscribed to them, and what they cost each
+/// launch. It comes back by itself when somebody calls it again.
+///
+/// A session only ends its own part of CUPTI when it is dropped: launches stay slower, and a subscriber that another part of the program keeps
+/// (`torch.profiler` does after its first use) keeps sessions out.
+///
+/// # Errors
+/// [`CounterError::Busy`] while a session is open.
+///
+/// # Safety
+/// Nothing else in the process may be using CUPTI (an idle subscriber is not using it), and no other thread may be calling CUDA.
+pub unsafe fn detach(context: &Context) -> Result<(), CounterError> {
+    Watch::check_free()?;
+    context.synchronize()?;
+    // SAFETY: this crate has no object of CUPTI without a session; the rest is the caller's promise.
+    unsafe { Cupti::get()?.finish() }
+}
+
+/// When a session checks that nothing else in the process traces kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checks {
+    /// When it is opened, and with every measurement. Where no metric has a known count, that takes a measurement of its own.
+    #[default]
+    Always,
+    /// When it is opened, and with every measurement where that costs nothing. Tracing that begins later then goes unnoticed where only
+    /// hardware events are counted; it adds the few bytes and instructions with which CUPTI takes the times of a kernel.
+    Opening,
 }
 
 /// How a measurement is checked, beside the opening of the session. Tracing spoils all metrics: of a kernel that moves 512 bytes through the
@@ -59,11 +106,17 @@ enum Check {
     LastRow,
     /// The calibration is counted after it.
     Afterwards,
+    /// It is not.
+    Never,
 }
 
 impl Check {
-    fn of(metrics: &[String]) -> Self {
-        if Calibration::knows_any(metrics) { Check::LastRow } else { Check::Afterwards }
+    fn of(metrics: &[String], checks: Checks) -> Self {
+        match (Calibration::knows_any(metrics), checks) {
+            (true, _) => Check::LastRow,
+            (false, Checks::Always) => Check::Afterwards,
+            (false, Checks::Opening) => Check::Never,
+        }
     }
 
     /// Rows that it needs.
@@ -93,9 +146,23 @@ impl CounterSession {
         chip: &Chip,
         metrics: &[S],
     ) -> Result<Self, CounterError> {
+        Self::planned(context, chip, chip.plan(metrics)?, Checks::Always)
+    }
+
+    /// A session for a plan of this chip.
+    ///
+    /// # Errors
+    /// As [`CounterSession::new`].
+    pub fn planned(
+        context: &Context,
+        chip: &Chip,
+        plan: MetricPlan,
+        checks: Checks,
+    ) -> Result<Self, CounterError> {
         let cupti = Cupti::get()?;
-        let plan = chip.plan(metrics)?;
-        context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        bind(context)?;
+        // Somebody may have taken CUPTI out of the process since the chip was asked.
+        cupti.start()?;
         let calibration = Calibration::new(context, chip)?;
         let watch = Watch::new(cupti, context.cuda().cu_ctx())?;
         calibration.run(cupti, context, &watch)?;
@@ -105,11 +172,12 @@ impl CounterSession {
             profiler,
             watch,
             calibration,
-            check: Check::of(plan.metrics()),
+            check: Check::of(plan.metrics(), checks),
             plan,
             chip: chip.name().to_owned(),
             context,
             ordered: Vec::new(),
+            measurement: None,
         })
     }
 
@@ -118,84 +186,176 @@ impl CounterSession {
         &self.chip
     }
 
-    /// Runs the work in all its passes. Returns what it launched (the same in all passes), and what it did in the last pass.
-    fn run(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<Ran, CounterError> {
-        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+    /// Begins a measurement with room for so many rows. One that is under way is given up.
+    ///
+    /// # Errors
+    /// When CUPTI refuses.
+    pub fn begin(&mut self, rows: Rows, limit: usize) -> Result<(), CounterError> {
+        self.abandon();
+        bind(&self.context)?;
+        let mode = rows.into();
         let room = limit.saturating_add(self.check.rows());
         self.profiler.prepare(mode, room, &self.plan, &self.context)?;
-        let mut first: Option<Ran> = None;
-        for pass in 1..=self.plan.passes() {
-            let (ran, complete) = self.pass(mode, limit, work)?;
-            match &first {
-                None => first = Some(ran),
-                Some(first) => same_work(pass, first, &ran)?,
-            }
-            if complete {
-                return first.ok_or(CounterError::TooManyPasses { planned: 0 });
-            }
-        }
-        Err(CounterError::TooManyPasses { planned: self.plan.passes() })
+        self.measurement =
+            Some(Measurement { mode, limit, passes: 0, first: None, pass: None, complete: false });
+        Ok(())
     }
 
-    /// Runs the work once. The second value says whether all passes are done.
-    fn pass(&mut self, mode: Mode, limit: usize, work: &mut Work<'_>) -> Result<(Ran, bool), CounterError> {
+    /// Begins the next pass. All passes must do the same.
+    ///
+    /// # Errors
+    /// When CUPTI refuses, or no measurement has begun.
+    pub fn start_pass(&mut self) -> Result<(), CounterError> {
+        bind(&self.context)?;
+        let measurement = begun(self.measurement.as_mut())?;
+        if measurement.complete || measurement.passes == self.plan.passes() {
+            return Err(CounterError::TooManyPasses { planned: self.plan.passes() });
+        }
         self.watch.take();
+        self.watch.in_turn(measurement.mode == Mode::Launch);
         self.profiler.start()?;
-        let mut tracker = Tracker {
-            profiler: &self.profiler,
-            watch: &self.watch,
-            mode,
-            limit,
-            open: Vec::new(),
-            marks: Vec::new(),
-            regions: Vec::new(),
-            ended: false,
+        measurement.pass = Some(Pass::new(measurement.mode, measurement.limit));
+        Ok(())
+    }
+
+    /// Ends a pass after all that it launched has run. Returns whether it was the last.
+    ///
+    /// # Errors
+    /// A region that is still open; launches that cannot be told apart; a pass that did something else than the first. The measurement is
+    /// given up then, and another can begin.
+    pub fn end_pass(&mut self) -> Result<bool, CounterError> {
+        let ended = self.ended(Ok(()));
+        if ended.is_err() {
+            self.abandon();
+        }
+        ended
+    }
+
+    /// [`CounterSession::end_pass`] after work that ended in this way.
+    fn ended(&mut self, worked: Result<(), CounterError>) -> Result<bool, CounterError> {
+        bind(&self.context)?;
+        let measurement = begun(self.measurement.as_mut())?;
+        let Some(mut pass) = measurement.pass.take() else {
+            return Err(CounterError::NoRegion { what: "no pass to end".to_owned() });
         };
-        let worked = work(&mut tracker);
-        let open = tracker.close();
+        let open = pass.close(&self.profiler, &self.watch);
         let synchronized = self.context.synchronize();
+        self.watch.in_turn(false);
         // What the work launched, and nothing of the calibration.
-        let Recording { launches, graphs, threads } = self.watch.take();
-        let calibrated = if self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok() {
-            self.calibrate(mode, &tracker)
-        } else {
+        let Recording { launches, graphs } = self.watch.take();
+        let check = self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok();
+        let calibrated = if !check {
             Ok(())
+        } else if measurement.mode == Mode::Launch {
+            self.calibration.launch().map_err(CounterError::from)
+        } else {
+            self.profiler.push(pass.rows()).and_then(|()| {
+                let launched = self.calibration.launch();
+                self.profiler.pop()?;
+                Ok(launched?)
+            })
         };
         // Also after an error, so that the session can be used again. The first error is the one that says why.
-        let stopped = tracker.stop();
-        let (marks, regions) = (take(&mut tracker.marks), take(&mut tracker.regions));
-        drop(tracker);
-        worked.map_err(|error| match error.downcast::<CounterError>() {
-            Ok(ours) => *ours,
-            Err(theirs) => CounterError::Work(theirs),
-        })?;
+        let stopped = self.profiler.stop();
+        self.watch.take();
+        worked?;
         if let Some(name) = open? {
             return Err(CounterError::NoRegion { what: format!("region {name:?} was never left") });
         }
         synchronized?;
         calibrated?;
         let complete = stopped?;
-        self.watch.take();
         // The instructions of a graph's kernels are not counted (the rows say 0), hardware events are.
         let by_instruction = self.plan.metrics().iter().any(|metric| metric.contains("__sass_"));
-        if graphs > 0 && (mode == Mode::Launch || by_instruction) {
+        if graphs > 0 && (measurement.mode == Mode::Launch || by_instruction) {
             return Err(CounterError::Graphs { graphs });
         }
-        if mode == Mode::Launch && threads.len() > 1 {
-            return Err(CounterError::Threads { threads: threads.len() });
+        measurement.passes += 1;
+        let done = pass.done(launches);
+        match &measurement.first {
+            None => measurement.first = Some(done),
+            Some(first) => first.same_as(&done, measurement.passes)?,
         }
-        Ok((Ran { launches, marks, regions }, complete))
+        measurement.complete = complete;
+        if !complete && measurement.passes == self.plan.passes() {
+            return Err(CounterError::TooManyPasses { planned: self.plan.passes() });
+        }
+        Ok(complete)
     }
 
-    /// The last row of a measurement.
-    fn calibrate(&self, mode: Mode, tracker: &Tracker<'_>) -> Result<(), CounterError> {
-        match mode {
-            Mode::Launch => Ok(self.calibration.launch()?),
-            Mode::Region => {
-                self.profiler.push(tracker.regions.len())?;
-                let launched = self.calibration.launch();
-                self.profiler.pop()?;
-                Ok(launched?)
+    /// Gives a measurement up, with the pass that is under way. The session can be used again.
+    pub fn abandon(&mut self) {
+        let Some(measurement) = self.measurement.take() else { return };
+        if let Some(mut pass) = measurement.pass {
+            // What fails here was going to be thrown away.
+            let _ = bind(&self.context);
+            let _ = pass.close(&self.profiler, &self.watch);
+            let _ = self.context.synchronize();
+            self.watch.in_turn(false);
+            let _ = self.profiler.stop();
+            self.watch.take();
+        }
+    }
+
+    /// The counts of every launch of the measurement that was just completed, in order.
+    ///
+    /// # Errors
+    /// More launches than there was room for; counts that cannot be told apart or are wrong ([`CounterError::Traced`]).
+    pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
+        let (done, counts) = self.rows(Mode::Launch)?;
+        let mut marks = done.marks.into_iter().peekable();
+        let mut region = None;
+        let rows = done.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
+            while let Some((_, label)) = marks.next_if(|(first, _)| *first <= index) {
+                region = label;
+            }
+            LaunchCounts { launch, region: region.clone(), counts }
+        });
+        Ok(rows.collect())
+    }
+
+    /// The counts of every region of the measurement that was just completed, in the order in which they were entered.
+    ///
+    /// # Errors
+    /// As [`CounterSession::launches`].
+    pub fn regions(&mut self) -> Result<Vec<RegionCounts>, CounterError> {
+        let (done, counts) = self.rows(Mode::Region)?;
+        Ok(done.regions(counts))
+    }
+
+    /// What was done, and the counts of its rows.
+    fn rows(&mut self, mode: Mode) -> Result<(Done, Vec<Vec<u64>>), CounterError> {
+        let done = self
+            .measurement
+            .take_if(|measurement| measurement.complete && measurement.mode == mode)
+            .and_then(|measurement| Some((measurement.first?, measurement.limit)));
+        let Some((done, limit)) = done else {
+            return Err(CounterError::NoRegion {
+                what: "no measurement of this kind is complete".to_owned(),
+            });
+        };
+        bind(&self.context)?;
+        let counts = self.counts(mode, done.rows(mode), limit)?;
+        Ok((done, counts))
+    }
+
+    /// Runs the work in all its passes.
+    fn run(&mut self, rows: Rows, limit: usize, work: &mut Work<'_>) -> Result<(), CounterError> {
+        self.begin(rows, limit)?;
+        loop {
+            self.start_pass()?;
+            let running = Running(self);
+            let worked = work(&mut *running.0).map_err(|error| match error.downcast::<CounterError>() {
+                Ok(ours) => *ours,
+                Err(theirs) => CounterError::Work(theirs),
+            });
+            let ended = running.0.ended(worked);
+            // Gives the measurement up, which after a pass that went well is not wanted.
+            if ended.is_ok() {
+                std::mem::forget(running);
+            }
+            if ended? {
+                return Ok(());
             }
         }
     }
@@ -251,64 +411,53 @@ impl CounterSource for CounterSession {
     }
 
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
-        let ran = self.run(Mode::Launch, limit, work)?;
-        let counts = self.counts(Mode::Launch, ran.launches.len(), limit)?;
-        let mut marks = ran.marks.into_iter().peekable();
-        let mut region = None;
-        let rows = ran.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
-            while let Some((_, label)) = marks.next_if(|(first, _)| *first <= index) {
-                region = label;
-            }
-            LaunchCounts { launch, region: region.clone(), counts }
-        });
-        Ok(rows.collect())
+        self.run(Rows::Launches, limit, work)?;
+        self.launches()
     }
 
     fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError> {
-        let ran = self.run(Mode::Region, limit, work)?;
-        let counts = self.counts(Mode::Region, ran.regions.len(), limit)?;
-        let rows = ran.regions.into_iter().zip(counts).map(|(region, counts)| RegionCounts {
-            region: region.name,
-            launches: ran.launches.get(region.launches).unwrap_or_default().to_vec(),
-            graphs: region.graphs,
-            counts,
-        });
-        Ok(rows.collect())
+        self.run(Rows::Regions, limit, work)?;
+        self.regions()
     }
 }
 
-/// What the work did in a pass.
-struct Ran {
-    launches: Vec<Launch>,
-    /// From which launch on which region is open.
-    marks: Vec<(usize, Option<Arc<str>>)>,
-    /// The regions that were entered and left.
-    regions: Vec<Region>,
+/// Regions of the pass that is under way, from whatever thread.
+impl Regions for CounterSession {
+    fn enter(&mut self, name: &str) -> Result<(), CounterError> {
+        let pass = under_way(self.measurement.as_mut())?;
+        bind(&self.context)?;
+        pass.enter(name, &self.profiler, &self.watch)
+    }
+
+    fn leave(&mut self) -> Result<(), CounterError> {
+        let pass = under_way(self.measurement.as_mut())?;
+        bind(&self.context)?;
+        pass.leave(&self.profiler, &self.watch)
+    }
 }
 
-struct Region {
-    name: Arc<str>,
-    launches: std::ops::Range<usize>,
-    graphs: usize,
+/// Gives the measurement up also when the work panics.
+struct Running<'a>(&'a mut CounterSession);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
-/// Checks that a later pass did the same as the first.
-fn same_work(pass: usize, first: &Ran, now: &Ran) -> Result<(), CounterError> {
-    let different = |what| Err(CounterError::NotRepeatable { pass, what });
-    if first.launches.len() != now.launches.len() {
-        return different(format!("{} kernels, the first pass {}", now.launches.len(), first.launches.len()));
-    }
-    let mut pairs = first.launches.iter().zip(&now.launches).enumerate();
-    if let Some((index, (before, after))) = pairs.find(|(_, (before, after))| before != after) {
-        return different(format!(
-            "{} {:?} {:?} as number {index}, the first pass {} {:?} {:?}",
-            after.symbol, after.grid, after.block, before.symbol, before.grid, before.block
-        ));
-    }
-    if !first.regions.iter().map(|region| &region.name).eq(now.regions.iter().map(|region| &region.name)) {
-        return different("kernels in other regions".to_owned());
-    }
-    Ok(())
+/// Makes the GPU that of the calling thread.
+fn bind(context: &Context) -> Result<(), CounterError> {
+    Ok(context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?)
+}
+
+fn begun(measurement: Option<&mut Measurement>) -> Result<&mut Measurement, CounterError> {
+    measurement.ok_or_else(|| CounterError::NoRegion { what: "no measurement has begun".to_owned() })
+}
+
+fn under_way(measurement: Option<&mut Measurement>) -> Result<&mut Pass, CounterError> {
+    measurement
+        .and_then(|measurement| measurement.pass.as_mut())
+        .ok_or_else(|| CounterError::NoRegion { what: "no pass is under way".to_owned() })
 }
 
 /// A count that the float holds exactly.
@@ -321,104 +470,23 @@ pub(super) fn exact_count(value: f64) -> Option<u64> {
     ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
 }
 
-/// Follows the regions of the work through one pass.
-struct Tracker<'a> {
-    profiler: &'a RangeProfiler,
-    watch: &'a Watch,
-    mode: Mode,
-    limit: usize,
-    open: Vec<String>,
-    marks: Vec<(usize, Option<Arc<str>>)>,
-    regions: Vec<Region>,
-    /// Whether the pass was ended.
-    ended: bool,
-}
-
-/// Ends the pass also when the work panics.
-impl Drop for Tracker<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            let _ = self.close();
-            let _ = self.stop();
-        }
-    }
-}
-
-impl Tracker<'_> {
-    /// Ends the pass. Returns whether it was the last.
-    fn stop(&mut self) -> Result<bool, CounterError> {
-        self.ended = true;
-        self.profiler.stop()
-    }
-
-    /// Leaves what is open. Returns the innermost region that was.
-    fn close(&mut self) -> Result<Option<String>, CounterError> {
-        let innermost = self.open.last().cloned();
-        while !self.open.is_empty() {
-            self.leave()?;
-        }
-        Ok(innermost)
-    }
-
-    fn mark(&mut self) {
-        let label = (!self.open.is_empty()).then(|| self.open.join("/").into());
-        self.marks.push((self.watch.launches(), label));
-    }
-}
-
-impl Regions for Tracker<'_> {
-    fn enter(&mut self, name: &str) -> Result<(), CounterError> {
-        if self.mode == Mode::Region {
-            if let Some(outer) = self.open.last() {
-                return Err(CounterError::Nested { outer: outer.clone(), inner: name.to_owned() });
-            }
-            if self.regions.len() == self.limit {
-                return Err(CounterError::TooMany { limit: self.limit, found: self.limit + 1 });
-            }
-            self.profiler.push(self.regions.len())?;
-            let start = self.watch.launches();
-            // `graphs` holds the count at the start until the region is left.
-            self.regions.push(Region {
-                name: name.into(),
-                launches: start..start,
-                graphs: self.watch.graphs(),
-            });
-        }
-        self.open.push(name.to_owned());
-        self.mark();
-        Ok(())
-    }
-
-    fn leave(&mut self) -> Result<(), CounterError> {
-        if self.open.pop().is_none() {
-            return Err(CounterError::NoRegion { what: "no region to leave".to_owned() });
-        }
-        self.mark();
-        if self.mode == Mode::Region {
-            if let Some(region) = self.regions.last_mut() {
-                region.launches.end = self.watch.launches();
-                region.graphs = self.watch.graphs() - region.graphs;
-            }
-            self.profiler.pop()?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_measurement_is_checked() {
-        let of = |metrics: &[&str]| {
-            Check::of(&metrics.iter().map(|&metric| metric.to_owned()).collect::<Vec<_>>())
+        let of = |metrics: &[&str], checks| {
+            Check::of(&metrics.iter().map(|&metric| metric.to_owned()).collect::<Vec<_>>(), checks)
         };
         let ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
-        assert_eq!(of(&["dram__bytes.sum", ffma]), Check::LastRow);
-        assert_eq!(of(&["smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"]), Check::Afterwards);
-        assert_eq!(of(&["sm__inst_executed.sum"]), Check::Afterwards);
-        assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"]), Check::Afterwards);
+        let dfma = "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum";
+        assert_eq!(of(&["dram__bytes.sum", ffma], Checks::Always), Check::LastRow);
+        assert_eq!(of(&["dram__bytes.sum", ffma], Checks::Opening), Check::LastRow);
+        assert_eq!(of(&[dfma], Checks::Always), Check::Afterwards);
+        assert_eq!(of(&["sm__inst_executed.sum"], Checks::Always), Check::Afterwards);
+        assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"], Checks::Always), Check::Afterwards);
+        assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"], Checks::Opening), Check::Never);
     }
 
     #[test]
@@ -428,30 +496,5 @@ mod tests {
         for value in [9_007_199_254_740_992.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
             assert_eq!(exact_count(value), None, "{value}");
         }
-    }
-
-    fn ran(launches: &[(&str, u32)], regions: &[&str]) -> Ran {
-        let launch = |(symbol, blocks): &(&str, u32)| Launch {
-            symbol: (*symbol).into(),
-            grid: [*blocks, 1, 1],
-            block: [1, 1, 1],
-            shared_bytes: 0,
-        };
-        let region = |name: &&str| Region { name: (*name).into(), launches: 0..0, graphs: 0 };
-        Ran {
-            launches: launches.iter().map(launch).collect(),
-            marks: Vec::new(),
-            regions: regions.iter().map(region).collect(),
-        }
-    }
-
-    #[test]
-    fn a_pass_that_does_something_else_is_named() {
-        let first = ran(&[("a", 1), ("b", 2)], &["r"]);
-        assert!(same_work(2, &first, &ran(&[("a", 1), ("b", 2)], &["r"])).is_ok());
-        let text = |now: &Ran| same_work(2, &first, now).unwrap_err().to_string();
-        assert!(text(&ran(&[("a", 1)], &["r"])).contains("1 kernels, the first pass 2"));
-        assert!(text(&ran(&[("a", 1), ("b", 3)], &["r"])).contains("b [3, 1, 1]"));
-        assert!(text(&ran(&[("a", 1), ("b", 2)], &["s"])).contains("other regions"));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Nothing of CUDA is linked. A library is looked for by name, as the system's loader does (`LD_LIBRARY_PATH`, `ldconfig`), and then
 //! in the places where CUDA lies when nobody told the loader (see [`search_folders`]); it is loaded with its full path then. A library
-//! that is loaded stays loaded until the process ends.
+//! that is loaded stays loaded until the process ends. A CUPTI that somebody else in the process has loaded (`PyTorch` does) is used as it
+//! is: with two copies of it, the first one hides the GPU from the second.
 
 mod search;
 
@@ -93,6 +94,12 @@ impl Library {
                 "install it with `pip install nvidia-cuda-cupti` or the CUDA toolkit (cuda-cupti)"
             }
         }
+    }
+
+    /// Whether a process should have one copy of it: CUPTI refuses who comes second, and a second copy of it does not know of the first.
+    /// (The others are called through `cudarc`, which looks for them by itself.)
+    fn is_one_of_a_process(self) -> bool {
+        matches!(self, Library::Cupti | Library::NvperfHost | Library::NvperfTarget)
     }
 
     /// Libraries that must be loaded before this one, because it opens them by name from a folder that the loader does not search.

@@ -113,6 +113,15 @@ pub(super) fn load_named(
     stem: &str,
     folders: &[PathBuf],
 ) -> Result<Loaded, LibraryError> {
+    if library.is_one_of_a_process() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        if let Some(path) = mapped(&maps, stem)
+            && let Some(handle) = opened(&path)
+        {
+            load_companions(library, path.parent());
+            return Ok(Loaded { library, path, handle });
+        }
+    }
     for name in names {
         if let Ok(handle) = open(name) {
             return Ok(Loaded { library, path: PathBuf::from(name), handle });
@@ -121,12 +130,7 @@ pub(super) fn load_named(
     let mut refused = Vec::new();
     for folder in folders {
         for path in files(folder, stem) {
-            for companion in library.companions() {
-                // Kept open: the library below finds it by its name. Whether it is needed shows there.
-                if let Some(Ok(handle)) = files(folder, companion).first().map(open) {
-                    std::mem::forget(handle);
-                }
-            }
+            load_companions(library, Some(folder));
             match open(&path) {
                 Ok(handle) => return Ok(Loaded { library, path, handle }),
                 Err(error) => refused.push((path, error.to_string())),
@@ -134,6 +138,44 @@ pub(super) fn load_named(
         }
     }
     Err(LibraryError::Missing { library, names: names.to_vec(), searched: folders.to_vec(), refused })
+}
+
+/// Loads what a library opens by name from its own folder. Whether it is needed shows there.
+fn load_companions(library: Library, folder: Option<&Path>) {
+    for companion in library.companions() {
+        if let Some(Ok(handle)) =
+            folder.and_then(|folder| files(folder, companion).into_iter().next()).map(open)
+        {
+            // Kept open: the library finds it by its name.
+            std::mem::forget(handle);
+        }
+    }
+}
+
+/// The file of a library that this process has loaded, from what the kernel says of its memory (`/proc/self/maps`).
+fn mapped(maps: &str, stem: &str) -> Option<PathBuf> {
+    let prefix = format!("lib{stem}.so");
+    let mut paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
+    let found = paths.find(|path| {
+        let rest = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(&prefix));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && !rest.ends_with(" (deleted)"))
+    })?;
+    Some(found.to_owned())
+}
+
+/// A library that is loaded already; nothing is loaded here.
+#[cfg(unix)]
+fn opened(path: &Path) -> Option<libloading::Library> {
+    use libloading::os::unix::{Library as Unix, RTLD_LAZY};
+    /// `RTLD_NOLOAD` of Linux.
+    const NO_LOAD: std::ffi::c_int = 4;
+    // SAFETY: no initialisers run: the library is loaded.
+    unsafe { Unix::open(Some(path), RTLD_LAZY | NO_LOAD) }.ok().map(Into::into)
+}
+
+#[cfg(not(unix))]
+fn opened(_path: &Path) -> Option<libloading::Library> {
+    None
 }
 
 fn open(path: impl AsRef<OsStr>) -> Result<libloading::Library, libloading::Error> {
@@ -162,6 +204,34 @@ mod tests {
             .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(found, ["libnvrtc.so.13", "libnvrtc.so.9.2", "libnvrtc.so"]);
+    }
+
+    #[test]
+    fn a_loaded_library_is_found_in_the_memory_map() {
+        let maps = "\
+7f00-7f10 r--p 00000000 fe:00 12  /usr/lib/libcuptix.so.13
+7f00-7f10 r--p 00000000 fe:00 12  /old/lib/libcupti.so.12 (deleted)
+7f00-7f10 rw-p 00000000 00:00 0
+7f00-7f10 r--p 00000000 fe:00 12  /my venv/nvidia/cu13/lib/libcupti.so.13
+7f00-7f10 r-xp 00000000 fe:00 12  /my venv/nvidia/cu13/lib/libcupti.so.13
+7f00-7f10 r--p 00000000 fe:00 12  /other/libcupti.so.12
+";
+        let found = mapped(maps, "cupti");
+        assert_eq!(found.as_deref(), Some(Path::new("/my venv/nvidia/cu13/lib/libcupti.so.13")));
+        assert_eq!(mapped(maps, "nvperf_host"), None);
+    }
+
+    /// The C library is loaded in every program.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_loaded_is_not_loaded_again() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let path = mapped(&maps, "c").unwrap();
+        assert!(opened(&path).is_some(), "{}", path.display());
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("libflopgap-copy.so");
+        fs::copy(&path, &copy).unwrap();
+        assert!(opened(&copy).is_none(), "a file that is not loaded stays so");
     }
 
     #[test]

@@ -97,3 +97,70 @@ fn unknown_chips_are_named() {
         assert!(matches!(error, CounterError::UnknownChip { .. }), "{name:?}: {error}");
     }
 }
+
+/// Groups: each is one pass, each metric is in one, and together they have all float operations.
+#[test]
+fn groups_are_counted_in_one_pass_where_the_chip_can_and_have_everything() {
+    if !has_cupti() {
+        return;
+    }
+    for name in ["TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202"] {
+        let chip = match Chip::named(name) {
+            Ok(chip) => chip,
+            Err(CounterError::UnknownChip { .. }) if name.starts_with("GB") => continue,
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let groups = chip.groups().unwrap();
+        let mut seen = Vec::new();
+        for group in &groups {
+            let plan = chip.plan(&group.metrics).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(plan.passes(), group.passes, "{name}: {group:?}");
+            // A B200 counts some types in no pass.
+            assert!(
+                group.passes == 1 || name.starts_with("GB") && group.name != "tensor",
+                "{name}: {group:?}"
+            );
+            seen.extend(group.metrics.iter().filter(|metric| metric.contains("ops_path_tensor")).cloned());
+        }
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        assert_eq!(names[0], "tensor", "{name}");
+        assert_eq!(names[names.len() - 2..], ["sass", "memory"], "{name}");
+        let count = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), count, "{name}: a metric is in two groups");
+        // Every type of the sums is in a group: by itself, or in parts.
+        for sum in chip.preset(Preset::FlopsAll).iter().filter(|metric| metric.contains("tensor")) {
+            let source = sum.trim_start_matches("sm__ops_path_tensor_").trim_end_matches(".sum");
+            assert!(seen.iter().any(|metric| metric.contains(source)), "{name}: {sum} is in no group");
+        }
+        assert_eq!(chip.group("tensor").unwrap().as_ref(), groups.first(), "{name}");
+        assert_eq!(
+            chip.group("sass").unwrap().unwrap().metrics.len(),
+            chip.preset(Preset::FlopsAll).len()
+                - chip.preset(Preset::FlopsAll).iter().filter(|m| m.contains("tensor")).count()
+        );
+        assert_eq!(chip.group("none").unwrap(), None);
+    }
+}
+
+/// On Hopper one pass has what `bf16` networks do on tensor cores: `WGMMA` of all types, and `mma.sync`, which flash attention uses.
+#[test]
+fn hopper_counts_bf16_whole_in_one_pass() {
+    if !has_cupti() {
+        return;
+    }
+    let group = Chip::named("GH100").unwrap().group("tensor").unwrap().unwrap();
+    for part in [
+        "op_hgmma_src_bf16_dst_fp32",
+        "op_hgmma_src_fp16",
+        "op_hgmma_src_tf32_dst_fp32",
+        "src_fp8",
+        "op_hmma_src_bf16_dst_fp32",
+    ] {
+        assert!(group.metrics.contains(&format!("sm__ops_path_tensor_{part}.sum")), "{part}: {group:?}");
+    }
+    for metric in ["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"] {
+        assert!(group.metrics.iter().any(|found| found == metric), "{metric}: {group:?}");
+    }
+}
