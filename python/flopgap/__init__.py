@@ -1,13 +1,40 @@
-"""Executed FLOPs of what runs on the GPU, and the reports of Nsight Compute, Nsight Systems and ``torch.profiler`` as tables."""
+"""Executed FLOPs of what runs on the GPU, and the reports of Nsight Compute, Nsight Systems and ``torch.profiler`` as tables.
 
-from ._flopgap import __version__
+>>> import flopgap
+>>> source = flopgap.read("fixtures/nsys/small_training_step.sqlite.zst")
+>>> source.tables[:3]
+['kernels', 'copies', 'memsets']
+
+Tables go to Polars, pandas, pyarrow and DuckDB without a copy, whichever of them is there:
+
+>>> import polars as pl
+>>> kernels = pl.DataFrame(source["kernels"].select("class", "duration_ns"))
+>>> kernels.group_by("class").agg(pl.col("duration_ns").sum()).sort("duration_ns").row(-1)
+('matmul', 90862974)
+"""
+
+from . import answers, errors
+from ._flopgap import Field, Schema, Source, Table, __version__, read
+from .answers import compare, diff, kernels, passes, summary
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
 
 __all__ = [
     "AbsentError",
     "CountError",
+    "Field",
     "FlopgapError",
     "InputError",
     "InputNotFoundError",
+    "Schema",
+    "Source",
+    "Table",
     "__version__",
+    "answers",
+    "compare",
+    "diff",
+    "errors",
+    "kernels",
+    "passes",
+    "read",
+    "summary",
 ]

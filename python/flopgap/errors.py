@@ -14,10 +14,13 @@ class FlopgapError(Exception):
     run this on a machine with one
     """
 
+    #: What is wrong.
+    message: str
     #: What to do about it, where that is known.
     hint: str | None
 
     def __init__(self, message: str, hint: str | None = None) -> None:
+        self.message = message
         self.hint = hint
         add_note = getattr(self, "add_note", None)
         if hint is not None and add_note is not None:

@@ -5,7 +5,39 @@
     reason = "the macro documents nothing; the classes are documented where they are defined"
 )]
 
+use arrow_schema::ArrowError;
+use pyo3::PyErr;
+
 pyo3::import_exception!(flopgap.errors, AbsentError);
 pyo3::import_exception!(flopgap.errors, CountError);
 pyo3::import_exception!(flopgap.errors, InputError);
 pyo3::import_exception!(flopgap.errors, InputNotFoundError);
+
+/// The exception of what is wrong with a source of tables.
+pub(crate) fn of_table(error: &flopgap_table::Error) -> PyErr {
+    let arguments = (error.to_string(), error.hint());
+    if error.is_not_found() {
+        InputNotFoundError::new_err(arguments)
+    } else if error.is_absence() {
+        AbsentError::new_err(arguments)
+    } else {
+        InputError::new_err(arguments)
+    }
+}
+
+/// The exception of what is wrong with a batch.
+pub(crate) fn of_arrow(error: &ArrowError) -> PyErr {
+    let own = match error {
+        ArrowError::ExternalError(source) => source.downcast_ref::<flopgap_table::Error>(),
+        _ => None,
+    };
+    own.map_or_else(|| InputError::new_err((error.to_string(), None::<String>)), of_table)
+}
+
+/// The exception of a question that has no answer.
+pub(crate) fn of_timings(error: &flopgap_timings::Error) -> PyErr {
+    // Hints name options of the command line; here they are arguments.
+    let hint = error.hint().map(|hint| hint.replace("--range", "range="));
+    let arguments = (error.to_string(), hint);
+    if error.is_absence() { AbsentError::new_err(arguments) } else { InputError::new_err(arguments) }
+}

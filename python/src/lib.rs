@@ -1,6 +1,10 @@
 //! The compiled half of the Python package `flopgap`: what it offers is documented in its stubs, `flopgap/_flopgap.pyi`.
 
+mod answers;
+mod cells;
 mod errors;
+mod read;
+mod table;
 
 use pyo3::prelude::*;
 
@@ -9,6 +13,13 @@ use pyo3::prelude::*;
 mod _flopgap {
     use pyo3::prelude::*;
     use pyo3::types::PyModule;
+
+    #[pymodule_export]
+    use super::answers::{compare, diff, kernels, passes, summary};
+    #[pymodule_export]
+    use super::read::{Source, read};
+    #[pymodule_export]
+    use super::table::{Field, Schema, Table};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

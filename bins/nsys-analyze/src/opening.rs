@@ -12,7 +12,7 @@ use flopgap_nsys::{Error, Trace};
 use tempfile::TempDir;
 
 use crate::capture::find;
-use crate::{PROGRAM, diagnostics, failure};
+use crate::{PROGRAM, failure};
 
 /// Where the export of a recording goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,7 +42,7 @@ pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T 
 /// Opens a trace and shows what nsys itself reported about its recording, before any answer or guess.
 pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
     let trace = open_again(path)?;
-    let problems = diagnostics::problems(&trace).map_err(|error| failure(&error))?;
+    let problems = trace.problems().map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(
         PROGRAM,
         problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),

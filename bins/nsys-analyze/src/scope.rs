@@ -1,6 +1,6 @@
 //! The options that say which ranges count and what belongs to them.
 
-use flopgap_nsys::Attribution;
+use flopgap_nsys::{AttributeBy, Attribution};
 use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
 
 use crate::attribution::AttributeArg;
@@ -70,6 +70,20 @@ pub(crate) struct ScopeArguments {
 }
 
 impl ScopeArguments {
+    /// As if these had been given: without them, GPU work belongs to ranges by process.
+    pub(crate) fn new(warm_up: WarmUp, attribute: AttributeBy, pool: bool) -> ScopeArguments {
+        let WarmUp { names, skip, keep } = warm_up;
+        let attribute = match attribute {
+            AttributeBy::Process => AttributeArg::Process,
+            AttributeBy::Thread => AttributeArg::Thread,
+        };
+        ScopeArguments {
+            warm_up: WarmUpArguments { skip_warmup: skip, warmup: names, with_warmup: keep },
+            owner: OwnerArguments { attribute },
+            pool,
+        }
+    }
+
     pub(crate) fn warm_up(&self) -> WarmUp {
         self.warm_up.warm_up()
     }

@@ -39,6 +39,21 @@ impl Failure {
         Failure::new(message)
     }
 
+    /// What happened, with its causes.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What the user can do about it.
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// How a program ends that fails so.
+    pub fn code(&self) -> Exit {
+        self.exit
+    }
+
     /// Sets the exit code.
     #[must_use]
     pub fn exit(mut self, exit: Exit) -> Self {

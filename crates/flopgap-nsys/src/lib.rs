@@ -20,6 +20,7 @@ mod nesting;
 mod operations;
 mod owners;
 mod pages;
+mod problems;
 mod ranges;
 mod repeats;
 mod report;

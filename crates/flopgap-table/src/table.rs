@@ -28,7 +28,12 @@ struct Made<R> {
 
 /// [`Made`] without the type of its rows.
 trait Read: Send + Sync {
-    fn read(&self, columns: &[usize], schema: SchemaRef) -> Result<Box<dyn RecordBatchReader + Send>, Error>;
+    fn read(
+        &self,
+        columns: &[usize],
+        schema: SchemaRef,
+        most: usize,
+    ) -> Result<Box<dyn RecordBatchReader + Send>, Error>;
 }
 
 /// A table of a [`Source`](crate::Source), or some of its columns. Nothing is read before [`Table::read`]; a clone costs nothing.
@@ -104,7 +109,20 @@ impl Table {
     /// # Errors
     /// When the source cannot be read; what is damaged further on is an error of the batch.
     pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
-        self.made.read(&self.columns, self.schema.clone())
+        self.made.read(&self.columns, self.schema.clone(), ROWS)
+    }
+
+    /// Its first rows, as a table of their own; no more than these are read.
+    ///
+    /// # Errors
+    /// As [`Table::read`], and when one of these rows is damaged.
+    pub fn first(&self, rows: usize) -> Result<RecordBatch, Error> {
+        let mut reader = self.made.read(&self.columns, self.schema.clone(), rows)?;
+        match reader.next() {
+            Some(Ok(batch)) => Ok(batch.slice(0, rows.min(batch.num_rows()))),
+            None => Ok(RecordBatch::new_empty(self.schema.clone())),
+            Some(Err(error)) => Err(own_or(error, |source| self.arrow(source))),
+        }
     }
 
     fn arrow(&self, source: ArrowError) -> Error {
@@ -113,9 +131,14 @@ impl Table {
 }
 
 impl<R: Send + 'static> Read for Made<R> {
-    fn read(&self, columns: &[usize], schema: SchemaRef) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
+    fn read(
+        &self,
+        columns: &[usize],
+        schema: SchemaRef,
+        most: usize,
+    ) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
         let fills = columns.iter().map(|&place| self.columns[place].start()).collect();
-        let most = (CELLS / self.columns.len().max(1)).clamp(1, ROWS);
+        let most = (CELLS / self.columns.len().max(1)).min(most).max(1);
         let rows = Some((self.rows)()?);
         Ok(Box::new(Batches {
             path: self.path.clone(),
@@ -133,7 +156,12 @@ impl<R: Send + 'static> Read for Made<R> {
 struct Held(RecordBatch);
 
 impl Read for Held {
-    fn read(&self, columns: &[usize], schema: SchemaRef) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
+    fn read(
+        &self,
+        columns: &[usize],
+        schema: SchemaRef,
+        _most: usize,
+    ) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
         // The places are those of columns of this batch: `Table::select` looked them up.
         let batch = self.0.project(columns);
         Ok(Box::new(RecordBatchIterator::new([batch], schema)))
@@ -146,6 +174,17 @@ impl Table {
         let (schema, columns) = (batch.schema(), (0..batch.num_columns()).collect());
         let path = Arc::from(Path::new("memory"));
         Table { name, about, path, made: Arc::new(Held(batch)), schema, columns }
+    }
+}
+
+/// Our own error where Arrow's holds one, else what is made of Arrow's.
+fn own_or(error: ArrowError, other: impl Fn(ArrowError) -> Error) -> Error {
+    match error {
+        ArrowError::ExternalError(source) => match source.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(source) => other(ArrowError::ExternalError(source)),
+        },
+        error => other(error),
     }
 }
 
@@ -177,14 +216,7 @@ impl<R> Batches<R> {
         let held = &self.held;
         let arrays = self.fills.iter_mut().map(|fill| fill(held)).collect::<Result<_, _>>();
         let batch = arrays.and_then(|arrays| RecordBatch::try_new(self.schema.clone(), arrays));
-        match batch {
-            Ok(batch) => Ok(Some(batch)),
-            Err(ArrowError::ExternalError(source)) => match source.downcast::<Error>() {
-                Ok(own) => Err(*own),
-                Err(source) => Err(self.arrow(ArrowError::ExternalError(source))),
-            },
-            Err(source) => Err(self.arrow(source)),
-        }
+        batch.map(Some).map_err(|error| own_or(error, |source| self.arrow(source)))
     }
 
     fn arrow(&self, source: ArrowError) -> Error {

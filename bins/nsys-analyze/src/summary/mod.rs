@@ -13,15 +13,16 @@ use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
+use flopgap_nsys::{AttributeBy, Trace};
 use flopgap_report::html::{Block, Document};
-use flopgap_timings::RangePattern;
+use flopgap_timings::{RangePattern, WarmUp};
 
 pub(crate) use page::{OfTrace, Overview};
 
 use crate::answer::report;
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, diagnostics, failure, open, warn_all};
+use crate::{PROGRAM, failure, open, warn_all};
 use sections::PASSES;
 
 #[derive(clap::Args)]
@@ -147,6 +148,23 @@ fn write(
         let measured = measured.get(at).map(Vec::as_slice).unwrap_or_default();
         pages.push(of_trace(path, &view.look, measured, &classifier)?);
     }
+    let page = document(traces, pages, &view.look, &classifier)?;
+    let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
+    let text = format.write(&page)?;
+    let Some(output) = output else { return flopgap_cli::print(&text) };
+    flopgap_fs::write_atomic(output, text.as_bytes())
+        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_cli::note(PROGRAM, format!("wrote {}", output.display()));
+    Ok(())
+}
+
+/// The page of some traces, two of which are compared.
+fn document(
+    traces: &[PathBuf],
+    pages: Vec<OfTrace>,
+    look: &Look,
+    classifier: &Classifier,
+) -> Result<Document, Failure> {
     if pages.iter().all(OfTrace::is_empty) {
         let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
         let message = format!("{}: none of what a summary answers is in the trace", paths.join(", "));
@@ -155,7 +173,7 @@ fn write(
             .exit(Exit::Absent));
     }
     // What was asked for by name is missed, not skipped.
-    if !view.look.range.is_empty() && !pages.iter().any(|page| page.measured) {
+    if !look.range.is_empty() && !pages.iter().any(|page| page.measured) {
         let why = pages.iter().zip(traces).filter_map(|(page, path)| {
             let why =
                 page.skipped.iter().find_map(|text| text.strip_prefix(&format!("SKIPPED: {PASSES}: ")))?;
@@ -168,16 +186,62 @@ fn write(
     let mut comparison = Vec::new();
     let mut compared = Vec::new();
     if let [one, other] = traces {
-        compared = sections::comparison([one, other], &view.look, &classifier, &mut comparison)?;
+        compared = sections::comparison([one, other], look, classifier, &mut comparison)?;
     }
-    let page = join(pages, comparison, compared);
-    let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
-    let text = format.write(&page)?;
-    let Some(output) = output else { return flopgap_cli::print(&text) };
-    flopgap_fs::write_atomic(output, text.as_bytes())
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
-    flopgap_cli::note(PROGRAM, format!("wrote {}", output.display()));
-    Ok(())
+    Ok(join(pages, comparison, compared))
+}
+
+/// What a page shows, for programs: each is an option of `nsys-analyze summary`.
+#[derive(Clone, Debug)]
+pub struct PageOptions {
+    /// Ranges by name instead of those that are steps or passes by their names.
+    pub ranges: Vec<RangePattern>,
+    /// Rows of long tables.
+    pub top: usize,
+    /// What is left out as warming up.
+    pub warm_up: WarmUp,
+    /// Whose ranges own GPU work.
+    pub attribute: AttributeBy,
+    /// Put all processes and GPUs together.
+    pub pool: bool,
+    /// Times measured outside, in nanoseconds.
+    pub measured: Vec<i64>,
+}
+
+impl Default for PageOptions {
+    fn default() -> PageOptions {
+        PageOptions {
+            ranges: Vec::new(),
+            top: 10,
+            warm_up: WarmUp::default(),
+            attribute: AttributeBy::Process,
+            pool: false,
+            measured: Vec::new(),
+        }
+    }
+}
+
+/// Everything that some exports of nsys answer, on one page; two are compared. Nothing is printed: what was strange is on the page.
+///
+/// # Errors
+/// When a trace cannot be read, or holds none of what a summary answers.
+pub fn page(traces: &[PathBuf], options: &PageOptions) -> Result<Document, Failure> {
+    let classifier = Classifier::new();
+    let look = Look {
+        range: options.ranges.clone(),
+        top: options.top,
+        batch: None,
+        heads: None,
+        seq: None,
+        head_dim: None,
+        scope: ScopeArguments::new(options.warm_up.clone(), options.attribute, options.pool),
+    };
+    let mut pages = Vec::new();
+    for path in traces {
+        let trace = Trace::open(path).map_err(|error| failure(&error))?;
+        pages.push(of_opened(path, &trace, &look, &options.measured, &classifier)?);
+    }
+    document(traces, pages, &look, &classifier)
 }
 
 /// What one trace answers.
@@ -188,11 +252,22 @@ pub(crate) fn of_trace(
     classifier: &Classifier,
 ) -> Result<OfTrace, Failure> {
     let trace = open(path)?;
-    let mut page = OfTrace::new(path);
-    page.reported = diagnostics::problems(&trace).map_err(|error| failure(&error))?;
-    sections::all(&mut page, &trace, look, measured, classifier)?;
-    page.warnings(trace.warnings().iter().map(ToString::to_string));
+    let page = of_opened(path, &trace, look, measured, classifier)?;
     warn_all(&trace);
+    Ok(page)
+}
+
+fn of_opened(
+    path: &Path,
+    trace: &Trace,
+    look: &Look,
+    measured: &[i64],
+    classifier: &Classifier,
+) -> Result<OfTrace, Failure> {
+    let mut page = OfTrace::new(path);
+    page.reported = trace.problems().map_err(|error| failure(&error))?;
+    sections::all(&mut page, trace, look, measured, classifier)?;
+    page.warnings(trace.warnings().iter().map(ToString::to_string));
     Ok(page)
 }
 

@@ -77,6 +77,23 @@ fn a_table_is_read_as_often_as_it_is_asked_for() {
     assert_eq!(rows(&batches(&table)), rows(&first));
 }
 
+/// The first rows are those of the whole table, also where there are fewer, or none.
+#[test]
+fn the_first_rows_are_the_first() {
+    for (name, table) in [("nsys/small_forward.sqlite.zst", "kernels"), ("ncu/lm_raw.csv.zst", "launches")] {
+        let table = open(name).table(table).unwrap();
+        let all = batches(&table);
+        let rows: usize = all.iter().map(RecordBatch::num_rows).sum();
+        for wanted in [0, 1, 7, rows, rows + 1] {
+            let first = table.first(wanted).unwrap();
+            assert_eq!(first.num_rows(), wanted.min(rows));
+            for (own, whole) in first.columns().iter().zip(all[0].columns()) {
+                assert_eq!(cells(own), cells(whole)[..wanted.min(rows)]);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -1,0 +1,111 @@
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod attention;
+mod attribution;
+mod batch;
+mod capture;
+mod compare;
+mod diff;
+mod export;
+mod filter;
+mod kernels;
+mod opening;
+mod output;
+mod passes;
+mod rules;
+mod scope;
+mod stats;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use flopgap_cli::{Exit, Failure};
+use flopgap_nsys::{Error, Trace};
+
+use opening::{ExportTo, exporting, open, open_again};
+
+pub use summary::{PageOptions, page};
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "nsys-analyze";
+
+/// Answers from Nsight Systems exports (`nsys export --type sqlite`).
+#[derive(Parser)]
+#[command(version, max_term_width = 110, after_help = scope::RANGE_GRAMMAR)]
+struct Arguments {
+    /// Where a recording (.nsys-rep) is given, have nsys export it first.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHERE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "temporary"
+    )]
+    export: Option<ExportTo>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The reports of `nsys stats`: same names, columns, rows, order and digits.
+    Stats(stats::Arguments),
+    /// The expert rules of `nsys analyze`: what could be faster.
+    Rules(rules::Arguments),
+    /// How long steps and passes took: on the host, on the GPU, and against times measured outside.
+    Passes(passes::Arguments),
+    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share; or of two traces side by side.
+    Kernels(kernels::Arguments),
+    /// The GPU time of two traces by kind of work, such as inference and training.
+    Compare(compare::Arguments),
+    /// Attention: the time of its products and its softmax against their FLOPs.
+    Attention(attention::Arguments),
+    /// What got slower and what faster between two traces; for CI with --fail-if-slower.
+    Diff(diff::Arguments),
+    /// Everything that traces answer, on one page: passes, kernels, shares, attention, memory, idle times.
+    Summary(summary::Arguments),
+    /// A summary page and CSV reports of every trace below a folder, with an index.
+    Batch(batch::Arguments),
+    /// Record a program with nsys, export the trace and summarise it.
+    Capture(capture::Arguments),
+    /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
+    Export(export::Arguments),
+}
+
+/// The whole program: reads the command line, answers, says how it ended.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let Arguments { export, command } = arguments;
+    flopgap_cli::run(PROGRAM, || {
+        exporting(export, || match command {
+            Command::Stats(arguments) => stats::run(&arguments),
+            Command::Rules(arguments) => rules::run(&arguments),
+            Command::Kernels(arguments) => kernels::run(&arguments),
+            Command::Passes(arguments) => passes::run(&arguments),
+            Command::Compare(arguments) => compare::run(&arguments),
+            Command::Attention(arguments) => attention::run(&arguments),
+            Command::Diff(arguments) => diff::run(&arguments),
+            Command::Summary(arguments) => summary::run(&arguments),
+            Command::Batch(arguments) => batch::run(&arguments),
+            Command::Capture(arguments) => capture::run(&arguments),
+            Command::Export(arguments) => export::run(&arguments),
+        })
+    })
+}
+
+/// How an error of the library ends this program.
+fn failure(error: &Error) -> Failure {
+    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
+    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+}
+
+/// Shows what was strange in a trace.
+fn warn_all(trace: &Trace) {
+    for warning in trace.warnings() {
+        flopgap_cli::warn(PROGRAM, format!("{}: {warning}", trace.path().display()));
+    }
+}

@@ -1,0 +1,39 @@
+"""What all tests need: the recorded files, and a way to skip that says what is missing."""
+
+import os
+import pathlib
+import re
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+def pytest_runtest_logreport(report):
+    """Skips are counted with those of the Rust tests: what is missing, the test, the reason."""
+    path = os.environ.get("FLOPGAP_SKIPPED")
+    if path and report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = " ".join(reason.removeprefix("Skipped: ").split())
+        found = re.search(r"could not import '(\w+)'", reason)
+        what = found.group(1) if found else "gpu" if "GPU" in reason else "python"
+        with open(path, "a") as file:
+            file.write(f"{what}\tpython: {report.nodeid}\t{reason}\n")
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> pathlib.Path:
+    return REPOSITORY / "fixtures"
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    """Examples name their files from the root of the repository."""
+    monkeypatch.chdir(REPOSITORY)
+
+
+def missing(name: str):
+    """A library that a test needs; where it is required (FLOPGAP_REQUIRE), its absence is a failure."""
+    if name in os.environ.get("FLOPGAP_REQUIRE", "").split(","):
+        return __import__(name)
+    return pytest.importorskip(name)
