@@ -13,7 +13,7 @@ Tables go to Polars, pandas, pyarrow and DuckDB without a copy, whichever of the
 ('matmul', 90862974)
 """
 
-from . import answers, errors
+from . import answers, errors, found
 from ._flopgap import Field, Schema, Source, Table, __version__, read
 from .answers import compare, diff, kernels, passes, summary
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
@@ -33,6 +33,7 @@ __all__ = [
     "compare",
     "diff",
     "errors",
+    "found",
     "kernels",
     "passes",
     "read",

@@ -58,7 +58,9 @@ def _shown(source: Source, rows: int) -> None:
     name = source.tables[0]
     table = source[name]
     columns = COLUMNS.get((source.kind, name), table.columns[:7])
-    print(_table(table, columns, rows))
+    # What was not measured of any of these rows needs no column.
+    found = table.select(*columns).to_dicts(rows)
+    print(_table(table, [column for column in columns if any(row[column] is not None for row in found)] or columns, rows))
 
 
 def main(arguments: list[str] | None = None) -> int:

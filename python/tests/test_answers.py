@@ -6,7 +6,7 @@ import typing
 
 import flopgap
 import pytest
-from flopgap import answers
+from flopgap import found as records
 
 FORWARD = "fixtures/nsys/small_forward.sqlite.zst"
 BACKWARD = "fixtures/nsys/small_forward_backward.sqlite.zst"
@@ -35,7 +35,7 @@ def test_kernels_are_those_that_nsys_prints(fixtures):
         printed = {row["Name"]: (int(row["Instances"]), int(row["Total Time (ns)"])) for row in csv.DictReader(file)}
     assert {kernel.name: (kernel.times.count, kernel.times.total_ns) for kernel in found.kernels} == printed
     assert found.total_ns == sum(total for _, total in printed.values())
-    assert has_its_types(found, answers.Kernels)
+    assert has_its_types(found, records.Kernels)
     rows = found.table.to_dicts()
     assert [(row["name"], row["calls"], row["total_ns"]) for row in rows] == [
         (kernel.name, kernel.times.count, kernel.times.total_ns) for kernel in found.kernels
@@ -59,7 +59,7 @@ def test_kernels_of_ranges():
 
 def test_several_places():
     found = flopgap.kernels(RANKS)
-    assert has_its_types(found, answers.Kernels)
+    assert has_its_types(found, records.Kernels)
     assert len(found.places) == 2
     assert sum(place.total_ns for place in found.places) == found.total_ns
     assert "GPU" in str(found.places[0].place) or "process" in str(found.places[0].place)
@@ -68,7 +68,7 @@ def test_several_places():
 
 def test_passes():
     found = flopgap.passes(BACKWARD)
-    assert has_its_types(found, answers.Passes)
+    assert has_its_types(found, records.Passes)
     names = {one.name for one in found.passes}
     assert {"forward", "backward"} <= names
     forward = next(one for one in found.passes if one.name == "forward")
@@ -78,14 +78,14 @@ def test_passes():
     measured = flopgap.passes(BACKWARD, measured=[0.014, 0.015])
     assert measured.measured.mean_ns == 14_500_000
     assert measured.nearest is not None
-    assert has_its_types(measured, answers.Passes)
+    assert has_its_types(measured, records.Passes)
     everything = flopgap.passes(BACKWARD, with_warmup=True)
     assert sum(one.host.count for one in everything.passes) > sum(one.host.count for one in found.passes)
 
 
 def test_comparison():
     found = flopgap.compare(FORWARD, TRAINING)
-    assert has_its_types(found, answers.Comparison)
+    assert has_its_types(found, records.Comparison)
     assert abs(sum(row.share[0] for row in found.rows) - 1) < 1e-9
     assert {row["work"] for row in found.table.to_dicts()} == {row.work for row in found.rows}
     everything = flopgap.compare(FORWARD, TRAINING, all=True)
@@ -96,10 +96,10 @@ def test_comparison():
 def test_diff():
     same = flopgap.diff(TRAINING, TRAINING)
     assert same.same_work
-    assert has_its_types(same, answers.Diff)
+    assert has_its_types(same, records.Diff)
     assert all(kernel.time.difference_ns == 0 for kernel in same.kernels)
     other = flopgap.diff(FORWARD, TRAINING, all=True)
-    assert has_its_types(other, answers.Diff)
+    assert has_its_types(other, records.Diff)
     assert not other.same_work
     new = [kernel for kernel in other.kernels if kernel.time.before is None]
     assert new and all(kernel.time.fraction is None for kernel in new)

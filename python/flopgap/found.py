@@ -1,0 +1,519 @@
+"""What answers hold: records of numbers, whole nanoseconds where they are no means. :mod:`flopgap.answers` gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from ._flopgap import Table
+
+__all__ = [
+    "Against", "Change", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "KernelChange", "KernelTimes",
+    "Kernels", "LeftOut", "LikeForLike", "Pass", "PassGpu", "PassSpread", "Passes", "Place", "PlaceDiff",
+    "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Share", "Shares", "Side", "Spread", "Summary",
+    "Times", "Unlaunched", "WorkDifference", "WorkRow",
+]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Statistics of durations, in nanoseconds."""
+
+    count: int
+    total_ns: int
+    mean_ns: float
+    median_ns: float
+    min_ns: int
+    max_ns: int
+    #: Sample standard deviation; 0 for one value.
+    stddev_ns: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """A process on a GPU: a rank of a distributed program, or one of the GPUs of a single process."""
+
+    process: int | None
+    gpu: int | None
+
+    def __str__(self) -> str:
+        words = [f"process {self.process}"] if self.process is not None else []
+        words += [f"GPU {self.gpu}"] if self.gpu is not None else []
+        return ", ".join(words) or "all"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far several places are apart."""
+
+    places: int
+    min_ns: float
+    median_ns: float
+    max_ns: float
+    slowest: Place
+
+
+@dataclass(frozen=True)
+class Unlaunched:
+    """GPU work whose launch was not recorded: it is in no number about ranges."""
+
+    kernels: int
+    kernel_ns: int
+    operations: int
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Why instances of a pass were left out, and how many."""
+
+    in_warm_up: int
+    first: int
+    nested: int
+    open: int
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What every answer has."""
+
+    #: What the numbers say, in sentences.
+    sentences: list[str] = field(init=False, repr=False, default_factory=list)
+    #: What nsys reported about the recording and what was strange in it.
+    warnings: list[str] = field(init=False, repr=False, default_factory=list)
+
+    def _tables(self) -> list[Table]:
+        return []
+
+    def _repr_html_(self) -> str:
+        parts = [table._repr_html_() for table in self._tables()]
+        parts += [f"<p>{html.escape(text)}</p>" for text in self.sentences]
+        parts += [f"<p>⚠ {html.escape(text)}</p>" for text in self.warnings]
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+@dataclass(frozen=True)
+class KernelTimes:
+    """A kernel and its time."""
+
+    #: Its demangled name.
+    name: str
+    #: A name that fits in a table.
+    display_name: str = field(metadata={"json": "short"})
+    #: The kind of work: ``matmul``, ``elementwise``...
+    kind: str = field(metadata={"json": "class"})
+    times: Times
+    #: The share of the time of all kernels: 1 is all.
+    share: float
+
+
+@dataclass(frozen=True)
+class PlaceKernels:
+    """The kernels of one process on one GPU."""
+
+    place: Place
+    instances: int | None
+    kernels: list[KernelTimes]
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class Kernels(_Answer):
+    """The kernels of a trace or of its ranges, the largest total first."""
+
+    #: ``all``, or ranges such as ``forward``.
+    scope: str
+    #: How many instances of the ranges; None for a whole trace.
+    instances: int | None
+    #: How kernels found their range, in a sentence.
+    attribution: str | None
+    #: Which instances were left out, in a sentence.
+    rule: str | None
+    unlaunched: Unlaunched | None
+    kernels: list[KernelTimes]
+    total_ns: int
+    #: Each process on each GPU for itself, where there are several.
+    places: list[PlaceKernels]
+    #: The kernels as a table.
+    table: Table = field(init=False, repr=False, compare=False, metadata={"table": 0})
+
+    def _tables(self) -> list[Table]:
+        return [self.table]
+
+
+@dataclass(frozen=True)
+class InstanceWork:
+    """What an instance of a range did on the GPU."""
+
+    start_ns: int
+    end_ns: int
+    busy_ns: int
+    idle_ns: int
+    overlap_ns: int
+    kernels: int
+    operations: int
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance of a pass."""
+
+    start_ns: int
+    end_ns: int
+    #: For how long its thread waited for the GPU; None without CUDA API data.
+    waiting_ns: int | None
+    #: The work that was launched within it; None when there was none.
+    gpu: InstanceWork | None
+
+
+@dataclass(frozen=True)
+class GpuTimes:
+    """The GPU times of a pass, over the instances that launched work."""
+
+    #: From the first operation's beginning to the last one's end.
+    projected: Times
+    #: The part of it in which at least one operation ran.
+    busy: Times
+    idle: Times
+    overlap: Times
+    #: How long after the range began its first operation did.
+    lead: Times
+    #: How long after the range ended its last operation did.
+    tail: Times
+    operations_mean: float
+    kernels_mean: float
+
+
+@dataclass(frozen=True)
+class PassGpu:
+    """What the work of a pass did on one of its GPUs."""
+
+    gpu: int
+    times: GpuTimes
+
+
+@dataclass(frozen=True)
+class Against:
+    """A pass against the times measured outside."""
+
+    host_difference_ns: float
+    host_change: float | None
+    projected_difference_ns: float | None
+    projected_change: float | None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """All instances of one range."""
+
+    #: ``forward``, or with numbers folded ``step_*``.
+    name: str
+    #: ``step``, ``forward``, ``backward``, ``optimizer``, ``prefill``, ``decode``, ``named``.
+    kind: str
+    process: int | None
+    instances: list[Instance]
+    left_out: LeftOut
+    #: From the beginning to the end of the range, on the host.
+    host: Times
+    #: The part of it in which its thread waited for the GPU; None without CUDA API data.
+    waiting: Times | None
+    #: What its work did on its GPUs together; None when it launched none.
+    gpu: GpuTimes | None
+    gpus: list[PassGpu]
+    against: Against | None
+
+
+@dataclass(frozen=True)
+class PassSpread:
+    """How far the places of a pass are apart."""
+
+    name: str
+    time: str
+    spread: Spread
+
+
+@dataclass(frozen=True)
+class Passes(_Answer):
+    """The steps and passes of a trace: whole steps first."""
+
+    passes: list[Pass]
+    #: Which instances were left out, in a sentence.
+    rule: str
+    #: To which range GPU work belongs, in a sentence.
+    attribution: str
+    unlaunched: Unlaunched | None
+    #: Why there are no GPU times, when there are none.
+    no_gpu: str | None
+    #: The times measured outside.
+    measured: Times | None
+    spreads: list[PassSpread]
+    #: Index of the pass whose time is nearest to the mean measured outside.
+    nearest: int | None
+    #: The passes as a table.
+    table: Table = field(init=False, repr=False, compare=False, metadata={"table": 0})
+
+    def _tables(self) -> list[Table]:
+        return [self.table]
+
+
+@dataclass(frozen=True)
+class Share:
+    """One kind of work and its time."""
+
+    #: A class of kernels, or ``memcpy`` and ``memset``.
+    work: str
+    names: int
+    calls: int
+    total_ns: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The GPU time of a scope by kind of work, the largest first."""
+
+    scope: str
+    place: Place | None
+    instances: int | None
+    attribution: str | None
+    rule: str | None
+    unlaunched: Unlaunched | None
+    optimizer: str | None
+    shares: list[Share]
+    kernel_ns: int
+    total_ns: int
+    busy_ns: int
+    extent_ns: int
+    places: list[Shares]
+
+
+@dataclass(frozen=True)
+class WorkRow:
+    """A kind of work in both traces, of one instance where ranges are compared."""
+
+    work: str
+    calls: tuple[float, float]
+    total_ns: tuple[float, float]
+    share: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Comparison(_Answer):
+    """Two traces by kind of work."""
+
+    a: Shares
+    b: Shares
+    #: Every kind of work that either has, the largest first.
+    rows: list[WorkRow]
+    #: Each process on each GPU, where there are several and as many in both.
+    places: list[Comparison]
+    #: The rows as a table.
+    table: Table = field(init=False, repr=False, compare=False, metadata={"table": 0})
+
+    def _tables(self) -> list[Table]:
+        return [self.table]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number before and after, of one instance; None where it was not recorded."""
+
+    before: float | None
+    after: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """By how much it is larger after."""
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True)
+class Side:
+    """The work of one trace under a name."""
+
+    calls: int
+    each_calls: float
+    total_ns: int
+    mean_ns: float
+    #: What is compared: the time in one instance.
+    each_ns: float
+    each_bytes: float | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A time before and after; None where there was none of it."""
+
+    before: Side | None
+    after: Side | None
+
+    @property
+    def difference_ns(self) -> float:
+        """By how much it is slower in one instance; what is gone or new counts as nothing on the other side."""
+        return (self.after.each_ns if self.after else 0.0) - (self.before.each_ns if self.before else 0.0)
+
+    @property
+    def fraction(self) -> float | None:
+        """By how much it is slower, as a fraction of the time before; None for what is new or gone."""
+        if self.before is None or self.after is None or self.before.each_ns == 0:
+            return None
+        return self.after.each_ns / self.before.each_ns - 1
+
+
+@dataclass(frozen=True)
+class LikeForLike:
+    """What both traces ran, for the launches and bytes of the trace after."""
+
+    before_ns: float
+    after_ns: float
+
+
+@dataclass(frozen=True)
+class WorkDifference:
+    """In what the work of two traces differs."""
+
+    what: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class PlaceDiff:
+    """The scope in one place, or in all of them together; every quantity is that of one instance."""
+
+    place: tuple[Place | None, Place | None]
+    instances: tuple[int | None, int | None]
+    wall_ns: Quantity
+    projected_ns: Quantity
+    busy_ns: Quantity
+    idle_ns: Quantity
+    overlap_ns: Quantity
+    operations_ns: Quantity
+    kernels: Quantity
+    copies: Quantity
+    copied_bytes: Quantity
+    sets: Quantity
+    set_bytes: Quantity
+    like_for_like: LikeForLike
+    work: list[WorkDifference]
+
+
+@dataclass(frozen=True)
+class KernelChange:
+    """A kernel (or all copies, or all sets) before and after."""
+
+    #: Its place in :attr:`Diff.places`.
+    place: int
+    name: str
+    display_name: str = field(metadata={"json": "short"})
+    kind: str = field(metadata={"json": "class"})
+    time: Change
+
+
+@dataclass(frozen=True)
+class RangeGpu:
+    """What the instances of a range did on a GPU."""
+
+    gpu: tuple[int | None, int | None]
+    projected: Change
+    busy: Change
+    idle: Change
+    overlap: Change
+
+
+@dataclass(frozen=True)
+class RangeChange:
+    """A range before and after."""
+
+    name: str
+    process: tuple[int | None, int | None]
+    wall: Change
+    gpus: list[RangeGpu]
+
+
+@dataclass(frozen=True)
+class Diff(_Answer):
+    """Two traces of the same program, before and after a change."""
+
+    scope: tuple[str, str]
+    instances: tuple[int | None, int | None]
+    attribution: str
+    rule: str | None
+    unlaunched: tuple[Unlaunched | None, Unlaunched | None]
+    unmatched: tuple[int, int] | None
+    places: list[PlaceDiff]
+    #: Kernels, then copies and sets: the largest change of time first.
+    kernels: list[KernelChange]
+    #: Ranges outside of warming up: the largest change first.
+    ranges: list[RangeChange]
+    #: Whether both do the same work, to the last launch and byte.
+    same_work: bool
+    #: In a sentence.
+    verdict: str
+    #: The kernels as a table.
+    kernel_table: Table = field(init=False, repr=False, compare=False, metadata={"table": 0})
+    #: The ranges as a table.
+    range_table: Table = field(init=False, repr=False, compare=False, metadata={"table": 1})
+
+    def _tables(self) -> list[Table]:
+        return [self.kernel_table, self.range_table]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that traces answer, on one page."""
+
+    #: One file that needs no network, with charts and a timeline.
+    html: str = field(repr=False)
+    #: The same, readable in a terminal.
+    markdown: str = field(repr=False)
+    #: Its numbers.
+    data: dict[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.markdown
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, so that the page's styles stay within it.
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+
+def _made(kind: Any, data: Any) -> Any:
+    """The object of a type that JSON describes."""
+    origin = typing.get_origin(kind)
+    if data is None:
+        return None
+    if origin in (Union, types.UnionType):
+        return _made(next(one for one in typing.get_args(kind) if one is not type(None)), data)
+    if origin is list:
+        (item,) = typing.get_args(kind)
+        return [_made(item, one) for one in data]
+    if origin is tuple:
+        return tuple(_made(item, one) for item, one in zip(typing.get_args(kind), data, strict=True))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        own = {one.metadata.get("json", one.name): one.name for one in dataclasses.fields(kind) if one.init}
+        unknown = data.keys() - own.keys()
+        if unknown:
+            raise TypeError(f"{kind} has no {', '.join(sorted(unknown))}")
+        return kind(**{name: _made(hints[name], data.get(key)) for key, name in own.items()})
+    return float(data) if kind is float else data
+
+
+def answered(kind: Any, answer: tuple[str, list[Table], list[str], list[str]]) -> Any:
+    """The answer that the compiled half gives."""
+    data, tables, sentences, warnings = answer
+    made = _made(kind, json.loads(data))
+    own = {"sentences": sentences, "warnings": warnings}
+    own.update({one.name: tables[one.metadata["table"]] for one in dataclasses.fields(kind) if "table" in one.metadata})
+    for name, value in own.items():
+        object.__setattr__(made, name, value)
+    return made
