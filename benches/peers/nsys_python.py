@@ -17,7 +17,7 @@ WAYS = {
     "flopgap and polars": """
 import flopgap, polars as pl
 kernels = pl.DataFrame(flopgap.read(path).kernels.select("name", "duration_ns"))
-sums = dict(kernels.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration_ns").sum()).iter_rows())
+sums = dict(kernels.group_by("name").agg(pl.col("duration_ns").sum()).iter_rows())
 """,
     "flopgap and duckdb": """
 import flopgap, duckdb
