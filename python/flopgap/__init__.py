@@ -11,31 +11,52 @@ Tables go to Polars, pandas, pyarrow and DuckDB without a copy, whichever of the
 >>> kernels = pl.DataFrame(source["kernels"].select("class", "duration_ns"))
 >>> kernels.group_by("class").agg(pl.col("duration_ns").sum()).sort("duration_ns").row(-1)
 ('matmul', 90862974)
+
+What a function makes the GPU execute is counted where it runs:
+
+>>> counts = flopgap.count(step, batch)  # doctest: +SKIP
+>>> counts.flops["tensor bf16"]  # doctest: +SKIP
+313532612608
 """
 
 from . import answers, errors, found
 from ._flopgap import Field, Schema, Source, Table, __version__, read
 from .answers import compare, diff, kernels, passes, summary
+from .counter import Counter, count, counting, presets, region
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
+from .gap import Gap
+from .peaks import Peaks, peaks_of
+from .result import Counts
+from .theory import Theory
 
 __all__ = [
     "AbsentError",
     "CountError",
+    "Counter",
+    "Counts",
     "Field",
     "FlopgapError",
+    "Gap",
     "InputError",
     "InputNotFoundError",
+    "Peaks",
     "Schema",
     "Source",
     "Table",
+    "Theory",
     "__version__",
     "answers",
     "compare",
+    "count",
+    "counting",
     "diff",
     "errors",
     "found",
     "kernels",
     "passes",
+    "peaks_of",
+    "presets",
     "read",
+    "region",
     "summary",
 ]

@@ -2,6 +2,8 @@
 
 mod answers;
 mod cells;
+mod columns;
+mod counting;
 mod errors;
 mod read;
 mod table;
@@ -16,6 +18,10 @@ mod _flopgap {
 
     #[pymodule_export]
     use super::answers::{compare, diff, kernels, passes, summary};
+    #[pymodule_export]
+    use super::columns::table_of_columns;
+    #[pymodule_export]
+    use super::counting::{Gpu, Session, cupti_path, kernel_info, presets_of_chip};
     #[pymodule_export]
     use super::read::{Source, read};
     #[pymodule_export]

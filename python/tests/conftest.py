@@ -5,6 +5,9 @@ import pathlib
 import re
 
 import pytest
+from fake import FakeGpu
+
+from flopgap import counter
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -37,3 +40,16 @@ def missing(name: str):
     if name in os.environ.get("FLOPGAP_REQUIRE", "").split(","):
         return __import__(name)
     return pytest.importorskip(name)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """Counting goes to a GPU that does not exist."""
+    fake = FakeGpu()
+    monkeypatch.setattr(counter, "_open_gpu", lambda index: fake)
+    monkeypatch.setattr(counter, "_open_session", lambda gpu, metrics: gpu.open(list(metrics)))
+    counter._gpus.clear()
+    counter._close()
+    yield fake
+    counter._gpus.clear()
+    counter._kept.clear()

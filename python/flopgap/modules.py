@@ -1,0 +1,313 @@
+"""Where in a program work comes from: regions, named ranges, modules, forward and backward, operators.
+
+A :class:`Labels` knows the place that is current on whatever thread, and tells the counters whenever it changes.
+"""
+
+from __future__ import annotations
+
+import bisect
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Label", "Labels", "follow_modules", "follow_ranges"]
+
+#: Where the work goes for which the counters had no more room.
+BEYOND = "(beyond the limit)"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place."""
+
+    #: Names joined with ``/``; empty at the top.
+    path: str = ""
+    #: ``forward``, ``backward``, ``recompute``, or empty outside modules.
+    phase: str = ""
+    #: The call of an operator.
+    call: int | None = None
+
+
+class Labels:
+    """The place that is current."""
+
+    def __init__(self, switch: Callable[[str], None], room: int | None, with_calls: bool, with_modules: bool) -> None:
+        self._switch = switch
+        #: How many switches there is room for; ``None`` where they cost nothing.
+        self._room = room
+        self._used = 0
+        self.with_calls = with_calls
+        self.with_modules = with_modules
+        self._numbers: dict[Label, int] = {}
+        #: All labels, in the order of the numbers under which the counters know them.
+        self.all: list[Label] = []
+        self.overflowed = False
+        self._now: Label | None = None
+        self._started = False
+        self._names: list[str] = []
+        #: The paths of the modules that run forward.
+        self.modules: list[str] = []
+        #: Whether modules ran forward on several threads: which of them an autograd node is of is not known then.
+        self.ambiguous = False
+        self._thread: int | None = None
+        self._phase = ""
+        self._backward: str | None = None
+        self._calls: list[int] = []
+        # Autograd nodes are numbered: from which number on they are whose. Parallel lists, for `bisect`.
+        self._starts: list[int] = []
+        self._owners: list[str] = []
+
+    # What the counters see.
+
+    def start(self) -> None:
+        """Tells the counters the first place."""
+        self._started = True
+        self._update()
+
+    def __getitem__(self, number: str) -> Label:
+        return self.all[int(number)]
+
+    def _update(self) -> None:
+        label = self.current()
+        if label == self._now or self.overflowed or not self._started:
+            return
+        if self._room is not None:
+            self._used += 1
+            if self._used > self._room:
+                self.overflowed = True
+                return
+            if self._used == self._room > 1:
+                # The last: whatever follows is in it.
+                self.overflowed = True
+                label = Label(BEYOND)
+        self._now = label
+        number = self._numbers.get(label)
+        if number is None:
+            number = self._numbers[label] = len(self.all)
+            self.all.append(label)
+        self._switch(str(number))
+
+    def current(self) -> Label:
+        """The place now."""
+        if not self.with_modules:
+            module = phase = ""
+        elif self._backward is not None and self._phase != "recompute":
+            module, phase = self._backward, "backward"
+        else:
+            module = self.modules[-1] if self.modules else ""
+            phase = self._phase if self.modules else ""
+        path = "/".join([*self._names, module] if module else self._names)
+        return Label(path, phase, self._calls[-1] if self._calls and self.with_calls else None)
+
+    # What the program does.
+
+    @contextmanager
+    def name(self, name: str) -> Iterator[None]:
+        """A region or range."""
+        self.push(name)
+        try:
+            yield
+        finally:
+            self.pop()
+
+    def push(self, name: str) -> None:
+        """A region or range begins."""
+        self._names.append(name.replace("/", "∕"))
+        self._update()
+
+    def pop(self) -> None:
+        """The region or range ends that began last. One that began before the counting is nobody's business."""
+        if self._names:
+            self._names.pop()
+            self._update()
+
+    def enter_module(self, path: str, number: int, phase: str) -> None:
+        """A module runs forward."""
+        self.modules.append(path)
+        self._phase = phase
+        self._own(number)
+        self._update()
+
+    def leave_module(self, number: int) -> None:
+        """The module that began last has run."""
+        if self.modules:
+            self.modules.pop()
+            self._own(number)
+            if not self.modules:
+                self._phase = ""
+            self._update()
+
+    def _own(self, number: int) -> None:
+        """Nodes from this number on are those of the module that runs."""
+        if self._phase == "recompute":
+            # What is computed again in backward has nodes that are not run: backward goes through those of the first time.
+            return
+        thread = threading.get_ident()
+        self._thread = self._thread or thread
+        if self._thread != thread:
+            # Each thread numbers its nodes from 0.
+            self.ambiguous = True
+            return
+        path = self.modules[-1] if self.modules else ""
+        if self._starts and number == self._starts[-1]:
+            self._owners[-1] = path
+        else:
+            self._starts.append(number)
+            self._owners.append(path)
+
+    def at_node(self, number: int | None) -> None:
+        """Work is for the autograd node of this number, or for none."""
+        if number is None or self.ambiguous:
+            self._backward = None if number is None else ""
+            return
+        index = bisect.bisect_right(self._starts, number) - 1
+        # Gradients are added up by nodes without a number of their own: they belong to what was before them.
+        if index >= 0 and number < 1 << 62:
+            self._backward = self._owners[index]
+        elif self._backward is None:
+            self._backward = ""
+
+    def before_call(self, call: int) -> tuple[str, str]:
+        """A call of an operator begins."""
+        self._calls.append(call)
+        self._update()
+        label = self.current()
+        return label.path, label.phase
+
+    def after_call(self) -> None:
+        """It has ended."""
+        if self._calls:
+            self._calls.pop()
+            self._update()
+
+    def finish(self) -> None:
+        """Nothing is told any more."""
+        self._started = False
+
+
+def _torch() -> Any:
+    return importlib.import_module("torch")
+
+
+def sequence_number() -> int:
+    """The number that the next autograd node of this thread gets."""
+    return int(_torch().autograd._get_sequence_nr())
+
+
+@contextmanager
+def follow_modules(labels: Labels, depth: int | None, only: tuple[Any, ...]) -> Iterator[None]:
+    """Tells ``labels`` which ``torch.nn.Module`` runs, no deeper than ``depth``.
+
+    Hooks for all modules are set while it lasts; none of them touches a tensor, so modules that work in place are no exception. Modules
+    in backward are known from the numbers of autograd's nodes (see :func:`at_current_node`).
+    """
+    torch = _torch()
+    hooks_of_all = importlib.import_module("torch.nn.modules.module")
+    names: dict[int, str] = {}
+    roots: set[int] = set()
+
+    def know(root: Any) -> None:
+        if id(root) in roots:
+            return
+        roots.add(id(root))
+        title = type(root).__name__
+        for name, module in root.named_modules():
+            parts = name.split(".") if name else []
+            if depth is None or len(parts) <= depth:
+                names.setdefault(id(module), "/".join([title, *parts]))
+
+    for root in only:
+        know(root)
+    entered: list[int] = []
+
+    def before(module: Any, _args: Any) -> None:
+        if not entered and not only:
+            know(module)
+        path = names.get(id(module))
+        if path is not None:
+            entered.append(id(module))
+            phase = "recompute" if torch._C._current_graph_task_id() != -1 else "forward"
+            labels.enter_module(path, sequence_number(), phase)
+
+    def after(module: Any, _args: Any, _out: Any) -> None:
+        if entered and entered[-1] == id(module):
+            entered.pop()
+            labels.leave_module(sequence_number())
+
+    with ExitStack() as hooks:
+        hooks.callback(hooks_of_all.register_module_forward_pre_hook(before).remove)
+        hooks.callback(hooks_of_all.register_module_forward_hook(after, always_call=True).remove)
+        yield
+
+
+def at_current_node(labels: Labels) -> None:
+    """Tells ``labels`` for which autograd node this thread works."""
+    node = _torch()._C._current_autograd_node()
+    labels.at_node(None if node is None else int(node._sequence_nr()))
+
+
+def phase_of_thread() -> str:
+    """``backward``, ``recompute`` or empty, as far as autograd tells. What a checkpoint computes again is recorded for gradients, unlike the
+    rest of backward (but where second derivatives are wanted)."""
+    torch = _torch()
+    if torch._C._current_graph_task_id() == -1:
+        return ""
+    return "recompute" if torch.is_grad_enabled() else "backward"
+
+
+@contextmanager
+def follow_ranges(labels: Labels) -> Iterator[None]:
+    """Tells ``labels`` of NVTX ranges and of ``torch.profiler.record_function``: those that Python code begins on any thread."""
+    with ExitStack() as patches:
+
+        def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            original = getattr(owner, name)
+            setattr(owner, name, make(original))
+            patches.callback(setattr, owner, name, original)
+
+        def pushing(original: Any) -> Any:
+            def push(msg: str, *args: Any, **kwargs: Any) -> Any:
+                labels.push(str(msg))
+                return original(msg, *args, **kwargs)
+
+            return push
+
+        def popping(original: Any) -> Any:
+            def pop(*args: Any, **kwargs: Any) -> Any:
+                labels.pop()
+                return original(*args, **kwargs)
+
+            return pop
+
+        def entering(original: Any) -> Any:
+            def enter(self: Any) -> Any:
+                labels.push(str(getattr(self, "name", None) or getattr(getattr(self, "attributes", None), "message", "")))
+                return original(self)
+
+            return enter
+
+        def leaving(original: Any) -> Any:
+            def leave(self: Any, *args: Any) -> Any:
+                labels.pop()
+                return original(self, *args)
+
+            return leave
+
+        if torch := sys.modules.get("torch"):
+            replace(torch.cuda.nvtx, "range_push", pushing)
+            replace(torch.cuda.nvtx, "range_pop", popping)
+            replace(torch.autograd.profiler.record_function, "__enter__", entering)
+            replace(torch.autograd.profiler.record_function, "__exit__", leaving)
+        if nvtx := sys.modules.get("nvtx"):
+            for name, make in (("push_range", pushing), ("pop_range", popping)):
+                if hasattr(nvtx, name):
+                    replace(nvtx, name, make)
+            annotate = getattr(nvtx, "annotate", None)
+            if isinstance(annotate, type):
+                replace(annotate, "__enter__", entering)
+                replace(annotate, "__exit__", leaving)
+        yield

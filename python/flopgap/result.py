@@ -1,0 +1,336 @@
+"""What was counted: totals, tables, theory beside it, and what lies between the two."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from . import _flopgap
+from .errors import CountError
+from .gap import Gap, gap_of
+from .names import Kernel, kernel, may_use
+from .metrics import Part, part_of, traffic_of
+from .modules import Label
+from .peaks import Peaks
+from .theory import PRODUCTS, Theory
+
+__all__ = ["Counts", "Row", "merged"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was counted of a region, or of a launch."""
+
+    label: Label
+    #: Of a launch: the kernel's name as the compiler wrote it, blocks, threads, bytes of dynamic shared memory.
+    symbol: str | None = None
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    shared_bytes: int | None = None
+    launches: int = 0
+    graphs: int = 0
+    #: By metric.
+    values: dict[str, int] = field(default_factory=dict)
+    #: Of a region: the kernels launched in it, without those of graphs.
+    symbols: tuple[str, ...] = ()
+
+    def kernels(self) -> Iterable[str]:
+        """The kernels launched."""
+        return self.symbols if self.symbol is None else (self.symbol,)
+
+
+def merged(results: Sequence[list[Row]]) -> list[Row]:
+    """Rows of several runs, each of other metrics, as one list. What was counted twice (time, bytes) is from the first."""
+    runs = [rows if any(row.symbol is not None for row in rows) else _by_label(rows) for rows in results]
+    if not runs:
+        return []
+    first = runs[0]
+    for number, rows in enumerate(runs[1:], 2):
+        seen = [(row.symbol, row.grid, row.block, row.launches, row.label.path) for row in rows]
+        expected = [(row.symbol, row.grid, row.block, row.launches, row.label.path) for row in first]
+        if seen != expected:
+            launched = (sum(row.launches for row in rows), sum(row.launches for row in first))
+            raise CountError(
+                f"run {number} launched something else than the first ({launched[0]} kernels, the first {launched[1]})",
+                "run the function once before it is counted, and let it do the same each time; or count one preset",
+            )
+        first = [replace(row, values={**other.values, **row.values}) for row, other in zip(first, rows)]
+    return first
+
+
+def _by_label(rows: list[Row]) -> list[Row]:
+    """Regions of one name together, in the order in which they were first entered."""
+    together: dict[Label, Row] = {}
+    for row in rows:
+        before = together.get(row.label)
+        if before is None:
+            together[row.label] = row
+        else:
+            values = {metric: before.values[metric] + count for metric, count in row.values.items()}
+            together[row.label] = replace(
+                before,
+                values=values,
+                launches=before.launches + row.launches,
+                graphs=before.graphs + row.graphs,
+                symbols=before.symbols + row.symbols,
+            )
+    return [row for row in together.values() if row.launches or row.graphs or any(row.values.values())]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a function made the GPU execute. ``print`` shows it; in a notebook it shows itself as a table.
+
+    What no pass counted is ``None``, never 0.
+    """
+
+    rows: list[Row]
+    by: tuple[str, ...]
+    #: The presets that were counted, and their metrics.
+    presets: tuple[str, ...]
+    metrics: tuple[str, ...]
+    #: The presets that the chip has.
+    all_presets: tuple[tuple[str, tuple[str, ...]], ...]
+    device: str
+    chip: str
+    #: How often the function ran.
+    runs: int
+    theory: Theory | None = None
+    peaks: Peaks | None = None
+    #: The time of a run without counting (the median), where it was asked for.
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    #: What the function returned when it ran last.
+    value: Any = field(default=None, repr=False)
+
+    # Operations.
+
+    @cached_property
+    def _parts(self) -> dict[str, list[Part]]:
+        """All parts that the chip tells apart, counted or not, by the name of their sum."""
+        parts: dict[str, list[Part]] = {}
+        for metric in dict.fromkeys(metric for _, metrics in self.all_presets for metric in metrics):
+            if part := part_of(metric):
+                parts.setdefault(part.key, []).append(part)
+        return parts
+
+    def flops_of(self, rows: Iterable[Row]) -> dict[str, int | None]:
+        """FLOPs of some rows, by unit and type: ``{"tensor bf16": 1024, "fp32": None}``.
+
+        A type is ``None`` where a part of it was not counted and a kernel was launched that may have used this part.
+        Half-precision instructions of the shader cores (``fp16``) are counted where the kernel is known to compute with them: compilers
+        also load constants and convert numbers by them.
+        """
+        rows = list(rows)
+        graphs = any(row.graphs for row in rows)
+        symbols: set[str] = set()
+        for row in rows:
+            symbols.update(row.kernels())
+        known = [kernel(symbol) for symbol in symbols]
+        flops: dict[str, int | None] = {}
+        for key, parts in self._parts.items():
+            counted = [part for part in parts if part.metric in self.metrics]
+            missing = [part for part in parts if part.metric not in self.metrics]
+            unknown = bool(missing) and (not counted or graphs or any(may_use(k, part) for k in known for part in missing))
+            if unknown:
+                flops[key] = None
+            elif key == "fp16":
+                flops[key] = self._half(rows, counted)
+            else:
+                flops[key] = sum(row.values[part.metric] * part.weight for row in rows for part in counted)
+        return flops
+
+    def _half(self, rows: list[Row], parts: list[Part]) -> int | None:
+        """Half-precision arithmetic of the shader cores, as far as kernels tell."""
+        total = 0
+        for row in rows:
+            count = sum(row.values[part.metric] * part.weight for part in parts)
+            if count == 0:
+                continue
+            said = {kernel(symbol).half_arithmetic for symbol in row.kernels()}
+            if said == {True}:
+                total += count
+            elif said != {False}:
+                return None
+        return total
+
+    @cached_property
+    def flops(self) -> dict[str, int | None]:
+        """FLOPs by unit and type, see :meth:`flops_of`."""
+        return self.flops_of(self.rows)
+
+    @property
+    def tensor_flops(self) -> int | None:
+        """Operations of the tensor cores, all types together; ``None`` where one is unknown."""
+        return _sum(count for key, count in self.flops.items() if key.startswith("tensor "))
+
+    @property
+    def shader_flops(self) -> int | None:
+        """Operations of the shader cores on 64 and 32-bit floats, and on 16 where kernels tell."""
+        return _sum(count for key, count in self.flops.items() if not key.startswith("tensor "))
+
+    @property
+    def total(self) -> int | None:
+        """All floating-point operations; ``None`` where some are unknown."""
+        return _sum(self.flops.values())
+
+    @property
+    def counted(self) -> int:
+        """The operations that were counted, of whatever is complete."""
+        return sum(count for count in self.flops.values() if count is not None)
+
+    @cached_property
+    def uncounted(self) -> dict[str, dict[str, int]]:
+        """Kernels that were launched and whose arithmetic, as far as their names tell, is on units that were not counted: by the preset that
+        would count them, with the number of launches."""
+        missing: list[tuple[str, Part]] = []
+        for name, metrics in self.all_presets:
+            if name not in self.presets:
+                missing += [(name, part) for metric in metrics if metric not in self.metrics and (part := part_of(metric))]
+        launched = Tally(symbol for row in self.rows for symbol in row.kernels())
+        found: dict[str, dict[str, int]] = {}
+        for symbol, launches in launched.items():
+            known = kernel(symbol)
+            for name, part in missing:
+                if may_use(known, part):
+                    found.setdefault(name, {})[symbol] = launches
+        return found
+
+    @property
+    def launches(self) -> int:
+        """How many kernels were launched, without those of graphs."""
+        return sum(row.launches for row in self.rows)
+
+    @property
+    def graphs(self) -> int:
+        """How many CUDA graphs were launched."""
+        return sum(row.graphs for row in self.rows)
+
+    # Time and bytes.
+
+    def _traffic(self, name: str) -> int | None:
+        metric = next((metric for metric in self.metrics if (traffic_of(metric) or ("",))[0] == name), None)
+        return None if metric is None else sum(row.values[metric] for row in self.rows)
+
+    @property
+    def time_ns(self) -> int | None:
+        """The GPU's time in nanoseconds while it was counted. Kernels counted one by one are not overlapped, and regions include the time
+        in which the GPU waited for the program, which counting makes slower: :attr:`seconds` is the time without."""
+        return self._traffic("duration_ns")
+
+    @property
+    def bytes_read(self) -> int | None:
+        """Bytes read from the GPU's memory."""
+        return self._traffic("dram_read_bytes")
+
+    @property
+    def bytes_written(self) -> int | None:
+        """Bytes written to the GPU's memory."""
+        return self._traffic("dram_written_bytes")
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes read from and written to the GPU's memory."""
+        return _sum([self.bytes_read, self.bytes_written])
+
+    @property
+    def l2_bytes(self) -> int | None:
+        """Bytes through the second-level cache."""
+        return self._traffic("l2_bytes")
+
+    @property
+    def _time(self) -> float | None:
+        """Seconds: without counting where that is known."""
+        return self.seconds if self.seconds is not None else None if not self.time_ns else self.time_ns * 1e-9
+
+    def _utilization(self, flops: dict[str, int]) -> float | None:
+        """The share of the time that the GPU would need for these at its peaks."""
+        seconds, peaks = self._time, self.peaks
+        done = {key: count for key, count in flops.items() if count}
+        if not seconds or peaks is None or not done or any(key not in peaks.flops_per_second for key in done):
+            return None
+        return sum(count / peaks.flops_per_second[key] for key, count in done.items()) / seconds
+
+    @property
+    def hfu(self) -> float | None:
+        """Hardware FLOPs utilization: what the tensor cores executed against their peak; ``None`` where a peak is unknown."""
+        tensor = {key: count for key, count in self.flops.items() if key.startswith("tensor ")}
+        if any(count is None for count in tensor.values()):
+            return None
+        return self._utilization({key: count for key, count in tensor.items() if count is not None})
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilization: the products that the mathematics asks for, without recomputation, against the peak of their type."""
+        if self.theory is None or self.theory.unseen:
+            return None
+        needed = Tally[str]()
+        for op in self.theory.operators:
+            if op.kind in PRODUCTS and op.phase != "recompute":
+                needed[op.unit] += op.flops or 0
+        return self._utilization(dict(needed))
+
+    @property
+    def gap(self) -> Gap:
+        """What lies between theory and what was executed."""
+        return gap_of(self)
+
+    # Tables.
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of :meth:`table`."""
+        names = ["total"]
+        if {"region", "range", "module"} & set(self.by):
+            names.append("regions")
+        if any(row.symbol is not None for row in self.rows):
+            names += ["kernels", "launches"]
+        return (*names, *(["operators"] if self.theory is not None and self.theory.operators else []))
+
+    def table(self, name: str | None = None) -> Any:
+        """A table for Polars, pandas, pyarrow or DuckDB: one of :attr:`tables`; without a name, what was asked for by ``by``.
+
+        ``regions`` has a row for every region or module and phase, with the sums of what is inside (``inclusive_``) beside what is its
+        own.
+        """
+        from .tables import columns_of
+
+        name = name or self._main_table()
+        return _flopgap.table_of_columns(name, columns_of(self, name))
+
+    def _main_table(self) -> str:
+        for wanted, name in (("launch", "launches"), ("kernel", "kernels"), ("module", "regions"), ("range", "regions"), ("region", "regions")):
+            if wanted in self.by:
+                return name
+        return "total"
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    # For people.
+
+    def __str__(self) -> str:
+        from .text import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        from .text import html_of
+
+        return html_of(self)
+
+    def __repr__(self) -> str:
+        flops = ", ".join(f"{key} {count:,}" for key, count in self.flops.items() if count)
+        return f"<Counts of {self.launches} launches on {self.device}: {flops or 'nothing counted'}>"
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

@@ -1,0 +1,146 @@
+"""Counts for people: text, and a table for notebooks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from .names import kernel
+from .theory import PRODUCTS
+
+if TYPE_CHECKING:
+    from .result import Counts
+
+__all__ = ["html_of", "text_of"]
+
+#: Kernels and operators that are named before "and N more".
+_NAMED = 4
+
+
+def _si(value: float, unit: str) -> str:
+    """A number with a prefix: ``1.23 TFLOP``."""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}" if abs(value) < 999.5 * factor else f"{value / factor:.0f} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def _duration(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor:
+            return f"{seconds / factor:.4g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio:+.3%}" if abs(ratio) < 0.1 else f"{ratio:+.1%}"
+
+
+def _presets_for(counts: Counts, key: str) -> str:
+    """The presets that would count a type."""
+    missing = {part.metric for part in counts._parts[key]} - set(counts.metrics)
+    names = [name for name, metrics in counts.all_presets if name not in counts.presets and missing & set(metrics)]
+    return " and ".join(names) or "no preset"
+
+
+def _facts(counts: Counts) -> list[tuple[str, str, str]]:
+    """Lines: what, value, remark."""
+    facts: list[tuple[str, str, str]] = []
+    unknown: dict[str, list[str]] = {}
+    for key, count in counts.flops.items():
+        if count is None:
+            unknown.setdefault(_presets_for(counts, key), []).append(key)
+        elif count:
+            share = ""
+            rate = counts.peaks.flops_per_second.get(key) if counts.peaks is not None else None
+            if rate and counts._time:
+                share = f"{_si(count / counts._time, 'FLOP/s')}, {count / counts._time / rate:.1%} of the peak"
+            facts.append((key, f"{count:,}", share))
+    zeros = [key for key, count in counts.flops.items() if count == 0]
+    if zeros:
+        facts.append(("none on", ", ".join(zeros), ""))
+    facts += [("not counted", ", ".join(keys), f"preset {presets}") for presets, keys in unknown.items()]
+    theory = counts.theory
+    if theory is not None and not theory.unseen:
+        kinds = {kind: count for kind, count in theory.by_kind.items() if count}
+        products = ", ".join(f"{kind} {_si(kinds[kind], 'FLOP')}" for kind in PRODUCTS if kind in kinds)
+        facts.append(("theory, products", f"{theory.products:,}", products))
+        rest = ", ".join(f"{kind} {_si(count, 'FLOP')}" for kind, count in kinds.items() if kind not in PRODUCTS)
+        facts.append(("theory, the rest", f"{theory.total - theory.products:,}", rest))
+        if missing := theory.no_formula:
+            names = [f"{name} ({calls})" for name, calls in missing.items()]
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            facts.append(("without a formula", ", ".join(names[:_NAMED]) + more, ""))
+    gap = counts.gap
+    for name, value, text in (
+        ("epsilon", gap.epsilon, "products executed above theory"),
+        ("rho", gap.rho, "split-K FLOPs for each number that a product wrote"),
+        ("kappa", gap.kappa, "everything else above theory"),
+        ("omega", gap.omega, "the total above theory"),
+    ):
+        if value is not None:
+            facts.append((name, f"{value:.4f}" if name == "rho" else _percent(value), text))
+    for name, count, text in (
+        ("padding", gap.padding, "products: tiles beyond the matrix, less what a mask leaves out"),
+        ("split-K", gap.split_k, "sums of partial products"),
+        ("inside products", gap.inside_products, "shader cores: epilogues, softmax of attention"),
+        ("element-wise", gap.elementwise, "shader cores: everything else"),
+        ("recomputation", gap.recomputation, "products computed again for backward"),
+        ("unattributed", gap.unattributed, "tensor operations that no operator with a formula asked for"),
+    ):
+        if count:
+            facts.append((name, f"{count:,}", text))
+    if counts._time is not None:
+        remark = "without counting" if counts.seconds is not None else "while counted"
+        facts.append(("time", _duration(counts._time), remark))
+    if counts.bytes is not None:
+        bandwidth = ""
+        if counts._time:
+            bandwidth = _si(counts.bytes / counts._time, "B/s")
+            if counts.peaks is not None and counts.peaks.bytes_per_second:
+                bandwidth += f", {counts.bytes / counts._time / counts.peaks.bytes_per_second:.1%} of the peak"
+        facts.append(("memory", f"{_si(counts.bytes_read or 0, 'B')} read, {_si(counts.bytes_written or 0, 'B')} written", bandwidth))
+    for name, utilization, text in (("MFU", counts.mfu, "theory against the peak"), ("HFU", counts.hfu, "executed against the peak")):
+        if utilization is not None and counts.peaks is not None:
+            facts.append((name, f"{utilization:.1%}", f"{text} ({counts.peaks.source})"))
+    for preset, kernels in counts.uncounted.items():
+        launches = sum(kernels.values())
+        names = [kernel(symbol).short for symbol in kernels]
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        facts.append((f"for {preset}", f"{launches} launches", f"may compute what was not counted: {', '.join(names[:2])}{more}"))
+    return facts
+
+
+def _head(counts: Counts) -> str:
+    runs = "1 run" if counts.runs == 1 else f"{counts.runs} runs"
+    graphs = f" and {counts.graphs} graphs" if counts.graphs else ""
+    return f"{counts.device} ({counts.chip}): {counts.launches:,} launches{graphs}, {runs}, preset {', '.join(counts.presets)}"
+
+
+def text_of(counts: Counts) -> str:
+    """The counts as lines of text."""
+    facts = _facts(counts)
+    first = max((len(name) for name, _, _ in facts), default=0)
+    second = max((len(value) for _, value, _ in facts if len(value) <= 40), default=0)
+    lines = [_head(counts)]
+    lines += [f"  {name:<{first}}  {value:>{second}}  {remark}".rstrip() for name, value, remark in facts]
+    lines += [f"  note: {note}" for note in counts.notes]
+    if "total" not in counts.tables[:1] or len(counts.tables) > 1:
+        lines.append(f"  tables: {', '.join(counts.tables)}")
+    return "\n".join(lines)
+
+
+def html_of(counts: Counts) -> str:
+    """The counts as a table of HTML. It takes its colors from the page around it."""
+    cell = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
+    number = "text-align:right;vertical-align:top;white-space:nowrap;font-variant-numeric:tabular-nums;padding:2px 12px 2px 0"
+    rows = [
+        f'<tr><th scope="row" style="{cell};white-space:nowrap;font-weight:600">{html.escape(name)}</th>'
+        f'<td style="{number}">{html.escape(value)}</td><td style="{cell};opacity:.75">{html.escape(remark)}</td></tr>'
+        for name, value, remark in _facts(counts)
+    ]
+    notes = "".join(f'<p style="margin:4px 0">{html.escape(note)}</p>' for note in counts.notes)
+    return (
+        f'<div><p style="margin:4px 0;font-weight:600">{html.escape(_head(counts))}</p>'
+        f'<table style="border-collapse:collapse;margin:0"><tbody>{"".join(rows)}</tbody></table>{notes}</div>'
+    )

@@ -1,0 +1,285 @@
+"""Counting without PyTorch and without a GPU: what runs, what is asked of the counters, what the result says."""
+
+import os
+import threading
+
+import pytest
+from fake import COPY, PRESETS, PRODUCT, SIGMOID, FakeGpu
+
+import flopgap
+
+
+def step(gpu: FakeGpu, times: int = 1) -> str:
+    for _ in range(times):
+        gpu.launch(PRODUCT, hgmma_src_bf16=1000, time=50, bytes_read=300, bytes_write=100, ffma=7)
+        gpu.launch(SIGMOID, time=10, bytes_read=30, bytes_write=30, fadd=5, ffma=3, hadd=2)
+        gpu.launch(COPY, time=5, bytes_read=1, bytes_write=2, hadd=64)
+    return "done"
+
+
+def test_a_function_is_counted_in_one_run(gpu):
+    counts = flopgap.count(step, gpu, times=2)
+    assert counts.value == "done" and counts.runs == 1
+    assert counts.flops["tensor bf16"] == 2000 == counts.tensor_flops
+    assert (counts.time_ns, counts.bytes_read, counts.bytes_written, counts.bytes) == (130, 662, 264, 926)
+    assert counts.launches == 6 and counts.graphs == 0
+    assert (gpu.opened, gpu.closed, gpu.detached) == (1, 1, 1), "CUPTI was given back"
+    assert gpu.synchronized == 1, "what was launched before is not counted"
+
+
+def test_what_was_not_counted_is_none_and_named(gpu):
+    counts = flopgap.count(step, gpu)
+    assert counts.flops["fp32"] is None and counts.total is None and counts.shader_flops is None
+    # No kernel there is of half precision, so half of its parts suffices.
+    assert counts.flops["tensor fp16"] == 0
+    assert counts.uncounted == {"sass": {PRODUCT: 1, SIGMOID: 1}}
+    gpu_copy = lambda: gpu.launch("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_nn")  # noqa: E731
+    counts = flopgap.count(gpu_copy)
+    assert counts.flops["tensor fp16"] is None and counts.tensor_flops is None
+    assert "tensor-2" in counts.uncounted
+
+
+def test_several_presets_run_the_function_several_times(gpu):
+    counts = flopgap.Counter(what=["tensor", "sass"]).count(step, gpu)
+    assert counts.runs == 2
+    assert counts.flops["tensor bf16"] == 1000
+    assert counts.flops["fp32"] == 7 * 2 + 5 + 3 * 2
+    everything = flopgap.Counter(what="all").count(step, gpu)
+    assert everything.runs == len(PRESETS) and everything.uncounted == {}
+
+
+def test_half_precision_instructions_count_where_kernels_compute_with_them(gpu):
+    def halves(symbol):
+        return flopgap.Counter(what="sass", by="kernel").count(lambda: gpu.launch(symbol, hfma=3)).flops["fp16"]
+
+    assert halves(COPY) == 0
+    assert halves("void gemv2T_kernel_val<int, int, __half, __half, __half, 128, 16, 4, 4, false>(int)") in (12, None)
+    assert halves("users_own_kernel") is None
+
+
+def test_passes_of_a_preset_run_the_function_again(gpu):
+    gpu.passes = 2
+    calls = []
+    counts = flopgap.count(lambda: calls.append(1))
+    assert len(calls) == 2 == counts.runs
+
+
+def test_regions_have_paths_and_the_rest_is_at_the_top(gpu):
+    @flopgap.region("inner")
+    def inner():
+        gpu.launch(hgmma_src_bf16=20)
+
+    def work():
+        gpu.launch(hgmma_src_bf16=1)
+        for _ in range(2):
+            with flopgap.region("outer"):
+                gpu.launch(hgmma_src_bf16=5)
+                inner()
+                gpu.launch(hgmma_src_bf16=5)
+        gpu.launch(hgmma_src_bf16=2)
+
+    counts = flopgap.Counter(by="region").count(work)
+    found = {row.label.path: counts.flops_of([row])["tensor bf16"] for row in counts.rows}
+    assert found == {"": 3, "outer": 20, "outer/inner": 40}
+    assert counts.flops["tensor bf16"] == 63
+    # Outside of a count, and where nothing is counted by region, they are nothing.
+    work()
+    assert [row.label.path for row in flopgap.count(work).rows] == [""]
+
+
+def test_a_block_is_counted(gpu):
+    with flopgap.counting(by="region") as block:
+        with pytest.raises(flopgap.CountError, match="has not ended"):
+            block.counts  # noqa: B018
+        with block.region("a"):
+            gpu.launch(hgmma_src_bf16=3)
+    assert block.counts.flops["tensor bf16"] == 3
+    assert gpu.closed == 1
+    with pytest.raises(flopgap.CountError, match="a block runs once") as caught:
+        with flopgap.counting(what=["tensor", "sass"]):
+            pass
+    assert "count()" in caught.value.hint
+
+
+def test_kernels_and_launches_are_told_apart(gpu):
+    counts = flopgap.Counter(by=("region", "launch"), what=["tensor", "sass"]).count(step, gpu, times=2)
+    assert [row.symbol for row in counts.rows] == [PRODUCT, SIGMOID, COPY] * 2
+    assert counts.rows[0].values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 7
+    assert counts.flops_of(counts.rows[:1])["tensor bf16"] == 1000
+    assert counts.tables == ("total", "regions", "kernels", "launches")
+
+
+def test_runs_that_differ_are_refused(gpu):
+    calls = []
+
+    def changing():
+        calls.append(1)
+        for _ in calls:
+            gpu.launch()
+
+    with pytest.raises(flopgap.CountError, match="run 2 launched something else") as caught:
+        flopgap.Counter(what=["tensor", "sass"]).count(changing)
+    assert "once before" in caught.value.hint
+
+
+def test_an_error_of_the_function_comes_out_and_counting_goes_on_after_it(gpu):
+    def fails():
+        gpu.launch()
+        raise KeyError("mine")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"):
+            flopgap.count(fails)
+    assert gpu.closed == gpu.opened == 2
+    assert flopgap.count(step, gpu).flops["tensor bf16"] == 1000
+
+
+def test_counts_cannot_be_nested(gpu):
+    with pytest.raises(flopgap.CountError, match="something else is being counted"):
+        flopgap.count(lambda: flopgap.count(step, gpu))
+    seen = []
+
+    def other():
+        try:
+            flopgap.count(step, gpu)
+        except flopgap.CountError as error:
+            seen.append(error)
+
+    def work():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    flopgap.count(work)
+    assert len(seen) == 1
+
+
+def test_a_kept_session_is_opened_once(gpu):
+    with flopgap.Counter() as counter:
+        for _ in range(3):
+            assert counter.count(step, gpu).flops["tensor bf16"] == 1000
+        assert (gpu.opened, gpu.closed, gpu.detached) == (1, 0, 0)
+    assert (gpu.opened, gpu.closed) == (1, 1)
+    counter.close()
+    assert gpu.closed == 1
+
+
+def test_regions_beyond_the_room_are_counted_together_and_it_says_so(gpu):
+    def work():
+        for index in range(10):
+            with flopgap.region(f"r{index}"):
+                gpu.launch(hgmma_src_bf16=1)
+
+    counts = flopgap.Counter(by="region", limit=6).count(work)
+    assert counts.flops["tensor bf16"] == 10, "nothing is lost"
+    assert any("room for 6 regions" in note for note in counts.notes)
+    assert "(beyond the limit)" in [row.label.path for row in counts.rows]
+
+
+def test_graphs_are_counted_but_their_kernels_are_unknown(gpu):
+    counts = flopgap.count(lambda: gpu.graph(hgmma_src_bf16=100))
+    assert counts.graphs == 1 and counts.launches == 0
+    assert counts.flops["tensor bf16"] == 100, "both instructions of the type were counted"
+    assert counts.flops["tensor fp16"] is None, "what else is in the graph is not known"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (lambda: flopgap.Counter(by="layers"), ValueError),
+        (lambda: flopgap.Counter(by=[]), ValueError),
+        (lambda: flopgap.Counter(what=3), TypeError),
+        (lambda: flopgap.Counter(what=[]), TypeError),
+        (lambda: flopgap.Counter(depth=-1), ValueError),
+        (lambda: flopgap.Counter(depth="2"), ValueError),
+        (lambda: flopgap.Counter(limit=0), ValueError),
+        (lambda: flopgap.Counter(theory="maybe"), ValueError),
+        (lambda: flopgap.Counter(device="cpu"), ValueError),
+        (lambda: flopgap.count(42), TypeError),
+    ],
+)
+def test_wrong_arguments_are_refused(gpu, wrong, error):
+    with pytest.raises(error):
+        wrong()
+
+
+def test_an_unknown_preset_names_those_that_there_are(gpu):
+    with pytest.raises(flopgap.CountError, match="no preset 'tensors'") as caught:
+        flopgap.Counter(what="tensors").count(step, gpu)
+    assert "tensor-2" in caught.value.hint
+
+
+def test_a_gpu_that_cannot_be_counted_is_an_exception(gpu):
+    gpu.fail_to_open = flopgap.AbsentError("no permission", "run as root")
+    with pytest.raises(flopgap.AbsentError, match="no permission"):
+        flopgap.count(step, gpu)
+    gpu.fail_to_open = None
+    assert flopgap.count(step, gpu).flops["tensor bf16"] == 1000
+
+
+def test_utilization_is_against_the_peaks_and_absent_without(gpu):
+    counts = flopgap.count(step, gpu)
+    assert counts.hfu == pytest.approx(1000 / 989.5e12 / 65e-9)
+    assert counts.mfu is None, "without theory"
+    given = flopgap.Counter(peaks={"tensor bf16": 1e12, "bytes": 1e12}).count(step, gpu)
+    assert given.hfu == pytest.approx(1000 / 1e12 / 65e-9) and given.peaks.bytes_per_second == 1e12
+    gpu.name = "a GPU of next year"
+    assert flopgap.count(step, gpu).hfu is None
+
+
+def test_timed_runs_are_not_counted(gpu):
+    counts = flopgap.Counter(timed=3).count(step, gpu)
+    assert counts.runs == 4 and counts.seconds > 0
+    assert counts.flops["tensor bf16"] == 1000
+    assert gpu.closed == 1
+
+
+def test_tables_have_units_and_what_is_unknown_is_null(gpu):
+    def work():
+        with flopgap.region("a"):
+            step(gpu)
+        gpu.launch("users_own_kernel", time=3)
+
+    counts = flopgap.Counter(by=("region", "launch")).count(work)
+    rows = counts.table("launches").to_dicts()
+    assert [row["path"] for row in rows] == ["a", "a", "a", ""]
+    assert rows[0]["symbol"] == PRODUCT and rows[0]["class"] == "matmul" and rows[0]["tile"] == "128x160x64"
+    assert (rows[0]["tensor_bf16_flops"], rows[0]["duration_ns"], rows[0]["dram_read_bytes"]) == (1000, 50, 300)
+    assert (rows[0]["grid_x"], rows[0]["block_x"]) == (1, 128)
+    # A kernel of whatever kind may have used the part of the type that was not counted.
+    assert rows[0]["tensor_fp16_flops"] == 0 and rows[3]["tensor_fp16_flops"] is None
+    assert "fp32_flops" not in rows[0], "it was counted nowhere"
+    kernels = counts.table("kernels").to_dicts()
+    assert [row["launches"] for row in kernels] == [1, 1, 1, 1]
+    regions = counts.table("regions").to_dicts()
+    assert [(row["path"], row["launches"], row["inclusive_duration_ns"]) for row in regions] == [("", 1, 68), ("a", 3, 65)]
+    assert counts.table().name == "launches"
+    assert all(field.description.endswith(".") for field in counts.table("launches").schema)
+    with pytest.raises(flopgap.AbsentError, match="no table 'operators'"):
+        counts.table("operators")
+
+
+def test_it_reads_well(gpu):
+    text = str(flopgap.Counter(what=["tensor", "sass"], by="kernel").count(step, gpu))
+    assert "NVIDIA H200 (GH100): 3 launches, 2 runs, preset tensor, sass" in text
+    assert "tensor bf16" in text and "1,000" in text
+    page = flopgap.count(step, gpu)._repr_html_()
+    assert "<table" in page and "not counted" in page and "<script" not in page
+    gpu.name = "<b>"
+    assert "<b>" not in flopgap.count(step, gpu)._repr_html_()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_begins_anew(gpu):
+    with flopgap.Counter() as counter:
+        counter.count(step, gpu)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            from flopgap import counter as module
+
+            os.write(write, b"1" if not module._kept and not module._gpus else b"0")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 1) == b"1"
+        assert counter.count(step, gpu).launches == 3

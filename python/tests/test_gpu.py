@@ -1,0 +1,178 @@
+"""Counting on a real GPU with PyTorch: against what follows from the sizes, against FlopCounterMode, and beside torch.profiler."""
+
+import statistics
+import time
+
+import pytest
+
+import flopgap
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU that PyTorch can use", allow_module_level=True)
+
+from torch.profiler import ProfilerActivity, profile  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def permission():
+    try:
+        flopgap.count(lambda: None)
+    except flopgap.AbsentError as error:
+        pytest.skip(f"counters cannot be read here: {error}")
+
+
+@pytest.fixture
+def layer():
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0).cuda().bfloat16()
+    x = torch.randn(8, 512, 1024, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        model.zero_grad(set_to_none=True)
+        model(x).float().square().mean().backward()
+
+    for _ in range(3):
+        step()
+    step.model = model
+    return step
+
+
+def formulas(step):
+    with FlopCounterMode(display=False) as mode:
+        step()
+    return mode.get_total_flops()
+
+
+def test_a_product_executes_what_its_size_says():
+    a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    torch.mm(a, a)
+    counts = flopgap.count(torch.mm, a, a)
+    assert counts.flops["tensor bf16"] == 2 * 4096**3 == counts.theory.products == counts.tensor_flops
+    assert counts.gap.epsilon == 0.0
+    assert counts.launches == 1 and counts.graphs == 0
+    assert counts.bytes_read >= 2 * 4096**2 and counts.time_ns > 0
+    assert counts.hfu == counts.mfu and 0.0 < counts.hfu < 1.0
+    assert counts.flops["fp32"] is None and counts.total is None
+
+
+def test_a_training_step_is_what_flop_counter_mode_says(layer):
+    expected = formulas(layer)
+    total = flopgap.count(layer)
+    assert total.flops["tensor bf16"] == expected == total.theory.products
+    by_launch = flopgap.Counter(by="launch", what=["tensor", "sass"]).count(layer)
+    assert by_launch.flops["tensor bf16"] == expected
+    assert by_launch.flops["fp32"] > 0
+    region = flopgap.Counter(what="sass").count(layer)
+    assert region.flops["fp32"] == by_launch.flops["fp32"]
+    assert by_launch.launches == total.launches == region.launches
+    # Every product knows its operator, and there is no padding in these sizes.
+    assert by_launch.gap.padding == 0 and by_launch.gap.unattributed == 0
+    with torch.autograd.set_multithreading_enabled(False):
+        one = flopgap.Counter(by="launch").count(layer)
+    tensor = [metric for metric in one.metrics if "ops_path" in metric]
+    rows = [[(row.symbol, row.grid, [row.values[m] for m in tensor]) for row in c.rows] for c in (by_launch, one)]
+    assert rows[0] == rows[1], "autograd's thread makes no difference"
+
+
+def test_modules_add_up_to_the_total(layer):
+    expected = formulas(layer)
+    counts = flopgap.Counter(by="module").count(layer)
+    assert counts.flops["tensor bf16"] == expected
+    found = {(row.label.path, row.label.phase): counts.flops_of([row])["tensor bf16"] for row in counts.rows}
+    linear = 2 * 8 * 512 * 1024 * 4096
+    for name in ("linear1", "linear2"):
+        path = f"TransformerEncoderLayer/{name}"
+        assert found[path, "forward"] == linear and found[path, "backward"] == 2 * linear
+    theory = counts.theory.by_path
+    for place, count in found.items():
+        if count:
+            products = sum(op.flops for op in counts.theory.operators if (op.path, op.phase) == place and op.kind in ("matmul", "attention"))
+            assert count == products, place
+    assert theory
+
+
+def events(step):
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        step()
+        torch.cuda.synchronize()
+    return sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
+
+
+def step_time(step, blocks=7, steps=50):
+    times = []
+    for _ in range(blocks):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) / steps)
+    return statistics.median(times)
+
+
+def test_the_profiler_works_before_and_after(layer):
+    before = events(layer)
+    assert before > 10
+    for _ in range(2):
+        assert flopgap.count(layer).launches > 10
+        assert events(layer) == before
+    assert flopgap.Counter(what="sass").count(layer).flops["fp32"] > 0
+
+
+def test_inside_the_profiler_counting_is_refused(layer):
+    for what in ("tensor", "sass"):
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+            with pytest.raises(flopgap.CountError, match=r"torch\.profiler"):
+                flopgap.Counter(what=what).count(layer)
+
+
+def test_steps_are_as_fast_after_a_count():
+    model = torch.nn.Sequential(*[part for _ in range(10) for part in (torch.nn.Linear(256, 256), torch.nn.Sigmoid())]).cuda()
+    x = torch.randn(64, 256, device="cuda")
+
+    def step():
+        model(x).sum().backward()
+
+    step_time(step, 2)
+    before = step_time(step)
+    flopgap.count(step)
+    after = step_time(step)
+    assert after < 1.1 * before, f"{before * 1e6:.0f} us before, {after * 1e6:.0f} after"
+
+
+def test_graphs_are_counted_by_hardware_and_refused_for_instructions():
+    a = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
+    b = torch.mm(a, a)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.mm(a, a, out=b)
+        torch.mm(a, a, out=b)
+    counts = flopgap.count(graph.replay)
+    assert counts.graphs == 1 and counts.flops["tensor bf16"] == 4 * 1024**3
+    with pytest.raises(flopgap.CountError, match="graph") as caught:
+        flopgap.Counter(what="sass").count(graph.replay)
+    assert caught.value.hint
+
+
+def test_workers_of_a_loader_are_no_trouble(layer):
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(list(range(8)), batch_size=4, num_workers=2, multiprocessing_context="fork")
+    with flopgap.Counter() as counter:
+        for _ in loader:
+            assert counter.count(layer).launches > 10
+
+
+def test_the_time_that_counting_takes(layer):
+    begin = time.perf_counter()
+    flopgap.Counter(theory=False).count(layer)
+    again = time.perf_counter() - begin
+    assert again < 1.0
+    with flopgap.Counter(theory=False) as counter:
+        counter.count(layer)
+        begin = time.perf_counter()
+        counter.count(layer)
+        assert time.perf_counter() - begin < 0.2
