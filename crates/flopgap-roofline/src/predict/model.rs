@@ -1,4 +1,4 @@
-//! Models of time and memory, of steps and of what steps cost each other; fitted once by sizes alone and once with what a library
+//! Models of time, memory and power, of steps and of what steps cost each other; fitted once by sizes alone and once with what a library
 //! tells of its kernels.
 
 use std::hash::{Hash, Hasher};
@@ -13,6 +13,7 @@ use super::machine::Machine;
 use super::measured::MeasuredRuns;
 use super::memory::{self, Kind, Memory};
 use super::point::Point;
+use super::power::{self, Drawn, Power};
 use super::residue::{Remains, Residue};
 use super::steps::{Said, Steps};
 use super::structure::{Structure, Terms};
@@ -34,6 +35,7 @@ pub(super) struct Model {
     correction: Option<Residue>,
     memory: Option<Memory>,
     memory_residue: Option<Residue>,
+    power: Option<Power>,
 }
 
 impl Model {
@@ -61,6 +63,7 @@ impl Model {
             correction: None,
             memory: None,
             memory_residue: None,
+            power: None,
         };
         if single.len() >= LEAST {
             let points: Vec<Point<'_>> = single.iter().map(|(_, points)| points[0]).collect();
@@ -94,6 +97,17 @@ impl Model {
         let growth = Growth { seed: settings.seed ^ 1, folds: 8, rounds: 2, trees: 8, leaf: 1 };
         model.correction = Residue::fit(&remains, growth, (settings.level, UNKNOWN))?;
         model.fit_memory(machine, &rows, settings)?;
+        let drawn: Vec<Drawn> = rows
+            .iter()
+            .filter_map(|(row, points)| {
+                Some(Drawn {
+                    features: power::features(points, row.nanoseconds),
+                    watts: row.joules? / (row.nanoseconds * 1e-9),
+                    group: group(&row.steps),
+                })
+            })
+            .collect();
+        model.power = Power::fit(&drawn, settings.seed ^ 2)?;
         Ok(model)
     }
 
@@ -209,6 +223,13 @@ impl Model {
         let correction = self.correction.as_ref();
         let features = || of_model(machine, points, whole);
         correction.map(|correction| correction.predict(&features(), whole.regime())).transpose()
+    }
+
+    /// Joules of a run of so many nanoseconds; `None` where too few observations had any.
+    pub(super) fn joules(&self, points: &[Point<'_>], nanoseconds: f64) -> Result<Option<f64>, FitError> {
+        let watts = |power: &Power| power.watts(&power::features(points, nanoseconds));
+        let watts = self.power.as_ref().map(watts).transpose()?;
+        Ok(watts.map(|watts| watts * nanoseconds * 1e-9))
     }
 
     /// Bytes held at most; `None` where no observation had any.

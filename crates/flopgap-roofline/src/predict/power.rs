@@ -83,9 +83,28 @@ pub(super) fn features(points: &[Point<'_>], nanoseconds: f64) -> Vec<f64> {
         ln(nanoseconds),
         ln(nanoseconds / points.len() as f64),
     ];
+    row.extend(kernels(points, nanoseconds).map(ln));
     // The step that takes longest stands for what the others are like.
     if let Some(longest) = points.iter().max_by(|left, right| left.base.total_cmp(&right.base)) {
         row.extend(sizes(longest));
     }
     row
+}
+
+/// What the kernels keep busy, in units of the time that the run takes: launches a microsecond,
+/// arithmetic with what tiles pad, what tiles load, multiprocessors that have a tile. Where kernels
+/// are not known, what the sizes say.
+fn kernels(points: &[Point<'_>], nanoseconds: f64) -> [f64; 4] {
+    let mut sums = [0.0; 4];
+    for point in points {
+        let launches = point.algorithm.map_or(1, |algorithm| algorithm.kernels.len().max(1));
+        let of = match &point.work {
+            Some(work) => [work.spread, work.loaded, work.time * work.tiles.min(1.0)],
+            None => [point.roof.compute, point.roof.memory, point.base],
+        };
+        for (sum, value) in sums.iter_mut().zip([launches as f64 * 1000.0].into_iter().chain(of)) {
+            *sum += value / nanoseconds;
+        }
+    }
+    sums
 }

@@ -7,9 +7,8 @@ use super::baseline::{Baseline, Constants, Fitted};
 use super::estimate::{Bottleneck, Estimate, StepEstimate};
 use super::machine::{Machine, Sample};
 use super::measured::MeasuredRuns;
-use super::model::{LEAST, Model, group};
+use super::model::{LEAST, Model};
 use super::point::Point;
-use super::power::{self, Drawn, Power};
 use super::range::Ranges;
 use super::shape::Shape;
 use super::steps::{Said, regime};
@@ -27,7 +26,6 @@ pub struct Predictor {
     constants: Fitted,
     by_size: Model,
     by_kernel: Option<Model>,
-    power: Option<Power>,
     ranges: Ranges,
     measured: MeasuredRuns,
     level: f64,
@@ -84,26 +82,9 @@ impl Predictor {
                 (settings.kernels && told >= LEAST).then(fit).transpose()
             },
         );
-        let drawn: Vec<Drawn> = observations
-            .iter()
-            .filter_map(|row| {
-                let joules = row.joules?;
-                let points: Vec<Point<'_>> = row
-                    .steps
-                    .iter()
-                    .map(|step| Point::new(of, step, (row.precision, row.mode), None))
-                    .collect();
-                Some(Drawn {
-                    features: power::features(&points, row.nanoseconds),
-                    watts: joules / (row.nanoseconds * 1e-9),
-                    group: group(&row.steps),
-                })
-            })
-            .collect();
-        let power = Power::fit(&drawn, settings.seed ^ 2)?;
         let (by_size, by_kernel) = (by_size?, by_kernel?);
         let level = settings.level;
-        Ok(Self { machine, constants, by_size, by_kernel, power, ranges, measured, level })
+        Ok(Self { machine, constants, by_size, by_kernel, ranges, measured, level })
     }
 
     /// The predictor as bytes, for [`Predictor::from_bytes`] of the same version of this crate.
@@ -182,12 +163,9 @@ impl Predictor {
             Some(bytes) => Some(bytes as f64),
             None => model.memory(&self.machine, &points)?,
         };
-        let joules = match (known.and_then(|known| known.joules), &self.power) {
-            (Some(joules), _) => Some(joules),
-            (None, Some(power)) => {
-                Some(power.watts(&power::features(&points, nanoseconds))? * nanoseconds * 1e-9)
-            }
-            (None, None) => None,
+        let joules = match known.and_then(|known| known.joules) {
+            Some(joules) => Some(joules),
+            None => model.joules(&points, nanoseconds)?,
         };
         Ok(Estimate {
             nanoseconds,
