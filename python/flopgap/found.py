@@ -78,6 +78,11 @@ class LeftOut:
     open: int
 
 
+def _for_people(table: Table) -> Table:
+    """A table of kernels without their full names, beside which the others have no room."""
+    return table.select(*(column for column in table.columns if column != "name"))
+
+
 @dataclass(frozen=True)
 class _Answer:
     """What every answer has."""
@@ -146,7 +151,7 @@ class Kernels(_Answer):
     table: Table = field(init=False, repr=False, compare=False, metadata={"table": 0})
 
     def _tables(self) -> list[Table]:
-        return [self.table]
+        return [_for_people(self.table)]
 
 
 @dataclass(frozen=True)
@@ -464,7 +469,7 @@ class Diff(_Answer):
     range_table: Table = field(init=False, repr=False, compare=False, metadata={"table": 1})
 
     def _tables(self) -> list[Table]:
-        return [self.kernel_table, self.range_table]
+        return [_for_people(self.kernel_table), self.range_table]
 
 
 @dataclass(frozen=True)
