@@ -24,6 +24,11 @@ def pytest_runtest_logreport(report):
             file.write(f"{what}\tpython: {report.nodeid}\t{reason}\n")
 
 
+def pytest_collectreport(report):
+    """A module of which no test can run is skipped as a whole."""
+    pytest_runtest_logreport(report)
+
+
 @pytest.fixture(scope="session")
 def fixtures() -> pathlib.Path:
     return REPOSITORY / "fixtures"
