@@ -78,13 +78,12 @@ def _measured(path: str) -> Peaks:
         ceilings = ceilings.get("ceilings", ceilings)
         rates: dict[str, float] = {}
         for peak in ceilings["peaks"]:
-            rate = peak["ops_per_second"]
-            rate = float(rate["value"] if isinstance(rate, dict) else rate)
+            rate = float(peak["ops_per_second"]["value"])
             name = f"tensor {peak['precision']}" if peak["tensor"] else str(peak["precision"])
             rates[name] = max(rate, rates.get(name, 0.0))
+        # The last level is the memory; a kernel both reads and writes, as a copy does.
         levels = ceilings.get("levels") or []
-        memory = levels[-1]["bytes_per_second"] if levels else None
-        memory = memory["value"] if isinstance(memory, dict) else memory
+        memory = float(levels[-1]["copy"]) if levels else None
         return Peaks(rates, memory, f"measured: {path}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "give a file of ceilings that model-calibrate wrote, or a dict of rates"

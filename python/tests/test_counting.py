@@ -1,5 +1,6 @@
 """Counting without PyTorch and without a GPU: what runs, what is asked of the counters, what the result says."""
 
+import json
 import os
 import threading
 
@@ -225,6 +226,28 @@ def test_utilization_is_against_the_peaks_and_absent_without(gpu):
     assert given.hfu == pytest.approx(1000 / 1e12 / 65e-9) and given.peaks.bytes_per_second == 1e12
     gpu.name = "a GPU of next year"
     assert flopgap.count(step, gpu).hfu is None
+
+
+def test_peaks_may_be_ceilings_that_were_measured(gpu, tmp_path):
+    quantity = lambda value: {"value": value, "spread": 0.01}  # noqa: E731
+    ceilings = {
+        "device": "NVIDIA H200",
+        "peaks": [
+            {"precision": "bf16", "tensor": True, "ops_per_second": quantity(7.0e14)},
+            {"precision": "bf16", "tensor": True, "ops_per_second": quantity(7.5e14)},
+            {"precision": "fp32", "tensor": False, "ops_per_second": quantity(5.0e13)},
+        ],
+        "levels": [{"name": "L2", "bytes": 1, "read": 9e12, "copy": 8e12}, {"name": "HBM", "read": 4.4e12, "copy": 4.2e12}],
+    }
+    path = tmp_path / "ceilings.json"
+    path.write_text(json.dumps(ceilings))
+    peaks = flopgap.Counter(peaks=path).count(step, gpu).peaks
+    assert peaks.flops_per_second == {"tensor bf16": 7.5e14, "fp32": 5.0e13}
+    assert peaks.bytes_per_second == 4.2e12 and str(path) in peaks.source
+    for wrong in ('{"peaks": 3}', "no json"):
+        path.write_text(wrong)
+        with pytest.raises(flopgap.InputError, match="has no peaks"):
+            flopgap.peaks_of("NVIDIA H200", path)
 
 
 def test_timed_runs_are_not_counted(gpu):
