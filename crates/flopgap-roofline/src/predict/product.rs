@@ -2,12 +2,13 @@
 //! names tell.
 
 use flopgap_flops::{Activation, Precision};
-use flopgap_graph::{Algorithm, Mode};
+use flopgap_graph::{Algorithm, KernelLaunch, Mode};
 
 use super::kernel::Named;
 use super::machine::Machine;
 use super::point::Point;
 use super::shape::Family;
+use super::split::mix;
 
 /// Terms of a product.
 pub(super) const COUNT: usize = 25;
@@ -18,6 +19,13 @@ const LINE: f64 = 128.0;
 const START: f64 = 2000.0;
 /// Nanoseconds of an inner step that waits for nothing but itself.
 const STEP: f64 = 20.0;
+/// Nanoseconds in which the same bytes are read once more by another block, before anything is
+/// fitted.
+const SHARED: f64 = 3.0;
+/// How many times more of a cache an operand needs than a probe that reads it alone and in order.
+const CROWDED: f64 = 1.3;
+/// Lanes of a multiprocessor that multiply at a time.
+const LANES: f64 = 128.0;
 /// Registers of a thread beside those that sum up.
 const REGISTERS: f64 = 48.0;
 /// Registers and threads of a multiprocessor (NVIDIA, "CUDA C++ Programming Guide", compute
@@ -47,7 +55,8 @@ pub(super) enum Class {
 }
 
 impl Class {
-    fn of(kernels: &[String]) -> Self {
+    /// With the place of the kernel that tells.
+    fn of(kernels: &[String]) -> (Self, usize) {
         const WORDS: [(&str, Class); 9] = [
             ("nvjet", Class::Jet),
             ("wmma", Class::Tensor),
@@ -60,14 +69,15 @@ impl Class {
             ("dot_kernel", Class::Vector),
         ];
         let of = |kernel: &String| WORDS.iter().find(|(word, _)| kernel.contains(word));
-        kernels.iter().find_map(of).map_or(Self::Other, |(_, class)| *class)
+        let found = kernels.iter().enumerate().find_map(|(place, kernel)| Some((of(kernel)?.1, place)));
+        found.unwrap_or((Self::Other, 0))
     }
 }
 
 /// A product as its time is made up of terms, in nanoseconds of the machine's ceilings.
 ///
-/// In their order: a kernel's start (0); arithmetic, loads and waiting of inner steps, two of each
-/// (1 to 6); what comes with each wave, with each tile that is stored, with functions of its
+/// In their order: a kernel's start (0); arithmetic of inner steps, and loads of the same bytes by
+/// many blocks (1, 2); loads and waiting of inner steps, two of each (3 to 6); what comes with each wave, with each tile that is stored, with functions of its
 /// elements, with a bias once and with each wave, with stores that are not aligned, and with each
 /// wave of a batch (7 to 13); bytes that the product needs to read and to write, and those that its
 /// tiles load (14 to 16); then what comes after: split sums in a kernel of their own or in the same
@@ -75,6 +85,8 @@ impl Class {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     pub(super) class: Class,
+    /// A number for the kernel that computes the products, whatever is fused with it.
+    pub(super) kernel: u64,
     pub(super) precision: Precision,
     pub(super) mode: Mode,
     /// Kernels that are launched.
@@ -96,6 +108,10 @@ struct Cut {
     rounds: f64,
     /// Waves of as many blocks as a multiprocessor holds.
     waves: f64,
+    /// Threads of a block.
+    threads: f64,
+    /// Blocks, or clusters of them, that load the same rows or columns at a time.
+    sharing: f64,
 }
 
 impl Product {
@@ -103,32 +119,61 @@ impl Product {
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Option<Self> {
         let algorithm = point.algorithm.filter(|algorithm| !algorithm.kernels.is_empty())?;
         let (Family::Gemm, Some(work)) = (point.shape.family, &point.work) else { return None };
-        let class = Class::of(&algorithm.kernels);
+        let (class, place) = Class::of(&algorithm.kernels);
+        let launch = algorithm.launches.get(place);
         let mut terms = [0.0; COUNT];
-        terms[0] = START;
+        // Long sums clear the result first, and their blocks then add to it.
+        terms[0] = if class == Class::Long { 3.0 * START } else { START };
         let written = point.shape.outputs / point.shape.elements().max(1.0);
-        terms[14] = point.roof.memory * (1.0 - written);
-        terms[15] = point.roof.memory * written;
+        (terms[14], terms[15]) = moved(machine, point.roof.bytes, written);
         let parts = match algorithm.tile {
             Some(tile) if !matches!(class, Class::Long | Class::Small | Class::Vector) => {
-                let cut = Cut::of(machine, point, algorithm, (class, &work.named), tile);
+                let cut = Cut::of(machine, point, (algorithm, launch), (class, &work.named), tile);
                 tiled(machine, point, (class, &work.named), &cut, &mut terms);
                 cut.parts
             }
             _ => {
-                by_rows(machine, point, (class, algorithm), &mut terms);
+                by_rows(machine, point, (class, algorithm, launch), &mut terms);
                 algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)))
             }
         };
         after(machine, point, algorithm, (parts, work.named.launches), &mut terms);
         let (precision, mode) = (class_of(point.precision), point.mode);
-        Some(Self { class, precision, mode, kernels: work.named.launches, terms })
+        let kernel = number_of(&algorithm.kernels[place], launch);
+        Some(Self { class, kernel, precision, mode, kernels: work.named.launches, terms })
     }
+}
+
+/// Nanoseconds in which so many bytes are read and written, of which a share is written.
+///
+/// Reads are as fast as the level of the memory hierarchy is that holds all; writes within the last
+/// cache are no faster than those beyond it.
+fn moved(machine: &Machine, bytes: f64, written: f64) -> (f64, f64) {
+    let read = bytes * (1.0 - written) / machine.bandwidth(bytes * CROWDED);
+    (read, bytes * written / machine.bandwidth(f64::MAX))
 }
 
 /// Kernels in both 16-bit formats have the same tiles and times.
 fn class_of(precision: Precision) -> Precision {
     if precision == Precision::Bf16 { Precision::Fp16 } else { precision }
+}
+
+/// A number for a kernel by its name, without what is fused with it, and by what its launch tells
+/// where the name is the same for several.
+fn number_of(name: &str, launch: Option<&KernelLaunch>) -> u64 {
+    let words = name.split('_').filter(|word| !word.ends_with("bias"));
+    let template = launch.and_then(|launch| arguments(launch.name.as_deref()?)).unwrap_or_default();
+    let told = launch.map_or([0; 2], |launch| [launch.threads, launch.registers.unwrap_or(0)]);
+    let text = words.chain(template).flat_map(str::bytes).map(u64::from);
+    text.chain(told.map(u64::from)).fold(0, mix)
+}
+
+/// The first arguments of a kernel's template: a type, sizes and switches. Those after the first
+/// that is a template itself tell how operands lie.
+fn arguments(name: &str) -> Option<Vec<&str>> {
+    let (_, arguments) = name.split_once('<')?;
+    let simple = |argument: &&str| !argument.contains(['<', '>']);
+    Some(arguments.split(',').map(str::trim).take_while(simple).collect())
 }
 
 fn attribute(algorithm: &Algorithm, name: &str) -> f64 {
@@ -139,7 +184,7 @@ impl Cut {
     fn of(
         machine: &Machine,
         point: &Point<'_>,
-        algorithm: &Algorithm,
+        (algorithm, launch): (&Algorithm, Option<&KernelLaunch>),
         (class, named): (Class, &Named),
         tile: [u32; 2],
     ) -> Self {
@@ -148,7 +193,7 @@ impl Cut {
         let tiles = shape.batch * (shape.m / rows).ceil() * (shape.n / columns).ceil();
         let mut parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
         let mut blocks = tiles * parts;
-        let told = attribute(algorithm, "blocks");
+        let (told, threads) = launched(algorithm, launch);
         // CUTLASS rounds the length of a part up, and so has fewer parts than it was asked for.
         if matches!(class, Class::Simt | Class::Tensor) && told > 0.0 && told < blocks {
             (parts, blocks) = ((told / tiles).max(1.0), told);
@@ -156,8 +201,6 @@ impl Cut {
         let shortest = if point.precision == Precision::Fp32 { 8.0 } else { 16.0 };
         let depth = named.depth.unwrap_or(0.0).max(shortest);
         let steps = (shape.k / parts / depth).ceil().max(1.0);
-        let threads = attribute(algorithm, "threads");
-        let threads = if threads > 0.0 { threads } else { 128.0 };
         let full = blocks / machine.units;
         let (rounds, waves) = if class == Class::Jet {
             let staying = if told > 0.0 { told.min(machine.units) } else { machine.units };
@@ -166,14 +209,27 @@ impl Cut {
         } else {
             let registers = threads * (rows * columns / threads + REGISTERS);
             let held = (ALL_REGISTERS / registers).min(ALL_THREADS / threads).floor().max(1.0);
+            let held = launch.and_then(|launch| launch.resident).map_or(held, f64::from).max(1.0);
             // Blocks of many waves do not wait for each other; the last ones leave multiprocessors
             // idle.
             let rounds = if full <= held { full.ceil() } else { full.max(1.0) + 0.5 };
             let waves = if full <= 3.0 * held { (full.ceil() / held).ceil() } else { full / held + 0.5 };
             (rounds, waves)
         };
-        Self { rows, columns, depth, parts, steps, blocks, rounds, waves }
+        let (down, across) = ((shape.m / rows).ceil(), (shape.n / columns).ceil());
+        let cluster = algorithm.cluster.map_or(1.0, |[x, y]| f64::from(x.max(y).max(1)));
+        let sharing = down.max(across).min(machine.units) / cluster;
+        Self { rows, columns, depth, parts, steps, blocks, rounds, waves, threads, sharing }
     }
+}
+
+/// Blocks, 0 where nothing tells, and threads of a block.
+fn launched(algorithm: &Algorithm, launch: Option<&KernelLaunch>) -> (f64, f64) {
+    let told = [attribute(algorithm, "blocks"), attribute(algorithm, "threads")];
+    let [blocks, threads] = launch.map_or(told, |launch| {
+        [launch.grid.iter().map(|&blocks| f64::from(blocks)).product(), f64::from(launch.threads)]
+    });
+    (blocks, if threads > 0.0 { threads } else { 128.0 })
 }
 
 /// Kernels whose blocks compute tiles.
@@ -195,10 +251,16 @@ fn tiled(
         _ => 1.0,
     };
     terms[1] = cut.rounds * cut.steps * 2.0 * area * cut.depth * a_flop;
+    // What all blocks load is in few places, which serve one block after the other.
+    terms[2] = cut.waves * cut.steps * cut.sharing * SHARED;
     terms[3] = cut.rounds * cut.steps * sides * loads * a_byte * machine.units;
     // Rows that begin within sectors or lines touch more of them.
     terms[4] = terms[3] * astray(point.shape.k * element);
     terms[5] = cut.waves * cut.steps * STEP * (cut.depth / 32.0).sqrt();
+    if class != Class::Jet {
+        // A thread's own arithmetic, however few threads there are.
+        terms[6] = cut.waves * cut.steps * 2.0 * area * cut.depth * a_flop * LANES / cut.threads;
+    }
     terms[7] = cut.waves * 300.0;
     terms[8] = cut.rounds * area * element * a_byte * machine.units;
     let costly = !matches!(point.step.epilogue.activation, Activation::Identity | Activation::Relu);
@@ -228,10 +290,10 @@ fn astray(bytes: f64) -> f64 {
 fn by_rows(
     machine: &Machine,
     point: &Point<'_>,
-    (class, algorithm): (Class, &Algorithm),
+    (class, algorithm, launch): (Class, &Algorithm, Option<&KernelLaunch>),
     terms: &mut [f64; COUNT],
 ) {
-    let told = attribute(algorithm, "blocks");
+    let (told, threads) = launched(algorithm, launch);
     let counted = algorithm.waves_thousandths.map_or(0.0, |waves| waves as f64 / 1000.0);
     let parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
     let blocks = match (algorithm.tile, told) {
@@ -242,10 +304,14 @@ fn by_rows(
         }
         _ => counted * machine.units * 4.0,
     };
-    let threads = attribute(algorithm, "threads");
-    let threads = if threads > 0.0 { threads } else { 128.0 };
-    let (m, k) = (point.shape.m, point.shape.k / parts);
-    let held = (blocks / machine.units).max(1.0);
+    let k = point.shape.k / parts;
+    // Warps compute so many rows at a time, and more of them in blocks of their own.
+    let of_template = || arguments(launch?.name.as_deref()?)?.get(5)?.parse::<f64>().ok();
+    let m = if class == Class::Small { of_template() } else { None }.unwrap_or(point.shape.m);
+    let full = (blocks / machine.units).max(1.0);
+    let resident = launch.and_then(|launch| launch.resident).map_or(1.0, f64::from);
+    // The busiest multiprocessor decides, until blocks begin where others have ended.
+    let held = if full <= resident { full.ceil() } else { full + 0.5 };
     // Nanoseconds of an element of a sum: where warps wait for each other, and where each waits for
     // itself.
     let (busy, waiting) = match class {
@@ -253,13 +319,18 @@ fn by_rows(
         Class::Small => (0.9, 0.5),
         _ => (0.08, 0.25),
     };
-    terms[3] = busy * held * k;
     terms[5] = waiting * k * 128.0 / threads;
-    // Tiles have all rows of the few that there are; warps take one after the other.
-    if class != Class::Long {
-        terms[4] = terms[3] * m / 4.0;
+    if class == Class::Long {
+        // Tiles have all rows of the few that there are; blocks do not load while they compute.
+        terms[6] = busy * held * k;
+    } else {
+        // Warps take one row after the other.
+        (terms[3], terms[4]) = (busy * held * k, busy * held * k * m / 4.0);
         terms[6] = terms[5] * m;
     }
+    // Rows that begin within lines are loaded in more of them.
+    let element = point.precision.element().bytes() as f64;
+    terms[8] = busy * held * k * astray(point.shape.k * element);
     terms[24] = held * 30.0;
 }
 
@@ -287,6 +358,7 @@ fn after(
     }
     if further > 0.0 {
         let bytes = 2.0 * outputs * point.precision.element().bytes() as f64;
-        (terms[22], terms[23]) = (1000.0 * further, further * bytes / machine.bandwidth(bytes));
+        let (read, write) = moved(machine, bytes, 0.5);
+        (terms[22], terms[23]) = (1000.0 * further, further * (read + write));
     }
 }

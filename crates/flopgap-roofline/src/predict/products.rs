@@ -4,8 +4,8 @@
 //! A kernel starts, computes its tiles wave after wave, adds up parts of split sums, and is
 //! launched. What goes on at the same time is added as the cube root of cubes, which is nearly the
 //! larger one; what goes on one after the other is added. Factors are fitted for each kind of
-//! kernel, then for the kind in one precision, which begins at those of the kind; so a kernel that
-//! was never measured has the factors of its kind.
+//! kernel, then for the kind in one precision, which begins at those of the kind, then for each
+//! kernel, which stays near those; so a kernel that was never measured has the factors of its kind.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
@@ -18,11 +18,15 @@ use super::product::{COUNT, Class, Product};
 const LEAST: usize = 8;
 /// Fewest rows of a kind in one precision.
 const LEAST_OF_PRECISION: usize = 30;
+/// Fewest rows of a kernel.
+const LEAST_OF_KERNEL: usize = 6;
 /// Rounds from factors of 1, and from factors that a fit to nearly the same rows found.
 const ROUNDS: usize = 40;
 const ROUNDS_AGAIN: usize = 4;
 /// How much a factor of e from where a fit begins weighs, in ln of one row.
-const PULL: f64 = 0.05;
+const PULL: f64 = 0.1;
+/// The same for a kernel, which has few rows and differs little from its kind.
+const PULL_OF_KERNEL: f64 = 0.4;
 
 /// Logarithms of the factors of a kind of kernel.
 type Factors = [f64; COUNT];
@@ -35,6 +39,7 @@ type Launches = [f64; 3];
 pub(super) struct Products {
     kinds: FxHashMap<(Class, bool), Factors>,
     precisions: FxHashMap<(Class, Precision), Factors>,
+    kernels: FxHashMap<u64, Factors>,
     launches: Launches,
 }
 
@@ -62,6 +67,7 @@ impl Products {
         let begin = Self {
             kinds: FxHashMap::default(),
             precisions: FxHashMap::default(),
+            kernels: FxHashMap::default(),
             launches: [0.3 * launch, 1.5 * launch, 0.6 * launch].map(|time| time.max(1.0).ln()),
         };
         let mut found = start.unwrap_or(&begin).clone();
@@ -73,6 +79,7 @@ impl Products {
             found.fit_launches(&known, rounds);
             if round == 0 && start.is_none() {
                 found.precisions.clear();
+                found.kernels.clear();
             }
         }
         Some(found)
@@ -80,24 +87,30 @@ impl Products {
 
     fn fit_factors(&mut self, known: &[(&Product, f64)], rounds: usize) {
         let launches = self.launches;
-        let fit = |start: Factors, rows: &[(&Product, f64)]| {
+        let fit = |start: Factors, rows: &[(&Product, f64)], pull: f64| {
             let slope = |row: usize, factors: &Factors, slopes: &mut Factors| {
                 let (product, time) = rows[row];
                 ln_time(product, factors, &launches, Some(slopes)) - time
             };
-            least_errors(start, rows.len(), slope, Descent { pull: PULL, rounds })
+            least_errors(start, rows.len(), slope, Descent { pull, rounds })
         };
         for (kind, rows) in by(known, |product| keys(product).0) {
             if rows.len() >= LEAST {
                 let start = self.kinds.get(&kind).copied().unwrap_or_default();
-                self.kinds.insert(kind, fit(start, &rows));
+                self.kinds.insert(kind, fit(start, &rows, PULL));
             }
         }
         for (precision, rows) in by(known, |product| keys(product).1) {
             if rows.len() >= LEAST_OF_PRECISION {
                 let of_kind = || self.kinds.get(&keys(rows[0].0).0).copied();
                 let start = self.precisions.get(&precision).copied().or_else(of_kind).unwrap_or_default();
-                self.precisions.insert(precision, fit(start, &rows));
+                self.precisions.insert(precision, fit(start, &rows, PULL));
+            }
+        }
+        for (kernel, rows) in by(known, |product| product.kernel) {
+            if rows.len() >= LEAST_OF_KERNEL {
+                let start = *self.of_class(rows[0].0);
+                self.kernels.insert(kernel, fit(start, &rows, PULL_OF_KERNEL));
             }
         }
     }
@@ -125,6 +138,10 @@ impl Products {
     }
 
     fn factors(&self, product: &Product) -> &Factors {
+        self.kernels.get(&product.kernel).unwrap_or_else(|| self.of_class(product))
+    }
+
+    fn of_class(&self, product: &Product) -> &Factors {
         const ONES: &Factors = &[0.0; COUNT];
         let (kind, precision) = keys(product);
         self.precisions.get(&precision).or_else(|| self.kinds.get(&kind)).unwrap_or(ONES)
@@ -182,7 +199,7 @@ fn nanoseconds(product: &Product, factors: &Factors, slopes: Option<&mut Factors
         }
     }
     let beside = |of: &[f64]| of.iter().map(|part| part.powi(3)).sum::<f64>().cbrt();
-    let pairs = [parts[1] + parts[2], parts[3] + parts[4], parts[5] + parts[6]];
+    let pairs = [parts[1], parts[2], parts[3] + parts[4], parts[5] + parts[6]];
     let inner = beside(&pairs);
     let tiles = inner + parts[7..14].iter().sum::<f64>();
     let bytes = parts[14] + parts[15];
@@ -193,7 +210,9 @@ fn nanoseconds(product: &Product, factors: &Factors, slopes: Option<&mut Factors
         let of_tiles = square(tiles, body);
         for (place, slope) in slopes.iter_mut().enumerate() {
             let share = match place {
-                1..=6 => of_tiles * square(pairs[(place - 1) / 2], inner),
+                1..=6 => {
+                    of_tiles * square(pairs[if place < 3 { place - 1 } else { place.div_ceil(2) }], inner)
+                }
                 7..=13 => of_tiles,
                 14 | 15 => square(bytes, body),
                 16 => square(parts[16], body),
@@ -234,7 +253,7 @@ mod tests {
         terms[5] = tiles * steps * 20.0;
         terms[7] = tiles * 300.0;
         terms[14] = 10.0 * steps;
-        Product { class: Class::Jet, precision: Precision::Fp16, mode, kernels: 1.0, terms }
+        Product { class: Class::Jet, kernel: 0, precision: Precision::Fp16, mode, kernels: 1.0, terms }
     }
 
     #[test]
