@@ -256,7 +256,9 @@ fn tiled(
     terms[3] = cut.rounds * cut.steps * sides * loads * a_byte * machine.units;
     // Rows that begin within sectors or lines touch more of them.
     terms[4] = terms[3] * astray(point.shape.k * element);
-    terms[5] = cut.waves * cut.steps * STEP * (cut.depth / 32.0).sqrt();
+    // Other kernels than those for Hopper wait for all their threads at each step.
+    let step = if class == Class::Jet { STEP } else { 5.0 * STEP };
+    terms[5] = cut.waves * cut.steps * step * (cut.depth / 32.0).sqrt();
     if class != Class::Jet {
         // A thread's own arithmetic, however few threads there are.
         terms[6] = cut.waves * cut.steps * 2.0 * area * cut.depth * a_flop * LANES / cut.threads;
@@ -360,5 +362,43 @@ fn after(
         let bytes = 2.0 * outputs * point.precision.element().bytes() as f64;
         let (read, write) = moved(machine, bytes, 0.5);
         (terms[22], terms[23]) = (1000.0 * further, further * (read + write));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_the_same_with_what_is_fused_and_another_with_other_arguments() {
+        let number = |name: &str| number_of(name, None);
+        let alone = number("nvjet_sm90_hsh_64x8_64x16_2x4_h_bz_TNT");
+        assert_eq!(alone, number("nvjet_sm90_hsh_64x8_64x16_2x4_h_bz_relubias_TNT"));
+        assert_ne!(alone, number("nvjet_sm90_hsh_8x64_64x16_2x4_h_bz_TNT"));
+        let small = |name: &str| {
+            let launch = KernelLaunch { name: Some(name.to_owned()), threads: 128, ..Default::default() };
+            number_of("gemmSN_TN_kernel", Some(&launch))
+        };
+        let of_four = small("gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 4, true, Batched<float const>>");
+        assert_eq!(of_four, small("gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 4, true, Pointer<float>>"));
+        assert_ne!(of_four, small("gemmSN_TN_kernel<float, 128, 16, 2, 4, 6, 7, false, Batched<float>>"));
+    }
+
+    #[test]
+    fn arguments_end_before_the_first_template() {
+        let name = "gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, Batched<float const>>";
+        let told = arguments(name).unwrap();
+        assert_eq!((told.len(), told[5]), (8, "8"));
+        assert_eq!(arguments("gemv2T_kernel_val"), None);
+    }
+
+    #[test]
+    fn launches_tell_more_than_attributes() {
+        let mut algorithm = Algorithm::default();
+        assert_eq!(launched(&algorithm, None), (0.0, 128.0));
+        algorithm.attributes.extend([("blocks".to_owned(), 7), ("threads".to_owned(), 256)]);
+        assert_eq!(launched(&algorithm, None), (7.0, 256.0));
+        let launch = KernelLaunch { grid: [14, 2, 16], threads: 64, ..Default::default() };
+        assert_eq!(launched(&algorithm, Some(&launch)), (448.0, 64.0));
     }
 }

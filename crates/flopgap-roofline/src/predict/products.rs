@@ -257,6 +257,29 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_differs_from_its_kind_has_factors_of_its_own() {
+        let rows = |kernel: u64| {
+            let sizes = (1..8).flat_map(|tiles| [1.0, 4.0, 16.0, 64.0].map(|steps| (tiles, steps)));
+            sizes.map(move |(tiles, steps)| {
+                Some(Product { kernel, ..product(f64::from(tiles), steps, Mode::Graph) })
+            })
+        };
+        let products: Vec<Option<Product>> = rows(1).chain(rows(2)).chain(rows(3)).collect();
+        let alike = [0.0; COUNT];
+        let slower = |product: &Product| if product.kernel == 3 { 1.3 } else { 1.0 };
+        let times: Vec<f64> =
+            products.iter().flatten().map(|row| slower(row) * nanoseconds(row, &alike, None)).collect();
+        let every: Vec<usize> = (0..products.len()).collect();
+        let found = Products::fit(&products, &times, &every, 0.0, None).unwrap();
+        for (product, time) in products.iter().flatten().zip(&times) {
+            assert!((found.predict(product) / time - 1.0).abs() < 0.1, "{product:?}: {time}");
+        }
+        let unknown = Product { kernel: 4, ..product(3.0, 16.0, Mode::Graph) };
+        let of_kind = found.predict(&unknown) / nanoseconds(&unknown, &alike, None);
+        assert!((0.95..1.25).contains(&of_kind), "{of_kind}");
+    }
+
+    #[test]
     fn factors_are_found_again_and_slopes_are_those_of_differences() {
         let mut truth = [0.0; COUNT];
         (truth[0], truth[1], truth[7]) = (0.1, 0.5, -0.7);
