@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -49,9 +48,7 @@ def _open_gpu(index: int) -> Any:
 
 
 def _open_session(gpu: Any, metrics: Sequence[str]) -> Any:
-    # After its first use torch.profiler stays subscribed to CUPTI's callbacks, idle: it subscribes again when it needs them. (`_refuse`
-    # has seen that it is not active.)
-    return _flopgap.Session(gpu, list(metrics), "torch" in sys.modules)
+    return _flopgap.Session(gpu, list(metrics))
 
 
 def _after_fork() -> None:
@@ -90,13 +87,12 @@ def _device_index(device: Any) -> int | None:
 
 
 def _close() -> None:
-    """Gives the counters back, and takes CUPTI out of the process: while it is there, every launch is slower."""
+    """Gives the counters back.
+
+    ``cuptiFinalize`` is left alone: no counter could be opened after it in this process (CUPTI 13.0).
+    """
     if session := _kept.pop("session", None):
         session.close()
-        try:
-            _kept["gpu"].detach()
-        except CountError as error:
-            warnings.warn(f"CUPTI stays in the process, which makes launches slower: {error}", RuntimeWarning, stacklevel=2)
     _kept.clear()
 
 

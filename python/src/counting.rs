@@ -97,15 +97,6 @@ impl Gpu {
         py.detach(|| self.context.synchronize()).map_err(gpu_error)
     }
 
-    /// Takes CUPTI out of the process: no session may be open, and nothing else may be tracing.
-    ///
-    /// It keeps the interpreter's lock, so that no Python code begins to launch kernels meanwhile.
-    #[expect(unsafe_code, reason = "the caller's promise is that nobody traces")]
-    fn detach(&self) -> PyResult<()> {
-        // SAFETY: `counter.py` calls it only where neither a session nor torch.profiler is active, and holds the interpreter's lock.
-        unsafe { flopgap_gpu::counters::detach(&self.context) }.map_err(|error| counter_error(&error))
-    }
-
     fn __repr__(&self) -> String {
         let device = self.context.device();
         format!("<Gpu {}: {}, {}>", device.index, device.name, self.chip.name())
@@ -172,23 +163,15 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count right. Where somebody else subscribed to
-    /// CUPTI's callbacks, they are taken over if so wanted.
+    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count right.
     #[new]
-    #[pyo3(signature = (gpu, metrics, take_over=false))]
-    fn new(py: Python<'_>, gpu: &Bound<'_, Gpu>, metrics: Vec<String>, take_over: bool) -> PyResult<Self> {
+    fn new(py: Python<'_>, gpu: &Bound<'_, Gpu>, metrics: Vec<String>) -> PyResult<Self> {
         let gpu = gpu.get();
         let open = || {
             let plan = gpu.chip.plan(&metrics)?;
             CounterSession::planned(&gpu.context, &gpu.chip, plan, Checks::Opening)
         };
-        let session = match py.detach(open) {
-            Err(CounterError::Busy { function: "cuptiSubscribe", .. }) if take_over => {
-                gpu.detach()?;
-                py.detach(open)
-            }
-            opened => opened,
-        };
+        let session = py.detach(open);
         let session = session.map_err(|error| counter_error(&error))?;
         Ok(Session { inner: Mutex::new(Some(session)), process: std::process::id() })
     }

@@ -37,7 +37,6 @@ class FakeGpu:
     opened: int = 0
     closed: int = 0
     synchronized: int = 0
-    detached: int = 0
     fail_to_open: Exception | None = None
 
     def preset(self, name: str) -> list[str] | None:
@@ -48,10 +47,6 @@ class FakeGpu:
 
     def synchronize(self) -> None:
         self.synchronized += 1
-
-    def detach(self) -> None:
-        assert self.session is None, "a session is open"
-        self.detached += 1
 
     def open(self, metrics: list[str]) -> FakeSession:
         if self.fail_to_open is not None:

@@ -72,7 +72,6 @@ pub(super) struct Cupti {
     pub(super) subscribe: unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> u32,
     pub(super) unsubscribe: unsafe extern "C" fn(Subscriber) -> u32,
     pub(super) enable_callback: unsafe extern "C" fn(u32, Subscriber, u32, u32) -> u32,
-    finalize: unsafe extern "C" fn() -> u32,
     version: unsafe extern "C" fn(*mut u32) -> u32,
     result_string: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
 }
@@ -121,7 +120,6 @@ impl Cupti {
                 subscribe: library.symbol("cuptiSubscribe")?,
                 unsubscribe: library.symbol("cuptiUnsubscribe")?,
                 enable_callback: library.symbol("cuptiEnableCallback")?,
-                finalize: library.symbol("cuptiFinalize")?,
                 version: library.symbol("cuptiGetVersion")?,
                 result_string: library.symbol("cuptiGetResultString")?,
             })
@@ -136,17 +134,6 @@ impl Cupti {
         };
         // SAFETY: filled as `cupti_profiler_target.h` says.
         unsafe { self.call_alone("cuptiProfilerInitialize", self.initialize, &mut initialize) }
-    }
-
-    /// Takes CUPTI out of the process.
-    ///
-    /// # Safety
-    /// No object of CUPTI is used after that, and no other thread calls CUDA meanwhile.
-    pub(super) unsafe fn finish(&self) -> Result<(), CounterError> {
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the caller's promise.
-        let code = unsafe { (self.finalize)() };
-        self.check("cuptiFinalize", code)
     }
 
     /// Calls a function that takes a struct.

@@ -35,7 +35,7 @@ pub use chip::{Chip, MetricPlan};
 pub use cupti::cupti_version;
 pub use group::Group;
 pub use preset::Preset;
-pub use session::{Checks, CounterSession, detach};
+pub use session::{Checks, CounterSession};
 
 use std::error::Error;
 use std::sync::Arc;
@@ -330,7 +330,8 @@ impl CounterError {
             ),
             CounterError::Busy { .. } => Some(
                 "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, \
-                 nsys, cuda-gdb, compute-sanitizer, DCGM (dcgmi profile --pause), PyTorch's profiler",
+                 nsys, cuda-gdb, compute-sanitizer, DCGM (dcgmi profile --pause). torch.profiler keeps CUPTI after its first use: count \
+                 before it, or in another process",
             ),
             CounterError::Traced { .. } => Some(
                 "end what traces kernels while counting, such as torch.profiler with ProfilerActivity.CUDA, or count in a \

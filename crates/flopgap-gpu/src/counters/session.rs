@@ -69,24 +69,6 @@ struct Measurement {
     complete: bool,
 }
 
-/// Takes CUPTI out of this process after everything on the GPU has run: its callbacks, whoever subscribed to them, and what they cost each
-/// launch. It comes back by itself when somebody calls it again.
-///
-/// A session only ends its own part of CUPTI when it is dropped: launches stay slower, and a subscriber that another part of the program keeps
-/// (`torch.profiler` does after its first use) keeps sessions out.
-///
-/// # Errors
-/// [`CounterError::Busy`] while a session is open.
-///
-/// # Safety
-/// Nothing else in the process may be using CUPTI (an idle subscriber is not using it), and no other thread may be calling CUDA.
-pub unsafe fn detach(context: &Context) -> Result<(), CounterError> {
-    Watch::check_free()?;
-    context.synchronize()?;
-    // SAFETY: this crate has no object of CUPTI without a session; the rest is the caller's promise.
-    unsafe { Cupti::get()?.finish() }
-}
-
 /// When a session checks that nothing else in the process traces kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
