@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::row::Row;
 use crate::rows::Rows;
+use crate::strings::Strings;
 use crate::tables::{Column, NVTX, need, want};
 use crate::{Error, GlobalId, NvtxKind, Trace};
 
@@ -67,7 +68,7 @@ pub struct Annotation {
 /// The ranges and marks of a trace, in the order of the file, one when it is asked for: see [`Trace::annotation_rows`].
 pub struct Annotations {
     rows: Rows,
-    strings: Strings,
+    strings: Strings<Trace>,
     domains: FxHashMap<(GlobalId, i64), Arc<str>>,
     failed: bool,
 }
@@ -78,29 +79,9 @@ impl fmt::Debug for Annotations {
     }
 }
 
-/// The texts of string ids, the latest kept at hand.
-struct Strings {
-    trace: Trace,
-    known: FxHashMap<i64, Arc<str>>,
-}
-
-impl Strings {
-    /// Enough for the names that repeat; a trace may have millions of distinct ones.
-    const KEPT: usize = 1 << 16;
-
-    /// The text of a row: of its id, or as it is written out there.
-    fn get(&mut self, id: Option<i64>, text: Option<&str>) -> Result<Arc<str>, Error> {
-        let Some(id) = id else { return Ok(text.unwrap_or_default().into()) };
-        if let Some(text) = self.known.get(&id) {
-            return Ok(text.clone());
-        }
-        if self.known.len() >= Self::KEPT {
-            self.known.clear();
-        }
-        let text = self.trace.string_or_id(id)?;
-        self.known.insert(id, text.clone());
-        Ok(text)
-    }
+/// The text of a row: of its id, or as it is written out there.
+fn text_of(strings: &mut Strings<Trace>, id: Option<i64>, text: Option<&str>) -> Result<Arc<str>, Error> {
+    id.map_or_else(|| Ok(text.unwrap_or_default().into()), |id| strings.get(id))
 }
 
 const DOMAIN_COLUMNS: [Column; 5] =
@@ -122,14 +103,14 @@ impl Annotations {
     /// What a row is; nothing for rows that only name something.
     fn read(
         row: &Row<'_>,
-        strings: &mut Strings,
+        strings: &mut Strings<Trace>,
         domains: &FxHashMap<(GlobalId, i64), Arc<str>>,
     ) -> Option<Result<Option<Annotation>, Error>> {
         let (start, kind) = (row.int(0)?, NvtxKind::of(row.int(2)?));
         let Some(kind) = AnnotationKind::of(kind) else { return Some(Ok(None)) };
         let thread = row.int(5).map(GlobalId);
         let process = thread.unwrap_or(GlobalId(0)).process();
-        let annotation = strings.get(row.int(4), row.text(3)).map(|text| {
+        let annotation = text_of(strings, row.int(4), row.text(3)).map(|text| {
             Some(Annotation {
                 row: row.id(),
                 kind,
@@ -175,14 +156,14 @@ impl Trace {
     /// # Errors
     /// As [`Trace::kernel_rows`].
     pub fn annotation_rows(&self) -> Result<Annotations, Error> {
-        let mut strings = Strings { trace: self.with_filter(self.filter()), known: FxHashMap::default() };
+        let mut strings = Strings::new(self.with_filter(self.filter()));
         // Domains may be created on a later row than the first range that uses them.
         let mut domains: FxHashMap<(GlobalId, i64), Arc<str>> = FxHashMap::default();
         let mut failure = None;
         self.scan(&NVTX, &DOMAIN_COLUMNS, |row| {
             if row.int(0).map(NvtxKind::of) == Some(NvtxKind::DomainCreate) {
                 let process = GlobalId(row.int(3).unwrap_or_default()).process();
-                match strings.get(row.int(2), row.text(1)) {
+                match text_of(&mut strings, row.int(2), row.text(1)) {
                     Ok(name) => {
                         domains.entry((process, row.int(4).unwrap_or_default())).or_insert(name);
                     }

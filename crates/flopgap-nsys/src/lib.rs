@@ -30,6 +30,7 @@ mod rows;
 mod rules;
 mod schema;
 mod stats;
+mod strings;
 mod tables;
 mod trace;
 

@@ -6,18 +6,23 @@ use crate::has_cupti;
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 
+/// A chip of each generation.
+fn generations() -> impl Iterator<Item = (&'static str, Chip)> {
+    let names = ["TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202"];
+    names.into_iter().filter_map(|name| match Chip::named(name) {
+        Ok(chip) => Some((name, chip)),
+        // Older releases of CUPTI do not know the newest chips.
+        Err(CounterError::UnknownChip { .. }) if name.starts_with("GB") => None,
+        Err(error) => panic!("{name}: {error}"),
+    })
+}
+
 #[test]
 fn presets_exist_on_every_generation_and_their_passes_are_known_beforehand() {
     if !has_cupti() {
         return;
     }
-    for name in ["TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202"] {
-        let chip = match Chip::named(name) {
-            Ok(chip) => chip,
-            // Older releases of CUPTI do not know the newest chips.
-            Err(CounterError::UnknownChip { .. }) if name.starts_with("GB") => continue,
-            Err(error) => panic!("{name}: {error}"),
-        };
+    for (name, chip) in generations() {
         for preset in Preset::ALL {
             let metrics = chip.preset(preset);
             assert!(!metrics.is_empty(), "{name} {preset}");
@@ -104,12 +109,7 @@ fn groups_are_counted_in_one_pass_where_the_chip_can_and_have_everything() {
     if !has_cupti() {
         return;
     }
-    for name in ["TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202"] {
-        let chip = match Chip::named(name) {
-            Ok(chip) => chip,
-            Err(CounterError::UnknownChip { .. }) if name.starts_with("GB") => continue,
-            Err(error) => panic!("{name}: {error}"),
-        };
+    for (name, chip) in generations() {
         let groups = chip.groups().unwrap();
         let mut seen = Vec::new();
         for group in &groups {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use super::{Strings, writing};
+use super::writing;
+use crate::strings::Strings;
 use crate::{Annotation, Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
 
 /// What to write as CSV.
@@ -224,14 +225,18 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
 struct Lines<'t, 'o, W> {
     out: &'o mut W,
     line: String,
-    names: Strings<'t>,
+    names: Strings<&'t Trace>,
     begun: bool,
     rows: u64,
     result: Result<(), Error>,
 }
 
 impl<'t, W: Write> Lines<'t, '_, W> {
-    fn row(&mut self, header: &str, fields: impl FnOnce(&mut String, &mut Strings<'t>) -> Result<(), Error>) {
+    fn row(
+        &mut self,
+        header: &str,
+        fields: impl FnOnce(&mut String, &mut Strings<&'t Trace>) -> Result<(), Error>,
+    ) {
         if self.result.is_err() {
             return;
         }

@@ -11,7 +11,8 @@ use super::lanes::Lane;
 use super::links::{Links, optional};
 use super::window::in_order;
 use super::work::{Work, work_in_order};
-use super::{Strings, writing};
+use super::writing;
+use crate::strings::Strings;
 use crate::tables::{
     CPU_FAULTS, DEVICES, GPU_FAULTS, GPUS, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX, OSRT, OVERHEAD, PROCESSES,
     RUNTIME, THREADS, TableSpec, need, want,
@@ -143,7 +144,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    fn read(trace: &Trace, strings: &mut Strings<'_>) -> Result<Labels, Error> {
+    fn read(trace: &Trace, strings: &mut Strings<&Trace>) -> Result<Labels, Error> {
         let mut labels = Labels::default();
         // Labels help but are not the data: an export without them is drawn with numbers.
         let absent = |result: Result<(), Error>| match result {
@@ -237,7 +238,7 @@ pub(super) struct Writer<'t, 'o, W> {
     out: &'o mut W,
     pub(super) event: Event,
     links: Links,
-    pub(super) strings: Strings<'t>,
+    pub(super) strings: Strings<&'t Trace>,
     pub(super) labels: Labels,
     timeline: Timeline,
     pub(super) counts: ExportCounts,
