@@ -1,3 +1,4 @@
 //! Integration tests of the workspace as a whole.
 
 mod architecture;
+mod language;

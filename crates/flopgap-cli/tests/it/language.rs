@@ -1,0 +1,169 @@
+//! Holds the words that `docs/GLOSSARY.md` refuses out of sources, documents and help.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories of the repository whose files are read, and their parts that are not read yet.
+const READ: [&str; 6] = ["bins", "benches", "crates", "docs", "fuzz", "python"];
+
+/// What still has such words. Remove an entry with its last word; add none.
+const NOT_YET: [&str; 33] = [
+    "bins/hyper-profile",
+    "bins/mlp-bench",
+    "bins/mlp-validate",
+    "bins/model-calibrate",
+    "bins/ncu-analyze",
+    "bins/nsys-analyze",
+    "benches",
+    "crates/flopgap-browser",
+    "crates/flopgap-calibration",
+    "crates/flopgap-cli",
+    "crates/flopgap-engines",
+    "crates/flopgap-flops",
+    "crates/flopgap-fs",
+    "crates/flopgap-gpu",
+    "crates/flopgap-graph",
+    "crates/flopgap-kernels",
+    "crates/flopgap-kineto",
+    "crates/flopgap-mlp",
+    "crates/flopgap-ncu",
+    "crates/flopgap-nsys",
+    "crates/flopgap-phases",
+    "crates/flopgap-report",
+    "crates/flopgap-roofline",
+    "crates/flopgap-sqlite",
+    "crates/flopgap-square",
+    "crates/flopgap-sweep",
+    "crates/flopgap-table",
+    "crates/flopgap-timings",
+    "crates/README.md",
+    "docs",
+    "python",
+    "CHANGELOG.md",
+    "README.md",
+];
+
+/// What others wrote, or machines: recordings, bundled scripts, build outputs.
+const FOREIGN: [&str; 5] = ["fixtures", "plotly", "target", "node_modules", "data"];
+
+/// The page that must name the words.
+const GLOSSARY: &str = "docs/GLOSSARY.md";
+
+/// This file plants a few of them.
+const THIS: &str = "crates/flopgap-cli/tests/it/language.rs";
+
+/// A word that is refused, in lower case.
+struct Refused {
+    word: String,
+    /// Whether longer words that begin with it are refused, too.
+    open: bool,
+}
+
+impl Refused {
+    fn has(&self, word: &str) -> bool {
+        if self.open { word.starts_with(&self.word) } else { word == self.word }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The first column of the table under the heading "Words that are refused".
+fn refused(glossary: &str) -> Vec<Refused> {
+    let section = glossary.split("\n## ").find(|section| section.starts_with("Words that are refused"));
+    let rows = section.expect("the glossary has the section").lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    // Between backticks: every second piece.
+    let words = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    words
+        .map(|word| Refused { word: word.trim_end_matches('*').to_owned(), open: word.ends_with('*') })
+        .collect()
+}
+
+/// The words of a line in lower case. Identifiers are split at underscores and before capitals.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut lower = false;
+    for character in line.chars() {
+        if !character.is_alphabetic() || (lower && character.is_uppercase()) {
+            words.push(String::new());
+        }
+        if character.is_alphabetic() {
+            words.last_mut().expect("never empty").extend(character.to_lowercase());
+        }
+        lower = character.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The refused words of a text, each with its line from 1.
+fn found(text: &str, refused: &[Refused]) -> Vec<(usize, String)> {
+    let lines = text.lines().enumerate();
+    let words = lines.flat_map(|(index, line)| words(line).into_iter().map(move |word| (index + 1, word)));
+    words.filter(|(_, word)| refused.iter().any(|refused| refused.has(word))).collect()
+}
+
+/// The files below `directory` that people write, in a fixed order.
+fn files(directory: &Path, into: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(directory).expect("a directory of the repository");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if path.is_dir() {
+            if !name.starts_with('.') && !FOREIGN.contains(&&*name) {
+                files(&path, into);
+            }
+        } else if path.extension().is_some_and(|extension| {
+            ["rs", "md", "cu", "cuh", "toml", "py", "pyi", "js", "css", "html"]
+                .contains(&&*extension.to_string_lossy())
+        }) {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_file_has_a_refused_word() {
+    let root = root();
+    let glossary = fs::read_to_string(root.join(GLOSSARY)).expect("the glossary");
+    let refused = refused(&glossary);
+    assert!(refused.len() > 30, "only {} words were found in the glossary", refused.len());
+
+    let mut paths = Vec::new();
+    for directory in READ {
+        files(&root.join(directory), &mut paths);
+    }
+    for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.toml"] {
+        paths.push(root.join(name));
+    }
+    assert!(paths.len() > 500, "only {} files were found", paths.len());
+
+    let mut report = String::new();
+    for path in paths {
+        let shown = path.strip_prefix(&root).expect("below the root");
+        if [GLOSSARY, THIS].iter().any(|exempt| shown == Path::new(exempt))
+            || NOT_YET.iter().any(|not_yet| shown.starts_with(not_yet))
+        {
+            continue;
+        }
+        // What is not UTF-8 is no text of ours.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for (line, word) in found(&text, &refused) {
+            writeln!(report, "{}:{line}: {word}", shown.display()).expect("a string grows");
+        }
+    }
+    assert!(report.is_empty(), "docs/GLOSSARY.md has better words for these:\n{report}");
+}
+
+#[test]
+fn refused_words_are_found_in_prose_and_in_identifiers() {
+    let refused =
+        refused("# G\n\n## Words that are refused\n\n| not | but |\n|---|---|\n| `told`, `colour*` | x |\n");
+    let text = "untold\nlet told_apart = ColourOf(\"Told\");\ncolor\n// the colours";
+    let expected = [(2, "told"), (2, "colour"), (2, "told"), (4, "colours")];
+    assert_eq!(found(text, &refused), expected.map(|(line, word)| (line, word.to_owned())));
+}
