@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, GpuError};
-use flopgap_mlp::square::cuda::{Engine, Network, Options, Products, Work};
-use flopgap_mlp::{
-    MlpError,
-    square::{Backend as _, Cpu, Shape},
-};
+use flopgap_square::cuda::{Engine, Network, Options, Products, Work};
+use flopgap_square::{Backend as _, Cpu, Shape, SquareError};
 
 /// The networks that PyTorch is timed on as well (`peers/pytorch_mlp.py`).
 const ON_GPU: [[u64; 3]; 3] = [[2, 128, 16], [10, 1024, 128], [32, 2048, 256]];
@@ -52,7 +49,7 @@ fn graphs(
     engine: &Engine,
     products: Products,
     shape: Shape,
-) -> Result<(), MlpError> {
+) -> Result<(), SquareError> {
     let mut network = engine.network(shape)?;
     network.initialise(1)?;
     let mut group = criterion.benchmark_group(format!("square_network/gpu {products:?} {shape}"));

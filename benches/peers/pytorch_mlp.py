@@ -1,4 +1,4 @@
-"""Times the square sigmoid network in PyTorch, beside `cargo run --release -p flopgap-mlp --example time`.
+"""Times the square sigmoid network in PyTorch, beside `cargo run --release -p flopgap-square --example time`.
 
     python3 pytorch_mlp.py [N D M]...
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
 use flopgap_gpu::{Context, Event};
-use flopgap_mlp::square::cuda::{Engine, Options, Work};
-use flopgap_mlp::square::{Backend as _, Shape};
+use flopgap_square::cuda::{Engine, Options, Work};
+use flopgap_square::{Backend as _, Shape};
 use flopgap_sweep::Grid;
 
 fn main() -> ExitCode {

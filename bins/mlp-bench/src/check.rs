@@ -5,7 +5,7 @@ use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::Accumulate;
 use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
 use flopgap_mlp::dense::{Element, Network, Parameters, Precision};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 
 /// Samples that are checked of a larger batch.
 const CHECKED: usize = 512;

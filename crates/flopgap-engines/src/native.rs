@@ -9,7 +9,7 @@ use flopgap_graph::op::Gemm;
 use flopgap_graph::{Algorithm, Mode, Op, Step, Workload};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::{Cpu, Network, Parameters};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 
 use crate::cpu::{
     self, Chain, CpuSettings, Peak, References, Stopwatch, available_memory, chain_rows, fp32_bound,

@@ -1,6 +1,5 @@
 //! Why a network could not be made or run.
 
-use flopgap_flops::FlopError;
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
@@ -8,23 +7,6 @@ use flopgap_gpu::compile::CompileError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MlpError {
-    /// A size is 0, or a count of the network does not fit 64 bits.
-    #[error(transparent)]
-    Sizes(#[from] FlopError),
-    /// A size, or what it takes to store, is more than this machine can address or the libraries take.
-    #[error("{what} of a network of {layers} layers, width {width}, {samples} samples: more than {limit}")]
-    TooLarge {
-        /// What is too large.
-        what: &'static str,
-        /// The largest that works.
-        limit: u64,
-        /// Layers asked for.
-        layers: u64,
-        /// Width asked for.
-        width: u64,
-        /// Samples asked for.
-        samples: u64,
-    },
     /// Weights or input do not have the network's size.
     #[error("{what}: {expected} numbers expected, {found} given")]
     Length {

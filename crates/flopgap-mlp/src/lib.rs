@@ -1,9 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod dense;
-pub mod square;
 
 mod error;
-mod matrix;
 
 pub use error::MlpError;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use flopgap_gpu::counters::{CounterError, CounterSource, LaunchCounts};
 use flopgap_kernels::demangle;
-use flopgap_mlp::MlpError;
 use flopgap_phases::Phase;
+use flopgap_square::SquareError;
 use flopgap_sweep::{Config, MeterError, Quantity, Record};
 
 use super::fault;
@@ -29,7 +29,7 @@ pub(super) fn count(
     config: Config,
     quantities: &[Quantity],
     room: usize,
-    run: &mut dyn FnMut(Phase) -> Result<(), MlpError>,
+    run: &mut dyn FnMut(Phase) -> Result<(), SquareError>,
 ) -> Result<Record, MeterError> {
     let mut counted = |room| {
         source.per_launch(room, &mut |regions| {
@@ -173,7 +173,7 @@ mod tests {
         let mut source = Fake { launches: 1, rooms: Vec::new() };
         let error = flopgap_gpu::GpuError::OutOfMemory { wanted: 9, free: 8, total: 10 };
         let result = count(&mut source, CONFIG, &Quantity::FP32, 9, &mut |phase| match phase {
-            Phase::Forward => Err(MlpError::Gpu(error.clone())),
+            Phase::Forward => Err(SquareError::Gpu(error.clone())),
             _ => Ok(()),
         });
         assert_eq!(result.unwrap_err(), MeterError::DoesNotFit { needed: 9, available: 8 });

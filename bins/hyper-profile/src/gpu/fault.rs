@@ -3,7 +3,7 @@
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
-use flopgap_mlp::MlpError;
+use flopgap_square::SquareError;
 use flopgap_sweep::MeterError;
 
 fn unavailable(error: &dyn std::error::Error, hint: Option<&str>) -> MeterError {
@@ -41,10 +41,10 @@ pub(super) fn of_marks(error: &MarkError) -> MeterError {
     }
 }
 
-pub(super) fn of_network(error: &MlpError) -> MeterError {
+pub(super) fn of_network(error: &SquareError) -> MeterError {
     match error {
-        MlpError::Gpu(error) => of_gpu(error),
-        MlpError::Compile(error) => of_compiler(error),
+        SquareError::Gpu(error) => of_gpu(error),
+        SquareError::Compile(error) => of_compiler(error),
         error => failed(error),
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn of_counters(error: CounterError) -> MeterError {
         error if error.is_absence() || matches!(error, CounterError::Busy { .. }) => {
             unavailable(&error, error.hint())
         }
-        CounterError::Work(error) => match error.downcast::<MlpError>() {
+        CounterError::Work(error) => match error.downcast::<SquareError>() {
             Ok(error) => of_network(&error),
             Err(error) => failed(&*error),
         },
@@ -80,9 +80,9 @@ mod tests {
         let busy = CounterError::Busy { function: "cuptiSubscribe", message: "in use".to_owned() };
         assert!(hint(of_counters(busy)).unwrap().contains("ncu"));
         let memory = GpuError::OutOfMemory { wanted: 9, free: 8, total: 10 };
-        let of_work = CounterError::Work(Box::new(MlpError::Gpu(memory)));
+        let of_work = CounterError::Work(Box::new(SquareError::Gpu(memory)));
         assert_eq!(of_counters(of_work), MeterError::DoesNotFit { needed: 9, available: 8 });
-        let shape = flopgap_mlp::square::Shape::new(1, 1 << 31, 1).unwrap_err();
+        let shape = flopgap_square::Shape::new(1, 1 << 31, 1).unwrap_err();
         assert!(matches!(of_network(&shape), MeterError::Failed { .. }));
         let rows = CounterError::Mismatch { launches: 3, ranges: 2 };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The GPUs of this machine: networks of `flopgap-mlp` under the counters of `flopgap-gpu`.
+//! The GPUs of this machine: networks of `flopgap-square` under the counters of `flopgap-gpu`.
 
 mod counting;
 mod fault;
@@ -6,9 +6,9 @@ mod fault;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{CounterSession, cupti_version};
 use flopgap_gpu::{Context, Marks, blas, driver_version};
-use flopgap_mlp::square::cuda::{Engine, Network, Options, bytes_needed};
-use flopgap_mlp::square::{Backend as _, Shape};
 use flopgap_phases::Phase;
+use flopgap_square::cuda::{Engine, Network, Options, bytes_needed};
+use flopgap_square::{Backend as _, Shape};
 use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 
 use crate::hardware::{Device, Hardware, mark};
@@ -37,7 +37,7 @@ impl Hardware for Gpu {
             compute_capability: (device.compute_capability.major, device.compute_capability.minor),
             driver: driver.module.map_or(cuda.clone(), |module| format!("{module} ({cuda})")),
             framework: format!(
-                "flopgap-mlp {}, cuBLAS {major}.{minor}.{patch}, NVRTC {}.{}",
+                "flopgap-square {}, cuBLAS {major}.{minor}.{patch}, NVRTC {}.{}",
                 env!("CARGO_PKG_VERSION"),
                 nvrtc.0,
                 nvrtc.1
@@ -90,7 +90,7 @@ fn network(engine: &Engine, config: Config) -> Result<Network<'_>, MeterError> {
 }
 
 /// Queues one phase.
-fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), flopgap_mlp::MlpError> {
+fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), flopgap_square::SquareError> {
     match phase {
         Phase::Setup => network.initialise(SEED),
         Phase::Forward => network.forward(),

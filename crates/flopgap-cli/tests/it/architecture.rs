@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
@@ -15,7 +15,9 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
     ("flopgap-gpu", &["flopgap-fs"]),
-    ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu"]),
+    ("flopgap-numerics", &[]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
+    ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
@@ -49,6 +51,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "flopgap-graph",
             "flopgap-kernels",
             "flopgap-mlp",
+            "flopgap-numerics",
         ],
     ),
 ];

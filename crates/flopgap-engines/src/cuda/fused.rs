@@ -11,7 +11,7 @@ use flopgap_graph::{Algorithm, MlpSpec, Mode, Workload};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::{Element, Network, Parameters};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::cpu::{Chain, chain_rows, fp32_bound, largest_difference};

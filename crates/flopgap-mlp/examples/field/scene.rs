@@ -3,7 +3,7 @@
 
 use std::f32::consts::TAU;
 
-use flopgap_mlp::square::init;
+use flopgap_numerics::uniform;
 
 /// Width and height in pixels.
 pub(crate) const SIDE: usize = 256;
@@ -74,11 +74,11 @@ const SPREAD: f32 = 9.0;
 
 /// The random Fourier features of Tancik and others (2020): waves with normally distributed frequencies, the same ones in every run.
 fn waves() -> Vec<[f32; 2]> {
-    let uniform = |index: usize| 0.5 + 0.5 * init::uniform(7, index as u64);
+    let positive = |index: usize| 0.5 + 0.5 * uniform(7, index as u64);
     let wave = |index: usize| {
         // Box and Muller's pair of normal numbers.
-        let radius = SPREAD * (-2.0 * (1.0 - uniform(2 * index)).max(1e-7).ln()).sqrt();
-        let angle = TAU * uniform(2 * index + 1);
+        let radius = SPREAD * (-2.0 * (1.0 - positive(2 * index)).max(1e-7).ln()).sqrt();
+        let angle = TAU * positive(2 * index + 1);
         [radius * angle.cos(), radius * angle.sin()]
     };
     (0..WAVES).map(wave).collect()

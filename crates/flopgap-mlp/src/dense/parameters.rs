@@ -2,7 +2,7 @@
 
 use crate::MlpError;
 use crate::dense::{Element, Network};
-use crate::square::init::uniform;
+use flopgap_numerics::uniform;
 
 /// The weights and biases of a network in 32 bits, in the order that [`Network`] documents.
 ///

@@ -9,7 +9,7 @@ use crate::MlpError;
 use crate::dense::activation::has_kink;
 use crate::dense::{LEAKY_SLOPE, Network, Parameters, Precision};
 
-pub use crate::square::reference::relative_error;
+pub use flopgap_numerics::relative_error;
 
 /// Outputs and gradients in 64-bit floats.
 #[derive(Debug, Clone, PartialEq)]
@@ -273,7 +273,7 @@ impl Errors {
             return Ok(Errors { outputs: 1e-6 * more, input_gradients: 1e-5 * more, gradients: 1e-5 * more });
         }
         let stored = run(parameters, inputs, output_gradients, Rounding::Stored(precision))?;
-        let twice = |found: &[f64], expected: &[f64]| 2.0 * error_of(found, expected);
+        let twice = |found: &[f64], expected: &[f64]| 2.0 * relative_error(found, expected);
         Ok(Errors {
             outputs: twice(&stored.outputs, &truth.outputs),
             input_gradients: twice(&stored.input_gradients, &truth.input_gradients),
@@ -282,19 +282,11 @@ impl Errors {
     }
 }
 
-/// [`relative_error`] of two vectors in 64 bits.
-pub fn error_of(found: &[f64], expected: &[f64]) -> f64 {
-    let square = |sum: f64, value: f64| sum + value * value;
-    let difference = found.iter().zip(expected).map(|(a, b)| a - b).fold(0.0, square);
-    let size = expected.iter().copied().fold(0.0, square);
-    if difference == 0.0 { 0.0 } else { (difference / size).sqrt() }
-}
-
 /// Inputs and gradients by the outputs for tests.
 #[cfg(test)]
 pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
     let uniform = |first: u64, length: usize| {
-        (0..length as u64).map(|index| crate::square::init::uniform(seed, first + index)).collect()
+        (0..length as u64).map(|index| flopgap_numerics::uniform(seed, first + index)).collect()
     };
     (uniform(1 << 40, batch * network.inputs()), uniform(1 << 41, batch * network.outputs()))
 }

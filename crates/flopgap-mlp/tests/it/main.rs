@@ -4,7 +4,6 @@
 #![expect(clippy::print_stderr, reason = "tests say what they skip")]
 
 mod dense;
-mod square;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

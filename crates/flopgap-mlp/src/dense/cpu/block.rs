@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::dense::{Network, Parameters, slope_from_output};
-use crate::matrix::{Matrix, product};
+use flopgap_numerics::{Matrix, product};
 
 use super::activations::{activate, activate_again, activate_beside, multiply_slopes};
 

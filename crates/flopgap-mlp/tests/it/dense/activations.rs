@@ -12,7 +12,7 @@ use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
 use flopgap_mlp::dense::{Activation, Cpu, Element, Network, Parameters, Precision};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

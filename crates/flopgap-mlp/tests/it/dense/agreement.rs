@@ -9,7 +9,7 @@ use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
 use flopgap_mlp::dense::reference::{self, Errors, Reference, relative_error};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision, Size};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use super::{BATCHES, networks};

@@ -18,9 +18,9 @@ use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Reduction, Tape};
-use flopgap_mlp::dense::reference::{self, Errors, Rounding, error_of};
+use flopgap_mlp::dense::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;
@@ -203,9 +203,9 @@ impl<T: Element> Samples<T> {
         } else {
             let stored = run(&dy, Rounding::Stored(T::PRECISION));
             let mut allowed = [
-                2.0 * error_of(&stored.outputs, &truth.outputs),
-                2.0 * error_of(&stored.input_gradients, &truth.input_gradients),
-                2.0 * error_of(&stored.gradients, &truth.gradients),
+                2.0 * relative_error(&stored.outputs, &truth.outputs),
+                2.0 * relative_error(&stored.input_gradients, &truth.input_gradients),
+                2.0 * relative_error(&stored.gradients, &truth.gradients),
             ];
             // The error of few numbers is more or less by chance.
             let chance = |numbers: usize| 1.0 + 4.0 / (numbers as f64).sqrt();
@@ -454,7 +454,7 @@ fn check<T: Element>(draw: &Draw, samples: &Samples<T>, found: &Found, ratios: &
                     .copied()
                     .collect()
             };
-            error = error_of(&others(&wide), &others(expected));
+            error = relative_error(&others(&wide), &others(expected));
         }
         let ratio = if error == 0.0 { 0.0 } else { error / allowed };
         let most_of_row = if what == "outputs" { 20.0 * allowed } else { *allowed_of_row };

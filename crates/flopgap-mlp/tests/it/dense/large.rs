@@ -5,7 +5,7 @@ use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::dense::{Element, Network, Parameters};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::f16;
 
 use crate::gpu;

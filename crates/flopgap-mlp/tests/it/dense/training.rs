@@ -7,7 +7,7 @@ use flopgap_mlp::dense::cuda::train::{self, MeanSquaredError};
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use flopgap_mlp::dense::reference::relative_error;
 use flopgap_mlp::dense::{AdamWSettings, Cpu, Element, Network, Parameters, cpu};
-use flopgap_mlp::square::init::uniform;
+use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

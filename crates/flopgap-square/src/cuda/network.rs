@@ -8,9 +8,9 @@ use super::fused::Place;
 use super::plan::{Gradients, Method, Plan};
 use super::pointwise::Sum;
 use super::small::Arrays;
-use crate::MlpError;
-use crate::square::backend::{Backend, Progress};
-use crate::square::{Shape, init};
+use crate::SquareError;
+use crate::backend::{Backend, Progress};
+use crate::{Shape, init};
 
 /// A network on a GPU, made by [`Engine::network`]. See [`Backend`].
 ///
@@ -52,7 +52,7 @@ enum Order {
 }
 
 impl<'e> Network<'e> {
-    pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, MlpError> {
+    pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, SquareError> {
         let stream = &engine.chain.stream;
         // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that before backward, and all before anything is handed out;
         // a pass writes all that it and later ones read.
@@ -74,15 +74,15 @@ impl<'e> Network<'e> {
     ///
     /// # Errors
     /// The error of a kernel that failed.
-    pub fn synchronize(&self) -> Result<(), MlpError> {
+    pub fn synchronize(&self) -> Result<(), SquareError> {
         Ok(self.engine.chain.stream.synchronize()?)
     }
 
     /// Records `repetitions` of the work as one CUDA graph. The work is done once to begin with.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before setup, or of backward before forward; the driver's.
-    pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, MlpError> {
+    /// [`SquareError::Order`] before setup, or of backward before forward; the driver's.
+    pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, SquareError> {
         // What is loaded at first use must be loaded before the capture.
         self.enqueue(work, false)?;
         self.synchronize()?;
@@ -94,7 +94,7 @@ impl<'e> Network<'e> {
     }
 
     /// `again`: what was queued just before is the same work.
-    fn enqueue(&mut self, work: Work, again: bool) -> Result<(), MlpError> {
+    fn enqueue(&mut self, work: Work, again: bool) -> Result<(), SquareError> {
         if work != Work::Backward {
             self.enqueue_forward(again)?;
         }
@@ -124,7 +124,7 @@ impl<'e> Network<'e> {
         panels.slice(index * panel..(index + 1) * panel)
     }
 
-    fn enqueue_forward(&mut self, again: bool) -> Result<(), MlpError> {
+    fn enqueue_forward(&mut self, again: bool) -> Result<(), SquareError> {
         self.progress.require(Progress::Loaded, "a forward pass")?;
         let engine = self.engine;
         if let (Method::Small, Some(small)) = (self.plan.forward, &engine.small) {
@@ -161,7 +161,7 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn enqueue_backward(&mut self, order: Order) -> Result<(), MlpError> {
+    fn enqueue_backward(&mut self, order: Order) -> Result<(), SquareError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
         let queued = match self.plan.backward {
             Method::Small => self.small_backward(),
@@ -177,7 +177,7 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn small_backward(&mut self) -> Result<(), MlpError> {
+    fn small_backward(&mut self) -> Result<(), SquareError> {
         let (engine, shape) = (self.engine, self.shape);
         if let Some(small) = &engine.small {
             small.backward(&engine.chain.stream, shape, &mut self.arrays())?;
@@ -188,7 +188,7 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn whole_chain(&mut self, order: Order) -> Result<(), MlpError> {
+    fn whole_chain(&mut self, order: Order) -> Result<(), SquareError> {
         let (engine, shape) = (self.engine, self.shape);
         self.last_delta()?;
         if let Some(whole) = &engine.whole {
@@ -203,7 +203,7 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn layer_by_layer(&mut self, order: Order) -> Result<(), MlpError> {
+    fn layer_by_layer(&mut self, order: Order) -> Result<(), SquareError> {
         let (chain, beside) = (&self.engine.chain, &self.engine.beside);
         self.loss_of_output(order)?;
         self.last_delta()?;
@@ -227,7 +227,7 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn loss_of_output(&mut self, order: Order) -> Result<(), MlpError> {
+    fn loss_of_output(&mut self, order: Order) -> Result<(), SquareError> {
         let engine = self.engine;
         let output = self.panel(&self.activations, self.shape.layers());
         let stream = if order == Order::Beside {
@@ -240,7 +240,7 @@ impl<'e> Network<'e> {
     }
 
     /// The gradient before the activation of the last layer.
-    fn last_delta(&mut self) -> Result<(), MlpError> {
+    fn last_delta(&mut self) -> Result<(), SquareError> {
         let engine = self.engine;
         let output = self.panel(&self.activations, self.shape.layers());
         let mut last = self.deltas.slice_mut((self.shape.layers() - 1) * self.shape.panel()..);
@@ -248,7 +248,7 @@ impl<'e> Network<'e> {
     }
 
     /// The gradient before the activation of layer `layer - 1`, from that of `layer`.
-    fn chain_gradient(&mut self, layer: usize) -> Result<(), MlpError> {
+    fn chain_gradient(&mut self, layer: usize) -> Result<(), SquareError> {
         let engine = self.engine;
         let (width, samples, panel) = (self.shape.width(), self.shape.samples(), self.shape.panel());
         let stream = &engine.chain.stream;
@@ -270,7 +270,7 @@ impl<'e> Network<'e> {
     }
 
     /// The gradient of the weights of one layer.
-    fn weight_gradient(&mut self, layer: usize, order: Order) -> Result<(), MlpError> {
+    fn weight_gradient(&mut self, layer: usize, order: Order) -> Result<(), SquareError> {
         let (width, samples, matrix) = (self.shape.width(), self.shape.samples(), self.shape.matrix());
         let lane = if order == Order::Beside { &self.engine.beside } else { &self.engine.chain };
         let below = self.panel(&self.activations, layer);
@@ -281,7 +281,7 @@ impl<'e> Network<'e> {
     }
 
     /// The gradients of all weights in one call: matrices and panels of all layers lie one after the other.
-    fn all_weight_gradients(&mut self) -> Result<(), MlpError> {
+    fn all_weight_gradients(&mut self) -> Result<(), SquareError> {
         let (width, samples) = (self.shape.width(), self.shape.samples());
         let product = Gemm::new(width, width, samples).transpose_a();
         let (panel, matrix) = (self.shape.panel(), self.shape.matrix());
@@ -310,7 +310,7 @@ impl Backend for Network<'_> {
         self.shape
     }
 
-    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError> {
         self.shape.check(weights, input)?;
         let _range = nvtx::range("setup");
         let stream = &self.engine.chain.stream;
@@ -320,7 +320,7 @@ impl Backend for Network<'_> {
         Ok(())
     }
 
-    fn initialise(&mut self, seed: u64) -> Result<(), MlpError> {
+    fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
         let _range = nvtx::range("setup");
         let (stream, pointwise) = (&self.engine.chain.stream, &self.engine.pointwise);
         let first = self.shape.weights() as u64;
@@ -332,38 +332,38 @@ impl Backend for Network<'_> {
         Ok(())
     }
 
-    fn forward(&mut self) -> Result<(), MlpError> {
+    fn forward(&mut self) -> Result<(), SquareError> {
         let _range = nvtx::range("forward");
         self.enqueue_forward(false)
     }
 
-    fn backward(&mut self) -> Result<(), MlpError> {
+    fn backward(&mut self) -> Result<(), SquareError> {
         let _range = nvtx::range("backward");
         self.enqueue_backward(Order::Between)
     }
 
-    fn weights(&self) -> Result<Vec<f32>, MlpError> {
+    fn weights(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Loaded, "the weights")?;
         Ok(self.engine.chain.stream.download(&self.weights)?)
     }
 
-    fn input(&self) -> Result<Vec<f32>, MlpError> {
+    fn input(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Loaded, "the input")?;
         Ok(self.engine.chain.stream.download(&self.panel(&self.activations, 0))?)
     }
 
-    fn output(&self) -> Result<Vec<f32>, MlpError> {
+    fn output(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Forward, "the output")?;
         let last = self.panel(&self.activations, self.shape.layers());
         Ok(self.engine.chain.stream.download(&last)?)
     }
 
-    fn loss(&self) -> Result<f32, MlpError> {
+    fn loss(&self) -> Result<f32, SquareError> {
         self.progress.require(Progress::Backward, "the loss")?;
         Ok(self.engine.chain.stream.download(&self.sum.loss)?[0])
     }
 
-    fn gradients(&self) -> Result<Vec<f32>, MlpError> {
+    fn gradients(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Backward, "the gradients")?;
         Ok(self.engine.chain.stream.download(&self.gradients)?)
     }
@@ -381,8 +381,8 @@ impl<'e> Recorded<'_, 'e> {
     /// Queues the graph.
     ///
     /// # Errors
-    /// [`MlpError::Order`] for a backward pass after new weights; the driver's.
-    pub fn launch(&mut self) -> Result<(), MlpError> {
+    /// [`SquareError::Order`] for a backward pass after new weights; the driver's.
+    pub fn launch(&mut self) -> Result<(), SquareError> {
         let (least, after) = match self.work {
             Work::Forward => (Progress::Loaded, Progress::Forward),
             Work::Backward => (Progress::Forward, Progress::Backward),
@@ -398,7 +398,7 @@ impl<'e> Recorded<'_, 'e> {
     ///
     /// # Errors
     /// As there.
-    pub fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+    pub fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError> {
         self.network.upload(weights, input)
     }
 
@@ -406,7 +406,7 @@ impl<'e> Recorded<'_, 'e> {
     ///
     /// # Errors
     /// As there.
-    pub fn initialise(&mut self, seed: u64) -> Result<(), MlpError> {
+    pub fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
         self.network.initialise(seed)
     }
 

@@ -1,13 +1,13 @@
 //! What a backend refuses.
 
-use flopgap_mlp::{MlpError, square::init};
+use flopgap_square::{SquareError, init};
 
-use super::{on_every_backend, shape};
+use crate::{on_every_backend, shape};
 
 #[test]
 fn nothing_is_handed_out_before_it_is_there() {
     on_every_backend(&[shape(2, 3, 4)], |name, network| {
-        let refused = |result: Result<(), MlpError>, missing: &str| {
+        let refused = |result: Result<(), SquareError>, missing: &str| {
             let error = result.expect_err(name).to_string();
             assert!(error.ends_with(&format!("needs {missing} first")), "{name}: {error}");
         };
@@ -33,7 +33,7 @@ fn weights_and_input_of_another_size_are_refused() {
     on_every_backend(&[shape(2, 3, 4)], |name, network| {
         let (weights, input) = (init::weights(network.shape(), 1), init::input(network.shape(), 1));
         let error = network.upload(&weights[1..], &input).unwrap_err();
-        assert_eq!(error, MlpError::Length { what: "weights", expected: 18, found: 17 }, "{name}");
+        assert_eq!(error, SquareError::Length { what: "weights", expected: 18, found: 17 }, "{name}");
         let error = network.upload(&weights, &[]).unwrap_err();
         assert_eq!(error.to_string(), "input: 12 numbers expected, 0 given", "{name}");
     });

@@ -9,8 +9,8 @@ use super::fused::Fused;
 use super::network::Network;
 use super::pointwise::{PARTIALS, Pointwise};
 use super::small::Small;
-use crate::MlpError;
-use crate::square::Shape;
+use crate::Shape;
+use crate::SquareError;
 
 /// What multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ pub struct Options {
 /// networks, so make it once.
 ///
 /// ```no_run
-/// use flopgap_mlp::square::{Backend as _, Shape, cuda::{Engine, Options}};
+/// use flopgap_square::{Backend as _, Shape, cuda::{Engine, Options}};
 ///
 /// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
@@ -50,7 +50,7 @@ pub struct Options {
 /// network.forward()?;
 /// network.backward()?;
 /// println!("{} {}", network.loss()?, network.gradients()?.len());
-/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// # Ok::<(), flopgap_square::SquareError>(())
 /// ```
 #[derive(Debug)]
 pub struct Engine {
@@ -78,14 +78,14 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    fn new(stream: Stream, options: Options) -> Result<Self, MlpError> {
+    fn new(stream: Stream, options: Options) -> Result<Self, SquareError> {
         let workspace = options.workspace.unwrap_or_else(|| Blas::recommended_workspace(&stream));
         let event = Event::new(stream.context())?;
         Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event, stream })
     }
 
     /// Makes this lane wait for what is queued on the other.
-    pub(super) fn wait_for(&self, other: &Lane) -> Result<(), MlpError> {
+    pub(super) fn wait_for(&self, other: &Lane) -> Result<(), SquareError> {
         other.event.record(&other.stream)?;
         Ok(self.stream.wait(&other.event)?)
     }
@@ -96,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// When cuBLAS or NVRTC is missing, or there is not enough memory for the workspace.
-    pub fn new(context: &Context, options: Options) -> Result<Self, MlpError> {
+    pub fn new(context: &Context, options: Options) -> Result<Self, SquareError> {
         let compiler = Compiler::new()?;
         let fused = match options.products {
             Products::Cublas => None,
@@ -133,7 +133,7 @@ impl Engine {
     ///
     /// # Errors
     /// When there is not enough memory for it: see [`bytes_needed`].
-    pub fn network(&self, shape: Shape) -> Result<Network<'_>, MlpError> {
+    pub fn network(&self, shape: Shape) -> Result<Network<'_>, SquareError> {
         Network::new(self, shape)
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     ///
     /// # Errors
     /// When cuBLAS refuses.
-    pub fn cublas_version(&self) -> Result<(u32, u32, u32), MlpError> {
+    pub fn cublas_version(&self) -> Result<(u32, u32, u32), SquareError> {
         Ok(self.chain.blas.version()?)
     }
 }
@@ -168,10 +168,10 @@ impl Engine {
 /// leave some hundredths.
 ///
 /// ```
-/// use flopgap_mlp::square::{Shape, cuda::bytes_needed};
+/// use flopgap_square::{Shape, cuda::bytes_needed};
 ///
 /// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_901_248);
-/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// # Ok::<(), flopgap_square::SquareError>(())
 /// ```
 pub fn bytes_needed(shape: Shape) -> u64 {
     let memory = shape.memory();

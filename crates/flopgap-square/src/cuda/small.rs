@@ -6,8 +6,8 @@ use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
 use super::compile::compile;
 use super::pointwise::{PARTIALS, Sum};
-use crate::MlpError;
-use crate::square::Shape;
+use crate::Shape;
+use crate::SquareError;
 
 /// The file name and the kernels.
 pub(super) const SOURCE: (&str, &str) =
@@ -89,7 +89,7 @@ impl Arrays<'_> {
 
 impl Small {
     /// The kernels that the device can run: none without clusters, which came with Hopper.
-    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, MlpError> {
+    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, SquareError> {
         if gpu.device().compute_capability.major < 9 {
             return Ok(Small { variants: Vec::new(), multiprocessors: 0 });
         }

@@ -5,7 +5,7 @@ use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Context, DeviceSlice as _, GpuError, Kernel, Stream, View, ViewMut};
 
 use super::compile::compile;
-use crate::MlpError;
+use crate::SquareError;
 
 /// The file name and the kernels.
 pub(super) const SOURCE: (&str, &str) =
@@ -34,7 +34,7 @@ struct Variant {
 }
 
 impl Fused {
-    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, MlpError> {
+    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, SquareError> {
         let module = compile(compiler, gpu, SOURCE)?;
         let pair = |pass: &str, split: u32| -> Result<[Kernel; 2], GpuError> {
             let kernel = |alignment: &str| module.kernel(&format!("fused_mlp_{pass}_{alignment}_{split}"));

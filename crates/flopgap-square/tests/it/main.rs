@@ -1,4 +1,5 @@
-//! The square network: the same tests over every backend.
+//! The same tests over every backend. A test whose library or GPU is missing is skipped and says so;
+//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
 
 mod agreement;
 mod graphs;
@@ -7,12 +8,11 @@ mod rules;
 
 use std::num::NonZero;
 use std::ops::Deref;
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flopgap_mlp::square::cuda::{Engine, Options, Products};
-use flopgap_mlp::square::{Backend, Cpu, Shape};
-
-use crate::gpu;
+use flopgap_gpu::Context;
+use flopgap_square::cuda::{Engine, Options, Products};
+use flopgap_square::{Backend, Cpu, Shape};
 
 /// A GPU made ready, for one test at a time.
 struct Turn {
@@ -26,6 +26,19 @@ impl Deref for Turn {
 
     fn deref(&self) -> &Engine {
         &self.engine
+    }
+}
+
+/// The first GPU, for one test at a time: otherwise one test's memory counts against another's.
+fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    match Context::new(0) {
+        Ok(context) => Some((context, guard)),
+        Err(error) => {
+            assert!(error.is_absence(), "{error}");
+            flopgap_skip::none("gpu", error)
+        }
     }
 }
 

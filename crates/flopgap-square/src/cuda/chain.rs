@@ -8,8 +8,8 @@ use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 
 use super::compile::compile;
 use super::small::Arrays;
-use crate::MlpError;
-use crate::square::Shape;
+use crate::Shape;
+use crate::SquareError;
 
 /// The file name and the kernels.
 pub(super) const SOURCE: (&str, &str) =
@@ -59,7 +59,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// The kernels that the device can run: none where a block cannot have the shared memory.
-    pub(super) fn new(compiler: &Compiler, gpu: &Context, stream: &Stream) -> Result<Self, MlpError> {
+    pub(super) fn new(compiler: &Compiler, gpu: &Context, stream: &Stream) -> Result<Self, SquareError> {
         let device = gpu.device();
         let mut chain = Chain {
             variants: Vec::new(),

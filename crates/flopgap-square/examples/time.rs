@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_gpu::{Context, Event};
-use flopgap_mlp::square::cuda::{Engine, Options, Products, Work};
-use flopgap_mlp::square::{Backend as _, Cpu, Shape};
+use flopgap_square::cuda::{Engine, Options, Products, Work};
+use flopgap_square::{Backend as _, Cpu, Shape};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -80,7 +80,7 @@ fn line(name: &str, shape: Shape, forward: f64, both: f64) -> Result<(), Failure
 /// The median over launches of a graph, for one network.
 fn microseconds(
     engine: &Engine,
-    network: &mut flopgap_mlp::square::cuda::Network<'_>,
+    network: &mut flopgap_square::cuda::Network<'_>,
     work: Work,
 ) -> Result<f64, Failure> {
     let stream = engine.stream();

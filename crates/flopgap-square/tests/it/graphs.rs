@@ -1,12 +1,9 @@
 //! CUDA graphs compute what stream launches compute.
 
-use flopgap_mlp::square::cuda::{Products, Work};
-use flopgap_mlp::{
-    MlpError,
-    square::{Backend as _, init, reference},
-};
+use flopgap_square::cuda::{Products, Work};
+use flopgap_square::{Backend as _, SquareError, init, reference};
 
-use super::{edge_shapes, engine};
+use crate::{edge_shapes, engine};
 
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
@@ -36,11 +33,11 @@ fn a_graph_computes_the_network_for_new_numbers() {
 #[test]
 fn passes_are_recorded_one_by_one_in_their_order() {
     let Some(engine) = engine(Products::Cublas) else { return };
-    let shape = super::shape(3, 40, 9);
+    let shape = crate::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
-    assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), MlpError::Order { .. }));
+    assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), SquareError::Order { .. }));
     network.initialise(1).unwrap();
-    assert!(matches!(network.record(Work::Backward, 1).unwrap_err(), MlpError::Order { .. }));
+    assert!(matches!(network.record(Work::Backward, 1).unwrap_err(), SquareError::Order { .. }));
     network.record(Work::Forward, 1).unwrap().launch().unwrap();
     let mut backward = network.record(Work::Backward, 1).unwrap();
     backward.launch().unwrap();
@@ -48,5 +45,5 @@ fn passes_are_recorded_one_by_one_in_their_order() {
     let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1)).unwrap();
     assert!(reference::relative_error(&found, &expected.gradients) < 1e-4);
     backward.initialise(2).unwrap();
-    assert!(matches!(backward.launch().unwrap_err(), MlpError::Order { .. }));
+    assert!(matches!(backward.launch().unwrap_err(), SquareError::Order { .. }));
 }

@@ -1,13 +1,10 @@
 //! Every backend computes what the 64-bit reference computes.
 
-use flopgap_mlp::square::cuda::Products;
-use flopgap_mlp::{
-    MlpError,
-    square::{Backend, Shape, init, reference},
-};
+use flopgap_square::cuda::Products;
+use flopgap_square::{Backend, Shape, SquareError, init, reference};
 use proptest::prelude::*;
 
-use super::{edge_shapes, engine, on_every_backend, shape};
+use crate::{edge_shapes, engine, on_every_backend, shape};
 
 /// Runs a network on these numbers and checks everything it hands out.
 fn check(name: &str, network: &mut dyn Backend, weights: &[f32], input: &[f32]) {
@@ -114,9 +111,9 @@ fn sizes_of_a_real_network_on_the_gpu() {
 fn what_does_not_fit_is_an_error_that_says_so() {
     let Some(engine) = engine(Products::Cublas) else { return };
     let huge = shape(1 << 20, 1 << 12, 1);
-    assert!(flopgap_mlp::square::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
+    assert!(flopgap_square::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
     let error = engine.network(huge).unwrap_err();
-    assert!(matches!(error, MlpError::Gpu(flopgap_gpu::GpuError::OutOfMemory { .. })), "{error}");
+    assert!(matches!(error, SquareError::Gpu(flopgap_gpu::GpuError::OutOfMemory { .. })), "{error}");
     // And the engine still works.
     let small = shape(2, 8, 8);
     let mut network = engine.network(small).unwrap();

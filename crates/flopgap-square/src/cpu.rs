@@ -6,10 +6,10 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::MlpError;
-use crate::matrix::{Matrix, product};
-use crate::square::backend::{Backend, Progress};
-use crate::square::{Shape, init};
+use crate::SquareError;
+use crate::backend::{Backend, Progress};
+use crate::{Shape, init};
+use flopgap_numerics::{Matrix, product};
 
 /// Fewer samples than this are not worth a thread: the weights are read once for each block.
 const SMALLEST_BLOCK: usize = 8;
@@ -17,7 +17,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// The network on the CPU. See [`Backend`].
 ///
 /// ```
-/// use flopgap_mlp::square::{Backend as _, Cpu, Shape, init, reference};
+/// use flopgap_square::{Backend as _, Cpu, Shape, init, reference};
 ///
 /// let shape = Shape::new(3, 16, 5)?;
 /// let mut network = Cpu::new(shape);
@@ -26,7 +26,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// network.backward()?;
 /// let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1))?;
 /// assert!(reference::relative_error(&network.gradients()?, &expected.gradients) < 1e-4);
-/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// # Ok::<(), flopgap_square::SquareError>(())
 /// ```
 #[derive(Debug)]
 pub struct Cpu {
@@ -164,7 +164,7 @@ impl Backend for Cpu {
         self.shape
     }
 
-    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError> {
         self.shape.check(weights, input)?;
         self.weights.copy_from_slice(weights);
         for block in &mut self.blocks {
@@ -177,11 +177,11 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn initialise(&mut self, seed: u64) -> Result<(), MlpError> {
+    fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
         self.upload(&init::weights(self.shape, seed), &init::input(self.shape, seed))
     }
 
-    fn forward(&mut self) -> Result<(), MlpError> {
+    fn forward(&mut self) -> Result<(), SquareError> {
         self.progress.require(Progress::Loaded, "a forward pass")?;
         let (weights, width) = (&self.weights, self.shape.width());
         in_parallel(self.blocks.iter_mut(), |block| block.forward(weights, width));
@@ -189,7 +189,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn backward(&mut self) -> Result<(), MlpError> {
+    fn backward(&mut self) -> Result<(), SquareError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
         let (weights, width) = (&self.weights, self.shape.width());
         in_parallel(self.blocks.iter_mut(), |block| block.backward(weights, width));
@@ -207,28 +207,28 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn weights(&self) -> Result<Vec<f32>, MlpError> {
+    fn weights(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Loaded, "the weights")?;
         Ok(self.weights.clone())
     }
 
-    fn input(&self) -> Result<Vec<f32>, MlpError> {
+    fn input(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Loaded, "the input")?;
         Ok(self.gather(|block| &block.activations[..self.shape.width() * block.samples]))
     }
 
-    fn output(&self) -> Result<Vec<f32>, MlpError> {
+    fn output(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Forward, "the output")?;
         Ok(self
             .gather(|block| &block.activations[self.shape.deltas() / self.shape.samples() * block.samples..]))
     }
 
-    fn loss(&self) -> Result<f32, MlpError> {
+    fn loss(&self) -> Result<f32, SquareError> {
         self.progress.require(Progress::Backward, "the loss")?;
         Ok(self.loss)
     }
 
-    fn gradients(&self) -> Result<Vec<f32>, MlpError> {
+    fn gradients(&self) -> Result<Vec<f32>, SquareError> {
         self.progress.require(Progress::Backward, "the gradients")?;
         Ok(self.gradients.clone())
     }

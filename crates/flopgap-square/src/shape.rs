@@ -4,19 +4,19 @@ use std::fmt;
 
 use flopgap_flops::SquareMlp;
 
-use crate::MlpError;
+use crate::SquareError;
 
 /// The sizes of a square network: `layers` (N) weight matrices of `width x width` (D x D), applied to `samples` (M) columns.
 ///
 /// A `Shape` fits: every array of it can be addressed, and width and samples fit the 32-bit sizes of BLAS.
 ///
 /// ```
-/// use flopgap_mlp::square::Shape;
+/// use flopgap_square::Shape;
 ///
 /// let shape = Shape::new(10, 1024, 128)?;
 /// assert_eq!(shape.memory().weights, 10 * 1024 * 1024 * 4);
 /// assert!(Shape::new(10, 0, 128).is_err());
-/// # Ok::<(), flopgap_mlp::MlpError>(())
+/// # Ok::<(), flopgap_square::SquareError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -53,8 +53,8 @@ impl Shape {
     /// A network of `layers` layers of `width x width` weights on `samples` columns.
     ///
     /// # Errors
-    /// [`MlpError::Sizes`] when one is 0, [`MlpError::TooLarge`] when width or samples exceed 2^31 - 1 or an array exceeds the address space.
-    pub fn new(layers: u64, width: u64, samples: u64) -> Result<Self, MlpError> {
+    /// [`SquareError::Sizes`] when one is 0, [`SquareError::TooLarge`] when width or samples exceed 2^31 - 1 or an array exceeds the address space.
+    pub fn new(layers: u64, width: u64, samples: u64) -> Result<Self, SquareError> {
         SquareMlp::new(layers, width, samples)?.try_into()
     }
 
@@ -110,12 +110,12 @@ impl Shape {
     }
 
     /// Checks that `weights` and `input` have the network's sizes.
-    pub(crate) fn check(&self, weights: &[f32], input: &[f32]) -> Result<(), MlpError> {
+    pub(crate) fn check(&self, weights: &[f32], input: &[f32]) -> Result<(), SquareError> {
         for (what, expected, found) in
             [("weights", self.weights(), weights.len()), ("input", self.panel(), input.len())]
         {
             if expected != found {
-                return Err(MlpError::Length { what, expected, found });
+                return Err(SquareError::Length { what, expected, found });
             }
         }
         Ok(())
@@ -123,11 +123,11 @@ impl Shape {
 }
 
 impl TryFrom<SquareMlp> for Shape {
-    type Error = MlpError;
+    type Error = SquareError;
 
-    fn try_from(network: SquareMlp) -> Result<Self, MlpError> {
+    fn try_from(network: SquareMlp) -> Result<Self, SquareError> {
         let (layers, width, samples) = (network.layers(), network.width(), network.tokens());
-        let too_large = |what, limit| MlpError::TooLarge { what, limit, layers, width, samples };
+        let too_large = |what, limit| SquareError::TooLarge { what, limit, layers, width, samples };
         let blas_limit = i32::MAX.unsigned_abs();
         for (what, size) in [("the width", width), ("the samples", samples)] {
             if size > u64::from(blas_limit) {

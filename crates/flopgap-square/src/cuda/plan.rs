@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Products};
 use super::small::Small;
-use crate::square::Shape;
+use crate::Shape;
 
 /// What computes the chain of a pass from layer to layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

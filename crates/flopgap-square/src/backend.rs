@@ -1,7 +1,7 @@
 //! What every backend does.
 
-use crate::MlpError;
-use crate::square::Shape;
+use crate::Shape;
+use crate::SquareError;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
@@ -14,57 +14,57 @@ pub trait Backend {
     /// Setup: takes weights and input, in the layout that the crate documents.
     ///
     /// # Errors
-    /// [`MlpError::Length`].
-    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), MlpError>;
+    /// [`SquareError::Length`].
+    fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError>;
 
-    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::square::init::weights) and
-    /// [`init::input`](crate::square::init::input), where they are needed.
+    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::init::weights) and
+    /// [`init::input`](crate::init::input), where they are needed.
     ///
     /// # Errors
     /// When the device fails.
-    fn initialise(&mut self, seed: u64) -> Result<(), MlpError>;
+    fn initialise(&mut self, seed: u64) -> Result<(), SquareError>;
 
     /// The output of every layer.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before setup.
-    fn forward(&mut self) -> Result<(), MlpError>;
+    /// [`SquareError::Order`] before setup.
+    fn forward(&mut self) -> Result<(), SquareError>;
 
     /// The loss, which is the sum of the output, and its gradient by every weight.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before forward.
-    fn backward(&mut self) -> Result<(), MlpError>;
+    /// [`SquareError::Order`] before forward.
+    fn backward(&mut self) -> Result<(), SquareError>;
 
     /// The weights, N D^2 numbers.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before setup.
-    fn weights(&self) -> Result<Vec<f32>, MlpError>;
+    /// [`SquareError::Order`] before setup.
+    fn weights(&self) -> Result<Vec<f32>, SquareError>;
 
     /// The input, D M numbers.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before setup.
-    fn input(&self) -> Result<Vec<f32>, MlpError>;
+    /// [`SquareError::Order`] before setup.
+    fn input(&self) -> Result<Vec<f32>, SquareError>;
 
     /// The output of the last layer, D M numbers.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before forward.
-    fn output(&self) -> Result<Vec<f32>, MlpError>;
+    /// [`SquareError::Order`] before forward.
+    fn output(&self) -> Result<Vec<f32>, SquareError>;
 
     /// The sum of the output.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before backward.
-    fn loss(&self) -> Result<f32, MlpError>;
+    /// [`SquareError::Order`] before backward.
+    fn loss(&self) -> Result<f32, SquareError>;
 
     /// The gradient of the loss by every weight, N D^2 numbers.
     ///
     /// # Errors
-    /// [`MlpError::Order`] before backward.
-    fn gradients(&self) -> Result<Vec<f32>, MlpError>;
+    /// [`SquareError::Order`] before backward.
+    fn gradients(&self) -> Result<Vec<f32>, SquareError>;
 }
 
 /// How far a network is.
@@ -78,7 +78,7 @@ pub(crate) enum Progress {
 
 impl Progress {
     /// Refuses what needs more than has been done.
-    pub(crate) fn require(self, least: Progress, asked: &'static str) -> Result<(), MlpError> {
+    pub(crate) fn require(self, least: Progress, asked: &'static str) -> Result<(), SquareError> {
         if self >= least {
             return Ok(());
         }
@@ -87,6 +87,6 @@ impl Progress {
             Progress::Forward => "a forward pass",
             Progress::Backward => "a backward pass",
         };
-        Err(MlpError::Order { asked, missing })
+        Err(SquareError::Order { asked, missing })
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
 use flopgap_kernels::{KernelClass, classify};
-use flopgap_mlp::square::cuda::{SOURCES, compile_all};
+use flopgap_square::cuda::{SOURCES, compile_all};
 
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
@@ -36,7 +36,7 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
 
 #[test]
 fn every_file_of_kernels_is_among_the_sources() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/square/cuda");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "cu") {

@@ -5,7 +5,7 @@ use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, Device, DeviceSlice, GpuError, Kernel, Stream, View, ViewMut};
 
 use super::compile::compile;
-use crate::MlpError;
+use crate::SquareError;
 
 /// The file name and the kernels.
 pub(super) const SOURCE: (&str, &str) =
@@ -41,7 +41,7 @@ fn in_fours(length: usize, most: u32) -> Launch {
 }
 
 impl Pointwise {
-    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, MlpError> {
+    pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, SquareError> {
         let module = compile(compiler, gpu, SOURCE)?;
         Ok(Pointwise {
             random: module.kernel("random_uniform_init")?,

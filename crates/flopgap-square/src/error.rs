@@ -1,0 +1,72 @@
+//! Why a network could not be made or run.
+
+use flopgap_flops::FlopError;
+use flopgap_gpu::GpuError;
+use flopgap_gpu::compile::CompileError;
+
+/// Why a square network could not be made or run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SquareError {
+    /// A size is 0, or a count of the network does not fit 64 bits.
+    #[error(transparent)]
+    Sizes(#[from] FlopError),
+    /// A size or an array exceeds what this machine can address or the libraries accept.
+    #[error("{what} of a network of {layers} layers, width {width}, {samples} samples: more than {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The largest value that works.
+        limit: u64,
+        /// Layers requested.
+        layers: u64,
+        /// Width requested.
+        width: u64,
+        /// Samples requested.
+        samples: u64,
+    },
+    /// Weights or input do not have the network's size.
+    #[error("{what}: {expected} numbers expected, {found} given")]
+    Length {
+        /// What was given.
+        what: &'static str,
+        /// Numbers that the network has.
+        expected: usize,
+        /// Numbers given.
+        found: usize,
+    },
+    /// A pass or a result was requested before the step it depends on.
+    #[error("{asked} needs {missing} first")]
+    Order {
+        /// What was requested.
+        asked: &'static str,
+        /// What must come before.
+        missing: &'static str,
+    },
+    /// The GPU, or one of its libraries.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A kernel does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+}
+
+impl SquareError {
+    /// Whether this machine lacks something (a library, a GPU), as opposed to a failure on it.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            SquareError::Gpu(error) => error.is_absence(),
+            SquareError::Compile(CompileError::Library(_) | CompileError::UnknownArchitecture { .. }) => true,
+            _ => false,
+        }
+    }
+
+    /// What the user can do about it, if there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            SquareError::Gpu(error) => error.hint(),
+            SquareError::Compile(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
