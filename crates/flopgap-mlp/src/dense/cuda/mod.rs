@@ -7,6 +7,7 @@ mod budget;
 mod coopmat;
 mod coopvec;
 mod dispatch;
+mod files;
 mod forloop;
 mod gradients;
 mod kernels;

@@ -13,10 +13,11 @@ use crate::MlpError;
 use crate::dense::activation::{cuda_definitions, cuda_name};
 use crate::dense::{LEAKY_SLOPE, Network, Precision};
 
+use super::files::expand;
 use super::options::Accumulate;
 
 /// What every source begins with, after the constants.
-const COMMON: &str = include_str!("common.cuh");
+const COMMON: &str = "#include \"common.cuh\"";
 
 /// One CUDA C source, written for one network and one architecture: what NVRTC compiles. It may hold several kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,7 +53,7 @@ impl Source {
         for (constant, value) in constants {
             let _ = writeln!(text, "constexpr int {constant} = {value};");
         }
-        let _ = write!(text, "#line 1 \"common.cuh\"\n{COMMON}\n#line 1 \"{name}\"\n{body}");
+        text.push_str(&expand(name, &format!("{COMMON}\n#line 1 \"{name}\"\n{body}")));
         Source { name: name.to_owned(), text, architecture }
     }
 

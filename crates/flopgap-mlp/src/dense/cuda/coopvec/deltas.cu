@@ -23,9 +23,6 @@ constexpr __device__ int largest(int layer) {
     return layer == LAYERS - 1 ? here : most(here, largest(layer + 1));
 }
 
-// Outputs of the layers before one: its part of the tape and of the gradients for each sample of the batch.
-constexpr __device__ int widths_before(int layer) { return layer == 0 ? 0 : widths_before(layer - 1) + width(layer); }
-
 template <bool INPUT_GRADIENTS>
 struct BackwardSchedule {
     static constexpr int LOWEST = INPUT_GRADIENTS ? 0 : 1;
@@ -85,14 +82,14 @@ struct BackwardPass {
     // The gradients before the activation of LAYER, of `batch x width(LAYER + 1)`.
     template <int LAYER>
     __device__ __forceinline__ Storage *deltas_of() {
-        return deltas + (u64)widths_before(LAYER) * batch;
+        return deltas + (u64)tape_at(LAYER) * batch;
     }
 
     // The gradients before the activation of the layer below LAYER, or of `of_run` layers further down, with its widths.
     template <int LAYER>
     __device__ __forceinline__ void below(const Vectors<width(LAYER + 1)> &vectors, Vectors<width(LAYER)> &next, u32 first, int of_run) {
         constexpr int K = width(LAYER + 1), N = width(LAYER);
-        const u64 at = (u64)(widths_before(LAYER - 1) - of_run * N) * batch;
+        const u64 at = (u64)(tape_at(LAYER - 1) - of_run * N) * batch;
         Storage *to = deltas + at;
         const Storage *kept = tape + at;
         const auto piece = [&](auto cut, int f) {
@@ -107,7 +104,7 @@ struct BackwardPass {
                 float outer[P / 8][2];
 #pragma unroll
                 for (int j = 0; j < P / 8; ++j) outer[j][0] = low(sums.sum[r][j]), outer[j][1] = high(sums.sum[r][j]);
-                through<activation_of<LAYER - 1>(), P>(result.pair[r], outer, slopes.pair[r]);
+                through<activation_of(LAYER - 1), P>(result.pair[r], outer, slopes.pair[r]);
             }
             write_piece<P>(to, N, f, first, batch, result);
             // Where the tape has the sums, the gradients of the weights still need the outputs.
@@ -181,7 +178,7 @@ __device__ __forceinline__ void backward(const Storage *transposed, const Storag
         read_rows<OUTPUTS>(outer, dy, first, batch);
         // Without an activation, dy itself is what the gradients of the weights read.
         if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
-            const Storage *kept = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + (u64)widths_before(LAYERS - 1) * batch;
+            const Storage *kept = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + (u64)tape_at(LAYERS - 1) * batch;
             pieces<OUTPUTS>([&](auto cut, int f) {
                 constexpr int P = decltype(cut)::SIZE;
                 Vectors<P> slopes, result;

@@ -74,9 +74,8 @@ struct ForwardSchedule {
     __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<0>(to, slab); }
 };
 
-// Outputs of the layers before one: where its biases lie in shared memory, and its part of the tape for each sample of the batch.
-constexpr __device__ int widths_before(int layer) { return layer == 0 ? 0 : widths_before(layer - 1) + width(layer); }
-constexpr int BIASES = widths_before(LAYERS);
+// Biases lie in shared memory as the numbers of a sample do on the tape.
+constexpr int BIASES = tape_at(LAYERS);
 
 // Where a lane's features of a parked piece lie; lanes lie side by side.
 __device__ __forceinline__ int parked_at(int k, int row) { return (k / 32 * ROWS + row) * 256; }
@@ -92,9 +91,9 @@ struct ForwardPass {
     // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the slope does not follow from those.
     template <int LAYER, int P, int W>
     __device__ __forceinline__ void keep(int f, u32 first, const Vectors<P> &outputs, const Sums<W> &sums, int from, int of_run = 0) {
-        constexpr int ACTIVATION = activation_of<LAYER>(), LAST = LAYER == LAYERS - 1;
+        constexpr int ACTIVATION = activation_of(LAYER), LAST = LAYER == LAYERS - 1;
         if constexpr (KEEP && !(LAST && slope_from_output<ACTIVATION>())) {
-            Storage *to = tape + (u64)(widths_before(LAYER) + of_run * width(LAYER + 1)) * batch;
+            Storage *to = tape + (u64)(tape_at(LAYER) + of_run * width(LAYER + 1)) * batch;
             if constexpr (slope_from_output<ACTIVATION>())
                 write_piece<P>(to, width(LAYER + 1), f, first, batch, outputs);
             else
@@ -111,7 +110,7 @@ struct ForwardPass {
             constexpr int P = decltype(cut)::SIZE;
             const Storage *weights = slabs.next(slabs_at(LAYER) + of_run * layer_end(LAYER) + slab_at(LAYER, f));
             Sums<P> sums;
-            begin_with(sums, biases + widths_before(LAYER) + of_run * N + f);
+            begin_with(sums, biases + tape_at(LAYER) + of_run * N + f);
             multiply<K>(sums, vectors, weights);
             const Vectors<P> piece = activated<P, HIDDEN_ACTIVATION>(sums, 0);
             keep<LAYER>(f, first, piece, sums, 0, of_run);
@@ -142,12 +141,12 @@ struct ForwardPass {
             from<END>(next, first);
         } else {
             Sums<OUTPUTS> outputs;
-            begin_with(outputs, biases + widths_before(LAYER + 1));
+            begin_with(outputs, biases + tape_at(LAYER + 1));
             each_piece<N, CUT>([&](auto cut, int f) {
                 constexpr int P = decltype(cut)::SIZE;
                 const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
                 Sums<P> sums;
-                begin_with(sums, biases + widths_before(LAYER) + f);
+                begin_with(sums, biases + tape_at(LAYER) + f);
                 multiply<K>(sums, vectors, weights, PARKED);
                 pieces<PARKED>([&](auto, int k) {
                     Vectors<32> some;
@@ -183,7 +182,7 @@ __device__ __forceinline__ void forward(const Storage *parameters, const Storage
 #pragma unroll
     for (int layer = 0; layer < LAYERS; ++layer)
         for (int i = threadIdx.x; i < width(layer + 1); i += THREADS)
-            biases[widths_before(layer) + i] = widen(parameters[biases_at(layer) + i]);
+            biases[tape_at(layer) + i] = widen(parameters[biases_at(layer) + i]);
     Vectors<IN_REGISTERS> inputs;
     if (AHEAD && tiles.tile < tiles.end) read_rows<INPUTS>(inputs, x, tiles.first(tiles.tile), batch);
     pass.slabs.finish();

@@ -1,14 +1,6 @@
 // One code for all layers, whose widths are read at run time: for networks of so many that the compiler would take minutes for the code of each.
 // `call.cuh` comes before it.
 
-// Where the numbers of a layer begin on the tape, for each sample.
-__device__ __forceinline__ u64 widths_before(int layer) {
-    u64 sum = 0;
-#pragma unroll 1
-    for (int before = 0; before < layer; ++before) sum += width(before + 1);
-    return sum;
-}
-
 // A slab of COUNT numbers of each of ROWS rows, `stride` apart. Rows from `rows` on and numbers from `count` on are left out.
 template <int ROWS, int COUNT>
 __device__ __forceinline__ void copy_slab(float *to, const Storage *from, int stride, int rows, int count) {
@@ -25,7 +17,7 @@ __device__ __forceinline__ void forward_layer(const Call &call, int layer, Stora
     constexpr bool FROM_SUMS = !slope_from_output<ACTIVATION>();
     static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
     const int K = width(layer), N = width(layer + 1);
-    const u64 before = widths_before(layer) * call.batch;
+    const u64 before = (u64)tape_at(layer) * call.batch;
     const Storage *const weights_of = call.parameters + weights_at(layer), *const biases = weights_of + (u64)N * K;
     const float *const below = numbers_of(call.shared, layer) + call.column;
     float *const values = numbers_of(call.shared, layer + 1) + call.column;
@@ -90,7 +82,7 @@ __device__ __forceinline__ void backward_layer(const Call &call, int layer, cons
     constexpr int WIDTH = GROUPS * OWN;
     static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
     const int K = width(layer + 1), N = width(layer);
-    const u64 before = FIRST ? 0 : widths_before(layer - 1) * call.batch;
+    const u64 before = FIRST ? 0 : (u64)tape_at(layer - 1) * call.batch;
     const Storage *const weights_of = call.parameters + weights_at(layer);
     const float *const above = numbers_of(call.shared, layer + 1) + call.column;
     float *const values = numbers_of(call.shared, layer) + call.column;
@@ -160,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(16) float shared[];
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
         const Call call = call_of(parameters, batch, tile, shared);
-        take_output_deltas(call, widths_before(LAYERS - 1), y, dy, tape, deltas);
+        take_output_deltas(call, tape_at(LAYERS - 1), y, dy, tape, deltas);
 #pragma unroll 1
         for (int layer = LAYERS - 1; layer > 0; --layer) backward_layer<false>(call, layer, tape, dx, deltas);
         if (dx) backward_layer<true>(call, 0, tape, dx, deltas);

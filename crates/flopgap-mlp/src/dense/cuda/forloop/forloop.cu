@@ -4,7 +4,7 @@ template <int LAYER>
 __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Storage *tape) {
     constexpr int K = width(LAYER), N = width(LAYER + 1), OWN = outputs_of(N), WIDTH = GROUPS * OWN;
     constexpr int PASSES = (N + WIDTH - 1) / WIDTH, SLABS = (K + SLAB - 1) / SLAB;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
     static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
     const float *const below = numbers_of(call.shared, LAYER) + call.column;
     float *const values = numbers_of(call.shared, LAYER + 1) + call.column;
@@ -39,12 +39,12 @@ __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Stor
             if (N % WIDTH != 0 && n >= N) continue;
             float a[4];
 #pragma unroll
-            for (int c = 0; c < 4; ++c) a[c] = stored(activate<activation_of<LAYER>()>(sums[o + c]));
+            for (int c = 0; c < 4; ++c) a[c] = stored(activate<activation_of(LAYER)>(sums[o + c]));
             const float4 v = make_float4(a[0], a[1], a[2], a[3]);
             if (call.inside()) {
                 if (LAST) store4(y + call.sample * N + n, v);
                 if ((!LAST || FROM_SUMS) && tape)
-                    store4(tape + (u64)widths_before<LAYER>() * call.batch + call.sample * N + n,
+                    store4(tape + (u64)tape_at(LAYER) * call.batch + call.sample * N + n,
                            FROM_SUMS ? make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]) : v);
             }
             if (!LAST) {
@@ -96,8 +96,8 @@ __device__ __forceinline__ void backward_layer(const Call &call, const Storage *
             float4 v = make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]);
             if constexpr (LAYER == 0) store4(dx + call.sample * N + n, v);
             else {
-                const u64 place = (u64)widths_before<LAYER - 1>() * call.batch + call.sample * N + n;
-                v = times(v, slopes<activation_of<LAYER - 1>()>(tape + place));
+                const u64 place = (u64)tape_at(LAYER - 1) * call.batch + call.sample * N + n;
+                v = times(v, slopes<activation_of(LAYER - 1)>(tape + place));
                 store4(deltas + place, v);
                 values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
             }
@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(16) float shared[];
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
         const Call call = call_of(parameters, batch, tile, shared);
-        take_output_deltas(call, widths_before<LAYERS - 1>(), y, dy, tape, deltas);
+        take_output_deltas(call, tape_at(LAYERS - 1), y, dy, tape, deltas);
         backward_layer<LAYERS - 1>(call, tape, dx, deltas);
         // Without `dx`, or the next tile begins where this one is read.
         __syncthreads();

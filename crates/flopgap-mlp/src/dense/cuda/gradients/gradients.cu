@@ -60,10 +60,8 @@ struct Tile : Block<tile_rows(0), tile_columns(0), warps_down(0), warps_across(0
     u64 before, before_below;
 
     __device__ __forceinline__ explicit Tile(int layer)
-        : layer(layer), K(width(layer)), N(width(layer + 1)), weights_begin(weights_at(layer)), before(0), before_below(0) {
-#pragma unroll 1
-        for (int other = 0; other < layer; ++other) before_below = before, before += width(other + 1);
-    }
+        : layer(layer), K(width(layer)), N(width(layer + 1)), weights_begin(weights_at(layer)), before(tape_at(layer)),
+          before_below(layer == 0 ? 0 : tape_at(layer - 1)) {}
     __device__ __forceinline__ int tiles_across() const { return (K + WIDTH - 1) / WIDTH; }
     __device__ __forceinline__ int tiles() const { return (N + HEIGHT - 1) / HEIGHT * tiles_across(); }
     __device__ __forceinline__ bool first() const { return layer == 0; }
@@ -83,7 +81,7 @@ struct Tile : Block<tile_rows(LAYER), tile_columns(LAYER), warps_down(LAYER), wa
     using Own = Block<tile_rows(LAYER), tile_columns(LAYER), warps_down(LAYER), warps_across(LAYER)>;
     static constexpr int K = width(LAYER), N = width(LAYER + 1);
     static constexpr int TILES_ACROSS = (K + Own::WIDTH - 1) / Own::WIDTH, TILES = (N + Own::HEIGHT - 1) / Own::HEIGHT * TILES_ACROSS;
-    static constexpr u64 before = widths_before<LAYER>(), before_below = widths_before<LAYER == 0 ? 0 : LAYER - 1>();
+    static constexpr u64 before = tape_at(LAYER), before_below = tape_at(LAYER == 0 ? 0 : LAYER - 1);
     static __device__ constexpr int tiles_across() { return TILES_ACROSS; }
     static __device__ constexpr bool first() { return LAYER == 0; }
     static __device__ constexpr int weights() { return weights_at(LAYER); }

@@ -1,14 +1,9 @@
 // One thread, one sample, plain loops. Kept as simple as a first attempt: nothing here is fast. The loops over layers and outputs stay
 // loops: unrolled, they spill registers at widths whose bounds the compiler knows.
 
-__device__ constexpr int sum_of_widths(int layers) { return layers < 0 ? 0 : width(layers) + sum_of_widths(layers - 1); }
-
 // Where the output of a layer begins among all layers of a sample; the inputs are layer 0.
-__device__ int begin(int layer) {
-    int sum = 0;
-    for (int i = 0; i < layer; ++i) sum += width(i);
-    return sum;
-}
+__device__ constexpr int begin(int layer) { return layer == 0 ? 0 : INPUTS + tape_at(layer - 1); }
+constexpr int ALL = begin(LAYERS + 1);
 
 __device__ float activate_after(int layer, float z) {
     return layer + 1 == LAYERS ? activate<OUTPUT_ACTIVATION>(z) : activate<HIDDEN_ACTIVATION>(z);
@@ -39,7 +34,7 @@ __device__ void all_layers(const Storage *parameters, const Storage *x, float *v
 extern "C" __global__ void naive_mlp_forward(const Storage *parameters, const Storage *x, Storage *y, u32 batch) {
     const u64 sample = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (sample >= batch) return;
-    float values[sum_of_widths(LAYERS)];
+    float values[ALL];
     all_layers(parameters, x + sample * INPUTS, values, nullptr);
     for (int o = 0; o < OUTPUTS; ++o) y[sample * OUTPUTS + o] = narrow(values[begin(LAYERS) + o]);
 }
@@ -49,7 +44,7 @@ extern "C" __global__ void naive_mlp_backward(const Storage *parameters, const S
                                               float *gradients, u32 batch) {
     const u64 sample = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (sample >= batch) return;
-    float values[sum_of_widths(LAYERS)], sums[sum_of_widths(LAYERS)];
+    float values[ALL], sums[ALL];
     all_layers(parameters, x + sample * INPUTS, values, sums);
     float delta[WIDEST], below[WIDEST];
     for (int o = 0; o < OUTPUTS; ++o) delta[o] = widen(dy[sample * OUTPUTS + o]);

@@ -125,7 +125,7 @@ __device__ __forceinline__ uint4 bits(float4 v) { return make_uint4(__float_as_u
 template <int LAYER>
 __device__ __forceinline__ void layer(const Call &call, Ring &ring, float *taken, float *partial, const float *biases, u64 *arrivals) {
     using S = Slice<LAYER>;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
     constexpr int QUADS = S::N / 4;
     {
         S mine;
@@ -148,11 +148,11 @@ __device__ __forceinline__ void layer(const Call &call, Ring &ring, float *taken
             const float4 v = *(const float4 *)(partial + (part * SAMPLES + sample) * PARTIAL_PITCH + within);
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
-        const float4 out = activated<activation_of<LAYER>()>(sum);
+        const float4 out = activated<activation_of(LAYER)>(sum);
         if constexpr (!LAST) send<LAYER>((uint4 *)(taken + ((LAYER + 1) & 1) * TAKEN + sample * SAMPLE_PITCH + n), bits(out), arrivals);
         if (call.first + sample < (int)call.batch) {
             const u64 place = (u64)(call.first + sample) * S::OUT + n;
-            if (call.tape && (FROM_SUMS || !LAST)) *(float4 *)(call.tape + (u64)widths_before<LAYER>() * call.batch + place) = FROM_SUMS ? sum : out;
+            if (call.tape && (FROM_SUMS || !LAST)) *(float4 *)(call.tape + (u64)tape_at(LAYER) * call.batch + place) = FROM_SUMS ? sum : out;
             if (LAST) *(float4 *)(call.y + place) = out;
         }
     }

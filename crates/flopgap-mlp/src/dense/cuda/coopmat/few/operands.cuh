@@ -1,35 +1,5 @@
 // The operands of a block's product, slab by slab along the inner dimension: all slabs that fit are on their way at once. `mma/tiles.cuh` comes before it.
 
-// Elements of 16 bytes.
-constexpr int CHUNK = 16 / (int)sizeof(Storage);
-
-// Numbers of 16 bytes.
-struct Numbers {
-    float value[CHUNK];
-    __device__ __forceinline__ explicit Numbers(uint4 v) {
-#if STORAGE == STORAGE_F32
-        value[0] = __uint_as_float(v.x), value[1] = __uint_as_float(v.y), value[2] = __uint_as_float(v.z), value[3] = __uint_as_float(v.w);
-#else
-        value[0] = widen_low(v.x), value[1] = widen_high(v.x), value[2] = widen_low(v.y), value[3] = widen_high(v.y);
-        value[4] = widen_low(v.z), value[5] = widen_high(v.z), value[6] = widen_low(v.w), value[7] = widen_high(v.w);
-#endif
-    }
-    __device__ __forceinline__ uint4 stored() const {
-#if STORAGE == STORAGE_F32
-        return make_uint4(__float_as_uint(value[0]), __float_as_uint(value[1]), __float_as_uint(value[2]), __float_as_uint(value[3]));
-#else
-        return make_uint4(narrow2(value[0], value[1]), narrow2(value[2], value[3]), narrow2(value[4], value[5]), narrow2(value[6], value[7]));
-#endif
-    }
-};
-
-// The slope where the tape, or the outputs, have v.
-template <int ACTIVATION>
-__device__ __forceinline__ float slope_where(float v) {
-    if constexpr (slope_from_output<ACTIVATION>()) return slope_at_output<ACTIVATION>(v);
-    else return slope<ACTIVATION>(v);
-}
-
 // ---- What an operand's numbers are made of: nothing to make, a copy in the background; or of one or two matrices that lie alike.
 
 struct Copied {
@@ -45,7 +15,7 @@ struct Deltas {
         Numbers d(first);
         const Numbers v(second);
 #pragma unroll
-        for (int i = 0; i < CHUNK; ++i) d.value[i] *= slope_where<ACTIVATION>(v.value[i]);
+        for (int i = 0; i < UNIT; ++i) d.value[i] *= slope_at_kept<ACTIVATION>(v.value[i]);
         return d.stored();
     }
 };
@@ -57,7 +27,7 @@ struct Activated {
     static __device__ __forceinline__ uint4 make(uint4 first, uint4) {
         Numbers a(first);
 #pragma unroll
-        for (int i = 0; i < CHUNK; ++i) a.value[i] = activate<ACTIVATION>(a.value[i]);
+        for (int i = 0; i < UNIT; ++i) a.value[i] = activate<ACTIVATION>(a.value[i]);
         return a.stored();
     }
 };
@@ -72,10 +42,10 @@ struct Matrix {
 // `COLUMN_STEP` columns further.
 template <class From, int ROWS, int COLUMNS, int PITCH, int STAGE, int ROW_STEP, int COLUMN_STEP>
 __device__ __forceinline__ void fetch(u32 to, const Matrix &matrix, int row0, int column0, int count) {
-    constexpr int PER_ROW = COLUMNS / CHUNK, ALL = ROWS * PER_ROW, AT_ONCE = 4;
-    static_assert(COLUMNS % CHUNK == 0, "rows of 16 bytes");
+    constexpr int PER_ROW = COLUMNS / UNIT, ALL = ROWS * PER_ROW, AT_ONCE = 4;
+    static_assert(COLUMNS % UNIT == 0, "rows of 16 bytes");
     const auto place = [&](int index, u32 &target, u64 &at) {
-        const int slab = index / ALL, row = index % ALL / PER_ROW, column = index % PER_ROW * CHUNK;
+        const int slab = index / ALL, row = index % ALL / PER_ROW, column = index % PER_ROW * UNIT;
         const int r = row0 + slab * ROW_STEP + row, c = column0 + slab * COLUMN_STEP + column;
         target = to + slab * STAGE + (row * PITCH + column) * (int)sizeof(Storage);
         const bool there = r < matrix.rows && c < matrix.columns;

@@ -26,7 +26,7 @@ struct Pass {
             const int layer = layer_at(step);
             const u32 output = buffers[(step + 1) & 1];
             // Of the layer below.
-            const u64 below = LAST ? 0 : (u64)outputs_before(layer - 1) * batch;
+            const u64 below = LAST ? 0 : (u64)tape_at(layer - 1) * batch;
             product<INNER, OUTER>(
                 weights, layer, buffers[step & 1],
                 [&](typename Share<OUTER>::Array &sums, int) {
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const u32 tiles = (batch + TILE - 1) / TILE;
     const u32 even = base + WEIGHTS_ELEMENTS * 2, odd = even + buffer_elements(0) * 2, outputs = base + BUFFERS_END * 2;
     // What decides the slope of the output.
-    const Storage *at_output = OUTPUT_SLOPE_AT_OUTPUT ? y : tape + (u64)outputs_before(LAYERS - 1) * batch;
+    const Storage *at_output = OUTPUT_SLOPE_AT_OUTPUT ? y : tape + (u64)tape_at(LAYERS - 1) * batch;
     constexpr int PADDED = round_up(OUTPUTS, 16), PITCH = pitch(OUTPUTS);
     const auto copy_outputs = [&](u32 tile) {
         const u64 first = (u64)tile * TILE;
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         wait_copies<0>();
         __syncthreads();
-        Storage *delta = deltas + (u64)outputs_before(LAYERS - 1) * batch + first * OUTPUTS;
+        Storage *delta = deltas + (u64)tape_at(LAYERS - 1) * batch + first * OUTPUTS;
         for (int i = threadIdx.x; i < TILE * (OUTPUTS / 8); i += THREADS) {
             const int row = i / (OUTPUTS / 8), column = i % (OUTPUTS / 8) * 8;
             uint4 *mine = (uint4 *)(shared + (even - base) + (row * PITCH + column) * 2);

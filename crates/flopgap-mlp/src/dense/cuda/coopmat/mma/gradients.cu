@@ -112,13 +112,6 @@ __device__ __forceinline__ void dispatch(int layer, const Storage *inputs, const
     if constexpr (LAYER + 1 < LAYERS) dispatch<LAYER + 1>(layer, inputs, deltas, tile_index, begin, end, sums);
 }
 
-// Elements of the samples' outputs before this layer, as the tape and the gradients by sums lie.
-__device__ __forceinline__ u64 outputs_before(int layer) {
-    u64 sum = 0;
-    for (int before = 0; before < layer; ++before) sum += width(before + 1);
-    return sum;
-}
-
 // Blocks: for each layer `first_block(layer)` on, its tiles times the ranges of samples, of which no more than `most_ranges` are used. `found`: for each
 // layer and range the sums, or, atomically, the gradients themselves.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -130,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (range >= ranges) return;
     const u32 each = ((batch + ranges - 1) / ranges + SLAB - 1) / SLAB * SLAB;
     const u32 begin = min(range * each, batch), end = min(begin + each, batch);
-    const Storage *inputs = layer == 0 ? x : activations + outputs_before(layer - 1) * batch;
+    const Storage *inputs = layer == 0 ? x : layer_of(activations, layer - 1, batch);
     float *sums = found + (ATOMIC ? (u64)weights_at(layer) : sums_at(layer) + range * stride_of(layer));
-    dispatch<0>(layer, inputs, deltas + outputs_before(layer) * batch, tile_index, begin, end, sums);
+    dispatch<0>(layer, inputs, layer_of(deltas, layer, batch), tile_index, begin, end, sums);
 }

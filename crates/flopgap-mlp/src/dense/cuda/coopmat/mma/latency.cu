@@ -43,13 +43,6 @@ struct Part {
     }
 };
 
-// Elements of the layers before this one, for one sample, as the tape has them.
-__device__ constexpr int outputs_before(int layer) {
-    int sum = 0;
-    for (int before = 0; before < layer; ++before) sum += width(before + 1);
-    return sum;
-}
-
 // Elements from one row of hidden outputs to the next: rows g and g + 1 in different banks.
 __device__ constexpr int hidden_pitch(int k) { return round_up(k, 64) + 32; }
 __device__ constexpr int widest_hidden() {
@@ -149,7 +142,7 @@ struct Rows {
             const u64 at = (u64)(first + row) * P::N + column;
             const bool valid = first + row < batch;
             if (tape && valid) {
-                Storage *kept = tape + (u64)outputs_before(LAYER) * batch + at;
+                Storage *kept = tape + (u64)tape_at(LAYER) * batch + at;
                 if constexpr (!slope_from_output<ACTIVATION>()) *(uint2 *)kept = make_uint2(narrow2(z.x, z.y), narrow2(z.z, z.w));
                 else if constexpr (!LAST) *(uint2 *)kept = a;
             }

@@ -226,10 +226,3 @@ __device__ constexpr int run_end(int step) {
     while (end < LAYERS - 1 && inner(layer_at(end)) == inner(layer_at(step)) && outer(layer_at(end)) == outer(layer_at(step))) ++end;
     return end;
 }
-
-// Elements that the outputs of the layers before this one have, for one sample: where they lie on the tape and among the gradients by sums.
-__device__ constexpr int outputs_before(int layer) {
-    int sum = 0;
-    for (int before = 0; before < layer; ++before) sum += width(before + 1);
-    return sum;
-}

@@ -48,7 +48,7 @@ __device__ __forceinline__ const float *next_stage(const Call &call, Ring &ring)
 
 // The deltas of the outputs.
 __device__ __forceinline__ void begin(const Call &call, u64 first) {
-    constexpr u64 BEFORE = widths_before<LAYERS - 1>();
+    constexpr u64 BEFORE = tape_at(LAYERS - 1);
     const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * call.batch;
 #pragma unroll 4
     for (int i = threadIdx.x; i < SAMPLES * OUTPUTS / 4; i += THREADS) {
@@ -102,8 +102,8 @@ __device__ __forceinline__ void step(const Call &call, Ring &ring, u64 first) {
                 const float4 sum = make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
                 if constexpr (LAST) store4(call.dx + (first + m) * INPUTS + at, sum);
                 else {
-                    const u64 place = (u64)widths_before<LAYER - 1>() * call.batch + (first + m) * S::N + at;
-                    const float4 delta = times(sum, slopes<activation_of<LAYER - 1>()>(call.tape + place));
+                    const u64 place = (u64)tape_at(LAYER - 1) * call.batch + (first + m) * S::N + at;
+                    const float4 delta = times(sum, slopes<activation_of(LAYER - 1)>(call.tape + place));
                     store4(call.deltas + place, delta);
                     *reinterpret_cast<float4 *>(values + m * PITCH + at) = delta;
                 }

@@ -15,7 +15,7 @@ constexpr int STAGE_INPUTS = SAMPLES * INPUTS_PITCH;
 constexpr int STAGE = STAGE_INPUTS + (RESIDENT ? 0 : widest_pass<0>() * WEIGHTS_PITCH);
 constexpr int RESIDENT_AT = STAGES * STAGE;
 constexpr int BIASES_AT = RESIDENT_AT + (RESIDENT ? weights_before<LAYERS>() : 0);
-static_assert(BIASES_AT + widths_before<LAYERS>() == VALUES_AT, "the host's sum");
+static_assert(BIASES_AT + tape_at(LAYERS) == VALUES_AT, "the host's sum");
 
 struct Call {
     const Storage *parameters, *x;
@@ -94,8 +94,8 @@ __device__ __forceinline__ void put(Storage *to, u64 sample, u32 batch, int colu
 template <int LAYER>
 __device__ __forceinline__ void layer(const Call &call, Ring &ring, u32 tile) {
     using S = Shape<LAYER>;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
-    constexpr int ACTIVATION = activation_of<LAYER>();
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
+    constexpr int ACTIVATION = activation_of(LAYER);
     constexpr int BELOW_PITCH = LAYER == 0 ? INPUTS_PITCH : samples_pitch(S::K), PITCH = samples_pitch(S::N);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // The thread's samples are LANES_DOWN apart, its outputs LANES_ACROSS.
@@ -103,7 +103,7 @@ __device__ __forceinline__ void layer(const Call &call, Ring &ring, u32 tile) {
     const int column = warp / S::DOWN * LANES_ACROSS * S::COLUMNS + lane % LANES_ACROSS;
     const float *const below = call.shared + values_at(LAYER - 1);
     float *const values = call.shared + values_at(LAYER);
-    const float *const biases = call.shared + BIASES_AT + widths_before<LAYER>();
+    const float *const biases = call.shared + BIASES_AT + tape_at(LAYER);
     const u64 first = (u64)tile * SAMPLES;
     if (RESIDENT && LAYER > 0) __syncthreads();
 #pragma unroll 1
@@ -132,7 +132,7 @@ const int n = pass * S::WIDTH + column;
 #pragma unroll
             for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
         }
-        Storage *const tape = call.tape + (u64)widths_before<LAYER>() * call.batch;
+        Storage *const tape = call.tape + (u64)tape_at(LAYER) * call.batch;
         if (FROM_SUMS && call.tape) put<LAYER>(tape, first + row, call.batch, n, sums);
 #pragma unroll
         for (int j = 0; j < S::COLUMNS; ++j)
@@ -156,7 +156,7 @@ template <int LAYER>
 __device__ __forceinline__ void copy_what_stays(const Call &call) {
     if constexpr (LAYER < LAYERS) {
         using S = Shape<LAYER>;
-        float *const to = call.shared + BIASES_AT + widths_before<LAYER>();
+        float *const to = call.shared + BIASES_AT + tape_at(LAYER);
         for (int i = threadIdx.x; i < S::N; i += THREADS) to[i] = widen(call.parameters[biases_at(LAYER) + i]);
         if (RESIDENT) {
 #pragma unroll 1

@@ -3,47 +3,6 @@
 // Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
 #define BACKGROUND (ARCHITECTURE >= 800 && STORAGE == STORAGE_F32)
 
-__device__ __forceinline__ void load4(const Storage *from, float4 &v) {
-#if STORAGE == STORAGE_F32
-    v = *reinterpret_cast<const float4 *>(from);
-#else
-    const uint2 pair = *reinterpret_cast<const uint2 *>(from);
-    v = make_float4(widen_low(pair.x), widen_high(pair.x), widen_low(pair.y), widen_high(pair.y));
-#endif
-}
-
-__device__ __forceinline__ void store4(Storage *to, float4 v) {
-#if STORAGE == STORAGE_F32
-    *reinterpret_cast<float4 *>(to) = v;
-#else
-    *reinterpret_cast<uint2 *>(to) = make_uint2(narrow2(v.x, v.y), narrow2(v.z, v.w));
-#endif
-}
-
-// As it is stored.
-__device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
-
-// The slopes of four numbers of a layer from its outputs, or from the sums before its activation.
-template <int ACTIVATION>
-__device__ __forceinline__ float4 slopes_of(float4 v) {
-    if constexpr (slope_from_output<ACTIVATION>())
-        return make_float4(slope_at_output<ACTIVATION>(v.x), slope_at_output<ACTIVATION>(v.y), slope_at_output<ACTIVATION>(v.z),
-                           slope_at_output<ACTIVATION>(v.w));
-    else return make_float4(slope<ACTIVATION>(v.x), slope<ACTIVATION>(v.y), slope<ACTIVATION>(v.z), slope<ACTIVATION>(v.w));
-}
-
-// The same, where those lie at `from`.
-template <int ACTIVATION>
-__device__ __forceinline__ float4 slopes(const Storage *from) {
-    float4 v;
-    load4(from, v);
-    return slopes_of<ACTIVATION>(v);
-}
-
-__device__ __forceinline__ float4 times(float4 a, float4 b) {
-    return make_float4(stored(a.x * b.x), stored(a.y * b.y), stored(a.z * b.z), stored(a.w * b.w));
-}
-
 __device__ __forceinline__ void copy4(float *to, const Storage *from) {
 #if BACKGROUND
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");

@@ -245,15 +245,6 @@ __device__ __forceinline__ void finish(const float (&d)[COLUMNS / 2], const Stor
     }
 }
 
-// What the tape keeps of a layer, in front of it: elements of a sample.
-__device__ constexpr int tape_at(int layer) { return layer == 0 ? 0 : width(layer) + tape_at(layer - 1); }
-
-// Whether the tape keeps something of a layer.
-template <int LAYER>
-__device__ constexpr bool keeps() {
-    return LAYER + 1 < LAYERS || !slope_from_output<activation_of<LAYER>()>();
-}
-
 // All weights in shared memory: for each layer its chunks, with rows of zeros up to a multiple of 16.
 __device__ constexpr int chunk_bytes(int layer) { return (width(layer + 1) + 15) / 16 * 16 * ROW_BYTES; }
 __device__ constexpr int weights_before(int layer) {
@@ -295,8 +286,8 @@ template <int LAYER, int PART>
 __device__ __forceinline__ void finish_part(const float (&d)[columns_of(width(LAYER + 1), PART) / 2], u32 *words, const Results &results,
                                             Rows rows) {
     Storage *outputs = LAYER + 1 == LAYERS ? results.y : nullptr, *kept = nullptr;
-    if constexpr (keeps<LAYER>())
+    if constexpr (keeps(LAYER))
         if (results.tape) kept = results.tape + (u64)tape_at(LAYER) * rows.batch;
-    finish<activation_of<LAYER>(), columns_of(width(LAYER + 1), PART)>(d, results.biases + bias_of(LAYER) + 256 * PART, words, outputs,
+    finish<activation_of(LAYER), columns_of(width(LAYER + 1), PART)>(d, results.biases + bias_of(LAYER) + 256 * PART, words, outputs,
                                                                        kept, width(LAYER + 1), 256 * PART, rows);
 }

@@ -74,7 +74,7 @@ __device__ __forceinline__ void step(Pass &pass, Ring &ring, const Call &call, u
     constexpr bool LAST = LAYER == 0;
     if (LAST && !call.dx) return;
     float *const values = pass.shared + values_at(STEP);
-    constexpr u64 BEFORE = widths_before<LAST ? 0 : LAYER - 1>();
+    constexpr u64 BEFORE = tape_at(LAST ? 0 : LAYER - 1);
     const Storage *const kept = call.tape + BEFORE * pass.batch;
     if (!LAST) prefetch<S::N>(kept, first, pass.batch);
     if (RESIDENT) __syncthreads();
@@ -99,14 +99,14 @@ __device__ __forceinline__ void step(Pass &pass, Ring &ring, const Call &call, u
     }
     if constexpr (!LAST) {
         __syncthreads();
-        make_deltas<activation_of<LAYER - 1>(), S::N, true>(pass, first, nullptr, kept, call.deltas + BEFORE * pass.batch, values);
+        make_deltas<activation_of(LAYER - 1), S::N, true>(pass, first, nullptr, kept, call.deltas + BEFORE * pass.batch, values);
         step<STEP + 1>(pass, ring, call, first);
     }
 }
 
 // The deltas of the outputs.
 __device__ __forceinline__ void begin(const Pass &pass, const Call &call, u64 first) {
-    constexpr u64 BEFORE = widths_before<LAYERS - 1>();
+    constexpr u64 BEFORE = tape_at(LAYERS - 1);
     const Storage *const kept = slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * pass.batch;
     make_deltas<OUTPUT_ACTIVATION, OUTPUTS, false>(pass, first, call.dy, kept, call.deltas + BEFORE * pass.batch, pass.shared + values_at(-1));
     const u64 next = first + (u64)gridDim.x * SAMPLES;

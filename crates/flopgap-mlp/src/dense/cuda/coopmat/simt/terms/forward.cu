@@ -1,7 +1,7 @@
 // Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel, after the weights were arranged.
 
 constexpr int BIASES_AT = AFTER_RING;
-static_assert(BIASES_AT + widths_before<LAYERS>() == VALUES_AT, "the host's sum");
+static_assert(BIASES_AT + tape_at(LAYERS) == VALUES_AT, "the host's sum");
 
 struct Call {
     Storage *y, *tape;
@@ -10,10 +10,10 @@ struct Call {
 template <int LAYER>
 __device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, u64 first) {
     using S = Shape<LAYER>;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of<LAYER>()>();
-    constexpr int ACTIVATION = activation_of<LAYER>();
+    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
+    constexpr int ACTIVATION = activation_of(LAYER);
     float *const values = pass.shared + values_at(LAYER);
-    const float *const biases = pass.shared + BIASES_AT + widths_before<LAYER>();
+    const float *const biases = pass.shared + BIASES_AT + tape_at(LAYER);
     if (RESIDENT && LAYER > 0) __syncthreads();
 #pragma unroll 1
     for (int number = 0; number < S::PASSES; ++number) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, 
 #pragma unroll
             for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
         }
-        Storage *const tape = call.tape + (u64)widths_before<LAYER>() * pass.batch;
+        Storage *const tape = call.tape + (u64)tape_at(LAYER) * pass.batch;
         if (FROM_SUMS && call.tape) put<LAYER>(tape, first, pass.batch, output, sums);
 #pragma unroll
         for (int j = 0; j < S::COLUMNS; ++j)
@@ -50,7 +50,7 @@ __device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, 
 template <int LAYER>
 __device__ __forceinline__ void copy_biases(const Storage *parameters, float *shared) {
     if constexpr (LAYER < LAYERS) {
-        float *const to = shared + BIASES_AT + widths_before<LAYER>();
+        float *const to = shared + BIASES_AT + tape_at(LAYER);
         for (int i = threadIdx.x; i < Shape<LAYER>::N; i += THREADS) to[i] = widen(parameters[biases_at(LAYER) + i]);
         copy_biases<LAYER + 1>(parameters, shared);
     }

@@ -1,0 +1,95 @@
+//! The files of device code, and how they include each other.
+//!
+//! NVRTC gets one text. A file says with `#include "tile/layout.cuh"` (a path from this folder) what it
+//! needs; [`expand`] puts that file there, once.
+
+use std::fmt::Write as _;
+
+/// Paths with the texts that lie there.
+macro_rules! files {
+    ($($path:literal),* $(,)?) => { &[$(($path, include_str!($path))),*] };
+}
+
+/// Every file that can be included, by its path from this folder.
+const FILES: &[(&str, &str)] = files![
+    "common.cuh",
+    "tile/activation.cuh",
+    "tile/layout.cuh",
+    "tile/number.cuh",
+    "tile/ptx/convert.cuh",
+    "tile/ptx/grid.cuh",
+];
+
+/// The path of a line `#include "path"`.
+fn included(line: &str) -> Option<&str> {
+    line.strip_prefix("#include \"")?.strip_suffix('"')
+}
+
+/// `text`, whose name the compiler's messages have, with the files that it includes in place. Every file
+/// comes once, where it is first asked for. A line that names no file of this crate stays, for NVRTC to
+/// refuse.
+pub(super) fn expand(name: &str, text: &str) -> String {
+    let mut whole = String::new();
+    append(&mut whole, name, text, &mut Vec::new());
+    whole
+}
+
+fn append(whole: &mut String, name: &str, text: &str, seen: &mut Vec<&'static str>) {
+    let _ = writeln!(whole, "#line 1 \"{name}\"");
+    for (index, line) in text.lines().enumerate() {
+        let file = included(line).and_then(|path| FILES.iter().find(|(known, _)| *known == path));
+        let Some(&(path, body)) = file else {
+            let _ = writeln!(whole, "{line}");
+            continue;
+        };
+        if !seen.contains(&path) {
+            seen.push(path);
+            append(whole, path, body, seen);
+        }
+        let _ = writeln!(whole, "#line {} \"{name}\"", index + 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn device_code(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                device_code(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "cu" || extension == "cuh") {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn every_include_names_a_file_of_this_crate() {
+        let mut paths = Vec::new();
+        device_code(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dense/cuda"), &mut paths);
+        assert!(paths.len() > 20, "{paths:?}");
+        for path in paths {
+            for line in fs::read_to_string(&path).unwrap().lines() {
+                if line.trim_start().starts_with("#include") {
+                    let known = included(line).is_some_and(|of| FILES.iter().any(|(file, _)| *file == of));
+                    assert!(known, "{}: {line}", path.display());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_comes_once_and_lines_keep_their_numbers() {
+        let text = "first\n#include \"tile/ptx/grid.cuh\"\n#include \"tile/ptx/grid.cuh\"\nlast";
+        let whole = expand("kernel.cu", text);
+        assert_eq!(whole.matches("griddepcontrol.wait;").count(), 1);
+        assert!(whole.starts_with("#line 1 \"kernel.cu\"\nfirst\n#line 1 \"tile/ptx/grid.cuh\"\n"));
+        assert!(whole.ends_with("#line 3 \"kernel.cu\"\n#line 4 \"kernel.cu\"\nlast\n"), "{whole}");
+        assert!(expand("kernel.cu", "#include \"stdio.h\"").contains("#include \"stdio.h\""));
+    }
+}
