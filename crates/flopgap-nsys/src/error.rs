@@ -138,7 +138,7 @@ pub enum Error {
         source: InvalidTime,
     },
     /// A page of the database is not what its format allows.
-    #[error("{}: damaged: page {page}, read for the table {table}, {what}", path.display())]
+    #[error("{}: damaged: page {page} of the table {table} {damage}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -147,7 +147,13 @@ pub enum Error {
         /// The number of the page, counted from 1.
         page: u32,
         /// What is wrong with it.
-        what: &'static str,
+        damage: flopgap_sqlite::Damage,
+    },
+    /// The pages of the database could not be read for another reason.
+    #[error(transparent)]
+    Pages {
+        /// The reason.
+        source: flopgap_sqlite::Error,
     },
     /// `SQLite` could not read a page or a row.
     #[error("{}: {source}", path.display())]
@@ -160,6 +166,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error that reading the pages of a table ended with.
+    pub(crate) fn of_pages(error: flopgap_sqlite::Error, table: &str) -> Error {
+        match error {
+            flopgap_sqlite::Error::Io { path, source } => Error::Io { path, source },
+            flopgap_sqlite::Error::Damaged { path, page, damage } => {
+                Error::Damaged { path, table: table.to_owned(), page, damage }
+            }
+            error => Error::Pages { source: error },
+        }
+    }
+
     /// What the user can do about it, in one sentence, where there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -177,7 +194,7 @@ impl Error {
             Error::Journal { .. } => Some(
                 "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it again",
             ),
-            Error::Damaged { .. } | Error::Sqlite { .. } => {
+            Error::Damaged { .. } | Error::Pages { .. } | Error::Sqlite { .. } => {
                 Some("the database is damaged; export the trace again")
             }
             Error::NoTable { .. } => {

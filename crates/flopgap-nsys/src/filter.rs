@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
+use flopgap_sqlite::Value;
 use rustc_hash::FxHashMap;
 
 use crate::model::NvtxKind;
-use crate::pages::Value;
 use crate::row::Row;
 use crate::tables::{Column, NVTX, TableSpec, want};
 use crate::{Error, GlobalId, NvtxText, Schema, Trace};

@@ -2,7 +2,8 @@
 
 use std::vec;
 
-use crate::pages::Value;
+use flopgap_sqlite::Value;
+
 use crate::row::Row;
 use crate::rows::Rows;
 use crate::tables::{Column, TableSpec};

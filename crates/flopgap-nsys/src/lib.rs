@@ -19,7 +19,6 @@ mod names;
 mod nesting;
 mod operations;
 mod owners;
-mod pages;
 mod problems;
 mod ranges;
 mod repeats;

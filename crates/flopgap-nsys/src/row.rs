@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
+use flopgap_sqlite::{Record, Value};
 use rusqlite::types::{Value as Owned, ValueRef};
-
-use crate::pages::{Record, Value};
 
 /// A row; columns count from 0 as they were asked for.
 pub(crate) struct Row<'a> {

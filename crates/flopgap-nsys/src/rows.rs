@@ -3,8 +3,9 @@
 use std::fmt::{self, Write as _};
 use std::vec;
 
+use flopgap_sqlite::{Rows as Pages, Slot};
+
 use crate::filter::RowFilter;
-use crate::pages::{Cursor, Slot};
 use crate::row::{Held, Row};
 use crate::tables::{Column, TableSpec};
 use crate::trace::{Tally, connect};
@@ -75,7 +76,7 @@ pub(crate) struct Rows {
 }
 
 enum Source {
-    Pages(Box<Cursor>),
+    Pages(Box<Pages>),
     /// A table that only `SQLite` can read is read when the first row is asked for.
     Held(vec::IntoIter<Held>),
 }
@@ -90,8 +91,8 @@ impl Rows {
     ) -> Result<Option<T>, Error> {
         loop {
             let made = match &mut self.source {
-                Source::Pages(cursor) => {
-                    match cursor.next_row().map_err(|fault| self.trace.fault(&self.table, fault))? {
+                Source::Pages(rows) => {
+                    match rows.next_row().map_err(|error| self.trace.fault(&self.table, error))? {
                         Some(record) => self.offer.row(&Row::of_page(record), &mut visit),
                         None => break,
                     }
@@ -159,9 +160,9 @@ impl Trace {
     /// The rows of a table, in the order of the file. Optional columns that the export does not have are NULL.
     pub(crate) fn rows(&self, table: &TableSpec, columns: &[Column]) -> Result<Rows, Error> {
         let Resolved { table, columns, slots, filter } = self.resolve(table, columns)?;
-        let source = if let Some((pages, root)) = self.plain(table) {
-            let cursor = pages.rows(root, slots).map_err(|fault| self.fault(table, fault))?;
-            Source::Pages(Box::new(cursor))
+        let source = if let Some((database, root)) = self.plain(table) {
+            let rows = database.rows(root, &slots).map_err(|error| self.fault(table, error))?;
+            Source::Pages(Box::new(rows))
         } else {
             let mut held = Vec::new();
             self.scan_by_sqlite(table, &columns, &slots, |row| held.push(row.hold(columns.len())))?;
@@ -207,9 +208,9 @@ impl Trace {
     /// How many rows a table (a name that the export has) has, whatever the filter.
     pub(crate) fn count(&self, table: &str) -> Result<u64, Error> {
         let mut count = 0;
-        if let Some((pages, root)) = self.plain(table) {
-            let fault = |fault| self.fault(table, fault);
-            let mut rows = pages.rows(root, Vec::new()).map_err(fault)?;
+        if let Some((database, root)) = self.plain(table) {
+            let fault = |error| self.fault(table, error);
+            let mut rows = database.rows(root, &[]).map_err(fault)?;
             while rows.next_row().map_err(fault)?.is_some() {
                 count += 1;
             }

@@ -1,9 +1,8 @@
 //! Which tables and columns an export has.
 
+use flopgap_sqlite::Slot;
 use rusqlite::{Connection, Row};
 use rustc_hash::FxHashMap;
-
-use crate::pages::Slot;
 
 /// The tables and columns of one export, looked up once when it is opened.
 ///
@@ -155,15 +154,36 @@ fn slot(row: &Row<'_>) -> rusqlite::Result<Slot> {
     if row.get(8)? {
         return Ok(Slot::Rowid);
     }
-    Ok(Slot::Stored {
-        place: row.get::<_, u16>(4)?.into(),
-        real: is_real(&row.get::<_, Option<String>>(5)?.unwrap_or_default()),
-    })
+    let declared = row.get::<_, Option<String>>(5)?.unwrap_or_default();
+    Ok(Slot::stored(row.get::<_, u16>(4)?.into(), &declared))
 }
 
-/// Whether a column of this declared type has `SQLite`'s affinity to real numbers.
-fn is_real(declared: &str) -> bool {
-    let declared = declared.to_ascii_uppercase();
-    let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-    !names(&["INT", "CHAR", "CLOB", "TEXT", "BLOB"]) && names(&["REAL", "FLOA", "DOUB"])
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_where_sqlite_keeps_them() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE plain(a TEXT, id INTEGER PRIMARY KEY, b REAL);
+                 CREATE TABLE pair(a INTEGER, b INTEGER, PRIMARY KEY (a, b));
+                 CREATE TABLE defaulted(a INTEGER DEFAULT 7);
+                 CREATE TABLE computed(a INTEGER, b INTEGER AS (a + 1), c INTEGER);
+                 CREATE TABLE indexed(a INTEGER PRIMARY KEY) WITHOUT ROWID;",
+            )
+            .unwrap();
+        let schema = Schema::probe(&connection).unwrap();
+        let slot = |table, column| schema.slot(table, column).unwrap();
+        assert_eq!(slot("plain", "a"), Slot::Stored { place: 0, real: false });
+        assert_eq!(slot("plain", "id"), Slot::Rowid);
+        assert_eq!(slot("plain", "b"), Slot::Stored { place: 2, real: true });
+        assert_eq!(slot("pair", "a"), Slot::Stored { place: 0, real: false });
+        assert_eq!(schema.slot("plain", "c"), None);
+        let plain = |table| schema.root(table).is_some();
+        assert!(plain("plain") && plain("pair"));
+        assert!(!plain("defaulted") && !plain("computed") && !plain("indexed"));
+        assert!(schema.has_rowid("computed") && !schema.has_rowid("indexed"));
+    }
 }

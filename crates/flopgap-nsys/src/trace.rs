@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
+use flopgap_sqlite::{Database, PageCache, Slot, Value};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::filter::Filter;
-use crate::pages::{Fault, PageCache, Pages, Slot, Value};
 use crate::row::Row;
 use crate::tables::TableSpec;
 use crate::{Attribution, Error, Launched, NvtxRanges, Schema};
@@ -82,7 +82,7 @@ struct Opened {
     stamp: Stamp,
     schema: Schema,
     /// None when only `SQLite` can read the file.
-    pages: Option<Pages>,
+    database: Option<Database>,
     cache: Mutex<PageCache>,
     /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is asked for.
     fallback: Mutex<Option<Connection>>,
@@ -124,12 +124,16 @@ impl Trace {
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
-        let pages = Pages::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let database = match Database::open(path) {
+            Ok(database) => Some(database),
+            Err(flopgap_sqlite::Error::Unsupported { .. }) => None,
+            Err(error) => return Err(Error::of_pages(error, "sqlite_schema")),
+        };
         let file = Opened {
             path: path.to_owned(),
             stamp,
             schema,
-            pages,
+            database,
             cache: Mutex::default(),
             fallback: Mutex::default(),
             warnings: Mutex::default(),
@@ -175,10 +179,10 @@ impl Trace {
             _ => None,
         };
         let slots = (self.file.schema.slot(table, "id"), self.file.schema.slot(table, "value"));
-        if let (Some((pages, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
+        if let (Some((database, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
             let mut cache = self.file.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = pages.find(&mut cache, root, id, value, text);
-            return Ok(found.map_err(|fault| self.fault(table, fault))?.flatten());
+            let found = database.find(&mut cache, root, id, value, text);
+            return Ok(found.map_err(|error| self.fault(table, error))?.flatten());
         }
         let mut fallback = self.file.fallback.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match &mut *fallback {
@@ -198,8 +202,8 @@ impl Trace {
     }
 
     /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
-    pub(crate) fn plain(&self, table: &str) -> Option<(&Pages, u32)> {
-        Some((self.file.pages.as_ref()?, self.file.schema.root(table)?))
+    pub(crate) fn plain(&self, table: &str) -> Option<(&Database, u32)> {
+        Some((self.file.database.as_ref()?, self.file.schema.root(table)?))
     }
 
     /// The name of a table in this export.
@@ -239,16 +243,10 @@ impl Trace {
         }
     }
 
-    pub(crate) fn fault(&self, table: &str, fault: Fault) -> Error {
+    /// The error that reading the pages of a table ended with.
+    pub(crate) fn fault(&self, table: &str, error: flopgap_sqlite::Error) -> Error {
         // Pages that change while they are read look damaged.
-        if let Err(changed) = self.unchanged() {
-            return changed;
-        }
-        let path = self.file.path.clone();
-        match fault {
-            Fault::Io(source) => Error::Io { path, source },
-            Fault::Damage { page, what } => Error::Damaged { path, table: table.to_owned(), page, what },
-        }
+        self.unchanged().err().unwrap_or_else(|| Error::of_pages(error, table))
     }
 
     pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {

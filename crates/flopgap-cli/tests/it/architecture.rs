@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which of our crates each library may depend on. Binaries and benches may depend on any library.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
     ("flopgap-kernels", &[]),
     ("flopgap-kineto", &[]),
     ("flopgap-ncu", &[]),
-    ("flopgap-nsys", &[]),
+    ("flopgap-nsys", &["flopgap-sqlite"]),
+    ("flopgap-sqlite", &[]),
     ("flopgap-fs", &[]),
     ("flopgap-report", &[]),
     ("flopgap-gpu", &["flopgap-fs"]),

@@ -459,7 +459,7 @@ fn a_damaged_page_is_named() {
     fs::write(unpacked.path(), bytes).unwrap();
     let trace = unpacked.open();
     let error = trace.nvtx_ranges().unwrap_err();
-    let expected = format!("damaged: page {root}, read for the table NVTX_EVENTS, is no page of a table");
+    let expected = format!("damaged: page {root} of the table NVTX_EVENTS is not a table page");
     assert!(error.to_string().ends_with(&expected), "{error}");
     assert!(error.hint().unwrap().contains("export the trace again"));
     assert!(printed(&trace, "cuda_gpu_kern_sum").is_some(), "other tables are sound");

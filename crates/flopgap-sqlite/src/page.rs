@@ -1,28 +1,29 @@
 //! Pages of a table, and the cells of its leaves.
 
-use super::varint::varint;
-use super::walk::Visited;
-use super::{Fault, Pages, damage};
+use crate::database::Database;
+use crate::error::{Damage, Fault};
+use crate::varint::varint;
+use crate::visited::Visited;
 
 /// The first byte of a page that names other pages.
-pub(super) const INTERIOR: u8 = 0x05;
+pub(crate) const INTERIOR: u8 = 0x05;
 /// The first byte of a page that holds rows.
-pub(super) const LEAF: u8 = 0x0d;
+pub(crate) const LEAF: u8 = 0x0d;
 
 /// The header of a page, whose cell pointers lie within it.
-pub(super) struct Header {
-    pub(super) cells: usize,
+pub(crate) struct Header {
+    pub(crate) cells: usize,
     /// The last child of an interior page.
-    pub(super) right: u32,
+    pub(crate) right: u32,
     pointers: usize,
 }
 
 /// Reads the header of a page.
-pub(super) fn header_of(bytes: &[u8], number: u32) -> Result<Header, Fault> {
+pub(crate) fn header_of(bytes: &[u8], number: u32) -> Result<Header, Fault> {
     let cells = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
     let pointers = if bytes[0] == INTERIOR { 12 } else { 8 };
     if pointers + 2 * cells > bytes.len() {
-        return damage(number, "promises more rows than it can hold");
+        return Damage::TooManyCells.on(number);
     }
     Ok(Header { cells, right: u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]), pointers })
 }
@@ -37,32 +38,32 @@ impl Header {
 
     /// The row that a cell of a leaf is.
     #[inline]
-    pub(super) fn row<'a>(&self, bytes: &'a [u8], at: usize, number: u32) -> Result<Cell<'a>, Fault> {
+    pub(crate) fn row<'a>(&self, bytes: &'a [u8], at: usize, number: u32) -> Result<Cell<'a>, Fault> {
         match cell(bytes, self.pointer(bytes, at)) {
             Some(cell) => Ok(cell),
-            None => damage(number, "has a cell beyond its end"),
+            None => Damage::CellOutside.on(number),
         }
     }
 
     /// The child that a cell of an interior page names, and the largest row id below it.
-    pub(super) fn child(&self, bytes: &[u8], at: usize, number: u32) -> Result<(u32, i64), Fault> {
+    pub(crate) fn child(&self, bytes: &[u8], at: usize, number: u32) -> Result<(u32, i64), Fault> {
         let cell = bytes.get(self.pointer(bytes, at)..).and_then(|cell| cell.split_first_chunk::<4>());
         match cell.and_then(|(page, key)| Some((page, varint(key)?.0))) {
             Some((page, key)) => Ok((u32::from_be_bytes(*page), key.cast_signed())),
-            None => damage(number, "has a cell beyond its end"),
+            None => Damage::CellOutside.on(number),
         }
     }
 }
 
 /// A row as it lies on its leaf.
-pub(super) struct Cell<'a> {
-    pub(super) rowid: i64,
+pub(crate) struct Cell<'a> {
+    pub(crate) rowid: i64,
     /// How many bytes the record has.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Those of them that lie on the leaf.
-    pub(super) local: &'a [u8],
+    pub(crate) local: &'a [u8],
     /// The same with what follows them on the leaf.
-    pub(super) rest: &'a [u8],
+    pub(crate) rest: &'a [u8],
     /// The page on which it continues; 0 for none.
     overflow: u32,
 }
@@ -90,26 +91,26 @@ fn cell(page: &[u8], at: usize) -> Option<Cell<'_>> {
 
 impl Cell<'_> {
     /// Puts the whole record of a row of `leaf` together from the pages on which it continues.
-    pub(super) fn assemble(
+    pub(crate) fn assemble(
         &self,
-        pages: &Pages,
+        database: &Database,
         leaf: u32,
         visited: &mut Visited,
         into: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        if self.size > u64::from(pages.count) * pages.usable as u64 {
-            return damage(leaf, "has a row that is longer than the file");
+        if self.size > u64::from(database.count) * database.usable as u64 {
+            return Damage::RowTooLong.on(leaf);
         }
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         into.clear();
         into.extend_from_slice(self.local);
-        let mut page = vec![0; if into.len() < size { pages.page_size } else { 0 }];
+        let mut page = vec![0; if into.len() < size { database.page_size } else { 0 }];
         let (mut next, mut named_by) = (self.overflow, leaf);
         while into.len() < size {
-            pages.check(next, named_by)?;
+            database.check(next, named_by)?;
             visited.mark(next, named_by)?;
-            pages.read(next, &mut page)?;
-            let content = &page[4..pages.usable];
+            database.read(next, &mut page)?;
+            let content = &page[4..database.usable];
             into.extend_from_slice(&content[..content.len().min(size - into.len())]);
             named_by = next;
             next = u32::from_be_bytes([page[0], page[1], page[2], page[3]]);

@@ -1,37 +1,16 @@
 //! The leaves of a b-tree, in order.
 
-use super::leaf::{Header, INTERIOR, LEAF, header_of};
-use super::{Fault, Pages, damage};
+use crate::database::Database;
+use crate::error::{Damage, Fault};
+use crate::page::{Header, INTERIOR, LEAF, header_of};
+use crate::visited::Visited;
 
 /// How many bytes are read at once.
 const BLOCK: usize = 256 << 10;
 /// How many pages of other tables may lie between two that are read together.
 const GAP: u32 = 4;
 /// `SQLite`'s own limit: a file of 2³² pages is not that deep.
-pub(super) const DEEPEST: usize = 20;
-
-/// Which pages were read: none may be read twice, so that no damage makes a walk endless.
-pub(super) struct Visited {
-    bits: Vec<u64>,
-}
-
-impl Visited {
-    pub(super) fn new(pages: u32) -> Visited {
-        Visited { bits: vec![0; pages as usize / 64 + 1] }
-    }
-
-    /// Marks a page that is in the file; `named_by` is told as the damaged one when it was marked before.
-    pub(super) fn mark(&mut self, page: u32, named_by: u32) -> Result<(), Fault> {
-        let (word, bit) = (page as usize / 64, 1 << (page % 64));
-        match self.bits.get_mut(word) {
-            Some(bits) if *bits & bit == 0 => {
-                *bits |= bit;
-                Ok(())
-            }
-            _ => damage(named_by, "names a page that the table has already"),
-        }
-    }
-}
+pub(crate) const DEEPEST: usize = 20;
 
 /// The pages below an interior page.
 struct Children {
@@ -41,8 +20,8 @@ struct Children {
 }
 
 /// A walk from the first leaf to the last.
-pub(super) struct Walk {
-    pages: Pages,
+pub(crate) struct Walk {
+    database: Database,
     path: Vec<Children>,
     block: Vec<u8>,
     /// The number of the first page in the block, and how many there are.
@@ -52,14 +31,14 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn new(pages: Pages, root: u32) -> Walk {
-        // The root is the only child of a page that is not there; damage of its number is told as of page 1, which holds it.
+    pub(crate) fn new(database: Database, root: u32) -> Walk {
+        // The root is the only child of a page that is not there; damage of its number is reported for page 1, which holds it.
         let path = vec![Children { number: 1, pages: vec![root], next: 0 }];
-        Walk { pages, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
+        Walk { database, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
     }
 
     /// Goes to the next leaf and gives its number; nothing after the last.
-    pub(super) fn next_leaf(&mut self, visited: &mut Visited) -> Result<Option<u32>, Fault> {
+    pub(crate) fn next_leaf(&mut self, visited: &mut Visited) -> Result<Option<u32>, Fault> {
         loop {
             let Some(children) = self.path.last_mut() else { return Ok(None) };
             let Some(&page) = children.pages.get(children.next) else {
@@ -71,36 +50,36 @@ impl Walk {
             if let Some(children) = self.path.last_mut() {
                 children.next += 1;
             }
-            let bytes = &self.block[at..at + self.pages.usable];
+            let bytes = &self.block[at..at + self.database.usable];
             match bytes[0] {
                 LEAF => {
                     self.leaf = (at, page);
                     return Ok(Some(page));
                 }
-                INTERIOR if self.path.len() > DEEPEST => return damage(page, "lies too deep in its table"),
+                INTERIOR if self.path.len() > DEEPEST => return Damage::TooDeep.on(page),
                 INTERIOR => {
-                    let pages = children_of(&self.pages, page, bytes)?;
+                    let pages = children_of(&self.database, page, bytes)?;
                     self.path.push(Children { number: page, pages, next: 0 });
                 }
-                _ => return damage(page, "is no page of a table"),
+                _ => return Damage::NotATable.on(page),
             }
         }
     }
 
     /// The bytes of the leaf.
     #[inline]
-    pub(super) fn leaf(&self) -> &[u8] {
-        &self.block[self.leaf.0..self.leaf.0 + self.pages.usable]
+    pub(crate) fn leaf(&self) -> &[u8] {
+        &self.block[self.leaf.0..self.leaf.0 + self.database.usable]
     }
 
     /// The header of the leaf.
-    pub(super) fn header(&self) -> Result<Header, Fault> {
+    pub(crate) fn header(&self) -> Result<Header, Fault> {
         header_of(self.leaf(), self.leaf.1)
     }
 
     /// Where in the block the next child lies, which is read, together with those that follow it closely, when it is not there.
     fn fetch(&mut self, page: u32) -> Result<usize, Fault> {
-        let size = self.pages.page_size;
+        let size = self.database.page_size;
         let (first, count) = self.held;
         if page >= first && page - first < count {
             return Ok((page - first) as usize * size);
@@ -109,7 +88,10 @@ impl Walk {
         let following = self.path.last().map_or(&[][..], |children| &children.pages[children.next + 1..]);
         let mut last = page;
         for &next in following {
-            if next <= last || next - last > GAP || (next - page) as usize >= most || next > self.pages.count
+            if next <= last
+                || next - last > GAP
+                || (next - page) as usize >= most
+                || next > self.database.count
             {
                 break;
             }
@@ -118,14 +100,14 @@ impl Walk {
         let count = last - page + 1;
         self.held = (0, 0);
         self.block.resize(count as usize * size, 0);
-        self.pages.read(page, &mut self.block)?;
+        self.database.read(page, &mut self.block)?;
         self.held = (page, count);
         Ok(0)
     }
 }
 
 /// The pages that an interior page names, all of them in the file.
-fn children_of(pages: &Pages, number: u32, bytes: &[u8]) -> Result<Vec<u32>, Fault> {
+fn children_of(database: &Database, number: u32, bytes: &[u8]) -> Result<Vec<u32>, Fault> {
     let header = header_of(bytes, number)?;
     let mut children = Vec::with_capacity(header.cells + 1);
     for at in 0..header.cells {
@@ -134,7 +116,7 @@ fn children_of(pages: &Pages, number: u32, bytes: &[u8]) -> Result<Vec<u32>, Fau
     }
     children.push(header.right);
     for &child in &children {
-        pages.check(child, number)?;
+        database.check(child, number)?;
     }
     Ok(children)
 }

@@ -2,7 +2,7 @@
 
 /// The number at the beginning of `bytes` and how many of them it takes; nothing when they end before it does.
 #[inline]
-pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     match *bytes {
         [first, ..] if first < 0x80 => Some((u64::from(first), 1)),
         [first, second, ..] if second < 0x80 => Some((u64::from(first & 0x7f) << 7 | u64::from(second), 2)),

@@ -1,11 +1,11 @@
 //! The columns of a row.
 
-use super::varint::varint;
-use super::{Fault, damage};
+use crate::error::{Damage, Fault};
+use crate::varint::varint;
 
 /// Where a column is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub enum Slot {
     /// Nowhere: the table does not have it.
     Absent,
     /// It is another name of the row id.
@@ -19,14 +19,37 @@ pub(crate) enum Slot {
     },
 }
 
+impl Slot {
+    /// A column that rows store at `place`, counted from 0, whose declared type is `declared`
+    /// (`PRAGMA table_info` calls them `cid` and `type`).
+    ///
+    /// ```
+    /// use flopgap_sqlite::Slot;
+    ///
+    /// assert_eq!(Slot::stored(3, "double"), Slot::Stored { place: 3, real: true });
+    /// assert_eq!(Slot::stored(3, "POINT"), Slot::Stored { place: 3, real: false });
+    /// ```
+    pub fn stored(place: usize, declared: &str) -> Slot {
+        let declared = declared.to_ascii_uppercase();
+        let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+        // The rules of affinity: https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
+        let real = !names(&["INT", "CHAR", "CLOB", "TEXT", "BLOB"]) && names(&["REAL", "FLOA", "DOUB"]);
+        Slot::Stored { place, real }
+    }
+}
+
 /// A value as `SQLite` gives it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// `NULL`.
     Null,
+    /// A whole number.
     Int(i64),
+    /// A number of double precision.
     Real(f64),
     /// Text, which may not be UTF-8 although the file says so.
     Text(&'a [u8]),
+    /// Bytes.
     Blob(&'a [u8]),
 }
 
@@ -87,7 +110,7 @@ const LENGTHS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
 
 /// Where the columns of records lie. Rows of one table are alike: the next often has the same header as one of the last.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     slots: Vec<Slot>,
     /// How many stored columns are needed.
     needed: usize,
@@ -97,7 +120,7 @@ pub(super) struct Layout {
     current: usize,
     /// The next to be forgotten.
     oldest: usize,
-    /// The values of the stored columns, while they are learnt.
+    /// The values of the stored columns, while they are learned.
     stored: Vec<Field>,
 }
 
@@ -116,7 +139,7 @@ struct Known {
 const KEPT: usize = 16;
 
 impl Layout {
-    pub(super) fn of(slots: Vec<Slot>) -> Layout {
+    pub(crate) fn of(slots: Vec<Slot>) -> Layout {
         let places = slots.iter().filter_map(|slot| match slot {
             Slot::Stored { place, .. } => Some(place + 1),
             Slot::Absent | Slot::Rowid => None,
@@ -128,47 +151,46 @@ impl Layout {
     /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the length; false when more bytes
     /// are needed.
     #[inline]
-    pub(super) fn fits(&mut self, bytes: &[u8], size: u64, page: u32) -> Result<bool, Fault> {
+    pub(crate) fn fits(&mut self, bytes: &[u8], size: u64, page: u32) -> Result<bool, Fault> {
         if !self.known.get(self.current).is_some_and(|known| bytes.starts_with(&known.header)) {
             match self.find(bytes, size) {
                 Ok(()) => {}
                 Err(Unlearned::Incomplete) if (bytes.len() as u64) < size => return Ok(false),
-                Err(Unlearned::Incomplete) => return damage(page, "has a row whose header is cut off"),
-                Err(Unlearned::Wrong(what)) => return damage(page, what),
+                Err(Unlearned::Incomplete) => return Damage::HeaderCutOff.on(page),
+                Err(Unlearned::Wrong(what)) => return what.on(page),
             }
         }
         let end = self.known[self.current].end;
         if end as u64 > size {
-            return damage(page, "has a row that ends before its columns");
+            return Damage::RowTooShort.on(page);
         }
         Ok(end <= bytes.len())
     }
 
-    /// Goes to the header that a record has, which is learnt when it is not known.
+    /// Goes to the header that a record has, which is learned when it is not known.
     fn find(&mut self, bytes: &[u8], size: u64) -> Result<(), Unlearned> {
         if let Some(at) = self.known.iter().position(|known| bytes.starts_with(&known.header)) {
             self.current = at;
             return Ok(());
         }
-        let learnt = self.learn(bytes, size)?;
+        let learned = self.learn(bytes, size)?;
         if self.known.len() < KEPT {
             self.current = self.known.len();
-            self.known.push(learnt);
+            self.known.push(learned);
         } else {
             self.current = self.oldest;
             self.oldest = (self.oldest + 1) % KEPT;
-            self.known[self.current] = learnt;
+            self.known[self.current] = learned;
         }
         Ok(())
     }
 
     fn learn(&mut self, bytes: &[u8], size: u64) -> Result<Known, Unlearned> {
-        const RESERVED: Unlearned = Unlearned::Wrong("has a value of a type that SQLite does not have");
         self.stored.clear();
         let (length, mut at) = varint(bytes).ok_or(Unlearned::Incomplete)?;
         // A length that counts itself alone is that of a row without columns.
         if length > size || length < at as u64 {
-            return Err(Unlearned::Wrong("has a row whose header is longer than the row"));
+            return Err(Unlearned::Wrong(Damage::HeaderTooLong));
         }
         let header = usize::try_from(length).map_err(|_| Unlearned::Incomplete)?;
         let mut offset = length;
@@ -177,16 +199,16 @@ impl Layout {
                 varint(bytes.get(at..).ok_or(Unlearned::Incomplete)?).ok_or(Unlearned::Incomplete)?;
             at += taken;
             if at > header {
-                return Err(Unlearned::Wrong("has a row whose header ends within a number"));
+                return Err(Unlearned::Wrong(Damage::HeaderSplit));
             }
-            let kind = Kind::of(serial).ok_or(RESERVED)?;
+            let kind = Kind::of(serial).ok_or(Unlearned::Wrong(Damage::ReservedType))?;
             let length = match kind {
                 Kind::Text | Kind::Blob => (serial - 12) / 2,
                 _ => u64::from(LENGTHS[usize::from(serial.to_le_bytes()[0])]),
             };
             let place = (u32::try_from(offset), u32::try_from(length));
             let (Ok(place), Ok(length)) = place else {
-                return Err(Unlearned::Wrong("has a value of more than 4 GB"));
+                return Err(Unlearned::Wrong(Damage::ValueTooLong));
             };
             self.stored.push(Field { offset: place, length, kind });
             offset += u64::from(length);
@@ -213,12 +235,12 @@ impl Layout {
 enum Unlearned {
     /// More of it lies on other pages.
     Incomplete,
-    Wrong(&'static str),
+    Wrong(Damage),
 }
 
 /// A row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
+pub struct Record<'a> {
     rowid: i64,
     payload: &'a [u8],
     fields: &'a [Field],
@@ -227,20 +249,20 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     /// `layout` was found to fit the payload, which may be followed by other bytes.
     #[inline]
-    pub(super) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout) -> Record<'a> {
+    pub(crate) fn new(rowid: i64, payload: &'a [u8], layout: &'a Layout) -> Record<'a> {
         let fields = layout.known.get(layout.current).map_or(&[][..], |known| &known.fields);
         Record { rowid, payload, fields }
     }
 
     /// The row id.
     #[inline]
-    pub(crate) fn rowid(&self) -> i64 {
+    pub fn rowid(&self) -> i64 {
         self.rowid
     }
 
     /// The value of a column, counted as the slots were given.
     #[inline]
-    pub(crate) fn value(&self, column: usize) -> Value<'a> {
+    pub fn value(&self, column: usize) -> Value<'a> {
         match self.fields.get(column) {
             Some(field) if field.kind == Kind::Int => Value::Int(self.int(*field)),
             Some(field) => self.other(*field),

@@ -1,5 +1,6 @@
 //! What is read from the pages is what `SQLite` reads.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,27 +8,57 @@ use proptest::prelude::*;
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
-use super::{Fault, Pages, Record, Slot, Value};
-use crate::Schema;
+use flopgap_sqlite::{Damage, Database, Error, PageCache, Record, Slot, Unsupported, Value};
 
 type Rows = Vec<(i64, Vec<Owned>)>;
 
 /// Passes every row on.
-fn scan(pages: &Pages, root: u32, slots: &[Slot], mut visit: impl FnMut(&Record<'_>)) -> Result<(), Fault> {
-    let mut cursor = pages.rows(root, slots.to_vec())?;
-    while let Some(record) = cursor.next_row()? {
+fn scan(
+    database: &Database,
+    root: u32,
+    slots: &[Slot],
+    mut visit: impl FnMut(&Record<'_>),
+) -> Result<(), Error> {
+    let mut rows = database.rows(root, slots)?;
+    while let Some(record) = rows.next_row()? {
         visit(&record);
     }
     Ok(())
 }
 
+/// Where a table begins, and where its rows keep each column, as `SQLite` says.
+struct Layout {
+    root: u32,
+    slots: HashMap<String, Slot>,
+}
+
+impl Layout {
+    fn read(path: &Path, table: &str) -> Layout {
+        let connection = Connection::open(path).unwrap();
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        let root = connection.query_row(sql, [table], |row| row.get(0)).unwrap();
+        // The only column of a primary key, when it is an INTEGER, is another name of the row id.
+        let sql = "SELECT name, cid, type, pk = 1 AND upper(type) = 'INTEGER'
+                   AND (SELECT max(pk) FROM pragma_table_info(?1)) = 1 FROM pragma_table_info(?1)";
+        let mut statement = connection.prepare(sql).unwrap();
+        let slots = statement.query_map([table], |row| {
+            let stored = Slot::stored(row.get::<_, u16>(1)?.into(), &row.get::<_, String>(2)?);
+            Ok((row.get(0)?, if row.get(3)? { Slot::Rowid } else { stored }))
+        });
+        Layout { root, slots: slots.unwrap().collect::<Result<_, _>>().unwrap() }
+    }
+
+    fn slots(&self, columns: &[String]) -> Vec<Slot> {
+        columns.iter().map(|column| self.slots[column]).collect()
+    }
+}
+
 /// The columns of a table, as rows store them, read page by page.
-fn by_pages(path: &Path, table: &str, columns: &[String]) -> Result<Rows, Fault> {
-    let schema = Schema::probe(&Connection::open(path).unwrap()).unwrap();
-    let pages = Pages::open(path).unwrap().unwrap();
-    let slots: Vec<Slot> = columns.iter().map(|column| schema.slot(table, column).unwrap()).collect();
+fn by_pages(path: &Path, table: &str, columns: &[String]) -> Result<Rows, Error> {
+    let layout = Layout::read(path, table);
+    let slots = layout.slots(columns);
     let mut rows = Vec::new();
-    scan(&pages, schema.root(table).unwrap(), &slots, |record| {
+    scan(&Database::open(path)?, layout.root, &slots, |record| {
         let values = (0..slots.len()).map(|column| match record.value(column) {
             Value::Null => Owned::Null,
             Value::Int(value) => Owned::Integer(value),
@@ -196,11 +227,11 @@ proptest! {
             prop_assert_eq!(by_pages(&path, "t", one).unwrap(), by_sqlite(&path, "t", one));
         }
         // Look-ups find each row, and no other.
-        let schema = Schema::probe(&Connection::open(&path).unwrap()).unwrap();
-        let pages = Pages::open(&path).unwrap().unwrap();
-        let mut cache = super::PageCache::default();
-        let (root, slot) = (schema.root("t").unwrap(), schema.slot("t", "d").unwrap());
-        let mut find = |rowid| pages.find(&mut cache, root, rowid, slot, |value| match value {
+        let layout = Layout::read(&path, "t");
+        let database = Database::open(&path).unwrap();
+        let mut cache = PageCache::default();
+        let (root, slot) = (layout.root, layout.slots["d"]);
+        let mut find = |rowid| database.find(&mut cache, root, rowid, slot, |value| match value {
             Value::Text(bytes) => Some(bytes.to_owned()),
             _ => None,
         }).unwrap();
@@ -227,11 +258,11 @@ proptest! {
         rows[7].1[3] = Owned::Text("0123456789".repeat(900));
         rows[8].1[5] = Owned::Blob(vec![1; 20_000]);
         write(&path, 512 << shift, &rows);
-        let schema = Schema::probe(&Connection::open(&path).unwrap()).unwrap();
-        let slots: Vec<Slot> = columns().iter().map(|column| schema.slot("t", column).unwrap()).collect();
+        let layout = Layout::read(&path, "t");
+        let slots = layout.slots(&columns());
         let mut database = fs::read(&path).unwrap();
         for (at, byte) in &flips {
-            // The header stays: what is wrong with it is told when the file is opened.
+            // The header stays: what is wrong with it is reported when the file is opened.
             let at = 100 + at.index(database.len() - 100);
             database[at] = *byte;
         }
@@ -239,9 +270,9 @@ proptest! {
             database.truncate(100 + cut.index(database.len() - 100));
         }
         fs::write(&path, &database).unwrap();
-        let pages = Pages::open(&path).unwrap().unwrap();
+        let opened = Database::open(&path).unwrap();
         let (mut seen, mut bytes) = (0, 0);
-        let scanned = scan(&pages, schema.root("t").unwrap(), &slots, |record| {
+        let scanned = scan(&opened, layout.root, &slots, |record| {
             seen += 1;
             for column in 0..slots.len() {
                 if let Value::Text(value) | Value::Blob(value) = record.value(column) {
@@ -250,17 +281,18 @@ proptest! {
             }
         });
         prop_assert!(seen <= database.len() && bytes <= slots.len() * database.len());
-        if let Err(Fault::Damage { page, what }) = scanned {
-            prop_assert!(page >= 1 && !what.is_empty());
+        if let Err(Error::Damaged { page, .. }) = scanned {
+            prop_assert!(page >= 1);
         }
-        let mut cache = super::PageCache::default();
+        let mut cache = PageCache::default();
         for rowid in [-1, 0, 7, 8, 399, i64::MAX] {
-            let _ = pages.find(&mut cache, schema.root("t").unwrap(), rowid, slots[4], |_| ());
+            let _ = opened.find(&mut cache, layout.root, rowid, slots[4], |_| ());
         }
     }
 }
 
-/// A page that its own child names, a page beyond the file, and a pointer beyond the page: each is told with the page's number.
+/// A page that its own child names, a page beyond the file, and a pointer beyond the page: each is
+/// reported with the page's number.
 #[test]
 fn damage_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,11 +300,10 @@ fn damage_is_named() {
     let rows: Vec<_> =
         (0..400).map(|rowid| (rowid, [7, 300, 70_000, 5, 6, 1 << 40].map(Owned::Integer))).collect();
     write(&path, 512, &rows);
-    let schema = Schema::probe(&Connection::open(&path).unwrap()).unwrap();
-    let root = schema.root("t").unwrap();
+    let root = Layout::read(&path, "t").root;
     let sound = fs::read(&path).unwrap();
     let at = (root as usize - 1) * 512;
-    assert_eq!(sound[at], super::leaf::INTERIOR, "the table is deep enough to damage");
+    assert_eq!(sound[at], 0x05, "an interior page: the table is deep enough to damage");
     let first_cell = at + usize::from(u16::from_be_bytes([sound[at + 12], sound[at + 13]]));
     let read_damaged = |damage: &[(usize, &[u8])]| {
         let mut database = sound.clone();
@@ -280,21 +311,20 @@ fn damage_is_named() {
             database[*at..at + bytes.len()].copy_from_slice(bytes);
         }
         fs::write(&path, database).unwrap();
-        let pages = Pages::open(&path).unwrap().unwrap();
-        match scan(&pages, root, &[], |_| {}) {
-            Err(Fault::Damage { page, what }) => (page, what),
+        match scan(&Database::open(&path).unwrap(), root, &[], |_| {}) {
+            Err(Error::Damaged { page, damage, .. }) => (page, damage),
             other => panic!("{other:?}"),
         }
     };
     let itself = read_damaged(&[(first_cell, &root.to_be_bytes())]);
-    assert_eq!(itself, (root, "names a page that the table has already"));
+    assert_eq!(itself, (root, Damage::PageTwice));
     let beyond = read_damaged(&[(first_cell, &[0, 9, 9, 9])]);
-    assert_eq!(beyond, (root, "names a page that is not in the file"));
+    assert_eq!(beyond, (root, Damage::OutsideFile));
     let pointer = read_damaged(&[(at + 12, &[0xff, 0xff])]);
-    assert_eq!(pointer, (root, "has a cell beyond its end"));
+    assert_eq!(pointer, (root, Damage::CellOutside));
     let cells = read_damaged(&[(at + 3, &[0xff, 0xff])]);
-    assert_eq!(cells, (root, "promises more rows than it can hold"));
-    assert_eq!(read_damaged(&[(at, &[0x02])]), (root, "is no page of a table"));
+    assert_eq!(cells, (root, Damage::TooManyCells));
+    assert_eq!(read_damaged(&[(at, &[0x02])]), (root, Damage::NotATable));
 }
 
 /// Bytes that each page reserves at its end hold no content.
@@ -325,4 +355,28 @@ fn reserved_bytes_are_skipped() {
     let ours = by_pages(&path, "t", &columns).unwrap();
     assert_eq!(ours.len(), 200);
     assert_eq!(ours, by_sqlite(&path, "t", &columns));
+}
+
+/// A file that is no database, one whose texts are UTF-16, and one with a page size that does not exist.
+#[test]
+fn what_cannot_be_read_is_refused_when_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.sqlite");
+    assert!(matches!(Database::open(&path), Err(Error::Io { .. })));
+    for text in ["", "SQLite format 3", "start_ns,end_ns\n"] {
+        fs::write(&path, text).unwrap();
+        assert!(matches!(Database::open(&path), Err(Error::NotADatabase { .. })), "{text}");
+    }
+    fs::remove_file(&path).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA encoding = 'UTF-16le'; CREATE TABLE t(a)").unwrap();
+    drop(connection);
+    let error = Database::open(&path).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { unsupported: Unsupported::Encoding, .. }), "{error}");
+    assert!(error.to_string().ends_with("t.sqlite: its texts are not UTF-8"), "{error}");
+    let mut database = fs::read(&path).unwrap();
+    database[16..18].copy_from_slice(&[0, 3]);
+    fs::write(&path, database).unwrap();
+    let error = Database::open(&path).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { unsupported: Unsupported::PageSize, .. }), "{error}");
 }
