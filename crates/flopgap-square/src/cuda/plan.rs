@@ -37,7 +37,7 @@ pub(super) struct Plan {
 }
 
 /// Width up to which a launch for each layer is faster than cuBLAS with its launches for reductions and activations: measured on an H200, see
-/// docs/MEASUREMENTS.md.
+/// docs/measurements/square.md.
 const FUSED_WIDTH: usize = 256;
 
 /// Whether a launch for each layer can split the inner sum over clusters of eight blocks, all on the device at a time: each of up to a tenth of the

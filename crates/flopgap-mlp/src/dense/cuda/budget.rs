@@ -8,7 +8,7 @@ use crate::dense::Activation;
 
 use super::request::Request;
 
-/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, on slow cores twice that (docs/MEASUREMENTS.md). The networks
+/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, on slow cores twice that (docs/measurements/dense.md). The networks
 /// of the benchmark have fewer in all kernels.
 pub(super) const KERNEL: usize = 10_000;
 
