@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
+use flopgap_hint::Hint as _;
 use flopgap_report::numbers;
 use flopgap_report::progress::Progress;
 use flopgap_sweep::{
@@ -267,19 +268,17 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
     let done = progress.done(); // before it is finished, which counts as all done
     progress.finish();
     result.map_err(|error| {
-        let failure = failure(&error);
         let unavailable = match &error {
-            RunError::Device { error: MeterError::Unavailable { hint, .. }, .. } => Some(hint.as_deref()),
+            RunError::Device { error: meter, .. } if meter.is_absence() => Some(meter),
             _ => None,
         };
         let before_the_first = unavailable.is_some() && done == 0;
-        let failure = match unavailable.unwrap_or_else(|| error.hint()) {
-            _ if before_the_first => failure,
-            hint => {
-                let go_on =
-                    format!("what was measured is kept; `hyper-profile resume {}` goes on", run.display());
-                failure.hint(hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}")))
-            }
+        let failure = if before_the_first {
+            failure(&error)
+        } else {
+            let failure = unavailable.map_or_else(|| failure(&error), Failure::of);
+            let resume = format!("hyper-profile resume {}", run.display());
+            failure.hint(format!("what was measured is kept; `{resume}` goes on"))
         };
         Stopped { failure, before_the_first }
     })
@@ -297,16 +296,10 @@ fn usage(error: &PlanError) -> Failure {
     Failure::from_error(error).exit(Exit::Usage)
 }
 
+/// Nothing could be measured: a recorded run shows what the program does all the same.
 fn meter_failure(error: &MeterError) -> Failure {
-    let failure = Failure::from_error(error);
-    match error {
-        MeterError::Unavailable { hint, .. } => {
-            let hint =
-                hint.as_deref().map_or(RECORDED_RUN.to_owned(), |hint| format!("{hint}; or: {RECORDED_RUN}"));
-            failure.hint(hint).exit(Exit::Absent)
-        }
-        _ => failure,
-    }
+    let failure = Failure::of(error);
+    if error.is_absence() { failure.hint(RECORDED_RUN) } else { failure }
 }
 
 fn failure(error: &RunError) -> Failure {

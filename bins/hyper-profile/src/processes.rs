@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
     };
     say(&Reply::Ready)?;
     for line in std::io::stdin().lines() {
-        let line = line?;
+        let line = line.map_err(|error| Failure::new(format!("standard input: {error}")))?;
         let config = Config::from_name(&line)
             .ok_or_else(|| Failure::new(format!("`{line}` names no configuration such as n2_d256_m16")))?;
         say(&match meter.measure(config) {

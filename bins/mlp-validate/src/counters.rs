@@ -153,12 +153,10 @@ fn failure(error: &PhaseError) -> Failure {
         _ => Exit::Failed,
     };
     let failure = Failure::from_error(error).maybe_hint(error.hint()).exit(exit);
-    match (error, error.hint()) {
-        (PhaseError::Contradicted { .. }, Some(hint)) => {
-            failure.hint(format!("{hint}; --force shows the numbers all the same"))
-        }
-        _ => failure,
+    if matches!(error, PhaseError::Contradicted { .. }) {
+        return failure.hint("--force shows the numbers all the same");
     }
+    failure
 }
 
 /// Counters of this machine's hardware.

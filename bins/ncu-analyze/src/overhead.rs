@@ -63,14 +63,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_cli::print(&result)
 }
 
+/// What else can be done about a recording that contradicts the stated network.
+const FORCE: &str = "--force shows the numbers all the same";
+
 /// How an error ends this command: what is refused can be forced.
 fn forcible(error: &PhaseError) -> Failure {
-    match (error, error.hint()) {
-        (PhaseError::Contradicted { .. }, Some(hint)) => {
-            failure(error).hint(format!("{hint}; --force shows the numbers all the same"))
-        }
-        _ => failure(error),
-    }
+    let failure = failure(error);
+    if matches!(error, PhaseError::Contradicted { .. }) { failure.hint(FORCE) } else { failure }
 }
 
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {

@@ -137,9 +137,9 @@ fn to_stdout(
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out) {
-        Ok(()) => Ok(out.flush()?),
+        Ok(()) => out.flush().map_err(Failure::output),
         // A reader that went away early is no failure.
-        Err(Error::Output { source }) => Err(source.into()),
+        Err(Error::Output { source }) => Err(Failure::output(source)),
         Err(error) => Err(failure(&error)),
     }
 }

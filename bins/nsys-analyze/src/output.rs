@@ -137,7 +137,7 @@ impl<'a> Output<'a> {
             let separator: &[u8] = if self.printed > 0 { b"\n" } else { b"" };
             let mut csv = CsvSink::new(Prefixed { out: &mut out, prefix: separator }, self.units);
             let rows = rows_of(&mut csv, make).map_err(|error| error.or_skip(skip));
-            out.flush()?;
+            out.flush().map_err(Failure::output)?;
             rows
         } else {
             let mut table = ReportTable::default();
@@ -260,7 +260,7 @@ impl OrSkip for Error {
         }
         match self {
             // Standard output that was closed is no error of the trace.
-            Error::Output { source } => Some(source.into()),
+            Error::Output { source } => Some(Failure::output(source)),
             error => Some(failure(&error)),
         }
     }
@@ -295,9 +295,9 @@ impl<W: Write> Write for Prefixed<'_, W> {
 
 pub(crate) fn csv(report: &ReportTable, units: Units) -> Result<String, Failure> {
     let mut csv = CsvSink::new(Vec::new(), units);
-    csv.columns(report.columns)?;
+    csv.columns(report.columns).map_err(Failure::output)?;
     for row in &report.rows {
-        csv.row(row)?;
+        csv.row(row).map_err(Failure::output)?;
     }
     String::from_utf8(csv.into_inner()).map_err(|error| Failure::from_error(&error))
 }

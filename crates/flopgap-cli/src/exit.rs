@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use flopgap_hint::ErrorKind;
+
 /// The exit codes of every flopgap program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -18,5 +20,15 @@ pub enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)
+    }
+}
+
+impl From<ErrorKind> for Exit {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Failed => Exit::Failed,
+            ErrorKind::Usage => Exit::Usage,
+            ErrorKind::Absent => Exit::Absent,
+        }
     }
 }

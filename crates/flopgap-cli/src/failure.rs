@@ -5,14 +5,20 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use flopgap_hint::Hint;
+
 use crate::Exit;
 use crate::output::to_stderr;
 
 /// An error on its way to the user: what happened, its causes, what to do, and the exit code.
+///
+/// Any error of ours becomes one with `?`; what a program knows besides, such as its own options, it adds with
+/// [`Failure::hint`].
 #[derive(Debug)]
 pub struct Failure {
     message: String,
-    hint: Option<String>,
+    causes: Vec<String>,
+    hints: Vec<String>,
     exit: Exit,
     /// The reader of standard output went away: end without a word.
     quiet: bool,
@@ -21,32 +27,42 @@ pub struct Failure {
 impl Failure {
     /// A failure with exit code 1.
     pub fn new(message: impl Into<String>) -> Self {
-        Failure { message: message.into(), hint: None, exit: Exit::Failed, quiet: false }
-    }
-
-    /// A failure with the message of `error` and, below it, those of its sources that it does not repeat itself.
-    pub fn from_error(error: &dyn Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
-            if !message.contains(&text) {
-                message.push_str("\n  caused by: ");
-                message.push_str(&text);
-            }
-            source = cause.source();
+        Failure {
+            message: message.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            exit: Exit::Failed,
+            quiet: false,
         }
-        Failure::new(message)
     }
 
-    /// What happened, with its causes.
-    pub fn message(&self) -> &str {
-        &self.message
+    /// A failure with the message, the sources, the hint and the exit code of an error of ours.
+    pub fn of(error: &impl Hint) -> Self {
+        let failure = Failure::from_error(error).exit(error.kind().into());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 
-    /// What the user can do about it.
-    pub fn what_to_do(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// A failure with the message and the sources of an error of another crate, which has no hint.
+    pub fn from_error(error: &dyn Error) -> Self {
+        let mut failure = Failure::new(error.to_string());
+        for cause in flopgap_hint::sources(error).map(ToString::to_string) {
+            // Until no error repeats its source.
+            if !failure.causes.last().unwrap_or(&failure.message).ends_with(&cause) {
+                failure.causes.push(cause);
+            }
+        }
+        failure
+    }
+
+    /// Writing the result to standard output failed; a reader that went away early is no failure of ours.
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    pub fn output(error: io::Error) -> Self {
+        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        let exit = if quiet { Exit::Done } else { Exit::Failed };
+        Failure { quiet, ..Failure::new(format!("standard output: {error}")).exit(exit) }
     }
 
     /// How a program ends that fails so.
@@ -61,37 +77,40 @@ impl Failure {
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds what the user can do about it, below what the error itself suggests.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hints.push(hint.into());
         self
     }
 
     /// Adds what the user can do about it, where there is something.
     #[must_use]
-    pub fn maybe_hint(mut self, hint: Option<&str>) -> Self {
-        self.hint = hint.map(str::to_owned);
-        self
+    pub fn maybe_hint(self, hint: Option<&str>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if let Some(hint) = &self.hint {
+        for cause in &self.causes {
+            write!(f, "\n  caused by: {cause}")?;
+        }
+        for hint in &self.hints {
             write!(f, "\n  hint: {hint}")?;
         }
         Ok(())
     }
 }
 
-/// Writing the result failed; a closed pipe is not a failure of ours.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
-        let exit = if quiet { Exit::Done } else { Exit::Failed };
-        Failure { quiet, ..Failure::new(format!("standard output: {error}")).exit(exit) }
+/// `?` on an error of ours.
+impl<E: Hint> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::of(&error)
     }
 }
 
@@ -110,6 +129,8 @@ pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCod
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::{ErrorKind, Text};
+
     use super::*;
 
     #[derive(Debug)]
@@ -127,15 +148,32 @@ mod tests {
         }
     }
 
+    impl Hint for Outer {
+        fn hint(&self) -> Option<Text<'_>> {
+            Some("use water".into())
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Absent
+        }
+    }
+
     #[test]
-    fn causes_and_hint_follow_the_message() {
-        let failure = Failure::from_error(&Outer(io::Error::other("disk on fire"))).hint("use water");
-        assert_eq!(failure.to_string(), "a.csv: unreadable\n  caused by: disk on fire\n  hint: use water");
+    fn causes_and_hints_follow_the_message() {
+        let body = || -> Result<(), Failure> { Err(Outer(io::Error::other("disk on fire")))? };
+        let failure = body().unwrap_err().hint("or sand");
+        assert_eq!(
+            failure.to_string(),
+            "a.csv: unreadable\n  caused by: disk on fire\n  hint: use water\n  hint: or sand"
+        );
+        assert_eq!(failure.code(), Exit::Absent);
+        assert_eq!(Failure::from_error(&Outer(io::Error::other("x"))).code(), Exit::Failed);
     }
 
     #[test]
     fn a_closed_pipe_is_success() {
-        assert_eq!(run("test", || Err(io::Error::from(io::ErrorKind::BrokenPipe).into())), Exit::Done.into());
-        assert_eq!(run("test", || Err(io::Error::other("full").into())), Exit::Failed.into());
+        let end = |error: io::Error| run("test", || Err(Failure::output(error)));
+        assert_eq!(end(io::ErrorKind::BrokenPipe.into()), Exit::Done.into());
+        assert_eq!(end(io::Error::other("full")), Exit::Failed.into());
     }
 }

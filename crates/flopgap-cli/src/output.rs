@@ -45,11 +45,9 @@ impl fmt::Display for FormatArg {
 /// When standard output is closed or full.
 pub fn print(result: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(result.as_bytes())?;
-    if !result.ends_with('\n') {
-        stdout.write_all(b"\n")?;
-    }
-    Ok(stdout.flush()?)
+    let end: &[u8] = if result.ends_with('\n') { b"" } else { b"\n" };
+    let written = stdout.write_all(result.as_bytes()).and_then(|()| stdout.write_all(end));
+    written.and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 /// Writes a warning to standard error.

@@ -1,5 +1,6 @@
 //! The seam between a run directory and whatever counts: CUPTI in this process, `ncu` over another, or the fake of a test.
 
+use flopgap_hint::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, Origin, Record};
@@ -65,6 +66,24 @@ pub enum MeterError {
         /// What happened.
         message: String,
     },
+}
+
+impl Hint for MeterError {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            MeterError::Unavailable { hint, .. } => hint.as_deref().map(Text::from),
+            MeterError::DoesNotFit { .. } | MeterError::Failed { .. } | MeterError::Lost { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            MeterError::Unavailable { .. } => ErrorKind::Absent,
+            MeterError::DoesNotFit { .. } | MeterError::Failed { .. } | MeterError::Lost { .. } => {
+                ErrorKind::Failed
+            }
+        }
+    }
 }
 
 /// `1.5 GiB`, or a smaller unit for less than one.

@@ -90,7 +90,7 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
     let ended = run(command.args(["new", "--output", text(&path)]).env("CUDA_VISIBLE_DEVICES", ""));
     ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-default`"]);
     let ended = run(&mut fake(&new(&path, &["--device", "7"])));
-    ended.expect(3, &["there is no fake device 7", "hint: there are 0 to 3; or: `hyper-profile analyze"]);
+    ended.expect(3, &["there is no fake device 7", "hint: there are 0 to 3\n  hint: `hyper-profile analyze"]);
     assert!(!path.exists());
 }
 
@@ -408,8 +408,10 @@ fn counters_in_use_say_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "all"));
-    ended
-        .expect(3, &["the fake counters are in use", "hint: end the other fake; or: `hyper-profile analyze"]);
+    ended.expect(
+        3,
+        &["the fake counters are in use", "hint: end the other fake\n  hint: `hyper-profile analyze"],
+    );
     // Nothing was begun, so nothing is left; but a run that others may join is not taken away from them.
     assert!(!path.exists());
     let ended = run(fake(&new(&path, &["--devices", "0,1"])).env("FAKE_BUSY", "all"));
@@ -424,7 +426,7 @@ fn counters_in_use_say_what_to_do() {
     assert!(shared.join("manifest.json").exists());
 
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "n2_d64_m16"));
-    ended.expect(3, &["hint: end the other fake; what was measured is kept; `hyper-profile resume"]);
+    ended.expect(3, &["hint: end the other fake\n  hint: what was measured is kept; `hyper-profile resume"]);
     assert_eq!(recorded(&path).len(), 2);
     // A run that was begun stays.
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_BUSY", "all"));

@@ -1,0 +1,72 @@
+#![doc = include_str!("../README.md")]
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+/// The text of a hint: borrowed where it is fixed, owned where it names something.
+pub type Text<'a> = Cow<'a, str>;
+
+/// What kind of end an error is. `flopgap-cli` has an exit code for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// It could not be done.
+    #[default]
+    Failed,
+    /// The request is wrong: a size, an option or a name that nothing can be done with.
+    Usage,
+    /// What was asked for is not in the input or not on this machine.
+    Absent,
+}
+
+/// An error that says what can be done about it.
+pub trait Hint: Error {
+    /// What the user can do about it, in one sentence without a period, where there is something.
+    fn hint(&self) -> Option<Text<'_>> {
+        None
+    }
+
+    /// What kind of end it is.
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Failed
+    }
+
+    /// Whether what was asked for is not in the input or not on this machine.
+    fn is_absence(&self) -> bool {
+        self.kind() == ErrorKind::Absent
+    }
+}
+
+impl<T: Hint> Hint for Box<T> {
+    fn hint(&self) -> Option<Text<'_>> {
+        (**self).hint()
+    }
+
+    fn kind(&self) -> ErrorKind {
+        (**self).kind()
+    }
+}
+
+/// An error and its sources on one line, with `: ` between them: for logs, records and tables. [`chain`] makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'a>(&'a dyn Error);
+
+/// An error and its sources on one line.
+pub fn chain(error: &dyn Error) -> Chain<'_> {
+    Chain(error)
+}
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        for source in sources(self.0) {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The sources of an error, the nearest first.
+pub fn sources(error: &dyn Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
+}
