@@ -14,10 +14,15 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "common.cuh",
     "tile/activation.cuh",
+    "tile/epilogue.cuh",
     "tile/layout.cuh",
+    "tile/mma.cuh",
     "tile/number.cuh",
     "tile/ptx/convert.cuh",
     "tile/ptx/grid.cuh",
+    "tile/ptx/ldmatrix.cuh",
+    "tile/ptx/memory.cuh",
+    "tile/ptx/mma.cuh",
 ];
 
 /// The path of a line `#include "path"`.

@@ -2,6 +2,7 @@
 // block sums a tile of a layer's weights over a share of the batch; the shares are added afterwards in a fixed order, or at once by atomics.
 //
 // TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage, STAGES, ATOMIC.
+#include "tile/ptx/ldmatrix.cuh"
 
 // What a block works on.
 struct Work {
@@ -112,14 +113,6 @@ struct Tile {
 
 #else
 
-// Four 8x8 matrices of shared memory, transposed; lane i gives the address of row i % 8 of matrix i / 8.
-__device__ __forceinline__ void load_transposed(u32 (&words)[4], const Storage *row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"((u32)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
 // A warp's share of the tile, in tiles of 16 by 8.
 struct Tile {
     static constexpr int M = TILE_M / WARPS_M / 16, N = TILE_N / WARPS_N / 8;
@@ -130,22 +123,21 @@ struct Tile {
     __device__ __forceinline__ void add(const Storage *deltas, const Storage *inputs, bool with_biases) {
         const int warp = threadIdx.x / 32, m = warp / WARPS_N * (16 * M), n = warp % WARPS_N * (8 * N);
         const int matrix = lane() / 8, row = lane() % 8;
-        const u32 ones = STORAGE == STORAGE_F16 ? 0x3c003c00 : 0x3f803f80;
 #pragma unroll
         for (int s = 0; s < STEP; s += 16) {
             u32 d[M][4], a[N / 2][4];
 #pragma unroll
             for (int i = 0; i < M; ++i)
-                load_transposed(d[i], deltas + place<TILE_M>(s + matrix / 2 * 8 + row, m / 8 + 2 * i + matrix % 2));
+                load_transposed(d[i], shared_address(deltas + place<TILE_M>(s + matrix / 2 * 8 + row, m / 8 + 2 * i + matrix % 2)));
 #pragma unroll
             for (int j = 0; j < N / 2; ++j)
-                load_transposed(a[j], inputs + place<TILE_N>(s + matrix % 2 * 8 + row, n / 8 + 2 * j + matrix / 2));
+                load_transposed(a[j], shared_address(inputs + place<TILE_N>(s + matrix % 2 * 8 + row, n / 8 + 2 * j + matrix / 2)));
 #pragma unroll
             for (int i = 0; i < M; ++i) {
 #pragma unroll
                 for (int j = 0; j < N; ++j)
-                    mma_k16(sums[i][0][j], sums[i][1][j], d[i][0], d[i][1], d[i][2], d[i][3], a[j / 2][j % 2 * 2], a[j / 2][j % 2 * 2 + 1]);
-                if (with_biases) mma_k16(biases[i][0], biases[i][1], d[i][0], d[i][1], d[i][2], d[i][3], ones, ones);
+                    multiply_add(sums[i][0][j], sums[i][1][j], d[i][0], d[i][1], d[i][2], d[i][3], a[j / 2][j % 2 * 2], a[j / 2][j % 2 * 2 + 1]);
+                if (with_biases) multiply_add(biases[i][0], biases[i][1], d[i][0], d[i][1], d[i][2], d[i][3], ONES, ONES);
             }
         }
     }

@@ -8,6 +8,11 @@
 // ROWS (samples a lane), THREADS and ROLLED come before this. ROLLED: 0 unrolls everything; 1 has a loop over the pieces of a hidden layer, which then
 // lies in local memory, and one over layers of equal widths; 2 has loops over the pieces of every operand, too. The compiler needs the less time.
 
+#include "tile/number.cuh"
+#include "tile/activation.cuh"
+#include "tile/ptx/memory.cuh"
+#include "tile/ptx/mma.cuh"
+
 template <int P>
 struct Piece {
     static constexpr int SIZE = P;
@@ -94,13 +99,8 @@ __device__ __forceinline__ void read(Pair *pairs, const Storage *from) {
 #pragma unroll
     for (int i = 0; i < WORDS / 4; ++i) {
         uint4 four;
-        // What is read once need not displace what is read again.
-        if constexpr (ONCE)
-            asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                         : "l"((const uint4 *)from + i));
-        else
-            four = ((const uint4 *)from)[i];
+        if constexpr (ONCE) four = load_once((const uint4 *)from + i);
+        else four = ((const uint4 *)from)[i];
         words[4 * i] = four.x, words[4 * i + 1] = four.y, words[4 * i + 2] = four.z, words[4 * i + 3] = four.w;
     }
     if constexpr (WORDS == 2) {
@@ -233,41 +233,22 @@ __device__ __forceinline__ void multiply(Sums<N> &sums, const Vectors<W> &vector
 #else
 constexpr int ROW_PADDING = 0;
 
-// One product of the tensor cores: 16 samples (rows 2m and 2m + 1 of the lane), 8 outputs, 16 inputs.
-__device__ __forceinline__ void mma_k8(Sum &above, Sum &below, Pair a0, Pair a1, u32 b0) {
+// Products of the tensor cores, of rows 2m and 2m + 1 of the lane.
 #if ACCUMULATE_F16
-    asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"
-        : "+r"(above.both), "+r"(below.both)
-        : "r"(a0), "r"(a1), "r"(b0));
-#elif STORAGE == STORAGE_F16
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+f"(above.first), "+f"(above.second), "+f"(below.first), "+f"(below.second)
-        : "r"(a0), "r"(a1), "r"(b0));
-#else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+f"(above.first), "+f"(above.second), "+f"(below.first), "+f"(below.second)
-        : "r"(a0), "r"(a1), "r"(b0));
-#endif
+__device__ __forceinline__ void multiply_add(Sum &above, Sum &below, Pair a0, Pair a1, u32 b0) {
+    mma_k8(above.both, below.both, a0, a1, b0);
 }
-
-__device__ __forceinline__ void mma_k16(Sum &above, Sum &below, Pair a0, Pair a1, Pair a2, Pair a3, u32 b0, u32 b1) {
-#if ARCHITECTURE < 800
-    mma_k8(above, below, a0, a1, b0);
-    mma_k8(above, below, a2, a3, b1);
-#elif ACCUMULATE_F16
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(above.both), "+r"(below.both)
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-#elif STORAGE == STORAGE_F16
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(above.first), "+f"(above.second), "+f"(below.first), "+f"(below.second)
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-#else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(above.first), "+f"(above.second), "+f"(below.first), "+f"(below.second)
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-#endif
+__device__ __forceinline__ void multiply_add(Sum &above, Sum &below, Pair a0, Pair a1, Pair a2, Pair a3, u32 b0, u32 b1) {
+    mma_k16(above.both, below.both, a0, a1, a2, a3, b0, b1);
 }
+#else
+__device__ __forceinline__ void multiply_add(Sum &above, Sum &below, Pair a0, Pair a1, u32 b0) {
+    mma_k8(above.first, above.second, below.first, below.second, a0, a1, b0);
+}
+__device__ __forceinline__ void multiply_add(Sum &above, Sum &below, Pair a0, Pair a1, Pair a2, Pair a3, u32 b0, u32 b1) {
+    mma_k16(above.first, above.second, below.first, below.second, a0, a1, a2, a3, b0, b1);
+}
+#endif
 
 // Tile `tile` of `sums` += W vectors over a piece of inputs from k on. `words` are the lane's P/4 weights of the piece for output g of the tile.
 template <int P, int K, int N>
@@ -278,8 +259,8 @@ __device__ __forceinline__ void multiply_tile(Sums<N> &sums, int tile, const Vec
         const Pair *a0 = &vectors.pair[m][k / 8], *a1 = &vectors.pair[m + 1][k / 8];
 #pragma unroll
         for (int s = 0; s < P / 16; ++s)
-            mma_k16(above, below, a0[2 * s], a1[2 * s], a0[2 * s + 1], a1[2 * s + 1], words[2 * s], words[2 * s + 1]);
-        if constexpr (P == 8) mma_k8(above, below, a0[0], a1[0], words[0]);
+            multiply_add(above, below, a0[2 * s], a1[2 * s], a0[2 * s + 1], a1[2 * s + 1], words[2 * s], words[2 * s + 1]);
+        if constexpr (P == 8) multiply_add(above, below, a0[0], a1[0], words[0]);
     }
 }
 

@@ -116,12 +116,7 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
     ] {
         let _ = write!(text, "\n#line 1 \"{name}\"\n{file}");
     }
-    let constants = [
-        ("WARPS", WARPS),
-        ("SHARED", shared),
-        ("NOMINAL_BATCH", NOMINAL_BATCH),
-        ("ONES", mma::ones(request.precision)),
-    ];
+    let constants = [("WARPS", WARPS), ("SHARED", shared), ("NOMINAL_BATCH", NOMINAL_BATCH)];
     let source = request.source("coopmat_few_backward.cu", &text, &constants);
     let (network, overlap) = (network.clone(), request.target.capability.major >= 9);
     let bytes = request.precision.bytes();

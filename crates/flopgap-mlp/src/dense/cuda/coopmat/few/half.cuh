@@ -18,14 +18,7 @@ struct Product {
     static __device__ __forceinline__ int across() { return (int)(threadIdx.x / 32) / DOWN % ACROSS; }
     static __device__ __forceinline__ int group() { return (int)(threadIdx.x / 32) / (DOWN * ACROSS); }
 
-    __device__ __forceinline__ void clear() {
-#pragma unroll
-        for (int i = 0; i < MT; ++i) {
-            biases[i].set(0, 0, 0), biases[i].set(1, 0, 0);
-#pragma unroll
-            for (int j = 0; j < NT; ++j) sums[i][j].set(0, 0, 0), sums[i][j].set(1, 0, 0);
-        }
-    }
+    __device__ __forceinline__ void clear() { ::clear(biases), ::clear(sums); }
 
     // Adds the product of a slab; if asked also the sums of the left operand's columns, as their product with ones.
     __device__ __forceinline__ void add(u32 stage, bool with_biases) {

@@ -80,7 +80,7 @@ __device__ __forceinline__ void fetch(u32 to, const Matrix &matrix, int row0, in
             for (int i = 0; i < AT_ONCE; ++i) {
                 const uint4 made = there[i] ? From::make(first[i], second[i]) : make_uint4(0, 0, 0, 0);
                 if (begin + i * THREADS < count * ALL)
-                    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(target[i]), "r"(made.x), "r"(made.y), "r"(made.z), "r"(made.w) : "memory");
+                    store_shared(target[i], made);
             }
         }
     }

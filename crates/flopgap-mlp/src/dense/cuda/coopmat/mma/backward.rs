@@ -4,7 +4,7 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
-use crate::dense::{Network, Precision, slope_from_output};
+use crate::dense::{Network, slope_from_output};
 
 use super::super::super::kernels::{Backward, BackwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
@@ -28,11 +28,6 @@ pub(super) const SUM: SumKernel = SumKernel {
 const SLAB: usize = 32;
 /// Samples for which it is worth to add one more range.
 const LEAST_RANGE: u32 = 128;
-
-/// The number one twice, as it is stored.
-pub(in super::super) fn ones(precision: Precision) -> usize {
-    if precision == Precision::F16 { 0x3C00_3C00 } else { 0x3F80_3F80 }
-}
 
 /// For every network whose layers fit.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
@@ -186,7 +181,6 @@ impl Gradients {
             ("STAGES", self.stages),
             ("BLOCKS", self.resident),
             ("ATOMIC", usize::from(self.atomic)),
-            ("ONES", ones(request.precision)),
         ];
         let (sums, body) = (include_str!("sums.cuh"), include_str!("gradients.cu"));
         let files = ["ranges", &functions, "sums.cuh", sums, "gradients.cu", body];

@@ -30,10 +30,7 @@ struct Pass {
             product<INNER, OUTER>(
                 weights, layer, buffers[step & 1],
                 [&](typename Share<OUTER>::Array &sums, int) {
-#pragma unroll
-                    for (int i = 0; i < Share<OUTER>::MT; ++i)
-#pragma unroll
-                        for (int j = 0; j < Share<OUTER>::NT; ++j) sums[i][j].set(0, 0, 0), sums[i][j].set(1, 0, 0);
+                    clear(sums);
                 },
                 [&] {
                     // The slopes come where the result goes.
@@ -57,14 +54,11 @@ struct Pass {
                             store_row(dx + at, narrow2(one.low(half), one.high(half)), narrow2(two.low(half), two.high(half)), OUTER - column, valid);
                         } else {
                             const u32 to = output + (row * pitch(OUTER) + column + 2 * t) * 2;
-                            u32 a0, a1;
-                            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a0) : "r"(to) : "memory");
-                            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a1) : "r"(to + 16) : "memory");
+                            const u32 a0 = load_shared(to), a1 = load_shared(to + 16);
                             const u32 d0 = times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), a0);
                             u32 d1 = times_slope<HIDDEN_ACTIVATION>(two.low(half), two.high(half), a1);
                             if (OUTER % 16 != 0 && column + 8 >= OUTER) d1 = 0;
-                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(d0) : "memory");
-                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + 16), "r"(d1) : "memory");
+                            store_shared(to, d0), store_shared(to + 16, d1);
                             store_row(deltas + below + at, d0, d1, OUTER - column, valid);
                             // Where the tape has sums, the outputs are wanted later.
                             if constexpr (!slope_from_output<HIDDEN_ACTIVATION>())

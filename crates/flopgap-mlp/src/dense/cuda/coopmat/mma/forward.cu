@@ -47,8 +47,7 @@ struct Pass {
                             store_row(y + at, a0, a1, OUTER - column, valid);
                         } else {
                             const u32 to = output + (row * pitch(OUTER) + column + 2 * t) * 2;
-                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(a0) : "memory");
-                            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + 16), "r"(a1) : "memory");
+                            store_shared(to, a0), store_shared(to + 16, a1);
                         }
                         if constexpr (slope_from_output<ACTIVATION>()) {
                             if (!LAST && kept) store_row(kept + at, a0, a1, OUTER - column, valid);

@@ -62,13 +62,6 @@ __device__ __forceinline__ void for_every_row(const typename Share<COLUMNS>::Arr
                     write(Mine::row() + 16 * i + 8 * half + g, Mine::column() + 8 * j, sums[i][j], sums[i][j + 1], half);
 }
 
-__device__ __forceinline__ u32 load_pair(u32 address) {
-    u32 pair;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(pair) : "r"(address) : "memory");
-    return pair;
-}
-__device__ __forceinline__ void store_pair(u32 address, u32 pair) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(pair) : "memory"); }
-
 // How warps share a layer's gradients: all of them are held, in at most MOST registers of a thread.
 __device__ constexpr int registers_of(int m, int n) { return m * n / 32; }
 __device__ constexpr int best_split(int inputs, int outputs, int most, bool of_outputs) {
@@ -102,14 +95,7 @@ template <class S>
 struct Gradients {
     Sums32 acc[S::M / 16][S::N / 8], bias[biases_of<S>()];
 
-    __device__ __forceinline__ Gradients() {
-#pragma unroll
-        for (int i = 0; i < biases_of<S>(); ++i) bias[i].set(0, 0, 0), bias[i].set(1, 0, 0);
-#pragma unroll
-        for (int i = 0; i < S::M / 16; ++i)
-#pragma unroll
-            for (int j = 0; j < S::N / 8; ++j) acc[i][j].set(0, 0, 0), acc[i][j].set(1, 0, 0);
-    }
+    __device__ __forceinline__ Gradients() { clear(bias), clear(acc); }
 
     // The gradients before the activation at `deltas`, the inputs of the layer at `inputs`, both by samples.
     __device__ __forceinline__ void add(u32 deltas, u32 inputs) {
@@ -170,8 +156,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
             for (int i = threadIdx.x; i < TILE * (OUT / 2); i += THREADS) {
                 const int at = (i / (OUT / 2) * OUT_PITCH + i % (OUT / 2) * 2) * 2;
-                const u32 d = load_pair(gradients(parity) + at);
-                store_pair(gradients(parity) + at, times_slope<OUTPUT_ACTIVATION>(widen_low(d), widen_high(d), load_pair(outputs(parity) + at)));
+                const u32 d = load_shared(gradients(parity) + at);
+                store_shared(gradients(parity) + at, times_slope<OUTPUT_ACTIVATION>(widen_low(d), widen_high(d), load_shared(outputs(parity) + at)));
             }
         }
         {
@@ -189,34 +175,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for_every_row<HIDDEN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 const u32 to = activations + (row * HIDDEN_PITCH + column + 2 * t) * 2;
                 const bool there = HIDDEN % 16 == 0 || column + 8 < HIDDEN;
-                store_pair(to, narrow2(activate<HIDDEN_ACTIVATION>(one.low(half)), activate<HIDDEN_ACTIVATION>(one.high(half))));
-                store_pair(to + 16, there ? narrow2(activate<HIDDEN_ACTIVATION>(two.low(half)), activate<HIDDEN_ACTIVATION>(two.high(half))) : 0);
+                store_shared(to, narrow2(activate<HIDDEN_ACTIVATION>(one.low(half)), activate<HIDDEN_ACTIVATION>(one.high(half))));
+                store_shared(to + 16, there ? narrow2(activate<HIDDEN_ACTIVATION>(two.low(half)), activate<HIDDEN_ACTIVATION>(two.high(half))) : 0);
             });
         }
         __syncthreads();
         {
             typename Share<HIDDEN>::Array sums;
-#pragma unroll
-            for (int i = 0; i < Share<HIDDEN>::MT; ++i)
-#pragma unroll
-                for (int j = 0; j < Share<HIDDEN>::NT; ++j) sums[i][j].set(0, 0, 0), sums[i][j].set(1, 0, 0);
+            clear(sums);
             add_product<OUT, HIDDEN, true, OUT_PITCH, HIDDEN_PITCH>(sums, gradients(parity), base + SECOND_WEIGHTS * 2);
             for_every_row<HIDDEN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 const int at = (row * HIDDEN_PITCH + column + 2 * t) * 2;
                 const bool there = HIDDEN % 16 == 0 || column + 8 < HIDDEN;
-                store_pair(deltas + at, times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), load_pair(activations + at)));
-                store_pair(deltas + at + 16,
-                           there ? times_slope<HIDDEN_ACTIVATION>(two.low(half), two.high(half), load_pair(activations + at + 16)) : 0);
+                store_shared(deltas + at, times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), load_shared(activations + at)));
+                store_shared(deltas + at + 16,
+                           there ? times_slope<HIDDEN_ACTIVATION>(two.low(half), two.high(half), load_shared(activations + at + 16)) : 0);
             });
         }
         second_gradients.add(gradients(parity), activations);
         __syncthreads();
         if (dx) {
             typename Share<IN>::Array sums;
-#pragma unroll
-            for (int i = 0; i < Share<IN>::MT; ++i)
-#pragma unroll
-                for (int j = 0; j < Share<IN>::NT; ++j) sums[i][j].set(0, 0, 0), sums[i][j].set(1, 0, 0);
+            clear(sums);
             add_product<HIDDEN, IN, true, HIDDEN_PITCH, IN_PITCH>(sums, deltas, base + FIRST_WEIGHTS * 2);
             for_every_row<IN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 store_row(dx + (first + row) * IN + column, narrow2(one.low(half), one.high(half)), narrow2(two.low(half), two.high(half)), IN - column,

@@ -12,7 +12,7 @@ use super::super::super::options::Reduction;
 use super::super::super::reduce::Reducer;
 use super::super::super::request::Request;
 use super::super::plan::Plan;
-use super::backward::{SUM, ones};
+use super::backward::SUM;
 use super::{check, pitch, source};
 
 const KERNEL: &str = "coopmat_mlp_backward_mma_fused";
@@ -85,7 +85,6 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
         ("MOST_FIRST", tiling.most.0),
         ("MOST_SECOND", tiling.most.1),
         ("ATOMIC", usize::from(atomic)),
-        ("ONES", ones(request.precision)),
     ];
     let functions = format!(
         "__device__ constexpr u64 ranges_of(int) {{ return {most_blocks}; }}\n\

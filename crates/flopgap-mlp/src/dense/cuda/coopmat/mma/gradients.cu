@@ -47,13 +47,7 @@ __device__ __forceinline__ void tile(const Storage *inputs, const Storage *delta
     // A warp sums every so-manieth 16 rows for the biases: those that share rows with it have the others.
     constexpr int BIASES = biases_of<S>();
     Sums32 acc[MT][NT], bias[BIASES];
-#pragma unroll
-    for (int i = 0; i < BIASES; ++i) bias[i].set(0, 0, 0), bias[i].set(1, 0, 0);
-#pragma unroll
-    for (int i = 0; i < MT; ++i) {
-#pragma unroll
-        for (int j = 0; j < NT; ++j) acc[i][j].set(0, 0, 0), acc[i][j].set(1, 0, 0);
-    }
+    clear(bias), clear(acc);
     const bool with_bias = in0 == 0;
     for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage, begin + stage * S::SAMPLES);
     const u32 left = base + (turn * 16 * OUT_PITCH + out_warp * S::M) * 2 + lane_offset<false>(OUT_PITCH * 2);

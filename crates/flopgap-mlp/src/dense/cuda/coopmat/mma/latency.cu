@@ -99,8 +99,7 @@ struct Rows {
         }
 #endif
         Sums sums[P::NT];
-#pragma unroll
-        for (int j = 0; j < P::NT; ++j) sums[j].set(0, 0, 0), sums[j].set(1, 0, 0);
+        clear(sums);
 #pragma unroll
         for (int c = 0; c < P::KT; ++c) {
             const u32 even[4] = {rows[0][c].x, rows[1][c].x, rows[0][c].y, rows[1][c].y};

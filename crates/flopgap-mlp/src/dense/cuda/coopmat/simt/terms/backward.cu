@@ -2,19 +2,14 @@
 // weights were arranged: the chain of the forward pass the other way. Deltas go to global memory, too, where the gradients by the parameters are
 // computed from them.
 
+#include "tile/ptx/memory.cuh"
+
 static_assert(AFTER_RING == VALUES_AT, "the host's sum");
 
 struct Call {
     const Storage *y, *dy, *tape;
     Storage *dx, *deltas;
 };
-
-// threadIdx.x, read where it is used: addresses that follow from it are not kept in registers over the products.
-__device__ __forceinline__ int own_thread() {
-    int thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-}
 
 // Deltas of a layer of COUNT numbers, to global memory and to `values`: its gradients, which lie at `gradients` as rows or else in `values` already, times the
 // slopes of its activation, from what was kept of it. ACROSS neighbouring threads have fours of one sample.
@@ -64,7 +59,7 @@ __device__ __forceinline__ void prefetch(const Storage *from, u64 first, u32 bat
     from += first * COUNT;
 #pragma unroll 4
     for (int i = own_thread(); i < LINES; i += THREADS)
-        if (from + i * LINE < end) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i * LINE));
+        if (from + i * LINE < end) prefetch_to_l2(from + i * LINE);
 }
 
 template <int STEP>
