@@ -18,6 +18,7 @@ const FILES: &[(&str, &str)] = files![
     "tile/layout.cuh",
     "tile/mma.cuh",
     "tile/number.cuh",
+    "tile/reduce.cuh",
     "tile/ptx/convert.cuh",
     "tile/ptx/grid.cuh",
     "tile/ptx/ldmatrix.cuh",

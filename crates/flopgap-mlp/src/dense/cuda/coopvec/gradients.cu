@@ -3,6 +3,7 @@
 //
 // TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage, STAGES, ATOMIC.
 #include "tile/ptx/ldmatrix.cuh"
+#include "tile/reduce.cuh"
 
 // What a block works on.
 struct Work {
@@ -202,24 +203,10 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backwa
     tile.finish(work);
 }
 
-// Adds the shares of each parameter: eight threads a group of four parameters, each a part of the shares in order, then their sums in order.
+// Adds the shares of each parameter, four to a thread.
 extern "C" __global__ __launch_bounds__(256) void coopvec_mlp_backward_add(const float *partials, float *gradients, u32 shares) {
-    __shared__ float4 sums[8][32];
     wait_and_let_next_begin();
-    const int column = threadIdx.x % 32, part = threadIdx.x / 32;
-    const int index = blockIdx.x * 32 + column;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const auto add = [&](float4 other) { sum.x += other.x, sum.y += other.y, sum.z += other.z, sum.w += other.w; };
-    if (index < PARAMETERS / 4) {
-        const u32 each = (shares + 7) / 8, end = min((part + 1) * each, shares);
-#pragma unroll 4
-        for (u32 share = part * each; share < end; ++share) add(((const float4 *)(partials + (u64)share * PARAMETERS))[index]);
-    }
-    sums[part][column] = sum;
-    __syncthreads();
-    if (part == 0 && index < PARAMETERS / 4) {
-#pragma unroll
-        for (int other = 1; other < 8; ++other) add(sums[other][column]);
-        ((float4 *)gradients)[index] = sum;
-    }
+    const u32 at = (blockIdx.x * 32 + threadIdx.x % 32) * 4;
+    reduce<32, 8, 4>((float4 *)(gradients + at), at < PARAMETERS, in_runs<8>(threadIdx.x / 32, shares),
+                     [&](u32 share) { return *(const float4 *)(partials + (u64)share * PARAMETERS + at); });
 }

@@ -2,9 +2,11 @@
 // layer's weights and a range of the samples; a thread has up to 16 x 8 sums in registers. Rows of both factors are samples, so they lie by the inner
 // sum as they are. The sums of a range go to a copy of the parameters of their own, which a second kernel adds, or are added atomically (ATOMIC).
 //
-// `tiles.cuh` comes before it, and the plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x tile_columns(l) sums a
+// The plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x tile_columns(l) sums a
 // thread, warps_down(l) x warps_across(l) warps that share a tile. The warps that are left take samples in turn. ALIKE: all layers have the same
 // tile, and share its code, which reads their widths at run time; otherwise every layer has its own.
+
+#include "tile/reduce.cuh"
 
 constexpr int WARPS = THREADS / 32;
 // A warp is 4 x 8 threads; each has fours of rows and of columns.
@@ -271,29 +273,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tile_of(call, blockIdx.x, ranges, each);
 }
 
-// gradients = the sum over the ranges, in a fixed order: a thread adds every 32nd, then the 32 are added.
-constexpr int SUM_LANES = 8, SUM_PARTS = 32;
-
-extern "C" __global__ void __launch_bounds__(SUM_LANES *SUM_PARTS) scalar_mlp_gradients_sum(const float *sums, float *gradients, u32 ranges) {
-    __shared__ float4 parts[SUM_PARTS][SUM_LANES];
-    const int lane = threadIdx.x % SUM_LANES, part = threadIdx.x / SUM_LANES;
-    const u32 at = (blockIdx.x * SUM_LANES + lane) * 4;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (at < PARAMETERS) {
-#pragma unroll 8
-        for (u32 range = part; range < ranges; range += SUM_PARTS) {
-            const float4 v = *reinterpret_cast<const float4 *>(sums + (u64)range * PARAMETERS + at);
-            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-        }
-    }
-    parts[part][lane] = sum;
-    __syncthreads();
-    if (part == 0 && at < PARAMETERS) {
-#pragma unroll 8
-        for (int p = 1; p < SUM_PARTS; ++p) {
-            const float4 v = parts[p][lane];
-            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-        }
-        *reinterpret_cast<float4 *>(gradients + at) = sum;
-    }
+// gradients = the sum over the ranges.
+extern "C" __global__ void __launch_bounds__(256) scalar_mlp_gradients_sum(const float *sums, float *gradients, u32 ranges) {
+    reduce_gradients<8, 32, 8>(sums, gradients, ranges);
 }

@@ -1,4 +1,6 @@
 // The gradients of a layer's parameters in registers, shared among warps; what blocks found, and its sum.
+#include "tile/mma.cuh"
+#include "tile/reduce.cuh"
 
 // A shape says how: of INPUTS x OUTPUTS weights a block has a tile of TILE_IN x TILE_OUT, ALONG_IN x ALONG_OUT warps with N x M each, and ALONG_SAMPLES
 // times so many that take other samples. For the biases a warp sums every so-manieth 16 rows: those that share rows with it have the others.
@@ -86,31 +88,13 @@ __device__ __forceinline__ void flush(const Sums32 (&acc)[S::M / 16][S::N / 8], 
     }
 }
 
-constexpr int TURNS = 32;
-
-// Adds up what the ranges found, always in the same order: a thread adds every so-manieth, then those sums are added.
-extern "C" __global__ void __launch_bounds__(32 * TURNS) coopmat_mlp_backward_mma_sum(const float *found, float *gradients, u32 most_ranges) {
-    __shared__ float4 partial[TURNS][32];
-    const int column = threadIdx.x & 31, turn = threadIdx.x >> 5, index = ((int)blockIdx.x * 32 + column) * 4;
-    float4 sum = make_float4(0, 0, 0, 0);
-    if (index < PARAMETERS) {
-        int layer = 0;
-        while (layer + 1 < LAYERS && index >= weights_at(layer + 1)) ++layer;
-        const u32 ranges = min((u32)ranges_of(layer), most_ranges);
-        const float *from = found + sums_at(layer) + (index - weights_at(layer));
-#pragma unroll 4
-        for (u32 range = turn; range < ranges; range += TURNS) {
-            const float4 one = *(const float4 *)(from + range * stride_of(layer));
-            sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w;
-        }
-    }
-    partial[turn][column] = sum;
-    __syncthreads();
-    if (turn == 0 && index < PARAMETERS) {
-        for (int other = 1; other < TURNS; ++other) {
-            const float4 one = partial[other][column];
-            sum.x += one.x, sum.y += one.y, sum.z += one.z, sum.w += one.w;
-        }
-        *(float4 *)(gradients + index) = sum;
-    }
+// Adds up what the ranges found.
+extern "C" __global__ void __launch_bounds__(1024) coopmat_mlp_backward_mma_sum(const float *found, float *gradients, u32 most_ranges) {
+    const int index = ((int)blockIdx.x * 32 + (threadIdx.x & 31)) * 4;
+    int layer = 0;
+    while (layer + 1 < LAYERS && index >= weights_at(layer + 1)) ++layer;
+    const float *from = found + sums_at(layer) + (index - weights_at(layer));
+    reduce<32, 32, 4>((float4 *)(gradients + index), index < PARAMETERS,
+                      in_turns<32>(threadIdx.x >> 5, min((u32)ranges_of(layer), most_ranges)),
+                      [&](u32 range) { return *(const float4 *)(from + range * stride_of(layer)); });
 }
