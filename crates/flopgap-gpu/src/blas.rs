@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::cublas::{CudaBlas, result, sys};
 
+use crate::captured::Kept;
 use crate::error::GpuError;
-use crate::graph::Kept;
 use crate::library::{Library, probe};
 use crate::memory::{Buffer, DeviceSlice, DeviceSliceMut};
 use crate::stream::{Stream, Submission};
@@ -349,7 +349,7 @@ impl Blas {
         let submission = self.stream.submission();
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         submission.write(&mut *workspace)?;
-        submission.keep(|| Kept::Blas(self.cuda.clone()))?;
+        submission.keep(|| Kept::owner(self.cuda.clone()))?;
         call(&submission)?.map_err(|error| GpuError::cublas(action, error))
     }
 

@@ -6,13 +6,15 @@ use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, sys};
 use cudarc::nvrtc::Ptx;
 
+use crate::capture::is_any_open;
 use crate::compile::Binary;
 use crate::device::{Device, start_driver};
 use crate::error::GpuError;
-use crate::graph;
-use crate::stream::Stream;
 
-/// A GPU opened for work: the primary context of a device. Cloning shares it; the last clone closes it.
+/// A GPU opened for work: a context of the driver. Cloning shares it; the last clone closes it.
+///
+/// [`Context::new`] takes the primary context of a device, [`Context::from_cudarc`] a context that the
+/// program has already, [`Context::from_raw`] a handle of the driver.
 ///
 /// ```no_run
 /// let gpu = flopgap_gpu::Context::new(0)?;
@@ -47,11 +49,15 @@ impl Context {
         start_driver()?;
         let device = Device::get(device)?;
         let cuda = CudaContext::new(device.index).map_err(|error| GpuError::driver("open the GPU", error))?;
+        Self::of(device, cuda)
+    }
+
+    /// This context of a device.
+    pub(crate) fn of(device: Device, cuda: Arc<CudaContext>) -> Result<Self, GpuError> {
         let attribute =
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
         let host_page_tables =
-            cuda.attribute(attribute).map_err(|error| GpuError::driver("ask the GPU what it is", error))?
-                != 0;
+            cuda.attribute(attribute).map_err(|error| GpuError::driver("query the GPU", error))? != 0;
         Ok(Context { cuda, device: Arc::new(device), host_page_tables })
     }
 
@@ -68,15 +74,6 @@ impl Context {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// A new stream. Work on one stream runs in order, work on different streams may overlap.
-    ///
-    /// # Errors
-    /// When the driver refuses.
-    pub fn stream(&self) -> Result<Stream, GpuError> {
-        let cuda = self.cuda.new_stream().map_err(|error| GpuError::driver("create a stream", error))?;
-        Ok(Stream::wrap(cuda, self.clone()))
     }
 
     /// Loads compiled code.
@@ -138,7 +135,7 @@ struct Code {
 impl Drop for Code {
     fn drop(&mut self) {
         // During a capture nothing may be waited for, and after an error nothing is known of what runs: the code stays loaded then.
-        if graph::is_any_open() || self.context.synchronize().is_err() {
+        if is_any_open() || self.context.synchronize().is_err() {
             std::mem::forget(self.cuda.clone());
         }
     }

@@ -71,6 +71,9 @@ pub enum GpuError {
     /// Memory of one device was given to work on another.
     #[error("the memory is on another GPU than the stream")]
     OtherDevice,
+    /// The default stream of each thread: another one wherever it is used.
+    #[error("the per-thread default stream cannot be shared between threads")]
+    PerThreadStream,
     /// Something that cannot be done while a stream is being captured.
     #[error("cannot {action}")]
     Capturing {
@@ -149,6 +152,7 @@ impl GpuError {
                 Some("CUDA_VISIBLE_DEVICES renumbers the devices; nvidia-smi -L lists them all")
             }
             GpuError::Capturing { .. } => Some("do it before the capture begins, or after it has ended"),
+            GpuError::PerThreadStream => Some("create a stream, or use the default stream of the context"),
             GpuError::OtherDevice => Some("copy it first (Stream::copy copies between GPUs)"),
             GpuError::OutOfMemory { .. } => {
                 Some("choose a smaller size, or end other programs on this GPU (nvidia-smi)")

@@ -51,9 +51,36 @@ impl Event {
         self.cuda.synchronize().map_err(|error| GpuError::driver("wait for an event", error))
     }
 
-    /// The event of `cudarc`.
-    pub fn cuda(&self) -> &CudaEvent {
+    /// The event of `cudarc`, for what this crate does not wrap.
+    ///
+    /// # Safety
+    /// The caller must not record it on a stream that is captured by other means than
+    /// [`Stream::capture`]: a stream that waits for it would join that capture unnoticed.
+    pub unsafe fn cuda(&self) -> &CudaEvent {
         &self.cuda
+    }
+}
+
+impl Stream {
+    /// Marks this place in the queue.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn event(&self) -> Result<Event, GpuError> {
+        let event = Event::new(self.context())?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// What is queued from here on waits for `event`, which may be of another stream. If that one is
+    /// being captured, this stream is, too, from here on.
+    ///
+    /// # Errors
+    /// When the event is of another device.
+    pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
+        let _closed = self.queue().close();
+        let waited = self.queue().cuda().wait(&event.cuda);
+        waited.map_err(|error| GpuError::driver("wait for an event", error))
     }
 }
 

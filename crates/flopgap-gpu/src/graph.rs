@@ -1,18 +1,14 @@
 //! Work that is recorded once and launched as one piece.
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use cudarc::cublas::CudaBlas;
 use cudarc::driver::{CudaGraph, sys};
 
-use crate::blaslt::Handle;
-use crate::context::Kernel;
-use crate::dnn;
+use crate::capture::{Open, is_any_open};
+use crate::captured::{self, Captured, Kept};
 use crate::error::GpuError;
-use crate::memory::{Access, Allocation, Order, Queue, free_later, wait_for_all};
+use crate::memory::free_later;
 use crate::stream::Stream;
 
 /// Work that was recorded with [`Stream::capture`]. It is launched on the stream that recorded it.
@@ -47,126 +43,12 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// What a graph uses.
-#[derive(Debug, Default)]
-pub(crate) struct Captured {
-    memory: Vec<Used>,
-    kept: Vec<Kept>,
-}
-
-/// Memory that a graph uses.
-#[derive(Debug)]
-struct Used {
-    allocation: Arc<Allocation>,
-    access: Access,
-    /// Among the streams of the capture.
-    order: Order<Queue>,
-}
-
-/// What must live as long as a graph, beside memory on the device. Nobody reads it here.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    Kernel(#[expect(dead_code, reason = "kept alive")] Kernel),
-    Blas(#[expect(dead_code, reason = "kept alive")] Arc<CudaBlas>),
-    Dnn(#[expect(dead_code, reason = "kept alive")] Arc<dnn::Plan>),
-    Pooling(#[expect(dead_code, reason = "kept alive")] Arc<dnn::PoolingShared>),
-    BlasLt(#[expect(dead_code, reason = "kept alive")] Arc<Handle>),
-    Host(#[expect(dead_code, reason = "kept alive")] Box<[MaybeUninit<u8>]>),
-    Graph(#[expect(dead_code, reason = "kept alive")] Arc<Captured>),
-}
-
-/// How many captures are open. While there are none, nobody has to ask the driver.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// The open captures, by the driver's number.
-static CAPTURES: Mutex<Vec<(u64, Captured)>> = Mutex::new(Vec::new());
-
-fn captures() -> MutexGuard<'static, Vec<(u64, Captured)>> {
-    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether any stream of this process is being captured.
-pub(crate) fn is_any_open() -> bool {
-    OPEN.load(Ordering::SeqCst) > 0
-}
-
-/// The capture that what is queued goes to, if any.
-pub(crate) fn capture_of(queue: &Queue) -> Result<Option<u64>, GpuError> {
-    use sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-    if !is_any_open() {
-        return Ok(None);
-    }
-    let (mut status, mut id) = (CU_STREAM_CAPTURE_STATUS_NONE, 0);
-    let none = std::ptr::null_mut;
-    // SAFETY: the stream is alive; null pointers ask for nothing.
-    let result = unsafe {
-        sys::cuStreamGetCaptureInfo_v3(
-            queue.handle(),
-            &raw mut status,
-            &raw mut id,
-            none(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        )
-    };
-    result.result().map_err(|error| GpuError::driver("ask whether a stream is being captured", error))?;
-    Ok((status != CU_STREAM_CAPTURE_STATUS_NONE).then_some(id))
-}
-
-/// Runs with what is known of a capture.
-fn with_captured<T>(id: u64, run: impl FnOnce(&mut Captured) -> T) -> Result<T, GpuError> {
-    let mut open = captures();
-    let found = open.iter_mut().find(|(number, _)| *number == id);
-    // Begun by others, who would not keep the memory.
-    let (_, captured) = found.ok_or(GpuError::Capturing {
-        action: "queue work on a stream that is being captured by other means than Stream::capture",
-    })?;
-    Ok(run(captured))
-}
-
-/// The graph of a capture will use this memory.
-pub(crate) fn record(
-    id: u64,
-    allocation: &Arc<Allocation>,
-    queue: &Queue,
-    runs_on: &Queue,
-    access: Access,
-) -> Result<(), GpuError> {
-    let waits = with_captured(id, |captured| captured.used(allocation).order.waits_for(queue, access))?;
-    // Not under the lock of the captures: whoever begins one takes it while a queue is closed.
-    wait_for_all(&waits, queue, runs_on)?;
-    with_captured(id, |captured| {
-        let used = captured.used(allocation);
-        used.order.enter(queue, access);
-        used.access = used.access.max(access);
-    })
-}
-
-impl Captured {
-    /// What the graph does with this memory, which it owns from now on.
-    fn used(&mut self, allocation: &Arc<Allocation>) -> &mut Used {
-        let known = self.memory.iter().position(|used| Arc::ptr_eq(&used.allocation, allocation));
-        let index = known.unwrap_or(self.memory.len());
-        if known.is_none() {
-            // What came before the graph is waited for when it is launched.
-            let (allocation, access, order) = (allocation.clone(), Access::Read, Order::new(None));
-            self.memory.push(Used { allocation, access, order });
-        }
-        &mut self.memory[index]
-    }
-}
-
-/// The graph of a capture will use this.
-pub(crate) fn keep(id: u64, kept: Kept) -> Result<(), GpuError> {
-    with_captured(id, |captured| captured.kept.push(kept))
-}
-
 /// A capture that is open. Ends it also when the work panics.
 struct Capture<'s> {
     stream: &'s Stream,
     id: Option<u64>,
-    ended: bool,
+    /// Taken when the capture ends.
+    open: Option<Open>,
     // The stream is captured by the thread that began it.
     this_thread: PhantomData<*const ()>,
 }
@@ -176,39 +58,32 @@ impl<'s> Capture<'s> {
         // Thread-local: calls of other threads that cannot be captured (an allocation, say) do not break this capture.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         let queue = stream.queue();
+        // Before the stream is captured, so that no thread takes it for one that is not.
+        let open = Open::new();
         let id = {
             let _closed = queue.close();
-            // Before the stream is captured, so that nobody takes it for one that is not.
-            OPEN.fetch_add(1, Ordering::SeqCst);
-            if let Err(error) = queue.cuda().begin_capture(mode) {
-                OPEN.fetch_sub(1, Ordering::SeqCst);
-                return Err(GpuError::driver("capture a graph", error));
-            }
-            let id = capture_of(queue);
+            queue.cuda().begin_capture(mode).map_err(|error| GpuError::driver("capture a graph", error))?;
+            let id = queue.capture();
             if let Ok(Some(id)) = id {
-                captures().push((id, Captured::default()));
+                captured::begin(id);
             }
             id
         };
-        let mut capture = Capture { stream, id: None, ended: false, this_thread: PhantomData };
+        let mut capture = Capture { stream, id: None, open: Some(open), this_thread: PhantomData };
         capture.id = id?;
         Ok(capture)
     }
 
     /// The graph, if the capture was not broken off, and what it uses.
     fn end(&mut self) -> Result<(Option<CudaGraph>, Captured), GpuError> {
-        self.ended = true;
+        let open = self.open.take();
         let queue = self.stream.queue();
         let ended = {
             let _closed = queue.close();
             queue.cuda().end_capture(sys::CUgraphInstantiate_flags(0))
         };
-        let captured = {
-            let mut open = captures();
-            let index = open.iter().position(|(number, _)| Some(*number) == self.id);
-            index.map(|index| open.swap_remove(index).1).unwrap_or_default()
-        };
-        OPEN.fetch_sub(1, Ordering::SeqCst);
+        let captured = captured::end(self.id);
+        drop(open);
         free_later();
         Ok((ended.map_err(|error| GpuError::driver("capture a graph", error))?, captured))
     }
@@ -216,19 +91,26 @@ impl<'s> Capture<'s> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.open.is_some() {
             // The stream is of no use until its capture has ended. Nothing can be done about an error here.
             let _ = self.end();
         }
     }
 }
 
-impl Graph {
-    pub(crate) fn capture<E: From<GpuError>>(
-        stream: &Stream,
-        work: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Self, E> {
-        let mut capture = Capture::begin(stream)?;
+impl Stream {
+    /// Records what `work` queues on this stream, instead of running it, as a graph that is launched as
+    /// one piece. Work on other streams that wait for an event of this one belongs to it, if this
+    /// stream waits for them at the end.
+    ///
+    /// Allocate buffers before: `work` can neither allocate memory nor copy to the host. The graph owns
+    /// the memory that it uses.
+    ///
+    /// # Errors
+    /// The error of `work`; or the driver's, when `work` did what cannot be captured, such as waiting
+    /// for the stream.
+    pub fn capture<E: From<GpuError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+        let mut capture = Capture::begin(self)?;
         let worked = work();
         // Also after an error: the stream is of no use until its capture has ended.
         let ended = capture.end();
@@ -244,20 +126,22 @@ impl Graph {
         unsafe { sys::cuGraphGetNodes(cuda.cu_graph(), std::ptr::null_mut(), &raw mut nodes) }
             .result()
             .map_err(|error| GpuError::driver("capture a graph", error))?;
-        Ok(Graph { cuda, captured: Arc::new(captured), stream: stream.clone(), nodes })
+        Ok(Graph { cuda, captured: Arc::new(captured), stream: self.clone(), nodes })
     }
+}
 
+impl Graph {
     /// Queues the whole graph on its stream.
     ///
     /// # Errors
     /// When the driver refuses; [`GpuError::Capturing`] when memory of the graph was last used on a stream that is being captured.
     pub fn launch(&self) -> Result<(), GpuError> {
         let submission = self.stream.submission();
-        for used in &self.captured.memory {
-            submission.enter(&used.allocation, used.access)?;
+        for (allocation, access) in self.captured.memory() {
+            submission.enter(allocation, access)?;
         }
         // Launched into another capture, it becomes a part of that graph.
-        submission.keep(|| Kept::Graph(self.captured.clone()))?;
+        submission.keep(|| Kept::owner(self.captured.clone()))?;
         self.cuda.launch().map_err(|error| GpuError::driver("launch a graph", error))
     }
 
@@ -284,8 +168,7 @@ impl Drop for Graph {
     /// The fields go after this, the graph first. A launch that still runs keeps what it needs: the graph itself ends with it, memory is
     /// freed behind it, and code is unloaded when the device is done (see [`Kernel`]). Only numbers of the host are left.
     fn drop(&mut self) {
-        let reads_host = self.captured.kept.iter().any(|kept| matches!(kept, Kept::Host(_)));
-        if reads_host && (is_any_open() || self.stream.synchronize().is_err()) {
+        if self.captured.reads_host() && (is_any_open() || self.stream.synchronize().is_err()) {
             // During a capture nothing may be waited for.
             std::mem::forget(self.captured.clone());
         }

@@ -29,9 +29,9 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
+use crate::captured::Kept;
 use crate::context::Kernel;
 use crate::error::GpuError;
-use crate::graph::Kept;
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut};
 use crate::stream::Stream;
 
@@ -173,7 +173,7 @@ impl Launch {
         for (allocation, access) in &arguments.memory {
             submission.enter(allocation, *access)?;
         }
-        submission.keep(|| Kept::Kernel(kernel.clone()))?;
+        submission.keep(|| Kept::owner(kernel.clone()))?;
         let pointer = |slot: &mut Slot| match slot {
             Slot::Number(number) => (&raw mut *number).cast(),
             Slot::Maps(maps) => maps.as_mut_ptr().cast(),

@@ -10,11 +10,14 @@ pub mod library;
 pub mod nvtx;
 pub mod timing;
 
+mod capture;
+mod captured;
 mod context;
 mod device;
 mod digest;
 mod error;
 mod event;
+mod foreign;
 mod graph;
 mod marks;
 mod memory;

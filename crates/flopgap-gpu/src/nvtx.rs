@@ -43,10 +43,14 @@ pub const ENABLED: bool = cfg!(feature = "nvtx");
 
 #[cfg(test)]
 mod tests {
+    use super::{ENABLED, Range, range};
+
     #[test]
-    fn ranges_nest_with_and_without_the_feature() {
-        let outer = super::range("outer");
-        let inner = super::range("inner\0with a zero byte");
+    fn a_range_ends_when_it_is_dropped_and_costs_nothing_without_the_feature() {
+        assert_eq!(std::mem::needs_drop::<Range>(), ENABLED);
+        assert!(ENABLED || size_of::<Range>() == 0);
+        let outer = range("outer");
+        let inner = range("inner\0with a zero byte");
         drop(inner);
         drop(outer);
     }

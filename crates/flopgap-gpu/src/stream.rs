@@ -8,10 +8,9 @@ use cudarc::driver::result::{
 };
 use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits, sys};
 
+use crate::captured::{self, Kept};
 use crate::context::Context;
 use crate::error::GpuError;
-use crate::event::Event;
-use crate::graph::{self, Graph, Kept};
 use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSliceMut, Queue};
 
 /// A queue of work for a device.
@@ -67,32 +66,42 @@ impl Submission<'_> {
     /// The same, also for memory of another device.
     fn enter_any(&self, allocation: &Arc<Allocation>, access: Access) -> Result<(), GpuError> {
         let Stream { queue, order, .. } = self.stream;
-        match graph::capture_of(queue)? {
+        match queue.capture()? {
             None => allocation.enter(order, queue, access),
-            Some(capture) => graph::record(capture, allocation, order, queue, access),
+            Some(capture) => captured::record(capture, allocation, order, queue, access),
         }
     }
 
     /// If the work is captured, the graph owns this.
     pub(crate) fn keep(&self, kept: impl FnOnce() -> Kept) -> Result<(), GpuError> {
-        match graph::capture_of(&self.stream.queue)? {
+        match self.stream.queue.capture()? {
             None => Ok(()),
-            Some(capture) => graph::keep(capture, kept()),
+            Some(capture) => captured::keep(capture, kept()),
         }
     }
 
     /// Refuses what cannot be part of a graph.
     fn refuse_capture(&self, action: &'static str) -> Result<(), GpuError> {
-        match graph::capture_of(&self.stream.queue)? {
+        match self.stream.queue.capture()? {
             None => Ok(()),
             Some(_) => Err(GpuError::Capturing { action }),
         }
     }
 }
 
+impl Context {
+    /// A new stream. Work on one stream runs in order, work on different streams may overlap.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn stream(&self) -> Result<Stream, GpuError> {
+        let cuda = self.cuda().new_stream().map_err(|error| GpuError::driver("create a stream", error))?;
+        Ok(Stream::on(Queue::new(cuda), self.clone()))
+    }
+}
+
 impl Stream {
-    pub(crate) fn wrap(cuda: Arc<CudaStream>, context: Context) -> Self {
-        let queue = Queue::new(cuda);
+    pub(crate) fn on(queue: Queue, context: Context) -> Self {
         Stream { order: queue.clone(), queue, context }
     }
 
@@ -334,37 +343,6 @@ impl Stream {
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
         self.queue.cuda().synchronize().map_err(|error| GpuError::driver("wait for the stream", error))
-    }
-
-    /// Marks this place in the queue.
-    ///
-    /// # Errors
-    /// When the driver refuses.
-    pub fn event(&self) -> Result<Event, GpuError> {
-        let event = Event::new(&self.context)?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// What is queued from here on waits for `event`, which may be of another stream. If that one is being captured, this stream is, too, from here
-    /// on.
-    ///
-    /// # Errors
-    /// When the event is of another device.
-    pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
-        let _closed = self.queue.close();
-        self.queue.cuda().wait(event.cuda()).map_err(|error| GpuError::driver("wait for an event", error))
-    }
-
-    /// Records what `work` queues on this stream, instead of running it, as a graph that is launched as one piece. Work on other streams
-    /// that wait for an event of this one belongs to it, if this stream waits for them at the end.
-    ///
-    /// Buffers are made before: memory cannot be allocated in `work`, nor copied to the host. The graph owns the memory that it uses.
-    ///
-    /// # Errors
-    /// The error of `work`; or the driver's, when `work` did what cannot be captured, like waiting for the stream.
-    pub fn capture<E: From<GpuError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
-        Graph::capture(self, work)
     }
 
     /// An allocation failed: says how much was free where that was the reason.

@@ -9,8 +9,8 @@ use sys::cublasLtMatmulDescAttributes_t as Attribute;
 use sys::cublasStatus_t as Status;
 use sys::cudaDataType_t as Type;
 
+use crate::captured::Kept;
 use crate::error::GpuError;
-use crate::graph::Kept;
 use crate::memory::{AnyBits, Buffer, DeviceSliceMut, View};
 use crate::stream::{Stream, Submission};
 
@@ -244,7 +244,7 @@ impl Matmul {
         stream: &Stream,
         at: &Addresses,
     ) -> Result<(), GpuError> {
-        submission.keep(|| Kept::BlasLt(self.handle.clone()))?;
+        submission.keep(|| Kept::owner(self.handle.clone()))?;
         stream.context().cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
         let description = self.description.lock().unwrap_or_else(PoisonError::into_inner);
         if self.product.bias {

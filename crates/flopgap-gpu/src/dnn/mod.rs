@@ -61,6 +61,3 @@ pub use operations::{Form, Fusion};
 pub use plan::{ConvolutionAddresses, ConvolutionOperands, ConvolutionPlan, Dnn, version};
 pub use planner::{Planner, Search};
 pub use pooling::{PoolFunction, Pooling, PoolingPlan};
-
-pub(crate) use plan::Plan;
-pub(crate) use pooling::Shared as PoolingShared;

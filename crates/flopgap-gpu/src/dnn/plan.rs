@@ -12,9 +12,10 @@ use super::convolution::{Arithmetic, Convolution};
 use super::descriptor::{Address, Descriptor};
 use super::operations::{Fusion, Operand};
 use super::planner::{Planned, Planner, Search};
+use crate::capture::is_any_open;
+use crate::captured::Kept;
 use crate::context::Context;
 use crate::error::GpuError;
-use crate::graph::{self, Kept};
 use crate::library::LibraryError;
 use crate::memory::{AnyBits, Buffer, DeviceSlice, DeviceSliceMut, View};
 use crate::stream::{Stream, Submission};
@@ -67,7 +68,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // Destroying a handle waits for the device, which a capture does not allow. Nothing can be done about an error here.
-        if !graph::is_any_open() && self.bind().is_ok() {
+        if !is_any_open() && self.bind().is_ok() {
             // SAFETY: it was created by the library and is destroyed once.
             unsafe { (self.api.destroy)(self.object) };
         }
@@ -147,7 +148,7 @@ pub(crate) struct Plan {
 impl Drop for Plan {
     fn drop(&mut self) {
         // Kernels may still run. During a capture nothing may be waited for, and after an error nothing is known of what runs.
-        if graph::is_any_open() || self.handle.context.synchronize().is_err() {
+        if is_any_open() || self.handle.context.synchronize().is_err() {
             self.planned.plan.leak();
         }
     }
@@ -310,7 +311,7 @@ impl ConvolutionPlan {
             None => addresses.bias,
         };
         let scale = self.scales.as_ref().map_or(Ok(0), |scales| submission.read(&**scales))?;
-        submission.keep(|| Kept::Dnn(self.plan.clone()))?;
+        submission.keep(|| Kept::owner(self.plan.clone()))?;
         let address = |operand: &Operand| match operand {
             Operand::Input => addresses.input,
             Operand::Weights => addresses.weights,

@@ -10,8 +10,8 @@ use sys::cudnnPoolingMode_t as Mode;
 use super::api::{Api, Object};
 use super::convolution::{Arithmetic, Layout, spatial, strides};
 use super::plan::{Dnn, Handle};
+use crate::captured::Kept;
 use crate::error::GpuError;
-use crate::graph::Kept;
 use crate::memory::{AnyBits, DeviceSlice, DeviceSliceMut, View};
 use crate::stream::{Stream, Submission};
 
@@ -246,7 +246,7 @@ impl PoolingPlan {
         output: u64,
     ) -> Result<(), GpuError> {
         let Shared { handle, input: from, output: to, window } = &*self.shared;
-        submission.keep(|| Kept::Pooling(self.shared.clone()))?;
+        submission.keep(|| Kept::owner(self.shared.clone()))?;
         let (one, zero) = (1.0_f32, 0.0_f32);
         handle.on(stream, |object| {
             // SAFETY: handle and descriptions are alive, the factors are read in the call; the rest is the caller's promise.

@@ -8,7 +8,6 @@ use cudarc::driver::{DriverError, result, sys};
 use super::order::{Access, Order};
 use super::queue::Queue;
 use crate::error::GpuError;
-use crate::graph;
 
 /// An allocation. Buffers own one; a graph that uses it owns it, too.
 #[derive(Debug)]
@@ -25,6 +24,8 @@ struct Memory {
     address: u64,
     bytes: usize,
     home: Queue,
+    /// Whether it is freed here. Otherwise its owner frees it.
+    owned: bool,
 }
 
 /// Memory that could not be freed because a queue that uses it was being captured.
@@ -44,11 +45,18 @@ impl Allocation {
             // SAFETY: as above.
             unsafe { result::malloc_sync(bytes) }?
         };
-        Ok(Allocation {
-            memory: Memory { address, bytes, home: home.clone() },
-            order: Mutex::new(Order::new(Some(home.clone()))),
-            sole: AtomicUsize::new(home.key()),
-        })
+        Ok(Self::at(Memory { address, bytes, home: home.clone(), owned: true }))
+    }
+
+    /// Memory that was allocated elsewhere, last used on `home`. `owned`: it is freed here, in the
+    /// order of `home`, by the function that suits how [`Allocation::new`] allocates.
+    pub(crate) fn foreign(home: &Queue, address: u64, bytes: usize, owned: bool) -> Self {
+        Self::at(Memory { address, bytes, home: home.clone(), owned })
+    }
+
+    fn at(memory: Memory) -> Self {
+        let home = memory.home.clone();
+        Allocation { sole: AtomicUsize::new(home.key()), order: Mutex::new(Order::new(Some(home))), memory }
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -66,7 +74,7 @@ impl Allocation {
 
     /// `queue` is about to use the memory: it waits for what it must not overtake. `runs_on` is where the work is queued, which waits, too.
     pub(crate) fn enter(&self, queue: &Queue, runs_on: &Queue, access: Access) -> Result<(), GpuError> {
-        // Whoever else uses the memory at this moment only reads it, and `order` keeps both: see `Order::enter`.
+        // Other uses at this moment only read the memory, and `order` keeps both: see `Order::enter`.
         if self.sole.load(Ordering::Acquire) == queue.key() {
             return Ok(());
         }
@@ -91,7 +99,7 @@ pub(crate) fn wait_for_all(others: &[Queue], queue: &Queue, runs_on: &Queue) -> 
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.memory.address != 0 {
+        if self.memory.owned && self.memory.address != 0 {
             let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
             let users = order.others(&self.memory.home);
             free(&self.memory, users);
@@ -103,7 +111,7 @@ impl Drop for Allocation {
 fn free(memory: &Memory, users: Vec<Queue>) {
     let context = memory.home.cuda().context();
     let _entered = memory.home.enter();
-    let captured = |queue: &Queue| !matches!(graph::capture_of(queue), Ok(None));
+    let captured = |queue: &Queue| !matches!(queue.capture(), Ok(None));
     let waited = !captured(&memory.home) && users.iter().all(|user| memory.home.wait_for(user).is_ok());
     if !waited {
         LATER.lock().unwrap_or_else(PoisonError::into_inner).push((memory.clone(), users));
