@@ -13,17 +13,28 @@ macro_rules! files {
 /// Every file that can be included, by its path from this folder.
 const FILES: &[(&str, &str)] = files![
     "common.cuh",
+    "coopmat/wgmma/chain.cuh",
+    "coopmat/wgmma/wgmma.cuh",
     "tile/activation.cuh",
     "tile/epilogue.cuh",
+    "tile/fragment.cuh",
     "tile/layout.cuh",
     "tile/mma.cuh",
     "tile/number.cuh",
     "tile/reduce.cuh",
+    "tile/ptx/async_copy.cuh",
+    "tile/ptx/barrier.cuh",
+    "tile/ptx/cluster.cuh",
     "tile/ptx/convert.cuh",
     "tile/ptx/grid.cuh",
     "tile/ptx/ldmatrix.cuh",
     "tile/ptx/memory.cuh",
     "tile/ptx/mma.cuh",
+    "tile/ptx/tma.cuh",
+    "tile/ptx/wgmma.cuh",
+    "tile/ring.cuh",
+    "tile/shared.cuh",
+    "tile/wgmma.cuh",
 ];
 
 /// The path of a line `#include "path"`.

@@ -17,6 +17,7 @@ mod options;
 mod reduce;
 mod request;
 mod source;
+mod tile;
 pub mod train;
 
 // For the implementations, beside `kernels` and `source`.

@@ -224,6 +224,9 @@ fn files_of_kernels(folder: &Path) -> Vec<(PathBuf, String)> {
         } else if path.extension().is_some_and(|extension| extension == "cu" || extension == "cuh") {
             let text = fs::read_to_string(&path).unwrap();
             if text.contains("__global__") {
+                // A source has other files in place of the lines that include them.
+                let own = text.rsplit_once("#include").and_then(|(_, rest)| rest.split_once('\n'));
+                let text = own.map_or(text.as_str(), |(_, own)| own).to_owned();
                 files.push((path, text));
             }
         }

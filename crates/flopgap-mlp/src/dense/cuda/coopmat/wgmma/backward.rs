@@ -13,7 +13,7 @@ use crate::dense::{Activation, Network, Precision, slope_from_output};
 use super::super::plan::Plan;
 use super::gradients::{self, Gradients};
 use super::stream::ChainStream;
-use super::{CHAIN_COMMON, COMMON, PART, TILE, check, instructions, parts, tiles, weights_bytes};
+use super::{PART, TILE, check, instructions, parts, tiles, weights_bytes};
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
@@ -49,10 +49,7 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
         )));
     }
     let columns = network.widths()[..network.layers()].iter().flat_map(|&width| parts(width));
-    let body = instructions::functions(request.precision, columns)
-        + COMMON
-        + CHAIN_COMMON
-        + include_str!("chain.cu");
+    let body = instructions::functions(request.precision, columns) + include_str!("chain.cu");
     let constants = [("GROUPS", groups), ("REGISTERS", registers), ("SHARED_BYTES", shared)];
     let architecture = request.target.architecture().specific();
     let chain = request.source_for(architecture, "coopmat/wgmma/chain.cu", &body, &constants);

@@ -1,6 +1,7 @@
 // The gradients before every activation, from the outputs down to the inputs, for the gradients of the parameters, and the gradients by the inputs:
 // all layers in one kernel, a tile of 64 samples for each of GROUPS warpgroups, in registers from layer to layer. Weights lie in shared memory as
 // in the forward pass: `wgmma` takes them transposed. What comes from the forward pass is loaded before the product that it waits for.
+#include "coopmat/wgmma/chain.cuh"
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = GROUPS * 128;
@@ -10,20 +11,14 @@ static_assert(weights_before(LAYERS) == SHARED_BYTES, "as the host counts");
 template <int LAYER, int PART = 0>
 __device__ __forceinline__ void below(const u32 *deltas, u32 *words, u32 shared, const Arrays &arrays, Rows rows) {
     constexpr int K = width(LAYER + 1), N = width(LAYER), COLUMNS = columns_of(N, PART);
-    const u64 weights = operand_across(shared + weights_before(LAYER) + 4 * PART * chunk_bytes(LAYER), chunk_bytes(LAYER));
+    const Across<chunk_bytes(LAYER)> weights(shared + weights_before(LAYER) + 4 * PART * chunk_bytes(LAYER));
     const Storage *tape = tape_below<LAYER>(arrays, rows);
     // Early where registers allow it.
     constexpr bool EARLY = LAYER > 0 && 4 * steps_of(K) + COLUMNS / 2 + COLUMNS / 4 <= REGISTERS;
     Run<COLUMNS> kept;
     if constexpr (EARLY) kept.load(tape, N, 256 * PART, rows);
     float d[COLUMNS / 2];
-    wgmma_begin();
-#pragma unroll
-    for (int step = 0; step < steps_of(K); ++step)
-        wgmma<1>(d, deltas[4 * step], deltas[4 * step + 1], deltas[4 * step + 2], deltas[4 * step + 3], weights + 128 * step, step > 0);
-    wgmma_commit();
-    wgmma_wait<0>();
-    sums_are_there(d);
+    product<steps_of(K)>(d, deltas, weights);
     if constexpr (LAYER > 0 && !EARLY) kept.load(tape, N, 256 * PART, rows);
     finish_below<LAYER, COLUMNS>(d, kept, words, 256 * PART, arrays, rows);
     if constexpr (PART + 1 < parts_of(N)) below<LAYER, PART + 1>(deltas, LAYER == 0 ? words : words + 64, shared, arrays, rows);
@@ -32,11 +27,11 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, u32 shared,
 template <int LAYER>
 __device__ __forceinline__ void layers_below(const u32 *deltas, u32 shared, const Arrays &arrays, Rows rows) {
     if constexpr (LAYER > 0) {
-        u32 words[4 * steps_of(width(LAYER))] = {};
+        u32 words[words_of(width(LAYER))] = {};
         below<LAYER>(deltas, words, shared, arrays, rows);
         layers_below<LAYER - 1>(words, shared, arrays, rows);
     } else if (arrays.dx) {
-        u32 words[4 * steps_of(columns_of(width(0), 0))];
+        u32 words[words_of(columns_of(width(0), 0))];
         below<0>(deltas, words, shared, arrays, rows);
     }
 }
@@ -47,15 +42,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(1024) char shared[];
     const u32 base = shared_address(shared);
     place_weights<THREADS>(parameters, shared);
-    written_for_async();
+    fence_async();
     __syncthreads();
 
     const Arrays arrays{y, dy, tape, dx, deltas, activations};
-    const int warp = uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
+    const int warp = uniform(threadIdx.x / 32);
     const u32 tiles = (batch + TILE - 1) / TILE;
     for (u32 tile = blockIdx.x + warp / 4 * gridDim.x; tile < tiles; tile += GROUPS * gridDim.x) {
-        const Rows rows{tile * TILE + warp % 4 * 16 + lane / 4, batch, lane % 4};
-        u32 words[4 * steps_of(OUTPUTS)] = {};
+        const Rows rows = Rows::of_warp(tile * TILE + warp % 4 * 16, batch);
+        u32 words[words_of(OUTPUTS)] = {};
         output_deltas(words, arrays, rows);
         layers_below<LAYERS - 1>(words, base, arrays, rows);
     }

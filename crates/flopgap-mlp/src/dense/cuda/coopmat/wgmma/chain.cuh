@@ -1,34 +1,11 @@
 // What the kernels that go down the layers share: from sums to the gradients before the activation below, and from the gradients by the outputs to
 // those before their activation.
+#include "coopmat/wgmma/wgmma.cuh"
 
 struct Arrays {
     const Storage *y, *dy, *tape;
     Storage *dx, *deltas, *activations;
 };
-
-// A run of columns as they lie in memory, 32 at a time.
-template <int COLUMNS>
-struct Run {
-    Units<32> whole[COLUMNS / 32 + 1];
-    Units<COLUMNS % 32 == 0 ? 8 : COLUMNS % 32> rest;
-
-    __device__ __forceinline__ void load(const Storage *matrix, int stride, int column, Rows rows) {
-#pragma unroll
-        for (int i = 0; i < COLUMNS / 32; ++i) whole[i].load(matrix, stride, column + 32 * i, rows);
-        if constexpr (COLUMNS % 32 != 0) rest.load(matrix, stride, column + COLUMNS / 32 * 32, rows);
-    }
-    // Words of the columns from `first` on.
-    __device__ __forceinline__ void words(int first, u32 *to, int quarter) const {
-        if (first + 32 <= COLUMNS) whole[first / 32].words(to, quarter);
-        else rest.words(to, quarter);
-    }
-};
-
-template <int COLUMNS>
-__device__ __forceinline__ void store_run(const u32 *words, Storage *matrix, int stride, int column, int first, Rows rows) {
-    if (first + 32 <= COLUMNS) store_columns<32>(words, matrix, stride, column + first, rows);
-    else if constexpr (COLUMNS % 32 != 0) store_columns<COLUMNS % 32>(words, matrix, stride, column + first, rows);
-}
 
 // Of a part of the columns below a layer, from `column` on: its sums become the gradients before the activation there, in `words`, or those by the
 // inputs.
@@ -50,12 +27,12 @@ __device__ __forceinline__ void finish_below(const float (&d)[COLUMNS / 2], cons
                 activations[i] = narrow2(activate<HIDDEN_ACTIVATION>(widen_low(slopes[i])), activate<HIDDEN_ACTIVATION>(widen_high(slopes[i])));
         }
         if constexpr (LAYER == 0) {
-            store_run<COLUMNS>(out, arrays.dx, width(LAYER), column, first, rows);
+            store_some<COLUMNS>(out, arrays.dx, width(LAYER), column, first, rows);
         } else {
             const u64 here = (u64)tape_at(LAYER - 1) * rows.batch;
-            store_run<COLUMNS>(out, arrays.deltas + here, width(LAYER), column, first, rows);
+            store_some<COLUMNS>(out, arrays.deltas + here, width(LAYER), column, first, rows);
             if constexpr (!slope_from_output<HIDDEN_ACTIVATION>())
-                store_run<COLUMNS>(activations, arrays.activations + here, width(LAYER), column, first, rows);
+                store_some<COLUMNS>(activations, arrays.activations + here, width(LAYER), column, first, rows);
         }
     }
 }
@@ -84,6 +61,6 @@ __device__ __forceinline__ void output_deltas(u32 *words, const Arrays &arrays, 
             for (int i = 0; i < 8; ++i)
                 if (4 * i < OUTPUTS - first) out[i] = times_slope<OUTPUT_ACTIVATION>(widen_low(out[i]), widen_high(out[i]), slopes[i]);
         }
-        store_run<OUTPUTS>(out, arrays.deltas + last, OUTPUTS, 0, first, rows);
+        store_some<OUTPUTS>(out, arrays.deltas + last, OUTPUTS, 0, first, rows);
     }
 }

@@ -2,6 +2,9 @@
 // and go through the weights together. Everything comes through one ring of slabs: 64 rows of a part of the weights, of which each block brings one
 // half for both, and 64 columns of the block's own samples. A layer's gradients stay in registers while the layer below is computed in parts,
 // narrow enough for the registers that are left; results go out through shared memory, by the copy engine too.
+#include "coopmat/wgmma/chain.cuh"
+#include "tile/ptx/cluster.cuh"
+#include "tile/ptx/ldmatrix.cuh"
 
 constexpr int GROUPS = 2;
 constexpr int TILE = 64 * GROUPS;  // samples of a block
@@ -50,7 +53,7 @@ struct Copies {
         return slab_at(shared, slab);
     }
     __device__ __forceinline__ void samples(const TensorMap &map, int column) {
-        copy_box(next(SLAB_BYTES), map, column, tile * TILE, full(shared, slab % SLABS));
+        tma_load(next(SLAB_BYTES), map, column, tile * TILE, full(shared, slab % SLABS));
         ++slab;
     }
     template <int LAYER, int COLUMNS>
@@ -59,7 +62,7 @@ struct Copies {
             const u32 at = next(chunks_of(COLUMNS) * BOX_BYTES) + rank * HALF * ROW_BYTES;
 #pragma unroll
             for (int box = 0; box < chunks_of(COLUMNS); ++box)
-                copy_box_to_all(at + box * BOX_BYTES, maps.weights[LAYER], column + box * CHUNK, row, full(shared, slab % SLABS), (1 << CLUSTER) - 1);
+                tma_multicast(at + box * BOX_BYTES, maps.weights[LAYER], column + box * CHUNK, row, full(shared, slab % SLABS), (1 << CLUSTER) - 1);
         }
     }
     template <int LAYER, int COLUMN = 0>
@@ -111,26 +114,26 @@ struct Group {
         wait_full(shared, slab);
         const u32 at = samples();
 #pragma unroll
-        for (int step = 0; step < steps_of(COLUMNS); ++step) load_words(*reinterpret_cast<u32(*)[4]>(words + 4 * step), at ^ step << 5);
+        for (int step = 0; step < steps_of(COLUMNS); ++step) load_matrices(*reinterpret_cast<u32(*)[4]>(words + 4 * step), at ^ step << 5);
         __syncwarp();
         release(slab++);
     }
     // A box for results, while the other may still be being copied.
     __device__ __forceinline__ u32 next_box() {
-        if (leads) copies_read<1>();
+        if (leads) tma_wait_read<1>();
         __syncwarp();
         return results + stored++ % 2 * RESULT_BYTES;
     }
     __device__ __forceinline__ void store_step(const u32 *words, u32 box, int step) const {
-        store_words((box + place) ^ step << 5, *reinterpret_cast<const u32(*)[4]>(words + 4 * step));
+        store_matrices((box + place) ^ step << 5, *reinterpret_cast<const u32(*)[4]>(words + 4 * step));
     }
     // The box to `column` of the map.
     __device__ __forceinline__ void send(const TensorMap &map, int column, u32 box) const {
-        written_for_async();
+        fence_async();
         __syncwarp();
         if (leads) {
-            copy_box_back(map, column, row, box);
-            copies_commit();
+            tma_store(map, column, row, box);
+            tma_commit();
         }
     }
     template <int COLUMNS>
@@ -158,7 +161,7 @@ __device__ __forceinline__ void finish_box(const float *d, u32 *words, Group &gr
 #pragma unroll
         for (int step = 0; step < steps_of(COLUMNS); ++step) {
             u32 kept[4];
-            load_words(kept, kept_at ^ step << 5);
+            load_matrices(kept, kept_at ^ step << 5);
 #pragma unroll
             for (int i = 4 * step; i < 4 * step + 4 && i < COLUMNS / 4; ++i)
                 words[i] = times_slope<HIDDEN_ACTIVATION>(d[2 * i], d[2 * i + 1], kept[i % 4]);
@@ -185,7 +188,7 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &grou
     for (int chunk = 0; chunk < chunks_of(K); ++chunk, ++group.slab) {
         wait_full(group.shared, group.slab);
         const u64 weights = operand_across(slab_at(group.shared, group.slab), BOX_BYTES);
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 4 * chunk; step < 4 * chunk + 4 && step < steps_of(K); ++step)
             wgmma<1>(d, deltas[4 * step], deltas[4 * step + 1], deltas[4 * step + 2], deltas[4 * step + 3], weights + 128 * (step % 4), step > 0);
@@ -198,7 +201,7 @@ __device__ __forceinline__ void below(const u32 *deltas, u32 *words, Group &grou
     if constexpr (LAYER == 0) give_turn(group.group);
     wgmma_wait<0>();
     group.release(group.slab - 1);
-    sums_are_there(d);
+    wgmma_complete(d);
     finish_boxes<LAYER, COLUMNS>(d, words, group, column);
 }
 
@@ -256,7 +259,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             barrier_init(full(base, stage), 1);
             barrier_init(empty(base, stage), 4 * GROUPS * CLUSTER);
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     __syncthreads();
     cluster_sync();
@@ -278,7 +281,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             output_deltas(words, group);
             layers_below<LAYERS - 1>(words, group, inputs);
         }
-        if (group.leads) copies_read<0>();
+        if (group.leads) tma_wait_read<0>();
         // The last turn, which nobody takes.
         if (group.group == 0) wait_turn(0);
     }

@@ -1,6 +1,7 @@
 // Forward where all weights fit in shared memory. A block for every multiprocessor; one warpgroup has the copy engine bring tiles of 64 samples into a
 // ring of chunks, GROUPS others take them by turns, each a tile of its own through all layers: the sums of a layer, in registers, become the
 // first operand of the next layer in the same registers.
+#include "coopmat/wgmma/wgmma.cuh"
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = (GROUPS + 1) * 128;
@@ -23,7 +24,7 @@ __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs, u32 share
     constexpr int K = width(LAYER), N = width(LAYER + 1), COLUMNS = columns_of(N, PART), CHUNK_BYTES = chunk_bytes(LAYER);
     const u64 weights = operand(shared + WEIGHTS_IN_SHARED + weights_before(LAYER) + 256 * PART * ROW_BYTES);
     float d[COLUMNS / 2];
-    wgmma_begin();
+    wgmma_fence();
 #pragma unroll
     for (int step = 0; step < steps_of(K); ++step) {
         const u64 b = weights + (step / 4 * CHUNK_BYTES >> 4) + step % 4 * 2;
@@ -31,8 +32,8 @@ __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs, u32 share
     }
     wgmma_commit();
     wgmma_wait<0>();
-    sums_are_there(d);
-    finish_part<LAYER, PART>(d, outputs + 64 * PART, results, rows);
+    wgmma_complete(d);
+    finish<LAYER, PART>(d, outputs + 64 * PART, results, rows);
     if constexpr (PART + 1 < parts_of(N)) layer<LAYER, PART + 1>(inputs, outputs, shared, results, rows);
 }
 
@@ -57,7 +58,7 @@ __device__ __forceinline__ void first_layer(u32 *outputs, u32 chunk_number, u32 
         const u32 number = chunk_number + chunk, stage = number % STAGES;
         if (PART == 0) barrier_wait(full(shared, stage), number / STAGES & 1);
         const u64 samples = operand(shared + stage * STAGE_BYTES);
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 0; step < steps_in(K, chunk); ++step)
             wgmma(d, samples + 2 * step, weights + (chunk * chunk_bytes(0) >> 4) + 2 * step, chunk + step > 0);
@@ -69,8 +70,8 @@ __device__ __forceinline__ void first_layer(u32 *outputs, u32 chunk_number, u32 
     }
     wgmma_wait<0>();
     if (LAST && leads) barrier_arrive(empty(shared, (chunk_number + CHUNKS - 1) % STAGES));
-    sums_are_there(d);
-    finish_part<0, PART>(d, outputs + 64 * PART, results, rows);
+    wgmma_complete(d);
+    finish<0, PART>(d, outputs + 64 * PART, results, rows);
     if constexpr (!LAST) first_layer<PART + 1>(outputs, chunk_number, shared, results, rows, leads);
 }
 
@@ -86,13 +87,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             barrier_init(full(base, stage), 1);
             barrier_init(empty(base, stage), 4);
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     Storage *biases = reinterpret_cast<Storage *>(shared + BIASES_IN_SHARED);
     wait_and_let_next_begin();
     place_biases(parameters, biases);
     place_weights<THREADS>(parameters, shared + WEIGHTS_IN_SHARED);
-    written_for_async();
+    fence_async();
     __syncthreads();
 
     if (warp >= GROUPS * 4) {
@@ -104,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     const u32 stage = number % STAGES;
                     if (number >= STAGES) barrier_wait(empty(base, stage), (number / STAGES & 1) ^ 1);
                     barrier_expect(full(base, stage), STAGE_BYTES);
-                    copy_box(base + stage * STAGE_BYTES, x, chunk * CHUNK, tile * TILE, full(base, stage));
+                    tma_load(base + stage * STAGE_BYTES, x, chunk * CHUNK, tile * TILE, full(base, stage));
                 }
         }
     } else {

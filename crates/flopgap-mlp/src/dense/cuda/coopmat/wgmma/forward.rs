@@ -11,8 +11,8 @@ use crate::dense::{Activation, Network, Precision};
 use super::super::plan::Plan;
 use super::map::map;
 use super::{
-    CHUNK, COMMON, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups,
-    threads, tiles, weights_bytes,
+    CHUNK, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups, threads, tiles,
+    weights_bytes,
 };
 
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
@@ -68,7 +68,7 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let shared = stages * stage + weights + biases;
     let [compute, copy] = registers_of_groups(groups);
     let columns = widths[1..].iter().flat_map(|&width| parts(width));
-    let body = instructions::functions(request.precision, columns) + COMMON + include_str!("forward.cu");
+    let body = instructions::functions(request.precision, columns) + include_str!("forward.cu");
     let constants = [
         ("GROUPS", groups),
         ("STAGES", stages),
@@ -122,8 +122,7 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let shared = inputs + slabs * slab + biases;
     let [compute, copy] = registers_of_groups(2);
     let columns = widths[1..].iter().flat_map(|&width| parts(width));
-    let body =
-        instructions::functions(request.precision, columns) + COMMON + include_str!("forward_stream.cu");
+    let body = instructions::functions(request.precision, columns) + include_str!("forward_stream.cu");
     let constants = [
         ("SLABS", slabs),
         ("WIDEST_ABOVE", widest),

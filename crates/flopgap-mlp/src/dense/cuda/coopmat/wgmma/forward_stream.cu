@@ -3,6 +3,9 @@
 // that weights leave the L2 cache once for 256 samples. The tile's inputs stay in shared memory until the first layer is done; hidden layers are
 // in registers. Of a first layer in several parts, each part is multiplied by its columns of the second layer's weights at once, so that only one
 // part is ever there.
+#include "coopmat/wgmma/wgmma.cuh"
+#include "tile/ptx/cluster.cuh"
+#include "tile/ptx/ldmatrix.cuh"
 
 constexpr int GROUPS = 2;
 constexpr int TILE = 64 * GROUPS;  // samples of a block
@@ -39,7 +42,7 @@ __device__ __forceinline__ u32 slab_at(u32 shared, int stage) { return shared + 
 
 __device__ __forceinline__ void bring_inputs(const Maps &maps, u32 shared, int chunk, u32 tile) {
     barrier_expect(x_full(shared, chunk), X_BYTES);
-    copy_box(shared + chunk * X_BYTES, maps.x, chunk * CHUNK, tile * TILE, x_full(shared, chunk));
+    tma_load(shared + chunk * X_BYTES, maps.x, chunk * CHUNK, tile * TILE, x_full(shared, chunk));
 }
 
 __device__ constexpr int slabs_of_tile(int layer = 0) {
@@ -62,7 +65,7 @@ __device__ __forceinline__ void bring_chunks(const Maps &maps, u32 shared, u32 r
 #pragma unroll
         for (int row = 0; row < HALF; row += BOX) {
             const int from = rank * HALF + row;
-            copy_box_to_all(slab_at(shared, stage) + from * ROW_BYTES, maps.weights[LAYER], chunk * CHUNK, 256 * PART + from,
+            tma_multicast(slab_at(shared, stage) + from * ROW_BYTES, maps.weights[LAYER], chunk * CHUNK, 256 * PART + from,
                             full(shared, stage), (1 << CLUSTER) - 1);
         }
         const int early = FIRST + chunk - FROM - INPUTS_FROM;
@@ -104,7 +107,7 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const u32 *words, 
     for (int chunk = 0; chunk < ALL_CHUNKS; ++chunk, ++slab) {
         barrier_wait(full(shared, slab % SLABS), slab / SLABS & 1);
         const u64 weights = operand(slab_at(shared, slab % SLABS));
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 4 * chunk; step < 4 * chunk + 4 && step < STEPS; ++step)
             wgmma(sums, words[4 * step], words[4 * step + 1], words[4 * step + 2], words[4 * step + 3], weights + 2 * (step % 4),
@@ -117,7 +120,7 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const u32 *words, 
     }
     wgmma_wait<0>();
     if (leads) release(shared, slab - 1);
-    sums_are_there(sums);
+    wgmma_complete(sums);
 }
 
 // A part of the first layer, whose inputs are in shared memory, and what the second layer has of it.
@@ -134,7 +137,7 @@ __device__ __forceinline__ void first_layers(float (&sums)[width(2) / 2], u32 sh
             if (PART == 0) barrier_wait(x_full(shared, chunk), tiles & 1);
             barrier_wait(full(shared, slab % SLABS), slab / SLABS & 1);
             const u64 samples = operand(shared + chunk * X_BYTES + group * 64 * ROW_BYTES), weights = operand(slab_at(shared, slab % SLABS));
-            wgmma_begin();
+            wgmma_fence();
 #pragma unroll
             for (int step = 0; step < steps_in(INPUTS, chunk); ++step) wgmma(d, samples + 2 * step, weights + 2 * step, chunk + step > 0);
             wgmma_commit();
@@ -151,8 +154,8 @@ __device__ __forceinline__ void first_layers(float (&sums)[width(2) / 2], u32 sh
             release(shared, slab - 1);
             if (LAST) barrier_arrive(x_empty(shared, CHUNKS - 1));
         }
-        sums_are_there(d);
-        finish_part<0, PART>(d, words, results, rows);
+        wgmma_complete(d);
+        finish<0, PART>(d, words, results, rows);
     }
     multiply<INNER, steps_of(COLUMNS), (PART > 0)>(sums, words, shared, slab, leads);
     if constexpr (!LAST) first_layers<PART + 1>(sums, shared, slab, tiles, results, rows, group, leads);
@@ -163,7 +166,7 @@ template <int LAYER, int PART = 0>
 __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs, u32 shared, u32 &slab, const Results &results, Rows rows, bool leads) {
     float d[columns_of(width(LAYER + 1), PART) / 2];
     multiply<chunks_of(width(LAYER)), steps_of(width(LAYER)), false>(d, inputs, shared, slab, leads);
-    finish_part<LAYER, PART>(d, outputs + 64 * PART, results, rows);
+    finish<LAYER, PART>(d, outputs + 64 * PART, results, rows);
     if constexpr (PART + 1 < parts_of(width(LAYER + 1))) layer<LAYER, PART + 1>(inputs, outputs, shared, slab, results, rows, leads);
 }
 
@@ -192,7 +195,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             barrier_init(full(base, stage), 1);
             barrier_init(empty(base, stage), 4 * GROUPS * CLUSTER);
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     Storage *biases = reinterpret_cast<Storage *>(shared + BIASES_IN_SHARED);
     wait_and_let_next_begin();
@@ -220,7 +223,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             float sums[width(2) / 2];
             first_layers(sums, base, slab, tiles, results, rows, group, lane == 0);
             u32 outputs[4 * steps_of(width(2))] = {};
-            finish_part<1, 0>(sums, outputs, results, rows);
+            finish<1, 0>(sums, outputs, results, rows);
             layers_from<2>(outputs, base, slab, results, rows, lane == 0);
         }
     }

@@ -5,6 +5,9 @@
 // warpgroups. Sums then become, in the same registers, first operands of the products over samples, so that neither the hidden layer nor its
 // gradients pass through shared memory on that way; inputs and the gradients by the outputs lie there as they came. TEAMS teams take tiles by
 // turns. Of one further warpgroup a thread has copies made, and PREPARE threads make the gradients before the activation of the outputs.
+#include "coopmat/wgmma/wgmma.cuh"
+#include "tile/ptx/cluster.cuh"
+#include "tile/ptx/ldmatrix.cuh"
 
 constexpr int IN = width(0), HIDDEN = width(1), OUT = width(2);
 constexpr int TILE = 64;  // samples
@@ -111,7 +114,7 @@ __device__ __forceinline__ void prepare(char *shared, u32 base, u32 tiles) {
                 for (int i = 0; i < 4; ++i) sums[2 * i] += widen_low(words[i]), sums[2 * i + 1] += widen_high(words[i]);
             }
         }
-        written_for_async();
+        fence_async();
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(ready(base, stage));
     }
@@ -158,19 +161,19 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
         {
             float z[32], g[32];
             barrier_wait(full(base, stage), parity);
-            wgmma_begin();
+            wgmma_fence();
 #pragma unroll
             for (int step = 0; step < steps_of(IN); ++step)
                 wgmma<0, 0>(z, first_weights + (step / 4 * FIRST_CHUNK >> 4) + step % 4 * 2, x + (step / 4 * BOX_BYTES >> 4) + step % 4 * 2, step > 0);
             barrier_wait(ready(base, stage), parity);
-            wgmma_begin();
+            wgmma_fence();
 #pragma unroll
             for (int step = 0; step < steps_of(OUT); ++step)
                 wgmma<1, 0>(g, second_weights + 128 * step, dy + (step / 4 * BOX_BYTES >> 4) + step % 4 * 2, step > 0);
             wgmma_commit();
             wgmma_wait<0>();
-            sums_are_there(z);
-            sums_are_there(g);
+            wgmma_complete(z);
+            wgmma_complete(g);
             if (number >= TEAMS && lane == 0) barrier_arrive(empty(base, (number - TEAMS) % STAGES));
 #pragma unroll
             for (int i = 0; i < 16; ++i) {
@@ -185,7 +188,7 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
         if constexpr (WANTS_DX) {
 #pragma unroll
             for (int step = 0; step < 4; ++step) store_step(deltas + (64 * part + 16 * warp) * ROW_BYTES, step, d + 4 * step);
-            written_for_async();
+            fence_async();
             named_barrier<TEAM * 128>(OF_TEAMS + team);
         }
         float by_inputs[32];
@@ -204,11 +207,11 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
                 for (int i = 0; i < 4; ++i) words[i] = narrow2(by_inputs[8 * step + 2 * i], by_inputs[8 * step + 2 * i + 1]);
                 store_step(dx_rows, step, words);
             }
-            written_for_async();
+            fence_async();
             __syncwarp();
             if (lane == 0) store_box(maps.dx, chunk * CHUNK, tile * TILE + 16 * warp, dx_rows);
         };
-        wgmma_begin();
+        wgmma_fence();
         if constexpr (WANTS_DX) {
             times_weights(min(part, IN_CHUNKS - 1));
             wgmma_commit();
@@ -221,24 +224,24 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
         wgmma_commit();
         if constexpr (WANTS_DX) {
             wgmma_wait<1>();
-            sums_are_there(by_inputs);
+            wgmma_complete(by_inputs);
             if (IN_CHUNKS >= TEAM || part < IN_CHUNKS) store(part);
             if constexpr (IN_CHUNKS > TEAM) {
 #pragma unroll 1
                 for (int chunk = part + TEAM; chunk < IN_CHUNKS; chunk += TEAM) {
-                    wgmma_begin();
+                    wgmma_fence();
                     times_weights(chunk);
                     wgmma_commit();
                     wgmma_wait<0>();
-                    sums_are_there(by_inputs);
+                    wgmma_complete(by_inputs);
                     store(chunk);
                 }
             }
         }
     }
     wgmma_wait<0>();
-    sums_are_there(sums.first);
-    sums_are_there(sums.second);
+    wgmma_complete(sums.first);
+    wgmma_complete(sums.second);
     if (lane == 0) stores_read();
 }
 
@@ -323,12 +326,12 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
             barrier_init(ready(base, stage), PREPARE / 32);
             barrier_init(empty(base, stage), 4 * TEAM);
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     wait_and_let_next_begin();
     place<IN_CHUNKS, ROWS>(parameters + weights_at(0), HIDDEN, IN, shared + FIRST_WEIGHTS);
     place<TEAM, (OUT + 15) / 16 * 16>(parameters + weights_at(1), OUT, HIDDEN, shared + SECOND_WEIGHTS);
-    written_for_async();
+    fence_async();
     __syncthreads();
 
     Gradients sums;
@@ -341,11 +344,11 @@ __device__ __forceinline__ void backward(const Maps &maps, const Storage *parame
                 if (number >= STAGES) barrier_wait(empty(base, stage), (number / STAGES & 1) ^ 1);
                 barrier_expect(full(base, stage), STAGE_BYTES);
 #pragma unroll
-                for (int chunk = 0; chunk < IN_CHUNKS; ++chunk) copy_box(at + chunk * BOX_BYTES, maps.x, chunk * CHUNK, tile * TILE, full(base, stage));
+                for (int chunk = 0; chunk < IN_CHUNKS; ++chunk) tma_load(at + chunk * BOX_BYTES, maps.x, chunk * CHUNK, tile * TILE, full(base, stage));
 #pragma unroll
                 for (int chunk = 0; chunk < OUT_CHUNKS; ++chunk) {
-                    copy_box(at + GRADIENTS_IN_STAGE + chunk * BOX_BYTES, maps.dy, chunk * CHUNK, tile * TILE, full(base, stage));
-                    if (NEEDS_OUTPUTS) copy_box(at + OUTPUTS_IN_STAGE + chunk * BOX_BYTES, maps.y, chunk * CHUNK, tile * TILE, full(base, stage));
+                    tma_load(at + GRADIENTS_IN_STAGE + chunk * BOX_BYTES, maps.dy, chunk * CHUNK, tile * TILE, full(base, stage));
+                    if (NEEDS_OUTPUTS) tma_load(at + OUTPUTS_IN_STAGE + chunk * BOX_BYTES, maps.y, chunk * CHUNK, tile * TILE, full(base, stage));
                 }
             }
         } else if (threadIdx.x >= GROUPS * 128 + 32 && threadIdx.x < GROUPS * 128 + 32 + PREPARE) {

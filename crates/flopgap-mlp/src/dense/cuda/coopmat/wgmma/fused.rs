@@ -13,7 +13,7 @@ use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
-use super::{CHUNK, COMMON, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
+use super::{CHUNK, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
@@ -91,7 +91,7 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
         ("REGISTERS_TO_COPY", copy),
     ];
     let columns = [CHUNK, network.inputs(), network.outputs()];
-    let body = instructions::functions(request.precision, columns) + COMMON + include_str!("fused.cu");
+    let body = instructions::functions(request.precision, columns) + include_str!("fused.cu");
     let architecture = request.target.architecture().specific();
     let source = request.source_for(architecture, "coopmat/wgmma/fused.cu", &body, &constants);
     let (precision, blocks) = (request.precision, request.target.multiprocessors);

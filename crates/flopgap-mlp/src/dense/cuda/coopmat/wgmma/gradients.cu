@@ -3,6 +3,8 @@
 // memory, samples along rows, which `wgmma` takes transposed. The gradients of biases are one more column: the product with ones. Layers of up
 // to 64 rows are computed by the two warpgroups for every other slab. Blocks of a cluster have neighbouring tiles: what two of them need leaves the
 // L2 cache once.
+#include "coopmat/wgmma/wgmma.cuh"
+#include "tile/ptx/cluster.cuh"
 
 constexpr int SLAB = 64;  // samples
 constexpr int THREADS = 3 * 128;
@@ -63,8 +65,8 @@ __device__ __forceinline__ void release(u32 barrier, const Place &place) {
 
 // A box for these blocks of the cluster.
 __device__ __forceinline__ void share_box(u32 to, const TensorMap &map, int column, u32 sample, u32 barrier, u32 blocks) {
-    if constexpr (CLUSTER == 1) copy_box(to, map, column, sample, barrier);
-    else copy_box_to_all(to, map, column, sample, barrier, blocks);
+    if constexpr (CLUSTER == 1) tma_load(to, map, column, sample, barrier);
+    else tma_multicast(to, map, column, sample, barrier, blocks);
 }
 
 // A tile: `row_tile` of this part of the layer's columns, over the slabs of a range.
@@ -83,7 +85,7 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
             barrier_init(full(shared, stage), 1);
             barrier_init(empty(shared, stage), 8 * (cluster_rows(LAYER) + cluster_parts(LAYER) - 1));
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     __syncthreads();
     if (CLUSTER > 1) cluster_sync();
@@ -124,7 +126,7 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
             const u32 stage = number % STAGES, at = shared + stage * STAGE_BYTES;
             barrier_wait(full(shared, stage), number / STAGES & 1);
             const u64 deltas = operand_across(at + (TURNS ? 0 : group * BOX_BYTES), BOX_BYTES), inputs = operand_across(at + ROW_BOXES * BOX_BYTES, BOX_BYTES);
-            wgmma_begin();
+            wgmma_fence();
 #pragma unroll
             for (int step = 0; step < SLAB / 16; ++step) {
                 wgmma<1, 1>(d, deltas + 128 * step, inputs + 128 * step, 1);
@@ -136,8 +138,8 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
             last = stage;
         }
         wgmma_wait<0>();
-        sums_are_there(d);
-        sums_are_there(bias);
+        wgmma_complete(d);
+        wgmma_complete(bias);
         const u32 addend = TURNS ? 2 * range + group : range;
         float *to = ATOMIC ? sums + weights_at(LAYER) : sums + sums_at(LAYER) + (u64)addend * size_of(LAYER);
         const int row = row_tile * 128 + (TURNS ? 0 : group * 64) + warp % 4 * 16 + lane / 4, column = PART * 256 + lane % 4 * 2;
@@ -188,7 +190,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     coopmat_mlp_backward_wgmma_gradients(const __grid_constant__ Maps maps, float *sums, u32 batch) {
     extern __shared__ __align__(1024) char shared[];
     if (threadIdx.x < 256) reinterpret_cast<u32 *>(shared + ONES_IN_SHARED)[threadIdx.x] = narrow2(1.0f, 1.0f);
-    written_for_async();
+    fence_async();
     tile_of_block(maps, sums, shared_address(shared), blockIdx.x, (batch + SLAB - 1) / SLAB);
     // Nobody leaves while another block may still write into its shared memory.
     if (CLUSTER > 1) cluster_sync();

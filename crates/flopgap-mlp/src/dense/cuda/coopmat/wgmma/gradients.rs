@@ -12,7 +12,7 @@ use crate::dense::cuda::source::{Program, Source, table};
 use crate::dense::{Network, Precision};
 
 use super::map::map;
-use super::{CHUNK, COMMON, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
+use super::{CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
 
 const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
 const SUM: SumKernel = SumKernel {
@@ -90,7 +90,7 @@ impl Plan {
         let columns = widths[..=last].iter().flat_map(|&width| parts(width)).chain([8]);
         let mut body = instructions::functions(request.precision, columns);
         body += &table("ranges_of", &self.ranges);
-        let body = body + COMMON + include_str!("gradients.cu");
+        let body = body + include_str!("gradients.cu");
         let [compute, copy] = registers_of_groups(2);
         let constants = [
             ("STAGES", self.stages),

@@ -5,7 +5,6 @@ mod backward;
 mod forward;
 mod fused;
 mod gradients;
-mod instructions;
 mod map;
 mod pair;
 mod stream;
@@ -14,18 +13,14 @@ use crate::MlpError;
 use crate::dense::Precision;
 use crate::dense::cuda::options::Accumulate;
 use crate::dense::cuda::request::Request;
+use crate::dense::cuda::tile::ptx::wgmma as instructions;
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
 pub(super) use fused::fused;
 pub(super) use pair::pair;
 
-/// What every source begins with.
-const COMMON: &str = include_str!("wgmma.cuh");
-/// What the two chain kernels share beyond it.
-const CHAIN_COMMON: &str = include_str!("chain.cuh");
-
-/// Columns of a chunk in shared memory, and bytes of its rows, as in `wgmma.cuh`.
+/// Columns of a chunk in shared memory, and bytes of its rows, as in `tile/shared.cuh`.
 const CHUNK: usize = 64;
 const ROW_BYTES: usize = 128;
 /// Samples of a warpgroup's tile.

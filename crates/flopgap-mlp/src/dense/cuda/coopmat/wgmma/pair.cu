@@ -5,6 +5,9 @@
 //
 // Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has the copy engine bring inputs and hidden layer. Warpgroup 2 goes down the
 // layers, from the gradients by the outputs to those by the inputs. A stage has all of a tile; its parts are left and filled one by one.
+#include "coopmat/wgmma/wgmma.cuh"
+#include "tile/ptx/cluster.cuh"
+#include "tile/ptx/ldmatrix.cuh"
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = 3 * 128;
@@ -63,8 +66,8 @@ __device__ __forceinline__ void send(u32 to, u32 from, u32 bytes, u32 barrier) {
 __device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full, const Task &task, u32 n) {
     const int row = (task.first + n * task.step) * TILE, column = task.rank * HALF;
     barrier_expect(full, HALF_BYTES);
-    copy_box(to, map, column, row, full);
-    copy_box(to + BOX_BYTES, map, column + CHUNK, row, full);
+    tma_load(to, map, column, row, full);
+    tma_load(to + BOX_BYTES, map, column + CHUNK, row, full);
 }
 // By one thread: when the tile before the last has left the place.
 __device__ __forceinline__ void bring_hidden(const Maps &maps, const Task &task, u32 n) {
@@ -112,7 +115,7 @@ struct OutputGradients {
             const u32 a = one(g.x, k.x), b = one(g.y, k.y), c = one(g.z, k.z), d = one(g.w, k.w);
             asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + 16 * i * ROW_BYTES), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
         }
-        written_for_async();
+        fence_async();
         __syncwarp();
         if (thread % 32 == 0) barrier_arrive(barrier_of(task.shared, LAYER_FULL, n));
     }
@@ -125,7 +128,7 @@ __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &ta
     float d[HALF / 2];
     wait_full(shared, LAYER_FULL, n);
     const u64 outputs = operand(stage + OUTPUTS_AT), weights = operand_across(shared + SECOND_IN_SHARED, SECOND_BYTES);
-    wgmma_begin();
+    wgmma_fence();
 #pragma unroll
     for (int step = 0; step < steps_of(OUTPUTS); ++step) wgmma<0, 1>(d, outputs + 2 * step, weights + 128 * step, step > 0);
     const u64 across = operand_across(stage + OUTPUTS_AT, BOX_BYTES), ones = operand(shared + ONES_IN_SHARED);
@@ -135,11 +138,11 @@ __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &ta
     load();
     wait_empty(shared, DELTAS_EMPTY, n);
     // The gradients by the inputs of the tile before the last are still in this warp's rows of the block's half.
-    if (lane == 0) copies_read<0>();
+    if (lane == 0) tma_wait_read<0>();
     __syncwarp();
     wgmma_wait<0>();
-    sums_are_there(d);
-    sums_are_there(biases);
+    wgmma_complete(d);
+    wgmma_complete(biases);
     const int row = warp * 16 + lane % 16;
     const u32 at = row * ROW_BYTES + ((lane / 16 ^ row % 8) << 4);
     const u32 from = stage + HIDDEN_AT + at, to = stage + DELTAS_AT + task.rank * HALF_BYTES + at;
@@ -147,12 +150,12 @@ __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &ta
     for (int step = 0; step < HALF / 16; ++step) {
         const int box = step / 4 * BOX_BYTES, unit = step % 4 << 5;
         u32 words[4];
-        load_words(words, (from ^ unit) + box);
+        load_matrices(words, (from ^ unit) + box);
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[i] = times_slope<HIDDEN_ACTIVATION>(d[8 * step + 2 * i], d[8 * step + 2 * i + 1], words[i]);
-        store_words((to ^ unit) + box, words);
+        store_matrices((to ^ unit) + box, words);
     }
-    written_for_async();
+    fence_async();
     __syncwarp();
     if (lane == 0) {
         const u32 full = barrier_of(shared, DELTAS_FULL, n), of_warp = stage + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES;
@@ -172,14 +175,14 @@ __device__ __forceinline__ void input_gradients(const Maps &maps, const Task &ta
     if (lane == 0) barrier_arrive_at(barrier_of(shared, SENT, n), other);
     float d[HALF / 2];
     const u64 deltas = operand(stage + DELTAS_AT), weights = operand_across(shared, FIRST_BYTES);
-    wgmma_begin();
+    wgmma_fence();
 #pragma unroll
     for (int step = 0; step < steps_of(HIDDEN); ++step)
         wgmma<0, 1>(d, deltas + (step / 4 * BOX_BYTES >> 4) + 2 * (step % 4), weights + 128 * step, step > 0);
     wgmma_commit();
     work();
     wgmma_wait<0>();
-    sums_are_there(d);
+    wgmma_complete(d);
     if (lane == 0) barrier_arrive_at(barrier_of(shared, DELTAS_EMPTY, n), other);
     // They take the place of the block's own half of the hidden layer's gradients, when that has been multiplied by everybody here and has come to
     // the other block: every warp the rows that it had written there.
@@ -194,15 +197,15 @@ __device__ __forceinline__ void input_gradients(const Maps &maps, const Task &ta
         u32 words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[i] = narrow2(d[8 * step + 2 * i], d[8 * step + 2 * i + 1]);
-        store_words((to ^ step % 4 << 5) + step / 4 * BOX_BYTES, words);
+        store_matrices((to ^ step % 4 << 5) + step / 4 * BOX_BYTES, words);
     }
-    written_for_async();
+    fence_async();
     __syncwarp();
     if (lane == 0) {
         const int sample = (task.first + n * task.step) * TILE + warp * 16, column = task.rank * HALF;
-        copy_box_back(maps.dx, column, sample, of_warp);
-        copy_box_back(maps.dx, column + CHUNK, sample, of_warp + BOX_BYTES);
-        copies_commit();
+        tma_store(maps.dx, column, sample, of_warp);
+        tma_store(maps.dx, column + CHUNK, sample, of_warp + BOX_BYTES);
+        tma_commit();
     }
 }
 
@@ -234,7 +237,7 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
             if (n > 0 && lane == 0) barrier_arrive_at(barrier_of(task.shared, DELTAS_EMPTY, n - 1), task.rank ^ 1);
         }
     }
-    if (lane == 0) copies_read<0>();
+    if (lane == 0) tma_wait_read<0>();
     const int output = warp * 16 + lane / 4;
     if (task.rank == 0 && lane % 4 == 0) {
         if (output < OUTPUTS) sums[biases_at(1) + output] = biases[0];
@@ -276,7 +279,7 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
         const u64 outputs = operand_across(stage + OUTPUTS_AT, BOX_BYTES), deltas = operand_across(stage + DELTAS_AT, BOX_BYTES);
         const u64 own = operand_across(stage + DELTAS_AT + (2 * task.rank + group) * BOX_BYTES, BOX_BYTES);
         wait_full(shared, LAYER_FULL, n);
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 0; step < TILE / 16; ++step) wgmma<1, 1>(second, outputs + 128 * step, hidden + 128 * step, 1);
         wgmma_commit();
@@ -289,7 +292,7 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
         if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
         wait_full(shared, X_FULL, n);
         wait_full(shared, DELTAS_FULL, n);
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 0; step < TILE / 16; ++step) {
             wgmma<1, 1>(first, x + 128 * step, deltas + 128 * step, 1);
@@ -301,9 +304,9 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
     }
     wgmma_wait<0>();
     if (task.count > 0) leave(task, task.count - 1, lane);
-    sums_are_there(first);
-    sums_are_there(second);
-    sums_are_there(bias);
+    wgmma_complete(first);
+    wgmma_complete(second);
+    wgmma_complete(bias);
     const int from = task.rank * HALF + group * CHUNK, row = warp % 4 * 16 + lane / 4, column = lane % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -362,12 +365,12 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
             barrier_init(barrier_of(base, DELTAS_EMPTY, stage), 8 + 8 + 4);
             barrier_init(barrier_of(base, SENT, stage), 4);
         }
-        barriers_are_there();
+        fence_barrier_init();
     }
     if (threadIdx.x < 256) reinterpret_cast<u32 *>(shared + ONES_IN_SHARED)[threadIdx.x] = narrow2(1.0f, 1.0f);
     place<0, 2 * HALF>(parameters, shared, rank * HALF);
     place<1, CHUNK>(parameters, shared + SECOND_IN_SHARED, rank * HALF);
-    written_for_async();
+    fence_async();
     __syncthreads();
     cluster_sync();
 

@@ -14,7 +14,7 @@ use crate::dense::{Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
-use super::{CHUNK, COMMON, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
+use super::{CHUNK, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
 const SUM: SumKernel = SumKernel {
@@ -63,8 +63,7 @@ pub(in super::super) fn pair(request: &Request<'_>) -> Option<Plan<dyn Backward>
         ("REGISTERS_TO_ADD", REGISTERS_TO_ADD),
         ("REGISTERS_TO_DESCEND", REGISTERS_TO_DESCEND),
     ];
-    let body =
-        instructions::functions(request.precision, [8, CHUNK, HALF, PART]) + COMMON + include_str!("pair.cu");
+    let body = instructions::functions(request.precision, [8, CHUNK, HALF, PART]) + include_str!("pair.cu");
     let architecture = request.target.architecture().specific();
     let source = request.source_for(architecture, "coopmat/wgmma/pair.cu", &body, &constants);
     let (precision, pairs) = (request.precision, request.target.multiprocessors / 2);

@@ -11,10 +11,7 @@ use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, Precision, slope_from_output};
 
 use super::map::map;
-use super::{
-    CHAIN_COMMON, CHUNK, COMMON, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads,
-    tiles,
-};
+use super::{CHUNK, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 
@@ -76,10 +73,7 @@ impl ChainStream {
             let part = part(layer, hidden);
             (0..width).step_by(part).map(move |column| (width - column).min(part))
         });
-        let body = instructions::functions(request.precision, columns)
-            + COMMON
-            + CHAIN_COMMON
-            + include_str!("chain_stream.cu");
+        let body = instructions::functions(request.precision, columns) + include_str!("chain_stream.cu");
         let constants = [
             ("SLABS", slabs),
             ("BLOCKS_OF_CLUSTER", CLUSTER),

@@ -7,7 +7,10 @@ use crate::dense::Precision;
 /// A function `wgmma(sums, a..., b, accumulate)` for every number of columns: `sums` has half as many numbers, `a` is an operand in shared
 /// memory or four registers, and sums are overwritten unless `accumulate`. `TRANSPOSE_A` and `TRANSPOSE_B` say that an operand in shared memory
 /// has its rows along the sum.
-pub(super) fn functions(precision: Precision, columns: impl IntoIterator<Item = usize>) -> String {
+pub(in crate::dense::cuda) fn functions(
+    precision: Precision,
+    columns: impl IntoIterator<Item = usize>,
+) -> String {
     let mut columns: Vec<usize> = columns.into_iter().collect();
     columns.sort_unstable();
     columns.dedup();

@@ -1,0 +1,97 @@
+// Products of a warpgroup: 64 rows by up to 256 columns of sums in registers, from operands in shared
+// memory (`tile/shared.cuh`), of which the first may lie in registers instead.
+#include "tile/ptx/tma.cuh"
+#include "tile/ptx/wgmma.cuh"
+#include "tile/shared.cuh"
+
+// Wider layers are computed in parts.
+constexpr int PART = 256;
+__device__ constexpr int parts_of(int columns) { return (columns + PART - 1) / PART; }
+__device__ constexpr int columns_of(int columns, int part) {
+    return columns - PART * part < PART ? columns - PART * part : PART;
+}
+
+// A step is a product over 16 terms: so many for all columns, and of those for a chunk.
+__device__ constexpr int steps_of(int columns) { return (columns + 15) / 16; }
+__device__ constexpr int steps_in(int columns, int chunk) {
+    return steps_of(columns) - 4 * chunk < 4 ? steps_of(columns) - 4 * chunk : 4;
+}
+
+// Registers of a first operand of so many columns, four a step: two columns of row `r`, of row `r + 8`,
+// and the same 8 columns further on. Sums have the same order, in twice as many.
+__device__ constexpr int words_of(int columns) { return 4 * steps_of(columns); }
+
+// ---- Operands in shared memory
+
+__device__ __forceinline__ u64 descriptor(u32 address, int chunk_bytes) {
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(chunk_bytes >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+// A matrix whose columns are the terms of the sums, chunks CHUNK_BYTES apart (K-major).
+template <int CHUNK_BYTES = 0>
+struct Along {
+    static constexpr int TRANSPOSED = 0;
+    u64 first;
+    __device__ __forceinline__ explicit Along(u32 address) : first(descriptor(address, 16)) {}
+    __device__ __forceinline__ u64 step(int i) const { return first + (i / 4 * CHUNK_BYTES >> 4) + i % 4 * 2; }
+};
+
+// A matrix whose rows are the terms of the sums (MN-major).
+template <int CHUNK_BYTES>
+struct Across {
+    static constexpr int TRANSPOSED = 1;
+    u64 first;
+    __device__ __forceinline__ explicit Across(u32 address) : first(descriptor(address, CHUNK_BYTES)) {}
+    __device__ __forceinline__ u64 step(int i) const { return first + i * (16 * ROW_BYTES >> 4); }
+};
+
+// Queues STEPS products: the sums, unless they are ADDed to, are new.
+template <int STEPS, class A, class B, int N>
+__device__ __forceinline__ void multiply(float (&sums)[N], A a, B b, bool add) {
+#pragma unroll
+    for (int i = 0; i < STEPS; ++i) wgmma<A::TRANSPOSED, B::TRANSPOSED>(sums, a.step(i), b.step(i), add || i > 0);
+}
+template <int STEPS, class B, int N>
+__device__ __forceinline__ void multiply(float (&sums)[N], const u32 *a, B b, bool add) {
+#pragma unroll
+    for (int i = 0; i < STEPS; ++i)
+        wgmma<B::TRANSPOSED>(sums, a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3], b.step(i), add || i > 0);
+}
+
+// COUNT groups of products one after the other: `queue(i)` waits for operands and multiplies. The
+// operands of a group are left (`leave(i)`) when the group after it has been queued and it has ended;
+// `queued` comes behind the last.
+template <int COUNT, class Queue, class Queued, class Leave>
+__device__ __forceinline__ void queue_all(Queue queue, Queued queued, Leave leave) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        queue(i);
+        wgmma_commit();
+        if (i > 0) {
+            wgmma_wait<1>();
+            leave(i - 1);
+        }
+    }
+    queued();
+    wgmma_wait<0>();
+    leave(COUNT - 1);
+}
+
+// Sums that are complete.
+template <int N>
+__device__ __forceinline__ void wait_for_sums(float (&sums)[N]) {
+    wgmma_wait<0>();
+    wgmma_complete(sums);
+}
+
+// New sums, complete at once.
+template <int STEPS, class A, class B, int N>
+__device__ __forceinline__ void product(float (&sums)[N], A a, B b) {
+    wgmma_fence();
+    multiply<STEPS>(sums, a, b, false);
+    wgmma_commit();
+    wait_for_sums(sums);
+}
+
+// The same number in all threads of a warp, which the compiler then knows.
+__device__ __forceinline__ int uniform(int x) { return __shfl_sync(~0u, x, 0); }
