@@ -6,8 +6,8 @@ use std::thread;
 use flopgap_flops::Activation;
 
 use crate::MlpError;
-use crate::dense::activation::has_kink;
-use crate::dense::{LEAKY_SLOPE, Network, Parameters, Precision};
+use crate::dense::activation::{Function, Visitor, has_kink, with};
+use crate::dense::{Network, Parameters, Precision};
 
 pub use flopgap_numerics::relative_error;
 
@@ -183,62 +183,26 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// The activation of `z`.
 pub fn activate(activation: Activation, z: f64) -> f64 {
-    match activation {
-        Activation::Identity => z,
-        Activation::Relu => z.max(0.0),
-        Activation::LeakyRelu => {
-            if z > 0.0 {
-                z
-            } else {
-                f64::from(LEAKY_SLOPE) * z
-            }
+    struct At(f64);
+    impl Visitor for At {
+        type Output = f64;
+        fn visit<F: Function>(self) -> f64 {
+            F::exact(self.0)
         }
-        Activation::Sigmoid => sigmoid(z),
-        Activation::Tanh => z.tanh(),
-        Activation::Gelu => z * normal(z),
-        Activation::GeluTanh => 0.5 * z * (1.0 + inner(z).tanh()),
-        Activation::Silu => z * sigmoid(z),
     }
+    with(activation, At(z))
 }
 
 /// The derivative of the activation at `z`; at a kink, that from below.
 pub fn slope(activation: Activation, z: f64) -> f64 {
-    match activation {
-        Activation::Identity => 1.0,
-        Activation::Relu => f64::from(u8::from(z > 0.0)),
-        Activation::LeakyRelu => {
-            if z > 0.0 {
-                1.0
-            } else {
-                f64::from(LEAKY_SLOPE)
-            }
+    struct At(f64);
+    impl Visitor for At {
+        type Output = f64;
+        fn visit<F: Function>(self) -> f64 {
+            F::exact_slope(self.0)
         }
-        Activation::Sigmoid => sigmoid(z) * (1.0 - sigmoid(z)),
-        Activation::Tanh => 1.0 - z.tanh() * z.tanh(),
-        Activation::Gelu => normal(z) + z * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt(),
-        Activation::GeluTanh => {
-            let t = inner(z).tanh();
-            0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * GELU_SCALE * (1.0 + 3.0 * GELU_CUBE * z * z)
-        }
-        Activation::Silu => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
     }
-}
-
-/// `sqrt(2 / pi)`.
-const GELU_SCALE: f64 = 0.797_884_560_802_865_4;
-const GELU_CUBE: f64 = 0.044_715;
-
-fn inner(z: f64) -> f64 {
-    GELU_SCALE * (z + GELU_CUBE * z * z * z)
-}
-
-fn sigmoid(z: f64) -> f64 {
-    1.0 / (1.0 + (-z).exp())
-}
-
-/// The normal distribution function.
-fn normal(z: f64) -> f64 {
-    0.5 * (1.0 + libm::erf(z * std::f64::consts::FRAC_1_SQRT_2))
+    with(activation, At(z))
 }
 
 /// How far an implementation may be from the true values: the relative error of outputs, gradients by inputs and gradients by parameters.
@@ -294,6 +258,7 @@ pub(crate) fn numbers(network: &crate::dense::Network, batch: usize, seed: u64) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dense::activation::facts;
 
     #[test]
     fn deep_and_wide_networks_may_err_more_in_32_bits() {
@@ -312,18 +277,8 @@ mod tests {
     /// At -1 and 1, from tables of the functions (the normal distribution is 0.8413447460685429 at 1), to all digits that they have.
     #[test]
     fn each_activation_is_itself() {
-        let expected = |activation| match activation {
-            Activation::Identity => (-1.0, 1.0),
-            Activation::Relu => (0.0, 1.0),
-            Activation::LeakyRelu => (-0.01, 1.0),
-            Activation::Sigmoid => (0.268_941_421_369_995_1, 0.731_058_578_630_004_9),
-            Activation::Tanh => (-0.761_594_155_955_764_9, 0.761_594_155_955_764_9),
-            Activation::Gelu => (-0.158_655_253_931_457_05, 0.841_344_746_068_542_9),
-            Activation::GeluTanh => (-0.158_808_009_391_723_24, 0.841_191_990_608_276_8),
-            Activation::Silu => (-0.268_941_421_369_995_1, 0.731_058_578_630_004_9),
-        };
         for activation in Activation::ALL {
-            let (below, above) = expected(activation);
+            let [below, above] = facts(activation).at_one;
             for (z, expected) in [(-1.0, below), (1.0, above)] {
                 let found = activate(activation, z);
                 // The slope of the leaky one is a 32-bit number.

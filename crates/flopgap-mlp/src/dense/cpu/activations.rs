@@ -1,14 +1,15 @@
 //! Bias, activation and slope over rows that are still in the cache, eight numbers at a time where the processor has AVX2.
 //!
-//! The functions have no branches, so that the compiler makes vector instructions of them. Polynomials were fitted by iteratively reweighted
-//! least squares (Lawson's method); the tests hold how far each function is from 64 bits.
+//! The functions are those of [`activation`](crate::dense::activation); the tests hold how far each is from
+//! 64 bits.
 
 #![expect(
     clippy::inline_always,
     reason = "what is not inlined into a function with AVX2 is compiled without it"
 )]
 
-use crate::dense::{Activation, LEAKY_SLOPE};
+use crate::dense::Activation;
+use crate::dense::activation::{Function, Visitor, with};
 
 /// Adds the biases to the rows of `sums` and applies the activation in place.
 pub(super) fn activate(activation: Activation, sums: &mut [f32], biases: &[f32]) {
@@ -36,29 +37,22 @@ pub(super) fn multiply_slopes(
     dispatch(activation, Slopes { gradients, kept, bias_sums });
 }
 
-/// An activation. `FUSED`: the processor has a fused multiply-add; without one, the library's would be slow.
-trait Function {
-    fn value<const FUSED: bool>(z: f32) -> f32;
-
-    /// The derivative where the output (or the sum, see [`slope_from_output`](crate::dense::slope_from_output)) is `kept`.
-    fn slope<const FUSED: bool>(kept: f32) -> f32;
-}
-
 /// Something done to many numbers with one activation.
 trait Pass {
     fn run<A: Function, const FUSED: bool>(self);
 }
 
 fn dispatch(activation: Activation, pass: impl Pass) {
-    match activation {
-        Activation::Identity => run::<Identity>(pass),
-        Activation::Relu => run::<Relu>(pass),
-        Activation::LeakyRelu => run::<LeakyRelu>(pass),
-        Activation::Sigmoid => run::<Sigmoid>(pass),
-        Activation::Tanh => run::<Tanh>(pass),
-        Activation::Gelu => run::<Gelu>(pass),
-        Activation::GeluTanh => run::<GeluTanh>(pass),
-        Activation::Silu => run::<Silu>(pass),
+    with(activation, Dispatch(pass));
+}
+
+struct Dispatch<P>(P);
+
+impl<P: Pass> Visitor for Dispatch<P> {
+    type Output = ();
+
+    fn visit<F: Function>(self) {
+        run::<F>(self.0);
     }
 }
 
@@ -142,220 +136,6 @@ impl Pass for Slopes<'_> {
     }
 }
 
-/// `a b + c`, in one rounding where that is fast.
-#[inline(always)]
-fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// The polynomial with these coefficients, that of the constant first.
-#[inline(always)]
-fn polynomial<const FUSED: bool, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    let mut sum = coefficients[N - 1];
-    for index in (0..N - 1).rev() {
-        sum = multiply_add::<FUSED>(sum, x, coefficients[index]);
-    }
-    sum
-}
-
-/// 1.5 * 2^23: adding it rounds to a whole number, which is then in the lowest bits.
-const ROUND: f32 = 12_582_912.0;
-
-/// `exp(x)` to 1e-7 between -87 and 88, the value there beyond them; NaN for NaN.
-#[inline(always)]
-fn exp<const FUSED: bool>(x: f32) -> f32 {
-    // Selections, unlike `f32::min`, keep NaN.
-    let x = if x > 88.0 { 88.0 } else { x };
-    let x = if x < -87.0 { -87.0 } else { x };
-    let shifted = multiply_add::<FUSED>(x, std::f32::consts::LOG2_E, ROUND);
-    let whole = shifted - ROUND;
-    // ln 2 in two parts, the first with so few bits that its product with `whole` is exact.
-    let rest = multiply_add::<FUSED>(whole, -0.693_359_4, x);
-    let rest = multiply_add::<FUSED>(whole, 2.121_944_4e-4, rest);
-    let tail = polynomial::<FUSED, 5>(
-        rest,
-        [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_718, 0.001_381_461_3],
-    );
-    let mantissa = multiply_add::<FUSED>(rest * rest, tail, rest) + 1.0;
-    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
-    mantissa * power
-}
-
-#[inline(always)]
-fn sigmoid<const FUSED: bool>(z: f32) -> f32 {
-    1.0 / (1.0 + exp::<FUSED>(-z))
-}
-
-/// The sigmoid, and 1 less it with all digits.
-#[inline(always)]
-fn sigmoids<const FUSED: bool>(z: f32) -> (f32, f32) {
-    let exp = exp::<FUSED>(-z);
-    let sigmoid = 1.0 / (1.0 + exp);
-    (sigmoid, exp * sigmoid)
-}
-
-#[inline(always)]
-fn tanh<const FUSED: bool>(z: f32) -> f32 {
-    let size = z.abs();
-    let square = z * z;
-    let near = polynomial::<FUSED, 5>(
-        square,
-        [-0.333_332_8, 0.133_314_42, -0.053_739_7, 0.020_639_041, -0.005_704_933_3],
-    );
-    let near = multiply_add::<FUSED>(z * square, near, z);
-    // The exponential is finite up to 44, and the tangent 1 long before.
-    let far = (1.0 - 2.0 / (1.0 + exp::<FUSED>(2.0 * size))).copysign(z);
-    if size < 0.625 { near } else { far }
-}
-
-/// `exp(-z^2 / 2)` and the normal distribution function at `z`.
-#[inline(always)]
-fn normal<const FUSED: bool>(z: f32) -> (f32, f32) {
-    let half_square = 0.5 * z * z;
-    let bell = exp::<FUSED>(-half_square);
-    // What the square lost by rounding would show in the tails, where its exponential is steep.
-    let bell = if FUSED { bell * (1.0 - (0.5 * z).mul_add(z, -half_square)) } else { bell };
-    // The tail over the bell is a smooth function of t, from 0 far out to 1/2 in the middle.
-    let t = 1.0 / multiply_add::<FUSED>(z.abs(), 0.35, 1.0);
-    let tail = t * polynomial::<FUSED, 9>(
-        t,
-        [
-            0.139_621_4,
-            0.139_861_87,
-            0.119_832_86,
-            0.105_508_03,
-            -0.023_109_902,
-            0.159_174_26,
-            -0.255_714_33,
-            0.143_971_74,
-            -0.029_145_94,
-        ],
-    );
-    let below = bell * tail;
-    (bell, if z < 0.0 { below } else { 1.0 - below })
-}
-
-/// The argument of the hyperbolic tangent in [`Activation::GeluTanh`].
-#[inline(always)]
-fn inner<const FUSED: bool>(z: f32) -> f32 {
-    GELU_SCALE * multiply_add::<FUSED>(0.044_715 * z * z, z, z)
-}
-
-/// `sqrt(2 / pi)`.
-const GELU_SCALE: f32 = 0.797_884_6;
-/// `1 / sqrt(2 pi)`.
-const BELL_HEIGHT: f32 = 0.398_942_3;
-
-struct Identity;
-struct Relu;
-struct LeakyRelu;
-struct Sigmoid;
-struct Tanh;
-struct Gelu;
-struct GeluTanh;
-struct Silu;
-
-impl Function for Identity {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        z
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(_kept: f32) -> f32 {
-        1.0
-    }
-}
-
-impl Function for Relu {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        if z > 0.0 { z } else { 0.0 }
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        if kept > 0.0 { 1.0 } else { 0.0 }
-    }
-}
-
-impl Function for LeakyRelu {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        if z > 0.0 { z } else { LEAKY_SLOPE * z }
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        if kept > 0.0 { 1.0 } else { LEAKY_SLOPE }
-    }
-}
-
-impl Function for Sigmoid {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        sigmoid::<FUSED>(z)
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        kept * (1.0 - kept)
-    }
-}
-
-impl Function for Tanh {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        tanh::<FUSED>(z)
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        multiply_add::<FUSED>(-kept, kept, 1.0)
-    }
-}
-
-impl Function for Gelu {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        z * normal::<FUSED>(z).1
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        let (bell, normal) = normal::<FUSED>(kept);
-        multiply_add::<FUSED>(kept * BELL_HEIGHT, bell, normal)
-    }
-}
-
-impl Function for GeluTanh {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        // 1 + tanh(u) = 2 sigmoid(2 u), without the loss of digits where tanh is near -1.
-        z * sigmoid::<FUSED>(2.0 * inner::<FUSED>(z))
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        let (s, rest) = sigmoids::<FUSED>(2.0 * inner::<FUSED>(kept));
-        let inner_slope = 2.0 * GELU_SCALE * multiply_add::<FUSED>(0.134_145 * kept, kept, 1.0);
-        multiply_add::<FUSED>(kept * s * rest, inner_slope, s)
-    }
-}
-
-impl Function for Silu {
-    #[inline(always)]
-    fn value<const FUSED: bool>(z: f32) -> f32 {
-        z * sigmoid::<FUSED>(z)
-    }
-
-    #[inline(always)]
-    fn slope<const FUSED: bool>(kept: f32) -> f32 {
-        let (s, rest) = sigmoids::<FUSED>(kept);
-        s * multiply_add::<FUSED>(kept, rest, 1.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,18 +183,22 @@ mod tests {
         }
     }
 
+    struct Unfused;
+
+    impl Visitor for Unfused {
+        type Output = Vec<f32>;
+
+        fn visit<F: Function>(self) -> Vec<f32> {
+            numbers().into_iter().map(F::value::<false>).collect()
+        }
+    }
+
     #[test]
     fn without_fused_multiply_adds_they_are_as_good() {
-        for (function, expected) in [
-            (sigmoid::<false> as fn(f32) -> f32, Activation::Sigmoid),
-            (tanh::<false>, Activation::Tanh),
-            (Gelu::value::<false>, Activation::Gelu),
-            (GeluTanh::value::<false>, Activation::GeluTanh),
-            (Silu::value::<false>, Activation::Silu),
-        ] {
-            let found: Vec<f32> = numbers().into_iter().map(function).collect();
-            let error = worst(&found, |z| reference::activate(expected, z), 1e-3);
-            assert!(error < 2e-6, "{expected}: {error:.2e}");
+        for activation in Activation::ALL {
+            let found = with(activation, Unfused);
+            let error = worst(&found, |z| reference::activate(activation, z), 1e-3);
+            assert!(error < 2e-6, "{activation}: {error:.2e}");
         }
     }
 

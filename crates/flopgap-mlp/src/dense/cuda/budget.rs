@@ -5,6 +5,7 @@
 
 use crate::MlpError;
 use crate::dense::Activation;
+use crate::dense::activation::facts;
 
 use super::request::Request;
 
@@ -12,28 +13,14 @@ use super::request::Request;
 /// of the benchmark have fewer in all kernels.
 pub(super) const KERNEL: usize = 10_000;
 
-/// Instructions of an activation, more or less, in `common.cuh`.
+/// Instructions of an activation, more or less.
 pub(super) fn activation(of: Activation) -> usize {
-    match of {
-        Activation::Identity => 0,
-        Activation::Relu => 1,
-        Activation::LeakyRelu => 2,
-        Activation::Sigmoid | Activation::Silu => 16,
-        Activation::Tanh => 20,
-        Activation::GeluTanh => 28,
-        Activation::Gelu => 50,
-    }
+    facts(of).cuda.value_instructions
 }
 
 /// Instructions of its slope, from what the tape keeps.
 pub(super) fn slope(of: Activation) -> usize {
-    match of {
-        Activation::Identity => 0,
-        Activation::Relu | Activation::LeakyRelu | Activation::Sigmoid | Activation::Tanh => 3,
-        Activation::Silu => 22,
-        Activation::GeluTanh => 36,
-        Activation::Gelu => 70,
-    }
+    facts(of).cuda.slope_instructions
 }
 
 /// Why there is no kernel where even loops leave too much code.

@@ -3,10 +3,11 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
+use crate::dense::activation::facts;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::request::Request;
-use crate::dense::{Activation, Network, Precision};
+use crate::dense::{Network, Precision};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -145,8 +146,7 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
 
 /// Divisions of a thread for a tile: each number of a layer whose activation has one.
 fn divisions(network: &Network) -> usize {
-    let divides =
-        |layer: &usize| matches!(network.activation(*layer), Activation::Sigmoid | Activation::Silu);
+    let divides = |layer: &usize| facts(network.activation(*layer)).cuda.divides;
     (0..network.layers()).filter(divides).map(|layer| network.widths()[layer + 1] / 2).sum()
 }
 
