@@ -64,6 +64,9 @@ def may_use(known: Kernel, part: Part) -> bool:
 def _instruction(name: str, part: Part) -> bool:
     """Whether a name does not exclude the instruction of a part."""
     lower = name.lower()
+    if part.precision == "fp64" and ("gmma" in lower or "hmma" in lower or "flash" in lower):
+        # Names of products in 16 bits or less; those of 64 bits are DMMA.
+        return False
     # Hopper's products on whole warp groups, against those of single warps, which libraries of older chips have.
     newest = "nvjet" in lower or "sm90" in lower or "sm100" in lower or "gmma" in lower
     older = any(word in lower for word in ("sm80", "sm86", "sm75", "ampere", "turing", "cutlass_80", "cutlass_75", "flash_fwd_", "flash_bwd_"))

@@ -134,7 +134,7 @@ class Counts:
         for key, parts in self._parts.items():
             counted = [part for part in parts if part.metric in self.metrics]
             missing = [part for part in parts if part.metric not in self.metrics]
-            unknown = bool(missing) and (not counted or graphs or any(may_use(k, part) for k in known for part in missing))
+            unknown = bool(missing) and (graphs or any(may_use(k, part) for k in known for part in missing))
             if unknown:
                 flops[key] = None
             elif key == "fp16":

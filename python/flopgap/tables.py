@@ -31,7 +31,8 @@ def _counted(counts: Counts, groups: list[list[Row]], prefix: str = "") -> list[
     where = "of what is inside, " if prefix else ""
     for key in counts.flops:
         values = [found[key] for found in flops]
-        if any(value is not None for value in values):
+        # A type that only names of kernels exclude has no column.
+        if any(part.metric in counts.metrics for part in counts._parts[key]) and any(value is not None for value in values):
             unit = "tensor cores" if key.startswith("tensor ") else "shader cores"
             text = f"FLOPs {where}executed by the {unit} on {key.removeprefix('tensor ')}"
             columns.append((prefix + _name(key), "count", text, values))

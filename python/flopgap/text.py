@@ -40,7 +40,7 @@ def _presets_for(counts: Counts, key: str) -> str:
     """The presets that would count a type."""
     missing = {part.metric for part in counts._parts[key]} - set(counts.metrics)
     names = [name for name, metrics in counts.all_presets if name not in counts.presets and missing & set(metrics)]
-    return " and ".join(names) or "no preset"
+    return "preset " + " and ".join(names) if names else "names of kernels do not tell whether they compute with it"
 
 
 def _facts(counts: Counts) -> list[tuple[str, str, str]]:
@@ -57,9 +57,13 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
                 share = f"{_si(count / counts._time, 'FLOP/s')}, {count / counts._time / rate:.1%} of the peak"
             facts.append((key, f"{count:,}", share))
     zeros = [key for key, count in counts.flops.items() if count == 0]
-    if zeros:
-        facts.append(("none on", ", ".join(zeros), ""))
-    facts += [("not counted", ", ".join(keys), f"preset {presets}") for presets, keys in unknown.items()]
+    metrics = set(counts.metrics)
+    counted = [key for key in zeros if any(part.metric in metrics for part in counts._parts[key])]
+    if counted:
+        facts.append(("none on", ", ".join(counted), ""))
+    if inferred := [key for key in zeros if key not in counted]:
+        facts.append(("none on", ", ".join(inferred), "not counted: no kernel has a name of it"))
+    facts += [("not counted", ", ".join(keys), presets) for presets, keys in unknown.items()]
     theory = counts.theory
     if theory is not None and not theory.unseen:
         kinds = {kind: count for kind, count in theory.by_kind.items() if count}

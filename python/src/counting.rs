@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use flopgap_gpu::counters::{Checks, Chip, CounterError, CounterSession, CounterSource as _, Regions, Rows};
+use flopgap_gpu::counters::{
+    Checks, Chip, CounterError, CounterSession, CounterSource as _, Regions, Rows, SessionOptions,
+};
 use flopgap_gpu::library::{self, Library};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_kernels::Classifier;
@@ -163,13 +165,15 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count right.
+    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count right. `takes_over` takes CUPTI away
+    /// from another client of this process.
     #[new]
-    fn new(py: Python<'_>, gpu: &Bound<'_, Gpu>, metrics: Vec<String>) -> PyResult<Self> {
+    fn new(py: Python<'_>, gpu: &Bound<'_, Gpu>, metrics: Vec<String>, takes_over: bool) -> PyResult<Self> {
         let gpu = gpu.get();
         let open = || {
             let plan = gpu.chip.plan(&metrics)?;
-            CounterSession::planned(&gpu.context, &gpu.chip, plan, Checks::Opening)
+            let options = SessionOptions { checks: Checks::Opening, takes_over };
+            CounterSession::planned(&gpu.context, &gpu.chip, plan, options)
         };
         let session = py.detach(open);
         let session = session.map_err(|error| counter_error(&error))?;
@@ -245,11 +249,21 @@ impl Session {
             .collect())
     }
 
-    /// Gives the counters back. Nothing happens where they were.
-    fn close(&self, py: Python<'_>) {
-        if std::process::id() == self.process {
-            py.detach(|| drop(self.lock().take()));
+    /// Lets others use CUPTI until the next measurement.
+    fn park(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |session| {
+            session.park();
+            Ok(())
+        })
+    }
+
+    /// Gives the counters back and takes CUPTI out of the process. Nothing happens where that is done.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if std::process::id() != self.process {
+            return Ok(());
         }
+        py.detach(|| self.lock().take().map_or(Ok(()), CounterSession::detach))
+            .map_err(|error| counter_error(&error))
     }
 }
 

@@ -36,6 +36,7 @@ class FakeGpu:
     session: Any = None
     opened: int = 0
     closed: int = 0
+    parked: int = 0
     synchronized: int = 0
     fail_to_open: Exception | None = None
 
@@ -86,8 +87,11 @@ class FakeSession:
     names: list[str] = field(default_factory=list)
     entered: list[tuple[str, int, int]] = field(default_factory=list)
     abandoned: int = 0
+    fail_to_begin: Exception | None = None
 
     def begin(self, rows: str, limit: int) -> None:
+        if self.fail_to_begin is not None:
+            raise self.fail_to_begin
         assert rows in ("launches", "regions")
         self.rows, self.limit, self.left = rows, limit, self.gpu.passes
 
@@ -131,6 +135,10 @@ class FakeSession:
             (launch, next((name for name, start, end in self.entered if start <= index < end), None), values)
             for index, (launch, values) in enumerate(self.launched)
         ]
+
+    def park(self) -> None:
+        self.running = False
+        self.gpu.parked += 1
 
     def close(self) -> None:
         self.gpu.closed += 1

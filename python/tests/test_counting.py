@@ -155,14 +155,18 @@ def test_counts_cannot_be_nested(gpu):
     assert len(seen) == 1
 
 
-def test_a_kept_session_is_opened_once(gpu):
+def test_a_kept_session_is_opened_once_and_parked_between_counts(gpu):
     with flopgap.Counter() as counter:
         for _ in range(3):
             assert counter.count(step, gpu).flops["tensor bf16"] == 1000
-        assert (gpu.opened, gpu.closed) == (1, 0)
-    assert (gpu.opened, gpu.closed) == (1, 1)
+        assert (gpu.opened, gpu.parked, gpu.closed) == (1, 3, 0)
+        # Another client of CUPTI came in between.
+        gpu.session.fail_to_begin = flopgap.CountError("the GPU's counters are in use")
+        assert counter.count(step, gpu).flops["tensor bf16"] == 1000
+        assert (gpu.opened, gpu.parked, gpu.closed) == (2, 4, 1)
+    assert (gpu.opened, gpu.closed) == (2, 2)
     counter.close()
-    assert gpu.closed == 1
+    assert gpu.closed == 2
 
 
 def test_regions_beyond_the_room_are_counted_together_and_it_says_so(gpu):

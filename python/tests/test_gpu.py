@@ -157,19 +157,42 @@ def test_workers_of_a_loader_are_no_trouble(layer):
             assert counter.count(layer).launches > 10
 
 
-def test_the_time_that_counting_takes(layer):
+def test_a_second_count_is_ready_at_once(layer):
+    times = []
+    with flopgap.Counter(theory=False) as counter:
+        for _ in range(4):
+            begin = time.perf_counter()
+            counter.count(layer)
+            times.append(time.perf_counter() - begin)
+    assert min(times[1:]) < 0.2, times
     begin = time.perf_counter()
     flopgap.Counter(theory=False).count(layer)
-    again = time.perf_counter() - begin
-    assert again < 1.0
-    with flopgap.Counter(theory=False) as counter:
-        counter.count(layer)
-        begin = time.perf_counter()
-        counter.count(layer)
-        assert time.perf_counter() - begin < 0.2
+    assert time.perf_counter() - begin < 1.2
 
 
-# These come last: after its first use the profiler keeps CUPTI to itself.
+def test_by_everything_at_once(layer):
+    expected = formulas(layer)
+    counts = flopgap.Counter(by=("module", "launch"), what="all").count(layer)
+    assert counts.runs == len(flopgap.presets()) and None not in counts.flops.values() and counts.total > expected
+    assert counts.flops["tensor bf16"] == expected
+    for name in counts.tables:
+        assert counts.table(name).to_dicts(1), name
+
+
+def test_compiled_code(layer):
+    expected = formulas(layer)
+    compiled = torch.compile(layer.model)
+    x = torch.randn(8, 512, 1024, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        compiled.zero_grad(set_to_none=True)
+        compiled(x).float().square().mean().backward()
+
+    for _ in range(3):
+        step()
+    counts = flopgap.Counter(by="launch", theory="eager").count(step)
+    assert counts.flops["tensor bf16"] == expected == counts.theory.products
+    assert counts.runs == 2
 
 
 def test_inside_the_profiler_counting_is_refused(layer):
@@ -179,9 +202,17 @@ def test_inside_the_profiler_counting_is_refused(layer):
                 flopgap.Counter(what=what).count(layer)
 
 
-def test_the_profiler_works_after_counts_and_then_keeps_cupti(layer):
-    # The tests before have counted.
-    assert events(layer) == events(layer) > 10
-    with pytest.raises(flopgap.CountError) as refused:
-        flopgap.count(layer)
-    assert "torch.profiler" in "".join(refused.value.__notes__)
+def test_the_profiler_works_before_and_after_counts(layer):
+    expected, kernels = formulas(layer), events(layer)
+    assert kernels > 10
+    for what in ("tensor", "sass", "tensor"):
+        with flopgap.Counter(what=what) as counter:
+            counts = counter.count(layer)
+            assert events(layer) == kernels, "parked"
+            counts = counter.count(layer)
+            if what == "tensor":
+                assert counts.flops["tensor bf16"] == expected
+            else:
+                assert counts.flops["fp32"] > 0
+        assert events(layer) == kernels, what
+    assert flopgap.count(layer).flops["tensor bf16"] == expected

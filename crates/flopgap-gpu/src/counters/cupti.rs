@@ -40,6 +40,9 @@ pub(super) const SUCCESS: u32 = 0;
 /// `CUPTI_ERROR_{MIG,SLI,WSL}_DEVICE_NOT_SUPPORTED`.
 const NOT_SUPPORTED_SINCE_13: [u32; 3] = [43, 44, 45];
 
+/// `CUPTI_ERROR_NOT_INITIALIZED`.
+const NOT_INITIALIZED: u32 = sys::CUptiResult::CUPTI_ERROR_NOT_INITIALIZED as u32;
+
 /// Held during [`Cupti::call_alone`].
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -71,6 +74,7 @@ pub(super) struct Cupti {
     pub(super) range_info: Call<sys::CUpti_RangeProfiler_CounterData_GetRangeInfo_Params>,
     pub(super) subscribe: unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> u32,
     pub(super) unsubscribe: unsafe extern "C" fn(Subscriber) -> u32,
+    finalize: unsafe extern "C" fn() -> u32,
     pub(super) enable_callback: unsafe extern "C" fn(u32, Subscriber, u32, u32) -> u32,
     version: unsafe extern "C" fn(*mut u32) -> u32,
     result_string: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
@@ -119,6 +123,7 @@ impl Cupti {
                 range_info: library.symbol("cuptiRangeProfilerCounterDataGetRangeInfo")?,
                 subscribe: library.symbol("cuptiSubscribe")?,
                 unsubscribe: library.symbol("cuptiUnsubscribe")?,
+                finalize: library.symbol("cuptiFinalize")?,
                 enable_callback: library.symbol("cuptiEnableCallback")?,
                 version: library.symbol("cuptiGetVersion")?,
                 result_string: library.symbol("cuptiGetResultString")?,
@@ -132,8 +137,36 @@ impl Cupti {
             structSize: sys::Profiler_Initialize_Params_STRUCT_SIZE as usize,
             pPriv: std::ptr::null_mut(),
         };
-        // SAFETY: filled as `cupti_profiler_target.h` says.
-        unsafe { self.call_alone("cuptiProfilerInitialize", self.initialize, &mut initialize) }
+        let mut initialized = || {
+            // SAFETY: filled as `cupti_profiler_target.h` says.
+            unsafe { self.call_alone("cuptiProfilerInitialize", self.initialize, &mut initialize) }
+        };
+        match initialized() {
+            // After `cuptiFinalize`, a subscription attaches CUPTI again (13.0, on an H200); this function alone does not.
+            Err(CounterError::Cupti { code: NOT_INITIALIZED, .. }) => {
+                self.attach()?;
+                initialized()
+            }
+            other => other,
+        }
+    }
+
+    /// Subscribes, and unsubscribes.
+    fn attach(&self) -> Result<(), CounterError> {
+        unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
+        let mut subscriber: Subscriber = std::ptr::null_mut();
+        // SAFETY: the pointer is valid for the call; the callback is a function of this program.
+        let code = unsafe { (self.subscribe)(&raw mut subscriber, nothing, std::ptr::null_mut()) };
+        self.check("cuptiSubscribe", code)?;
+        // SAFETY: the subscriber is alive and is not used again.
+        self.check("cuptiUnsubscribe", unsafe { (self.unsubscribe)(subscriber) })
+    }
+
+    /// Takes CUPTI out of the process: its callbacks, subscribers and patches of kernels end.
+    pub(super) fn finalize(&self) -> Result<(), CounterError> {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: no session of ours is alive: the callers see to that.
+        self.check("cuptiFinalize", unsafe { (self.finalize)() })
     }
 
     /// Calls a function that takes a struct.

@@ -122,24 +122,25 @@ pub(super) struct Watch {
 unsafe impl Send for Watch {}
 
 impl Watch {
-    /// Whether [`Watch::new`] would find that this process watches already.
-    pub(super) fn check_free() -> Result<(), CounterError> {
-        if table().is_some() { Err(busy()) } else { Ok(()) }
-    }
-
-    /// Begins to watch.
+    /// Begins to watch, where it is asked for also when another client has subscribed, which is unsubscribed then.
     ///
     /// # Errors
-    /// [`CounterError::Busy`] when this process watches already, or another tool of it uses CUPTI.
-    pub(super) fn new(cupti: &'static Cupti, context: driver::CUcontext) -> Result<Self, CounterError> {
-        {
-            let mut table = table();
-            if table.is_some() {
-                return Err(busy());
+    /// [`CounterError::Busy`] when this process watches already, or another tool uses CUPTI.
+    pub(super) fn new(
+        cupti: &'static Cupti,
+        context: driver::CUcontext,
+        takes_over: bool,
+    ) -> Result<Self, CounterError> {
+        // There is one session in a process, and so one watch.
+        *table() = Some(Table::new(context as usize));
+        let subscribed = match subscribe(cupti) {
+            // Only a client of this process is gone then: what nsys or ncu hold stays theirs.
+            Err(CounterError::Busy { .. }) if takes_over => {
+                cupti.finalize().and_then(|()| subscribe(cupti))
             }
-            *table = Some(Table::new(context as usize));
-        }
-        match subscribe(cupti) {
+            other => other,
+        };
+        match subscribed {
             Ok(subscriber) => Ok(Watch { cupti, subscriber }),
             Err(error) => {
                 *table() = None;
@@ -181,11 +182,6 @@ impl Drop for Watch {
         let _ = unsafe { (self.cupti.unsubscribe)(self.subscriber) };
         *table() = None;
     }
-}
-
-fn busy() -> CounterError {
-    let message = "this process has a session already".to_owned();
-    CounterError::Busy { function: "CounterSession::new", message }
 }
 
 fn subscribe(cupti: &'static Cupti) -> Result<Subscriber, CounterError> {

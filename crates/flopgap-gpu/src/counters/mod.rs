@@ -35,7 +35,7 @@ pub use chip::{Chip, MetricPlan};
 pub use cupti::cupti_version;
 pub use group::Group;
 pub use preset::Preset;
-pub use session::{Checks, CounterSession};
+pub use session::{Checks, CounterSession, SessionOptions};
 
 use std::error::Error;
 use std::sync::Arc;
@@ -331,7 +331,7 @@ impl CounterError {
             CounterError::Busy { .. } => Some(
                 "count one GPU in a process, and end what else reads counters on this GPU or watches this process: ncu, \
                  nsys, cuda-gdb, compute-sanitizer, DCGM (dcgmi profile --pause). torch.profiler keeps CUPTI after its first use: count \
-                 before it, or in another process",
+                 before it, in another process, or take CUPTI over",
             ),
             CounterError::Traced { .. } => Some(
                 "end what traces kernels while counting, such as torch.profiler with ProfilerActivity.CUDA, or count in a \

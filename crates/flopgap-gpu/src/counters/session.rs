@@ -1,5 +1,7 @@
 //! A session: runs the work in its passes and pairs launches and regions with counts.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::calibration::Calibration;
 use super::cupti::Cupti;
 use super::launches::{Recording, Watch};
@@ -44,7 +46,8 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 pub struct CounterSession {
     // Dropped in this order: the profiler must end before the context may.
     profiler: RangeProfiler,
-    watch: Watch,
+    /// While the session is [parked](CounterSession::park), nobody watches.
+    watch: Option<Watch>,
     calibration: Calibration,
     check: Check,
     plan: MetricPlan,
@@ -53,6 +56,35 @@ pub struct CounterSession {
     /// For which rows it was seen that they come in the order of their launches or regions. CUPTI does not promise it.
     ordered: Vec<Mode>,
     measurement: Option<Measurement>,
+    /// Dropped last.
+    _claim: Claim,
+}
+
+/// The right to be the only session of the process, watching or parked.
+#[derive(Debug)]
+struct Claim;
+
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+impl Claim {
+    fn check_free() -> Result<(), CounterError> {
+        if CLAIMED.load(Ordering::Acquire) { Err(Self::busy()) } else { Ok(()) }
+    }
+
+    fn take() -> Result<Self, CounterError> {
+        if CLAIMED.swap(true, Ordering::AcqRel) { Err(Self::busy()) } else { Ok(Claim) }
+    }
+
+    fn busy() -> CounterError {
+        let message = "this process has a session already".to_owned();
+        CounterError::Busy { function: "CounterSession::new", message }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.store(false, Ordering::Release);
+    }
 }
 
 /// A measurement under way.
@@ -67,6 +99,16 @@ struct Measurement {
     /// The pass that is under way.
     pass: Option<Pass>,
     complete: bool,
+}
+
+/// How a session is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionOptions {
+    /// When it is checked that nothing else in the process traces kernels.
+    pub checks: Checks,
+    /// Take CUPTI away from another client of this process that has subscribed to it. `torch.profiler` stays subscribed after its first use,
+    /// also while it records nothing, and subscribes again when it records next. Do not ask for this while it records.
+    pub takes_over: bool,
 }
 
 /// When a session checks that nothing else in the process traces kernels.
@@ -115,7 +157,7 @@ impl CounterSession {
     /// this process traces kernels.
     pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
         // Asked first: what the chip can count cannot be asked while something is counted.
-        Watch::check_free()?;
+        Claim::check_free()?;
         Self::on_chip(context, &Chip::of(context)?, metrics)
     }
 
@@ -128,7 +170,7 @@ impl CounterSession {
         chip: &Chip,
         metrics: &[S],
     ) -> Result<Self, CounterError> {
-        Self::planned(context, chip, chip.plan(metrics)?, Checks::Always)
+        Self::planned(context, chip, chip.plan(metrics)?, SessionOptions::default())
     }
 
     /// A session for a plan of this chip.
@@ -139,27 +181,29 @@ impl CounterSession {
         context: &Context,
         chip: &Chip,
         plan: MetricPlan,
-        checks: Checks,
+        options: SessionOptions,
     ) -> Result<Self, CounterError> {
         let cupti = Cupti::get()?;
         bind(context)?;
-        // Somebody may have taken CUPTI out of the process since the chip was asked.
+        let claim = Claim::take()?;
+        let watch = Watch::new(cupti, context.cuda().cu_ctx(), options.takes_over)?;
+        // CUPTI may have been detached since the chip was asked.
         cupti.start()?;
         let calibration = Calibration::new(context, chip)?;
-        let watch = Watch::new(cupti, context.cuda().cu_ctx())?;
         calibration.run(cupti, context, &watch)?;
         let profiler = RangeProfiler::enable(cupti, context)?;
         let context = context.clone();
         Ok(CounterSession {
             profiler,
-            watch,
+            watch: Some(watch),
             calibration,
-            check: Check::of(plan.metrics(), checks),
+            check: Check::of(plan.metrics(), options.checks),
             plan,
             chip: chip.name().to_owned(),
             context,
             ordered: Vec::new(),
             measurement: None,
+            _claim: claim,
         })
     }
 
@@ -168,13 +212,36 @@ impl CounterSession {
         &self.chip
     }
 
-    /// Begins a measurement with room for so many rows. One that is under way is given up.
+    /// Lets others use CUPTI until the next measurement begins, which is faster than opening another session: 0.05 s against 0.35 s on an
+    /// H200. The counters of the GPU stay reserved for this process. A measurement that is under way is given up.
+    pub fn park(&mut self) {
+        self.abandon();
+        self.watch = None;
+    }
+
+    /// Ends the session and takes CUPTI out of the process (`cuptiFinalize`), with what it adds to every launch: 0.8 µs on an H200, which a
+    /// session that is only dropped leaves there. Every other client of CUPTI in the process loses its subscription. Another session can
+    /// be opened later.
     ///
     /// # Errors
     /// When CUPTI refuses.
+    pub fn detach(self) -> Result<(), CounterError> {
+        let cupti = Cupti::get()?;
+        bind(&self.context)?;
+        drop(self);
+        cupti.finalize()
+    }
+
+    /// Begins a measurement with room for so many rows. One that is under way is given up.
+    ///
+    /// # Errors
+    /// When CUPTI refuses; [`CounterError::Busy`] where the session was parked and another client has subscribed since: open a new one.
     pub fn begin(&mut self, rows: Rows, limit: usize) -> Result<(), CounterError> {
         self.abandon();
         bind(&self.context)?;
+        if self.watch.is_none() {
+            self.watch = Some(Watch::new(Cupti::get()?, self.context.cuda().cu_ctx(), false)?);
+        }
         let mode = rows.into();
         let room = limit.saturating_add(self.check.rows());
         self.profiler.prepare(mode, room, &self.plan, &self.context)?;
@@ -193,8 +260,9 @@ impl CounterSession {
         if measurement.complete || measurement.passes == self.plan.passes() {
             return Err(CounterError::TooManyPasses { planned: self.plan.passes() });
         }
-        self.watch.take();
-        self.watch.in_turn(measurement.mode == Mode::Launch);
+        let watch = watching(self.watch.as_ref())?;
+        watch.take();
+        watch.in_turn(measurement.mode == Mode::Launch);
         self.profiler.start()?;
         measurement.pass = Some(Pass::new(measurement.mode, measurement.limit));
         Ok(())
@@ -220,11 +288,12 @@ impl CounterSession {
         let Some(mut pass) = measurement.pass.take() else {
             return Err(CounterError::NoRegion { what: "no pass to end".to_owned() });
         };
-        let open = pass.close(&self.profiler, &self.watch);
+        let watch = watching(self.watch.as_ref())?;
+        let open = pass.close(&self.profiler, watch);
         let synchronized = self.context.synchronize();
-        self.watch.in_turn(false);
+        watch.in_turn(false);
         // What the work launched, and nothing of the calibration.
-        let Recording { launches, graphs } = self.watch.take();
+        let Recording { launches, graphs } = watch.take();
         let check = self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok();
         let calibrated = if !check {
             Ok(())
@@ -239,7 +308,7 @@ impl CounterSession {
         };
         // Also after an error, so that the session can be used again. The first error is the one that says why.
         let stopped = self.profiler.stop();
-        self.watch.take();
+        watch.take();
         worked?;
         if let Some(name) = open? {
             return Err(CounterError::NoRegion { what: format!("region {name:?} was never left") });
@@ -268,14 +337,14 @@ impl CounterSession {
     /// Gives a measurement up, with the pass that is under way. The session can be used again.
     pub fn abandon(&mut self) {
         let Some(measurement) = self.measurement.take() else { return };
-        if let Some(mut pass) = measurement.pass {
+        if let (Some(mut pass), Some(watch)) = (measurement.pass, self.watch.as_ref()) {
             // What fails here was going to be thrown away.
             let _ = bind(&self.context);
-            let _ = pass.close(&self.profiler, &self.watch);
+            let _ = pass.close(&self.profiler, watch);
             let _ = self.context.synchronize();
-            self.watch.in_turn(false);
+            watch.in_turn(false);
             let _ = self.profiler.stop();
-            self.watch.take();
+            watch.take();
         }
     }
 
@@ -377,7 +446,7 @@ impl CounterSession {
         self.profiler.ended_well();
         if self.check == Check::Afterwards {
             self.profiler.release()?;
-            self.calibration.run(Cupti::get()?, &self.context, &self.watch)?;
+            self.calibration.run(Cupti::get()?, &self.context, watching(self.watch.as_ref())?)?;
         }
         Ok(counts)
     }
@@ -408,13 +477,13 @@ impl Regions for CounterSession {
     fn enter(&mut self, name: &str) -> Result<(), CounterError> {
         let pass = under_way(self.measurement.as_mut())?;
         bind(&self.context)?;
-        pass.enter(name, &self.profiler, &self.watch)
+        pass.enter(name, &self.profiler, watching(self.watch.as_ref())?)
     }
 
     fn leave(&mut self) -> Result<(), CounterError> {
         let pass = under_way(self.measurement.as_mut())?;
         bind(&self.context)?;
-        pass.leave(&self.profiler, &self.watch)
+        pass.leave(&self.profiler, watching(self.watch.as_ref())?)
     }
 }
 
@@ -434,6 +503,10 @@ fn bind(context: &Context) -> Result<(), CounterError> {
 
 fn begun(measurement: Option<&mut Measurement>) -> Result<&mut Measurement, CounterError> {
     measurement.ok_or_else(|| CounterError::NoRegion { what: "no measurement has begun".to_owned() })
+}
+
+fn watching(watch: Option<&Watch>) -> Result<&Watch, CounterError> {
+    watch.ok_or_else(|| CounterError::NoRegion { what: "the session is parked".to_owned() })
 }
 
 fn under_way(measurement: Option<&mut Measurement>) -> Result<&mut Pass, CounterError> {
