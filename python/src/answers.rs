@@ -220,7 +220,7 @@ pub(crate) fn summary(
 }
 
 fn of_failure(failure: &Failure) -> PyErr {
-    let arguments = (failure.message().to_owned(), failure.what_to_do().map(str::to_owned));
+    let arguments = (failure.message(), (!failure.hints().is_empty()).then(|| failure.hints().join("; ")));
     match failure.code() {
         Exit::Absent => AbsentError::new_err(arguments),
         _ => InputError::new_err(arguments),

@@ -65,6 +65,18 @@ impl Failure {
         Failure { quiet, ..Failure::new(format!("standard output: {error}")).exit(exit) }
     }
 
+    /// What happened and, after colons, why: for callers that do not print failures.
+    pub fn message(&self) -> String {
+        let parts: Vec<&str> =
+            std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect();
+        parts.join(": ")
+    }
+
+    /// What to do about it.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// How a program ends that fails so.
     pub fn code(&self) -> Exit {
         self.exit

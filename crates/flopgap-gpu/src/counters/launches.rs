@@ -133,14 +133,12 @@ impl Watch {
     ) -> Result<Self, CounterError> {
         // There is one session in a process, and so one watch.
         *table() = Some(Table::new(context as usize));
-        let subscribed = match subscribe(cupti) {
+        let opened = match subscribe(cupti) {
             // Only a client of this process is gone then: what nsys or ncu hold stays theirs.
-            Err(CounterError::Busy { .. }) if takes_over => {
-                cupti.finalize().and_then(|()| subscribe(cupti))
-            }
+            Err(CounterError::Busy { .. }) if takes_over => cupti.finalize().and_then(|()| subscribe(cupti)),
             other => other,
         };
-        match subscribed {
+        match opened {
             Ok(subscriber) => Ok(Watch { cupti, subscriber }),
             Err(error) => {
                 *table() = None;
