@@ -13,15 +13,56 @@ macro_rules! files {
 /// Every file that can be included, by its path from this folder.
 const FILES: &[(&str, &str)] = files![
     "common.cuh",
+    "coopmat/cluster.cuh",
+    "coopmat/few/backward.cu",
+    "coopmat/few/forward.cu",
+    "coopmat/few/half.cuh",
+    "coopmat/few/operands.cuh",
+    "coopmat/few/single.cuh",
+    "coopmat/mma/chain.cu",
+    "coopmat/mma/forward.cu",
+    "coopmat/mma/fused.cu",
+    "coopmat/mma/gradients.cu",
+    "coopmat/mma/latency.cu",
+    "coopmat/mma/layers.cuh",
+    "coopmat/mma/sums.cuh",
+    "coopmat/simt/backward.cu",
+    "coopmat/simt/forward.cu",
+    "coopmat/simt/layout.cuh",
+    "coopmat/simt/shape.cuh",
+    "coopmat/simt/terms/backward.cu",
+    "coopmat/simt/terms/chain.cuh",
+    "coopmat/simt/terms/forward.cu",
+    "coopmat/simt/terms/ring.cuh",
+    "coopmat/simt/terms/transpose.cu",
+    "coopmat/wgmma/chain.cu",
     "coopmat/wgmma/chain.cuh",
+    "coopmat/wgmma/chain_stream.cu",
+    "coopmat/wgmma/forward.cu",
+    "coopmat/wgmma/forward_stream.cu",
+    "coopmat/wgmma/fused.cu",
+    "coopmat/wgmma/gradients.cu",
+    "coopmat/wgmma/pair.cu",
     "coopmat/wgmma/wgmma.cuh",
+    "coopvec/deltas.cu",
+    "coopvec/forward.cu",
+    "coopvec/gradients.cu",
+    "coopvec/sliced.cu",
+    "coopvec/transpose.cu",
+    "coopvec/vectors.cuh",
+    "coopvec/weights.cuh",
+    "forloop/any.cu",
+    "forloop/call.cuh",
+    "forloop/forloop.cu",
+    "gradients/gradients.cu",
+    "naive/naive.cu",
     "tile/activation.cuh",
     "tile/epilogue.cuh",
     "tile/fragment.cuh",
     "tile/layout.cuh",
     "tile/mma.cuh",
     "tile/number.cuh",
-    "tile/reduce.cuh",
+    "tile/padded.cuh",
     "tile/ptx/async_copy.cuh",
     "tile/ptx/barrier.cuh",
     "tile/ptx/cluster.cuh",
@@ -32,9 +73,13 @@ const FILES: &[(&str, &str)] = files![
     "tile/ptx/mma.cuh",
     "tile/ptx/tma.cuh",
     "tile/ptx/wgmma.cuh",
+    "tile/reduce.cuh",
     "tile/ring.cuh",
+    "tile/scalar.cuh",
     "tile/shared.cuh",
     "tile/wgmma.cuh",
+    "train/adamw.cu",
+    "train/loss.cu",
 ];
 
 /// The path of a line `#include "path"`.
@@ -43,8 +88,8 @@ fn included(line: &str) -> Option<&str> {
 }
 
 /// `text`, whose name the compiler's messages have, with the files that it includes in place. Every file
-/// comes once, where it is first asked for. A line that names no file of this crate stays, for NVRTC to
-/// refuse.
+/// comes once, where it is first asked for (even inside an `#if`). A line that names no file of this crate
+/// stays, for NVRTC to refuse.
 pub(super) fn expand(name: &str, text: &str) -> String {
     let mut whole = String::new();
     append(&mut whole, name, text, &mut Vec::new());

@@ -1,5 +1,6 @@
 // Blocks of a cluster hand on hidden layers: every block's slice goes into the shared memory of all, where barriers count the bytes that have come, so that
-// nobody waits for more than it takes. With one block to a cluster the block's own barrier does. `mma/tiles.cuh` comes before it.
+// nobody waits for more than it takes. With one block to a cluster the block's own barrier does.
+#include "tile/padded.cuh"
 
 // Barriers for the hidden layers, each used once, in units of 16 bytes.
 constexpr int ARRIVALS = round_up(LAYERS - 1, 2) / 2;

@@ -23,9 +23,6 @@ use super::source::{Binaries, Source};
 use by_batch::{BackwardByBatch, ByBatch, ForwardByBatch, load_all};
 use plan::Plan;
 
-/// How the blocks of a cluster hand on hidden layers.
-const CLUSTER_CUH: &str = include_str!("cluster.cuh");
-
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {

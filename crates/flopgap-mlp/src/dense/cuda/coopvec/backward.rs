@@ -66,13 +66,10 @@ impl Plan {
         let exact =
             Request { options: Options { accumulate: Accumulate::F32, ..request.options }, ..*request };
         let of_deltas = |kernel: usize| {
-            // What transposes the weights goes with the first.
-            let before = if kernel == 0 { include_str!("transpose.cu") } else { "" };
-            let body = format!("{before}{}", super::one_of(kernel, "deltas.cu", include_str!("deltas.cu")));
             super::source(
                 request,
-                "deltas.cu",
-                &body,
+                "coopvec/deltas.cu",
+                Some(kernel),
                 deltas.rolled,
                 &[
                     ("ROWS", deltas.rows),
@@ -89,8 +86,8 @@ impl Plan {
             of_deltas(1),
             super::source(
                 &exact,
-                "gradients.cu",
-                include_str!("gradients.cu"),
+                "coopvec/gradients.cu",
+                None,
                 Rolled::No,
                 &[
                     ("ROWS", 2),

@@ -2,6 +2,7 @@
 // registers; every layer's gradients are also stored, for the gradients of the weights.
 //
 // ROWS, WARPS, BLOCKS, STAGES; RELOAD: whether a layer's gradients are read again rather than kept in registers, for wide layers.
+#include "coopvec/weights.cuh"
 
 // The outputs of LAYER - 1 are what LAYER reads: that many come of LAYER's gradients.
 constexpr __device__ int slab_elements(int layer, int piece) { return elements(piece, width(layer + 1)); }
@@ -204,6 +205,8 @@ __device__ __forceinline__ void backward(const Storage *transposed, const Storag
 
 // As those of the forward pass, by KERNEL.
 #if KERNEL == 0
+#include "coopvec/transpose.cu"
+
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_deltas(const Storage *transposed, const Storage *x,
                                                                                           const Storage *y, const Storage *dy,
                                                                                           const Storage *tape, Storage *deltas, Storage *outputs, Storage *dx,

@@ -4,6 +4,8 @@
 // ROWS, WARPS, BLOCKS (blocks a multiprocessor), STAGES, CUT (pieces of the last hidden layer), AHEAD (where the next inputs wait while the
 // present ones are computed: 0 nowhere, 1 in registers), PARKED (how many of the inputs, the first, wait in shared memory until they are
 // multiplied, a multiple of 32, so that the others are cut into pieces as the weights are; only with one hidden layer).
+#include "coopvec/weights.cuh"
+
 constexpr int IN_REGISTERS = INPUTS - PARKED;
 static_assert(PARKED == 0 || LAYERS == 2, "only the inputs of the last two layers can be parked");
 

@@ -83,8 +83,9 @@ impl Plan {
             ("PARKED", tiled.parked),
         ];
         let mut sources = [0, 1]
-            .map(|kernel| super::one_of(kernel, "forward.cu", include_str!("forward.cu")))
-            .map(|body| super::source(request, "forward.cu", &body, tiled.rolled, &constants))
+            .map(|kernel| {
+                super::source(request, "coopvec/forward.cu", Some(kernel), tiled.rolled, &constants)
+            })
             .to_vec();
         if let Some(sliced) = self.sliced {
             let constants = [
@@ -95,13 +96,7 @@ impl Plan {
                 ("CLUSTER", sliced.cluster),
                 ("SLICE", sliced.slice),
             ];
-            sources.push(super::source(
-                request,
-                "sliced.cu",
-                include_str!("sliced.cu"),
-                Rolled::No,
-                &constants,
-            ));
+            sources.push(super::source(request, "coopvec/sliced.cu", None, Rolled::No, &constants));
         }
         sources
     }

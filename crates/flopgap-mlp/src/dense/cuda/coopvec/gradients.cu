@@ -4,6 +4,7 @@
 // TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage, STAGES, ATOMIC.
 #include "tile/ptx/ldmatrix.cuh"
 #include "tile/reduce.cuh"
+#include "coopvec/weights.cuh"
 
 // What a block works on.
 struct Work {

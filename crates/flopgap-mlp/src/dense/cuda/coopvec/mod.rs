@@ -49,18 +49,17 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
     Ok(())
 }
 
-/// A source of this folder: the layout of vectors and weights before `body`.
+/// A source of this folder. `kernel`: which kernel of the file, where each is compiled by itself, side by side with the other.
 fn source(
     request: &Request<'_>,
-    name: &str,
-    body: &str,
+    path: &str,
+    kernel: Option<usize>,
     rolled: Rolled,
     constants: &[(&str, usize)],
 ) -> Source {
-    let shared =
-        concat!(include_str!("vectors.cuh"), "#line 1 \"weights.cuh\"\n", include_str!("weights.cuh"));
+    let which = kernel.map(|kernel| format!("#define KERNEL {kernel}\n")).unwrap_or_default();
     let constants = [constants, &[("ROLLED", rolled as usize)]].concat();
-    request.source(name, &format!("{shared}#line 1 \"{name}\"\n{body}"), &constants)
+    request.kernel(path, &which, &constants)
 }
 
 /// Whether a kernel of so many instructions is compiled in seconds. From `sm_100` on NVRTC takes three times as long for scalar products; networks
@@ -71,11 +70,6 @@ fn is_short(request: &Request<'_>, instructions: usize, rolled: Rolled) -> bool 
         && request.network.layers() > 2
         && rolled != Rolled::Operands;
     instructions <= if slow { budget::KERNEL / 3 } else { budget::KERNEL }
-}
-
-/// A file of two kernels that leaves one of them out: they are compiled by themselves, side by side.
-fn one_of(kernel: usize, name: &str, text: &str) -> String {
-    format!("#define KERNEL {kernel}\n#line 1 \"{name}\"\n{text}")
 }
 
 /// Whether kernels may begin before the one before them has ended.

@@ -2,6 +2,7 @@
 // the outputs; the parts are then summed over the warps of a block and the blocks of a cluster. What a warp loads is what it alone needs.
 //
 // ROWS == 2, WARPS, CLUSTER (blocks of a cluster), SLICE (hidden features a warp computes at a time).
+#include "coopvec/weights.cuh"
 
 #if STORAGE != STORAGE_F32
 

@@ -2,6 +2,7 @@
 //
 // A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES slabs lie in shared memory and are replaced by
 // those to come; with STAGES == 0 all of them stay there. THREADS is the size of a block.
+#include "coopvec/vectors.cuh"
 
 // ---- Copies that run beside the computation.
 

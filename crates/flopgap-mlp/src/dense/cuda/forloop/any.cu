@@ -1,5 +1,6 @@
 // One code for all layers, whose widths are read at run time: for networks of so many that the compiler would take minutes for the code of each.
-// `call.cuh` comes before it.
+//
+#include "forloop/call.cuh"
 
 // A slab of COUNT numbers of each of ROWS rows, `stride` apart. Rows from `rows` on and numbers from `count` on are left out.
 template <int ROWS, int COUNT>

@@ -3,6 +3,7 @@
 // wide or samples few, GROUPS threads share a sample: each computes other outputs.
 //
 // The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where things lie.
+#include "tile/scalar.cuh"
 
 constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
 

@@ -1,4 +1,5 @@
-// Every layer has its own code, for its widths. `call.cuh` comes before it.
+// Every layer has its own code, for its widths.
+#include "forloop/call.cuh"
 
 template <int LAYER>
 __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Storage *tape) {

@@ -80,13 +80,9 @@ impl Plan {
             ("VALUES_AT", self.values_at),
             ("VALUES_OF_ODD", self.values_of_odd),
         ];
-        let (name, kernels) = if instructions(request) <= 2 * budget::KERNEL {
-            ("forloop.cu", include_str!("forloop.cu"))
-        } else {
-            ("forloop_any.cu", include_str!("any.cu"))
-        };
-        let shared = concat!(include_str!("../coopmat/simt/tiles.cuh"), "\n", include_str!("call.cuh"));
-        request.source(name, &format!("{shared}#line 1 \"{name}\"\n{kernels}"), &constants)
+        let short = instructions(request) <= 2 * budget::KERNEL;
+        let path = if short { "forloop/forloop.cu" } else { "forloop/any.cu" };
+        request.kernel(path, "", &constants)
     }
 
     fn launch(&self, batch: u32) -> Launch {

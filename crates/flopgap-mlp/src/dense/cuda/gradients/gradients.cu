@@ -5,8 +5,8 @@
 // The plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x tile_columns(l) sums a
 // thread, warps_down(l) x warps_across(l) warps that share a tile. The warps that are left take samples in turn. ALIKE: all layers have the same
 // tile, and share its code, which reads their widths at run time; otherwise every layer has its own.
-
 #include "tile/reduce.cuh"
+#include "tile/scalar.cuh"
 
 constexpr int WARPS = THREADS / 32;
 // A warp is 4 x 8 threads; each has fours of rows and of columns.

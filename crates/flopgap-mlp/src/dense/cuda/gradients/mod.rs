@@ -188,14 +188,9 @@ impl Gradients {
             ("STAGES", self.block.stages),
             ("EXCHANGE", self.shared / 4),
         ];
-        let body = format!(
-            "#define ATOMIC {}\n#define ALIKE {}\n{tables}\n{}\n{}",
-            u8::from(self.atomic),
-            u8::from(self.alike()),
-            include_str!("../coopmat/simt/tiles.cuh"),
-            include_str!("gradients.cu")
-        );
-        request.source("gradients.cu", &body, &constants)
+        let macros =
+            format!("#define ATOMIC {}\n#define ALIKE {}\n", u8::from(self.atomic), u8::from(self.alike()));
+        request.kernel("gradients/gradients.cu", &(macros + &tables), &constants)
     }
 
     pub(super) fn load(&self, program: &Program) -> Result<Gradients<Kernel>, MlpError> {

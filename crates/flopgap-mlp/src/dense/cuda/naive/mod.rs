@@ -23,7 +23,7 @@ fn source(request: &Request<'_>) -> Result<Source, MlpError> {
             MOST / 2
         )));
     }
-    Ok(request.source("naive.cu", include_str!("naive.cu"), &[]))
+    Ok(request.kernel("naive/naive.cu", "", &[]))
 }
 
 pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {

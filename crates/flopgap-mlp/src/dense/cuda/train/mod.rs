@@ -24,12 +24,12 @@ fn request(network: &Network, precision: Precision, target: Target) -> Request<'
 }
 
 fn adamw_source(request: &Request<'_>) -> Source {
-    request.source("adamw.cu", include_str!("adamw.cu"), &[])
+    request.kernel("train/adamw.cu", "", &[])
 }
 
 fn loss_source(request: &Request<'_>, columns: usize) -> Source {
     let constants = [("THREADS", THREADS as usize), ("COLUMNS", columns)];
-    request.source("loss.cu", include_str!("loss.cu"), &constants)
+    request.kernel("train/loss.cu", "", &constants)
 }
 
 /// The sources of loss and optimiser, for a device that need not be here.

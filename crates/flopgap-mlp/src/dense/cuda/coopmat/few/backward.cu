@@ -1,6 +1,12 @@
 // Gradients of few samples, a launch for each layer from the last on, whose blocks have tiles of two kinds: of the gradients by what the layer took (before
 // the activation below, or by the inputs), and of the gradients by its parameters, which one block sums over all samples. The tiles are small, so that all
 // multiprocessors have one.
+#include "coopmat/few/operands.cuh"
+#if STORAGE == STORAGE_F32
+#include "coopmat/few/single.cuh"
+#else
+#include "coopmat/few/half.cuh"
+#endif
 
 template <int LAYER>
 struct Step {

@@ -1,7 +1,5 @@
 //! Gradients of few samples: a launch for each layer, whose tiles of both kinds of gradients are spread over all multiprocessors.
 
-use std::fmt::Write as _;
-
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::MlpError;
@@ -104,20 +102,8 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
     of("gradient_n", |step| step.gradient.columns);
     of("gradient_warp_m", |step| step.gradient.warp_rows);
     of("gradient_warp_n", |step| step.gradient.warp_columns);
-    let product = match request.precision {
-        Precision::F32 => ("single.cuh", include_str!("single.cuh")),
-        Precision::F16 | Precision::Bf16 => ("half.cuh", include_str!("half.cuh")),
-    };
-    for (name, file) in [
-        ("tiles.cuh", mma::TILES),
-        ("operands.cuh", include_str!("operands.cuh")),
-        product,
-        ("backward.cu", include_str!("backward.cu")),
-    ] {
-        let _ = write!(text, "\n#line 1 \"{name}\"\n{file}");
-    }
     let constants = [("WARPS", WARPS), ("SHARED", shared), ("NOMINAL_BATCH", NOMINAL_BATCH)];
-    let source = request.source("coopmat_few_backward.cu", &text, &constants);
+    let source = request.kernel("coopmat/few/backward.cu", &text, &constants);
     let (network, overlap) = (network.clone(), request.target.capability.major >= 9);
     let bytes = request.precision.bytes();
     let plan: Plan<dyn Backward> = Plan {

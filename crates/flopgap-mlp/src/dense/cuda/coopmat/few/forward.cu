@@ -1,6 +1,8 @@
 // Outputs of few samples in 32 bits: a cluster of blocks to SAMPLES samples, each block with a slice of every layer's outputs. The warps of a block share
 // the inner dimension, and each brings its own part of the operands: a block meets only for the sums. Weights stream through a ring of each warp that
-// goes on from layer to layer; hidden layers go from each block into the shared memory of all. `mma/tiles.cuh` and `cluster.cuh` come before it.
+// goes on from layer to layer; hidden layers go from each block into the shared memory of all.
+#include "coopmat/cluster.cuh"
+#include "tile/padded.cuh"
 
 // A part of a slice along the inner dimension is a stage: rows of STEP numbers, whose pieces of 16 bytes change places, so that those of eight rows lie in
 // different banks.

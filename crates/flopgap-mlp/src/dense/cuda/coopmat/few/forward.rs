@@ -1,12 +1,9 @@
 //! Outputs of few samples in 32 bits: a cluster of blocks to some samples, each block with a slice of every layer.
 
-use std::fmt::Write as _;
-
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::dense::Precision;
 use crate::dense::cuda::coopmat::plan::Plan;
-use crate::dense::cuda::coopmat::{CLUSTER_CUH, mma};
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::request::Request;
@@ -93,12 +90,6 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn 
     }
     let shape = Shape::choose(widths, request.target.shared_bytes, request.target.multiprocessors)?;
     let slices: Vec<usize> = widths[1..].iter().map(|&outputs| slice(outputs, shape.cluster)).collect();
-    let mut text = table("slice", &slices);
-    let files =
-        [("tiles.cuh", mma::TILES), ("cluster.cuh", CLUSTER_CUH), ("forward.cu", include_str!("forward.cu"))];
-    for (name, file) in files {
-        let _ = write!(text, "\n#line 1 \"{name}\"\n{file}");
-    }
     let inner = widths[..widths.len() - 1].iter().copied().max().unwrap_or_default();
     let constants = [
         ("WARPS", WARPS),
@@ -109,7 +100,7 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn 
         ("SLICE", shape.slice),
         ("WIDEST_INNER", inner),
     ];
-    let source = request.source("coopmat_few_forward.cu", &text, &constants);
+    let source = request.kernel("coopmat/few/forward.cu", &table("slice", &slices), &constants);
     let plan: Plan<dyn Forward> = Plan {
         sources: vec![source],
         load: Box::new(move |programs| {

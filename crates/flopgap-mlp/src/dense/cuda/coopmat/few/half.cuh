@@ -1,5 +1,6 @@
 // A block's product of M x N numbers in 16 bits on tensor cores. A warp has WARP_M x WARP_N of them; the warps that are left share the inner dimension.
 // The left operand lies by rows ([m][k], LEFT_ALONG) or by columns ([k][m]), the right one as weights do ([n][k], RIGHT_ALONG) or by rows ([k][n]).
+#include "tile/padded.cuh"
 
 template <int M_, int N_, int WARP_M, int WARP_N, bool LEFT_ALONG, bool RIGHT_ALONG>
 struct Product {

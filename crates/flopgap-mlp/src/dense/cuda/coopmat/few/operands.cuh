@@ -1,4 +1,5 @@
-// The operands of a block's product, slab by slab along the inner dimension: all slabs that fit are on their way at once. `mma/tiles.cuh` comes before it.
+// The operands of a block's product, slab by slab along the inner dimension: all slabs that fit are on their way at once.
+#include "tile/padded.cuh"
 
 // ---- What an operand's numbers are made of: nothing to make, a copy in the background; or of one or two matrices that lie alike.
 

@@ -1,4 +1,5 @@
 // A block's product of M x N numbers in 32 bits by scalar multiply-adds, as `half.cuh` has it in 16. A thread has WARP_M / 4 x WARP_N / 8 of its warp's.
+#include "tile/padded.cuh"
 
 template <int M_, int N_, int WARP_M, int WARP_N, bool LEFT_ALONG, bool RIGHT_ALONG>
 struct Product {

@@ -13,7 +13,7 @@ use super::super::super::reduce::{Reducer, SumKernel};
 use super::super::super::request::Request;
 use super::super::super::source::{Source, table_of};
 use super::super::plan::Plan;
-use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch, source};
+use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch};
 
 const CHAIN: &str = "coopmat_mlp_backward_mma_chain";
 const GRADIENTS: &str = "coopmat_mlp_backward_mma_gradients";
@@ -34,8 +34,7 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backw
     check(request)?;
     let chain = Tiling::choose(request, true)?;
     let gradients = Gradients::choose(request)?;
-    let sources =
-        vec![chain.source(request, "chain.cu", include_str!("chain.cu"), true), gradients.source(request)];
+    let sources = vec![chain.source(request, "coopmat/mma/chain.cu", true), gradients.source(request)];
     let network = request.network.clone();
     let multiprocessors = request.target.multiprocessors;
     let sums_kept = !slope_from_output(network.activation(0));
@@ -182,9 +181,7 @@ impl Gradients {
             ("BLOCKS", self.resident),
             ("ATOMIC", usize::from(self.atomic)),
         ];
-        let (sums, body) = (include_str!("sums.cuh"), include_str!("gradients.cu"));
-        let files = ["ranges", &functions, "sums.cuh", sums, "gradients.cu", body];
-        source(request, "gradients.cu", &files, &constants)
+        request.kernel("coopmat/mma/gradients.cu", &functions, &constants)
     }
 
     fn blocks(&self) -> u32 {

@@ -1,5 +1,6 @@
 // The gradients before every activation, from the outputs down to the inputs, on tiles of samples: persistent blocks, all layers. They are kept for
 // the gradients of the parameters.
+#include "coopmat/mma/layers.cuh"
 
 constexpr bool OUTPUT_SLOPE_AT_OUTPUT = slope_from_output<OUTPUT_ACTIVATION>();
 

@@ -1,4 +1,5 @@
 // The network on tiles of samples: persistent blocks, all layers.
+#include "coopmat/mma/layers.cuh"
 
 struct Pass {
     Weights &weights;

@@ -18,7 +18,7 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Result<Plan<dyn Forwar
     let tiling = Tiling::choose(request, false)?;
     let multiprocessors = request.target.multiprocessors;
     Ok(Plan {
-        sources: vec![tiling.source(request, "forward.cu", include_str!("forward.cu"), false)],
+        sources: vec![tiling.source(request, "coopmat/mma/forward.cu", false)],
         load: Box::new(move |programs| {
             let kernel = programs[0].kernel(KERNEL, tiling.shared)?;
             Ok(Box::new(Tiles { kernel, tiling, multiprocessors }))

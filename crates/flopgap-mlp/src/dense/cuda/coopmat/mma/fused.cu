@@ -1,5 +1,6 @@
 // The backward pass of a network with one hidden layer, all of it: the hidden layer is computed anew from the inputs, the gradients of the parameters
 // stay in registers while a block goes through its tiles of samples. Nothing is kept by the forward pass.
+#include "coopmat/mma/sums.cuh"
 
 static_assert(slope_from_output<HIDDEN_ACTIVATION>() && slope_from_output<OUTPUT_ACTIVATION>(), "sums are not kept");
 

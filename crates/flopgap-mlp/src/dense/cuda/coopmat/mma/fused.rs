@@ -13,7 +13,7 @@ use super::super::super::reduce::Reducer;
 use super::super::super::request::Request;
 use super::super::plan::Plan;
 use super::backward::SUM;
-use super::{check, pitch, source};
+use super::{check, pitch};
 
 const KERNEL: &str = "coopmat_mlp_backward_mma_fused";
 
@@ -91,10 +91,8 @@ pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward
          __device__ constexpr u64 stride_of(int) {{ return PARAMETERS; }}\n\
          __device__ constexpr u64 sums_at(int layer) {{ return weights_at(layer); }}\n"
     );
-    let files =
-        ["ranges", &functions, "sums.cuh", include_str!("sums.cuh"), "fused.cu", include_str!("fused.cu")];
     Some(Plan {
-        sources: vec![source(request, "fused.cu", &files, &constants)],
+        sources: vec![request.kernel("coopmat/mma/fused.cu", &functions, &constants)],
         load: Box::new(move |programs| {
             Ok::<_, MlpError>(Box::new(Fused {
                 kernel: programs[0].kernel(KERNEL, tiling.shared)?,

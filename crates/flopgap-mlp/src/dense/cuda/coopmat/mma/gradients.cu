@@ -1,5 +1,6 @@
 // The gradients of the parameters: for each layer, the gradients before its activation times its inputs, summed over the samples. A block has a tile
 // of the weights and a range of the samples; what it finds is added to the other ranges' in a second kernel, in a fixed order, or by atomic additions.
+#include "coopmat/mma/sums.cuh"
 
 // ---- Tiles of a layer's weights: up to 2 x 4 warps of up to PIECE x PIECE. What warps are left take samples in turn.
 

@@ -1,6 +1,6 @@
 // Few samples: SAMPLES of them to a cluster of blocks, each block a slice of the columns of every layer, each warp a part of the slice and of the inner
-// dimension. Weights come straight from global memory into fragments, those of the next layer while one is computed. `tiles.cuh` and `cluster.cuh` come
-// before it.
+// dimension. Weights come straight from global memory into fragments, those of the next layer while one is computed.
+#include "coopmat/cluster.cuh"
 
 __device__ constexpr int chunks32(int n) { return (n + 31) / 32; }
 __device__ constexpr int at_most_power(int n, int most) {

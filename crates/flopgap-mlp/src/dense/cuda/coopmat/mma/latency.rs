@@ -5,9 +5,8 @@ use flopgap_gpu::{GpuError, Kernel};
 use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
 use super::super::super::request::Request;
-use super::super::CLUSTER_CUH;
 use super::super::plan::Plan;
-use super::{check, source};
+use super::check;
 
 const KERNEL: &str = "coopmat_mlp_forward_mma_latency";
 
@@ -94,10 +93,9 @@ pub(in super::super) fn latency(request: &Request<'_>) -> Vec<(u32, Plan<dyn For
 
 fn plan(request: &Request<'_>, split: Split) -> Plan<dyn Forward> {
     let constants = [("CLUSTER", split.cluster), ("WARPS", split.warps), ("SAMPLES", ROWS as usize)];
-    let files = ["cluster.cuh", CLUSTER_CUH, "latency.cu", include_str!("latency.cu")];
     let overlap = request.target.capability.major >= 9;
     Plan {
-        sources: vec![source(request, "latency.cu", &files, &constants)],
+        sources: vec![request.kernel("coopmat/mma/latency.cu", "", &constants)],
         load: Box::new(move |programs| {
             Ok(Box::new(Latency { kernel: programs[0].kernel(KERNEL, split.shared)?, split, overlap }))
         }),

@@ -1,5 +1,6 @@
 // A tile of samples through all layers, forward or backward: activations in two buffers of shared memory that take turns, weights in shared
 // memory, all of them or in slabs that come in a ring.
+#include "tile/padded.cuh"
 
 // The inner dimension of a layer's product, and the columns of its result. Forward, weights lie by columns of the right operand; backward by rows.
 __device__ constexpr int inner(int layer) { return BACKWARD ? width(layer + 1) : width(layer); }

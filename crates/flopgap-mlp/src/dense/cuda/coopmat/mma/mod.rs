@@ -5,8 +5,6 @@ mod forward;
 mod fused;
 mod latency;
 
-use std::fmt::Write as _;
-
 use crate::MlpError;
 use crate::dense::{Network, Precision};
 
@@ -18,9 +16,6 @@ pub(super) use backward::backward;
 pub(super) use forward::forward;
 pub(super) use fused::fused;
 pub(super) use latency::latency;
-
-/// Copies, fragments, products.
-pub(super) const TILES: &str = include_str!("tiles.cuh");
 
 /// Warps of a block.
 const WARPS: usize = 8;
@@ -40,7 +35,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), MlpError> {
     }
 }
 
-/// As `pitch` in `tiles.cuh`.
+/// As `pitch` in `tile/padded.cuh`.
 const fn pitch(columns: usize) -> usize {
     columns.next_multiple_of(16) + 8
 }
@@ -135,7 +130,7 @@ impl Tiling {
     }
 
     /// A source with these constants.
-    fn source(&self, request: &Request<'_>, name: &str, body: &str, backward: bool) -> Source {
+    fn source(&self, request: &Request<'_>, path: &str, backward: bool) -> Source {
         let constants = [
             ("BACKWARD", usize::from(backward)),
             ("TILE", self.tile),
@@ -146,15 +141,6 @@ impl Tiling {
             ("BLOCKS", self.blocks),
             ("WARPS", WARPS),
         ];
-        source(request, name, &["layers.cuh", include_str!("layers.cuh"), name, body], &constants)
+        request.kernel(path, "", &constants)
     }
-}
-
-/// A source of several files: names and texts.
-fn source(request: &Request<'_>, name: &str, files: &[&str], constants: &[(&str, usize)]) -> Source {
-    let mut text = TILES.to_owned();
-    for file in files.chunks_exact(2) {
-        let _ = write!(text, "\n#line 1 \"{}\"\n{}", file[0], file[1]);
-    }
-    request.source(name, &text, constants)
 }

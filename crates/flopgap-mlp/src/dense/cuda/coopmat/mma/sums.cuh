@@ -1,6 +1,7 @@
 // The gradients of a layer's parameters in registers, shared among warps; what blocks found, and its sum.
 #include "tile/mma.cuh"
 #include "tile/reduce.cuh"
+#include "tile/padded.cuh"
 
 // A shape says how: of INPUTS x OUTPUTS weights a block has a tile of TILE_IN x TILE_OUT, ALONG_IN x ALONG_OUT warps with N x M each, and ALONG_SAMPLES
 // times so many that take other samples. For the biases a warp sums every so-manieth 16 rows: those that share rows with it have the others.

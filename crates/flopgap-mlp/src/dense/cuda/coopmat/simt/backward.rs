@@ -11,7 +11,7 @@ use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::Program;
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, LAYOUT, SHAPE, TILES, choose, terms};
+use super::{FEW_SAMPLES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_backward";
 
@@ -32,8 +32,7 @@ pub(in super::super) fn backward(
             return Ok((most, coopmat::Plan { sources, load: Box::new(load) }));
         }
         let plan = choose(request, Chain::Backward, most == FEW_SAMPLES)?;
-        let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("backward.cu"));
-        let source = request.source("coopmat_simt_backward.cu", &body, &plan.constants());
+        let source = request.kernel("coopmat/simt/backward.cu", &plan.tables(), &plan.constants());
         let sources = vec![source, gradients.source(request)];
         let multiprocessors = request.target.multiprocessors;
         let load = move |programs: &[Program]| -> Result<Box<dyn Backward>, MlpError> {

@@ -9,7 +9,7 @@ use crate::dense::cuda::launch::{Arguments, Launch};
 use crate::dense::cuda::request::Request;
 
 use super::plan::{Chain, Plan};
-use super::{FEW_SAMPLES, LAYOUT, SHAPE, TILES, choose, terms};
+use super::{FEW_SAMPLES, choose, terms};
 
 const NAME: &str = "coopmat_simt_mlp_forward";
 
@@ -19,8 +19,7 @@ pub(in super::super) fn forward(
 ) -> Result<ByBatch<coopmat::Plan<dyn Forward>>, MlpError> {
     let plan = |most: u32| -> Result<_, MlpError> {
         let plan = choose(request, Chain::Forward, most == FEW_SAMPLES)?;
-        let body = format!("{}\n{TILES}\n{LAYOUT}\n{SHAPE}\n{}", plan.tables(), include_str!("forward.cu"));
-        let source = request.source("coopmat_simt_forward.cu", &body, &plan.constants());
+        let source = request.kernel("coopmat/simt/forward.cu", &plan.tables(), &plan.constants());
         let multiprocessors = request.target.multiprocessors;
         let load = move |programs: &[_]| -> Result<Box<dyn Forward>, MlpError> {
             let [program] = programs else { unreachable!("one source") };

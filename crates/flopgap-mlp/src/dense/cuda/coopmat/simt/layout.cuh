@@ -1,6 +1,7 @@
 // How the products of a chain of layers are laid over a block. The host gives the plan: THREADS, BLOCKS, SAMPLES, STAGES, SLAB, RESIDENT, and for each
 // step of the chain inner(i) numbers that it takes, outer(i) that it gives, tile_rows(i) x tile_columns(i) sums a thread, and warps_across(i) warps over
 // the outputs.
+#include "tile/scalar.cuh"
 
 constexpr int WARPS = THREADS / 32;
 // A warp is 4 samples by 8 outputs of threads.

@@ -19,11 +19,6 @@ use crate::dense::cuda::request::Request;
 /// Up to this many samples the multiprocessors are not full, and small tiles end sooner.
 const FEW_SAMPLES: u32 = 4096;
 
-/// The sources of both chains.
-const TILES: &str = include_str!("tiles.cuh");
-const LAYOUT: &str = include_str!("layout.cuh");
-const SHAPE: &str = include_str!("shape.cuh");
-
 /// Blocks for many samples, the best first.
 fn blocks_for_many(widest: usize) -> Vec<Block> {
     let block =

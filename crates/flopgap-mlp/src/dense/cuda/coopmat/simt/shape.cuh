@@ -1,4 +1,5 @@
 // What the chains by samples add to `layout.cuh`.
+#include "coopmat/simt/layout.cuh"
 
 // The 16 bytes that 4 threads read of rows with an odd multiple of 8 floats lie in different banks, and so do those that 8 threads read of rows with
 // an odd multiple of 4.

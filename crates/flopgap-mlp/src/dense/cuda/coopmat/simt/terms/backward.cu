@@ -1,6 +1,7 @@
 // The gradients before every activation ("deltas") and by the inputs, layer by layer from the last, for a tile of SAMPLES samples in one kernel, after the
 // weights were arranged: the chain of the forward pass the other way. Deltas go to global memory, too, where the gradients by the parameters are
 // computed from them.
+#include "coopmat/simt/terms/ring.cuh"
 
 #include "tile/ptx/memory.cuh"
 

@@ -5,6 +5,7 @@
 //
 // Weights are arranged so beforehand (`transpose.cu`) and arrive a slab of SLAB terms at a time through a ring of STAGES stages, or are all there (RESIDENT);
 // so do the inputs, which are turned on their way, through registers. The host gives what `layout.cuh` needs and where the VALUES lie.
+#include "coopmat/simt/layout.cuh"
 
 // Floats between the rows of two terms: the fours that 8 threads store of 8 terms lie in different banks.
 constexpr int PITCH = SAMPLES + 4;

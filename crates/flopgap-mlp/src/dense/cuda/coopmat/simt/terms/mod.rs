@@ -11,8 +11,8 @@ use crate::dense::cuda::request::{Request, Target};
 use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, slope_from_output};
 
+use super::code_of;
 use super::plan::{Block, Chain, Plan};
-use super::{LAYOUT, TILES, code_of};
 
 const FORWARD: &str = "coopmat_simt_mlp_forward_terms";
 const BACKWARD: &str = "coopmat_simt_mlp_backward_terms";
@@ -82,23 +82,14 @@ pub(super) struct Chosen {
 /// The chain, where it is the faster one for many samples.
 pub(super) fn chain(request: &Request<'_>, chain: Chain) -> Option<Chosen> {
     let plan = choose(request.network, chain, request.target)?;
-    let (name, file, last) = if chain.backward() {
-        (BACKWARD, "coopmat_simt_backward_terms.cu", include_str!("backward.cu"))
+    let (name, path) = if chain.backward() {
+        (BACKWARD, "coopmat/simt/terms/backward.cu")
     } else {
-        (FORWARD, "coopmat_simt_forward_terms.cu", include_str!("forward.cu"))
+        (FORWARD, "coopmat/simt/terms/forward.cu")
     };
-    let files = concat!(
-        "#line 1 \"chain.cuh\"\n",
-        include_str!("chain.cuh"),
-        "#line 1 \"transpose.cu\"\n",
-        include_str!("transpose.cu"),
-        "#line 1 \"ring.cuh\"\n",
-        include_str!("ring.cuh")
-    );
-    let body = format!("{}\n{TILES}\n{LAYOUT}\n{files}#line 1 \"{file}\"\n{last}", plan.tables());
     let mut constants = plan.constants().to_vec();
     constants.push(("BACKWARD", usize::from(chain.backward())));
-    let source = request.source(file, &body, &constants);
+    let source = request.kernel(path, &plan.tables(), &constants);
     Some(Chosen { source, plan, name, multiprocessors: request.target.multiprocessors })
 }
 

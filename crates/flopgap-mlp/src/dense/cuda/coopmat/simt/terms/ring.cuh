@@ -1,5 +1,6 @@
 // The ring of slabs, and the products of a layer from it. Inputs go through it on the way forward alone: on the way back, what the chain begins with lies
 // where values do.
+#include "coopmat/simt/terms/transpose.cu"
 
 constexpr int STAGE_INPUTS = BACKWARD ? 0 : SLAB * PITCH, STAGE = STAGE_INPUTS + (RESIDENT ? 0 : SLAB * widest_pass<0>());
 constexpr int RESIDENT_AT = STAGES * STAGE, AFTER_RING = RESIDENT_AT + (RESIDENT ? arranged_before<LAYERS>() : 0);

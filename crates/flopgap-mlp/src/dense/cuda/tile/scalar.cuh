@@ -1,4 +1,5 @@
 // What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
+#include "tile/activation.cuh"
 
 // Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
 #define BACKGROUND (ARCHITECTURE >= 800 && STORAGE == STORAGE_F32)
