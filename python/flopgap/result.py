@@ -44,24 +44,47 @@ class Row:
 
 def merged(results: Sequence[list[Row]]) -> list[Row]:
     """Rows of several runs, each of other metrics, as one list. What was counted twice (time, bytes) is from the first."""
-    runs = [rows if any(row.symbol is not None for row in rows) else _by_label(rows) for rows in results]
-    if not runs:
+    if not results:
         return []
-    first = runs[0]
-    for number, rows in enumerate(runs[1:], 2):
-        seen = [(row.symbol, row.grid, row.block, row.launches, row.label.path) for row in rows]
-        expected = [(row.symbol, row.grid, row.block, row.launches, row.label.path) for row in first]
-        if seen != expected:
-            launched = (sum(row.launches for row in rows), sum(row.launches for row in first))
-            raise CountError(
-                f"run {number} launched something else than the first ({launched[0]} kernels, the first {launched[1]})",
-                "run the function once before it is counted, and let it do the same each time; or count one preset",
-            )
-        first = [replace(row, values={**other.values, **row.values}) for row, other in zip(first, rows)]
-    return first
+    first, *others = results
+    if any(row.symbol is not None for row in first):
+        for number, rows in enumerate(others, 2):
+            seen = [(row.symbol, row.grid, row.block, row.label.path) for row in rows]
+            if seen != [(row.symbol, row.grid, row.block, row.label.path) for row in first]:
+                raise _differs(number, rows, first)
+            first = [_with(row, other.values) for row, other in zip(first, rows)]
+        return first
+    return _merged_regions([_by_label(rows) for rows in results])
 
 
-def _by_label(rows: list[Row]) -> list[Row]:
+def _merged_regions(runs: list[dict[Label, Row]]) -> list[Row]:
+    """Rows of regions. Those that launched nothing need not be in every run: what moves without a kernel is not the same each time."""
+    first, *others = runs
+    for number, rows in enumerate(others, 2):
+        launched = [{label: row.launches for label, row in run.items() if row.launches} for run in (rows, first)]
+        if launched[0] != launched[1]:
+            raise _differs(number, rows.values(), first.values())
+        for label, row in rows.items():
+            first[label] = _with(first[label], row.values) if label in first else row
+    metrics = {metric for rows in runs for row in rows.values() for metric in row.values}
+    complete = (_with(row, dict.fromkeys(metrics, 0)) for row in first.values())
+    return [row for row in complete if row.launches or row.graphs or any(row.values.values())]
+
+
+def _with(row: Row, values: dict[str, int]) -> Row:
+    """A row with more values; those that it has stay."""
+    return replace(row, values={**values, **row.values})
+
+
+def _differs(number: int, rows: Iterable[Row], first: Iterable[Row]) -> CountError:
+    launched = (sum(row.launches for row in rows), sum(row.launches for row in first))
+    return CountError(
+        f"run {number} launched something else than the first ({launched[0]} kernels, the first {launched[1]})",
+        "run the function once before it is counted, and let it do the same each time; or count one preset",
+    )
+
+
+def _by_label(rows: list[Row]) -> dict[Label, Row]:
     """Regions of one name together, in the order in which they were first entered."""
     together: dict[Label, Row] = {}
     for row in rows:
@@ -77,7 +100,7 @@ def _by_label(rows: list[Row]) -> list[Row]:
                 graphs=before.graphs + row.graphs,
                 symbols=before.symbols + row.symbols,
             )
-    return [row for row in together.values() if row.launches or row.graphs or any(row.values.values())]
+    return together
 
 
 @dataclass(frozen=True)
@@ -256,7 +279,8 @@ class Counts:
 
     @property
     def hfu(self) -> float | None:
-        """Hardware FLOPs utilization: what the tensor cores executed against their peak; ``None`` where a peak is unknown."""
+        """Hardware FLOPs utilization: what the tensor cores executed against their peak; ``None`` where a peak is unknown. The time is that of
+        :attr:`mfu`."""
         tensor = {key: count for key, count in self.flops.items() if key.startswith("tensor ")}
         if any(count is None for count in tensor.values()):
             return None
@@ -264,7 +288,8 @@ class Counts:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilization: the products that the mathematics asks for, without recomputation, against the peak of their type."""
+        """Model FLOPs utilization: the products that the mathematics asks for, without recomputation, against the peak of their type.
+        Over :attr:`seconds`; without it over the time while counting, which is longer: then it is at least this."""
         if self.theory is None or self.theory.unseen:
             return None
         needed = Tally[str]()

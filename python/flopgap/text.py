@@ -46,6 +46,8 @@ def _presets_for(counts: Counts, key: str) -> str:
 def _facts(counts: Counts) -> list[tuple[str, str, str]]:
     """Lines: what, value, remark."""
     facts: list[tuple[str, str, str]] = []
+    # Counting makes regions longer: rates are at least what follows from their time.
+    least = "" if counts.seconds is not None or any(row.symbol is not None for row in counts.rows) else "at least "
     unknown: dict[str, list[str]] = {}
     for key, count in counts.flops.items():
         if count is None:
@@ -54,7 +56,7 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
             share = ""
             rate = counts.peaks.flops_per_second.get(key) if counts.peaks is not None else None
             if rate and counts._time:
-                share = f"{_si(count / counts._time, 'FLOP/s')}, {count / counts._time / rate:.1%} of the peak"
+                share = f"{least}{_si(count / counts._time, 'FLOP/s')}, {count / counts._time / rate:.1%} of the peak"
             facts.append((key, f"{count:,}", share))
     zeros = [key for key, count in counts.flops.items() if count == 0]
     metrics = set(counts.metrics)
@@ -96,17 +98,21 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
             facts.append((name, f"{count:,}", text))
     if counts._time is not None:
         remark = "without counting" if counts.seconds is not None else "while counted"
+        if least:
+            remark += ", which makes it longer: Counter(timed=20) measures it without"
+        elif counts.seconds is None:
+            remark += ", the kernels one after the other"
         facts.append(("time", _duration(counts._time), remark))
     if counts.bytes is not None:
         bandwidth = ""
         if counts._time:
-            bandwidth = _si(counts.bytes / counts._time, "B/s")
+            bandwidth = least + _si(counts.bytes / counts._time, "B/s")
             if counts.peaks is not None and counts.peaks.bytes_per_second:
                 bandwidth += f", {counts.bytes / counts._time / counts.peaks.bytes_per_second:.1%} of the peak"
         facts.append(("memory", f"{_si(counts.bytes_read or 0, 'B')} read, {_si(counts.bytes_written or 0, 'B')} written", bandwidth))
     for name, utilization, text in (("MFU", counts.mfu, "theory against the peak"), ("HFU", counts.hfu, "executed against the peak")):
         if utilization is not None and counts.peaks is not None:
-            facts.append((name, f"{utilization:.1%}", f"{text} ({counts.peaks.source})"))
+            facts.append((name, f"{least}{utilization:.1%}", f"{text} ({counts.peaks.source})"))
     for preset, kernels in counts.uncounted.items():
         launches = sum(kernels.values())
         names = [kernel(symbol).short for symbol in kernels]

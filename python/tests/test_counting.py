@@ -110,6 +110,25 @@ def test_kernels_and_launches_are_told_apart(gpu):
     assert counts.tables == ("total", "regions", "kernels", "launches")
 
 
+def test_regions_that_launch_nothing_need_not_be_in_every_run(gpu):
+    from flopgap.modules import Label
+    from flopgap.result import Row, merged
+
+    def row(path, launches, **values):
+        return Row(Label(path), launches=launches, values=values)
+
+    # A copy within "b" moved bytes in the first run; "c" was entered in the second alone.
+    first = [row("a", 2, time=5, bytes=7), row("b", 0, time=0, bytes=3), row("a", 1, time=1, bytes=1), row("d", 0, time=0, bytes=0)]
+    second = [row("a", 3, fadd=9), row("b", 0, fadd=0), row("c", 0, fadd=0), row("d", 0, fadd=0)]
+    rows = merged([first, second])
+    assert [(r.label.path, r.launches, r.values) for r in rows] == [
+        ("a", 3, {"time": 6, "bytes": 8, "fadd": 9}),
+        ("b", 0, {"time": 0, "bytes": 3, "fadd": 0}),
+    ]
+    with pytest.raises(flopgap.CountError, match=r"run 2 .* \(2 kernels, the first 3\)"):
+        merged([first, [row("a", 2, fadd=9)]])
+
+
 def test_runs_that_differ_are_refused(gpu):
     calls = []
 

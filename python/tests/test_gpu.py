@@ -91,6 +91,8 @@ def test_modules_add_up_to_the_total(layer):
             products = sum(op.flops for op in counts.theory.operators if (op.path, op.phase) == place and op.kind in ("matmul", "attention"))
             assert count == products, place
     assert theory
+    both = flopgap.Counter(by="module", what=["tensor", "sass"]).count(layer)
+    assert both.flops["tensor bf16"] == expected and both.flops["fp32"] > 0 and both.runs == 2
 
 
 def events(step):

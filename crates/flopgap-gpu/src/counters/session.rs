@@ -219,7 +219,7 @@ impl CounterSession {
         self.watch = None;
     }
 
-    /// Ends the session and takes CUPTI out of the process (`cuptiFinalize`), with what it adds to every launch: 0.8 µs on an H200, which a
+    /// Ends the session and takes CUPTI out of the process (`cuptiFinalize`), with what it adds to every launch: 0.5 µs on the host of an H200, which a
     /// session that is only dropped leaves there. Every other client of CUPTI in the process loses its subscription. Another session can
     /// be opened later.
     ///
