@@ -58,23 +58,44 @@ __device__ __forceinline__ void multiply(float (&sums)[N], const u32 *a, B b, bo
         wgmma<B::TRANSPOSED>(sums, a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3], b.step(i), add || i > 0);
 }
 
-// COUNT groups of products one after the other: `queue(i)` waits for operands and multiplies. The
-// operands of a group are left (`leave(i)`) when the group after it has been queued and it has ended;
-// `queued` comes behind the last.
-template <int COUNT, class Queue, class Queued, class Leave>
-__device__ __forceinline__ void queue_all(Queue queue, Queued queued, Leave leave) {
+// Of the terms, chunk `chunk` of COLUMNS, which lies in places of its own: the sums are new in the first.
+template <int COLUMNS, class A, class B, int N>
+__device__ __forceinline__ void multiply_chunk(float (&sums)[N], A a, B b, int chunk) {
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < steps_in(COLUMNS, chunk); ++i)
+        wgmma<A::TRANSPOSED, B::TRANSPOSED>(sums, a.step(i), b.step(4 * chunk + i), chunk + i > 0);
+}
+
+template <int COLUMNS, bool ADD, class B, int N>
+__device__ __forceinline__ void multiply_chunk(float (&sums)[N], const u32 *a, B b, int chunk) {
+    wgmma_fence();
+#pragma unroll
+    for (int i = 4 * chunk; i < 4 * chunk + steps_in(COLUMNS, chunk); ++i)
+        wgmma<B::TRANSPOSED>(sums, a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3], b.step(i - 4 * chunk), ADD || i > 0);
+}
+
+// COUNT groups of products, one after the other: `queue(i)` waits for operands and multiplies. If they are
+// LEFT, `leave(i)` is called when the group after it is under way and it has ended itself; `queued` when all
+// are under way.
+template <int COUNT, bool LEFT, class Queue, class Leave, class Queued>
+__device__ __forceinline__ void queue_all(Queue queue, Leave leave, Queued queued) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         queue(i);
         wgmma_commit();
-        if (i > 0) {
+        if (LEFT && i > 0) {
             wgmma_wait<1>();
             leave(i - 1);
         }
     }
     queued();
     wgmma_wait<0>();
-    leave(COUNT - 1);
+    if (LEFT) leave(COUNT - 1);
+}
+template <int COUNT, bool LEFT, class Queue, class Leave>
+__device__ __forceinline__ void queue_all(Queue queue, Leave leave) {
+    queue_all<COUNT, LEFT>(queue, leave, [] {});
 }
 
 // Sums that are complete.

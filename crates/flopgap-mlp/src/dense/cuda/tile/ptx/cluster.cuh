@@ -40,6 +40,13 @@ __device__ __forceinline__ void barrier_arrive_at(u32 barrier, u32 block) {
         : "memory");
 }
 
+// The same in every block.
+template <int CLUSTER>
+__device__ __forceinline__ void leave_in_cluster(u32 barrier) {
+#pragma unroll
+    for (int block = 0; block < CLUSTER; ++block) barrier_arrive_at(barrier, block);
+}
+
 // Until the phase of this parity has completed, with what blocks of the cluster wrote for it.
 __device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
     asm volatile(
