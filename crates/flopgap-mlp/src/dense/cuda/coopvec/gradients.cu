@@ -33,34 +33,22 @@ __device__ __forceinline__ Work work_of(int index, const Storage *x, const Stora
     return work;
 }
 
-// 16 bytes, or zeros.
-__device__ __forceinline__ void copy_or_zero(Storage *to, const Storage *from, bool there) {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
-                 : "memory");
-#else
-    *(uint4 *)to = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-#endif
-}
-
-constexpr int CHUNK = 16 / sizeof(Storage);
-
 // Where 16 bytes of a sample's row of WIDTH elements lie: shuffled, so that the same place of eight samples is in different banks.
 template <int WIDTH>
 __device__ __forceinline__ int place(int sample, int chunk) {
 #if STORAGE == STORAGE_F32
-    return sample * WIDTH + chunk * CHUNK;
+    return sample * WIDTH + chunk * UNIT;
 #else
-    return sample * WIDTH + (chunk ^ sample % 8) * CHUNK;
+    return sample * WIDTH + (chunk ^ sample % 8) * UNIT;
 #endif
 }
 
 template <int WIDTH>
 __device__ __forceinline__ void load(Storage *to, const Storage *from, int width, int begin, u32 sample, u32 end) {
-    for (int unit = threadIdx.x; unit < STEP * (WIDTH / CHUNK); unit += THREADS) {
-        const int row = unit / (WIDTH / CHUNK), chunk = unit % (WIDTH / CHUNK), column = begin + chunk * CHUNK;
+    for (int unit = threadIdx.x; unit < STEP * (WIDTH / UNIT); unit += THREADS) {
+        const int row = unit / (WIDTH / UNIT), chunk = unit % (WIDTH / UNIT), column = begin + chunk * UNIT;
         const bool there = sample + row < end && column < width;
-        copy_or_zero(to + place<WIDTH>(row, chunk), there ? from + (u64)(sample + row) * width + column : from, there);
+        copy_async_or_zero(shared_address(to + place<WIDTH>(row, chunk)), there ? from + (u64)(sample + row) * width + column : from, there);
     }
 }
 
@@ -188,13 +176,13 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backwa
             load<TILE_M>(to, work.deltas, work.outputs, work.m, begin + step * STEP, end);
             load<TILE_N>(to + STEP * TILE_M, work.inputs, work.width_in, work.n, begin + step * STEP, end);
         }
-        end_of_copies();
+        commit_copies();
     };
     for (int step = 0; step < STAGES - 1; ++step) prefetch(step);
     Tile tile;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-        wait_for_copies<STAGES - 2>();
+        wait_copies<STAGES - 2>();
         // The stage is there for all, and the one before is free.
         __syncthreads();
         prefetch(step + STAGES - 1);

@@ -3,6 +3,7 @@
 //
 // ROWS == 2, WARPS, CLUSTER (blocks of a cluster), SLICE (hidden features a warp computes at a time).
 #include "coopvec/weights.cuh"
+#include "tile/ptx/cluster.cuh"
 
 #if STORAGE != STORAGE_F32
 
@@ -27,23 +28,15 @@ __device__ __forceinline__ void multiply_global(Sums<N> &sums, const Vectors<K> 
 
 __device__ __forceinline__ void cluster_barrier() {
 #if ARCHITECTURE >= 900
-    if constexpr (CLUSTER > 1)
-        asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-    else
+    if constexpr (CLUSTER > 1) return cluster_sync_warps();
 #endif
-        __syncthreads();
+    __syncthreads();
 }
 
 // A float of another block's shared memory, at the same place as `here`.
 __device__ __forceinline__ float of_block(const float *here, u32 rank) {
 #if ARCHITECTURE >= 900
-    if constexpr (CLUSTER > 1) {
-        u32 address;
-        float value;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"((u32)__cvta_generic_to_shared(here)), "r"(rank));
-        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
-        return value;
-    }
+    if constexpr (CLUSTER > 1) return load_from_block(in_block(shared_address(here), rank));
 #endif
     return *here;
 }

@@ -3,37 +3,7 @@
 // A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES slabs lie in shared memory and are replaced by
 // those to come; with STAGES == 0 all of them stay there. THREADS is the size of a block.
 #include "coopvec/vectors.cuh"
-
-// ---- Copies that run beside the computation.
-
-template <int BYTES>
-__device__ __forceinline__ void copy(Storage *to, const Storage *from) {
-#if ARCHITECTURE >= 800
-    const u32 address = (u32)__cvta_generic_to_shared(to);
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(BYTES) : "memory");
-#else
-    if constexpr (BYTES == 16) *(uint4 *)to = *(const uint4 *)from;
-    if constexpr (BYTES == 8) *(uint2 *)to = *(const uint2 *)from;
-    if constexpr (BYTES == 4) *(u32 *)to = *(const u32 *)from;
-#endif
-}
-
-__device__ __forceinline__ void end_of_copies() {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits until at most PENDING groups of this thread's copies are under way.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_copies() {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
-}
+#include "tile/ptx/async_copy.cuh"
 
 // What a warp works on. With all weights at hand, warps go their own ways; otherwise a block goes through the weights with as many samples as its
 // warps have.
@@ -78,24 +48,24 @@ __device__ __forceinline__ void fill(Storage *to, const Storage *from) {
         const int piece = rest >= 32 ? 32 : rest >= 16 && n - begin < 16 ? 16 : 8;
         const int first = piece == 8 ? n / 8 * 8 : begin, index = n - first;
         const int place = first + index % (piece / 4) * 4 + index / (piece / 4);
-        copy<16>(to + place * (K + ROW_PADDING) + k, from + (u64)n * LEADING + k);
+        copy_async<16>(to + place * (K + ROW_PADDING) + k, from + (u64)n * LEADING + k);
     }
 #else
     constexpr int FULL = K / 32;
     if constexpr (FULL > 0)
         for (int unit = threadIdx.x; unit < N / 8 * FULL * 32; unit += THREADS) {
             const int lane = unit % 32, k = unit / 32 % FULL * 32, tile = unit / 32 / FULL;
-            copy<16>(to + tile * 8 * K + k * 8 + lane * 8, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 8);
+            copy_async<16>(to + tile * 8 * K + k * 8 + lane * 8, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 8);
         }
     if constexpr ((K & 16) != 0)
         for (int unit = threadIdx.x; unit < N / 8 * 32; unit += THREADS) {
             const int lane = unit % 32, k = FULL * 32, tile = unit / 32;
-            copy<8>(to + tile * 8 * K + k * 8 + lane * 4, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 4);
+            copy_async<8>(to + tile * 8 * K + k * 8 + lane * 4, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 4);
         }
     if constexpr ((K & 8) != 0)
         for (int unit = threadIdx.x; unit < N / 8 * 32; unit += THREADS) {
             const int lane = unit % 32, k = K / 16 * 16, tile = unit / 32;
-            copy<4>(to + tile * 8 * K + k * 8 + lane * 2, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 2);
+            copy_async<4>(to + tile * 8 * K + k * 8 + lane * 2, from + (u64)output_of<N>(tile, lane / 4) * LEADING + k + lane % 4 * 2);
         }
 #endif
 }
@@ -144,7 +114,7 @@ struct Slabs {
     __device__ __forceinline__ void start(u32 rounds) {
         if constexpr (STAGES == 0) {
             for (int i = 0; i < Schedule::SLABS; ++i) schedule.fill(shared + Schedule::at(i), i);
-            end_of_copies();
+            commit_copies();
         } else {
             left = rounds * Schedule::SLABS;
             for (int i = 0; i < STAGES - 1; ++i) fill_next();
@@ -154,7 +124,7 @@ struct Slabs {
     // With all slabs in shared memory: waits for them.
     __device__ __forceinline__ void finish() {
         if constexpr (STAGES == 0) {
-            wait_for_copies<0>();
+            wait_copies<0>();
             __syncthreads();
         }
     }
@@ -166,13 +136,13 @@ struct Slabs {
             left -= 1;
         }
         filled = filled + 1 == STAGES ? 0 : filled + 1;
-        end_of_copies();
+        commit_copies();
     }
 
     // The slab that lies at `at` if all stay. All threads of the block ask for the same slabs in the order of the schedule.
     __device__ __forceinline__ const Storage *next(int at) {
         if constexpr (STAGES == 0) return shared + at;
-        wait_for_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
+        wait_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
         // The slab is there for all, and the stage that was read before is free.
         __syncthreads();
         const Storage *found = shared + current * Schedule::MOST;

@@ -1,5 +1,5 @@
 // Matrix tiles in shared memory, and how warps share products of them.
-#include "tile/ptx/memory.cuh"
+#include "tile/ptx/async_copy.cuh"
 #include "tile/mma.cuh"
 #include "tile/epilogue.cuh"
 
@@ -12,31 +12,6 @@ __device__ constexpr int round_up(int n, int to) { return (n + to - 1) / to * to
 // Elements from one row of a tile to the next: an odd number of 16-byte chunks, so that eight rows lie in different banks.
 __device__ constexpr int pitch(int columns) { return round_up(columns, 16) + 8; }
 
-// ---- Copies of 16 bytes into shared memory, zeros where there is nothing to copy. Before sm_80 there are none in the background.
-
-__device__ __forceinline__ void copy16(u32 to, const void *from, bool there) {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
-#else
-    const uint4 value = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w) : "memory");
-#endif
-}
-
-__device__ __forceinline__ void commit_copies() {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits until at most so many groups of copies are under way.
-template <int GROUPS>
-__device__ __forceinline__ void wait_copies() {
-#if ARCHITECTURE >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
-#endif
-}
-
 // Copies `rows` rows of `columns` numbers, the first at `from`, `stride` numbers apart, into a tile `PITCH` wide whose columns are `PADDED`: zeros
 // beyond `columns`, and in rows from `there` on.
 template <int PADDED, int PITCH>
@@ -46,7 +21,7 @@ __device__ __forceinline__ void copy_part(u32 to, const Storage *from, int strid
     for (int i = threadIdx.x; i < rows * CHUNKS; i += THREADS) {
         const int row = i / CHUNKS, column = i % CHUNKS * 8;
         const bool valid = row < there && column < columns;
-        copy16(to + (row * PITCH + column) * 2, valid ? from + (u64)row * stride + column : from, valid);
+        copy_async_or_zero(to + (row * PITCH + column) * 2, valid ? from + (u64)row * stride + column : from, valid);
     }
 }
 
@@ -60,7 +35,7 @@ __device__ __forceinline__ void copy_tile(u32 to, const Storage *from, int there
             const Storage *source = from + row * STRIDE + column;
             const u32 target = to + (row * PITCH + column) * 2;
 #pragma unroll
-            for (int i = 0; i < ROWS; i += AT_ONCE) copy16(target + i * PITCH * 2, source + i * STRIDE, true);
+            for (int i = 0; i < ROWS; i += AT_ONCE) copy_async_or_zero(target + i * PITCH * 2, source + i * STRIDE, true);
             return;
         }
     }

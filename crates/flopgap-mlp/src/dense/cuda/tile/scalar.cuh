@@ -1,29 +1,26 @@
 // What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
 #include "tile/activation.cuh"
+#include "tile/ptx/async_copy.cuh"
 
 // Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
 #define BACKGROUND (ARCHITECTURE >= 800 && STORAGE == STORAGE_F32)
 
 __device__ __forceinline__ void copy4(float *to, const Storage *from) {
 #if BACKGROUND
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+    copy_async<16>(to, from);
 #else
     load4(from, *reinterpret_cast<float4 *>(to));
 #endif
 }
 
 __device__ __forceinline__ void end_of_group() {
-#if BACKGROUND
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+    if (BACKGROUND) commit_copies();
 }
 
 // Waits until all but the last PENDING groups of this thread's copies are there.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_groups() {
-#if BACKGROUND
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
+    if (BACKGROUND) wait_copies<PENDING>();
 }
 
 // Copies COUNT numbers of each of ROWS rows, STRIDE apart, to rows PITCH apart. Rows from `rows` on and numbers from `count` on are left out

@@ -38,7 +38,7 @@ struct Ring {
             if (4 * piece < left)
 #pragma unroll 4
                 for (int row = lane / PIECES; row < rows; row += 32 / PIECES, from += 32 / PIECES * in)
-                    copy16(shared_address(to + place_of(row, piece)), from, true);
+                    copy_async_or_zero(shared_address(to + place_of(row, piece)), from, true);
             step += STEP;
             if (step >= all) step = 0, ++layer;
             write = write + 1 == STAGES ? 0 : write + 1;
@@ -113,7 +113,7 @@ __device__ constexpr int slices_before() {
 template <int LAYER>
 __device__ __forceinline__ void fetch_biases(const Call &call, float *to) {
     const int within = threadIdx.x * 4, n = call.rank * slice(LAYER) + within;
-    if (within < slice(LAYER) && n < width(LAYER + 1)) copy16(shared_address(to + slices_before<LAYER>() + within), call.parameters + biases_at(LAYER) + n, true);
+    if (within < slice(LAYER) && n < width(LAYER + 1)) copy_async_or_zero(shared_address(to + slices_before<LAYER>() + within), call.parameters + biases_at(LAYER) + n, true);
     if constexpr (LAYER + 1 < LAYERS) fetch_biases<LAYER + 1>(call, to);
 }
 
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int index = threadIdx.x & 31; index < SAMPLES * PER_ROW; index += 32) {
         const int row = index / PER_ROW, k = k0 + index % PER_ROW * 4;
         const bool there = call.first + row < (int)batch;
-        if (k < IN) copy16(shared_address(taken + row * SAMPLE_PITCH + k), there ? x + (u64)(call.first + row) * IN + k : x, there);
+        if (k < IN) copy_async_or_zero(shared_address(taken + row * SAMPLE_PITCH + k), there ? x + (u64)(call.first + row) * IN + k : x, there);
     }
     fetch_biases<0>(call, biases);
     Ring ring{stages, 0, 0, 0, 0};

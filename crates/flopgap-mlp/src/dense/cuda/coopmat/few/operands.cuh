@@ -59,7 +59,7 @@ __device__ __forceinline__ void fetch(u32 to, const Matrix &matrix, int row0, in
             u32 target;
             u64 at;
             const bool there = place(index, target, at);
-            copy16(target, matrix.first + at, there);
+            copy_async_or_zero(target, matrix.first + at, there);
         }
     } else {
         // Several loads are under way before the first is used.

@@ -71,7 +71,7 @@ __device__ __forceinline__ void copy_slab_of_any(const Storage *parameters, int 
     for (int i = threadIdx.x; i < rows * pieces; i += THREADS) {
         const int row = i / pieces, column = i % pieces * 8;
         const bool valid = row < there && column < wide;
-        copy16(to + (row * SLAB_PITCH + column) * 2, valid ? from + (u64)row * stride + column : from, valid);
+        copy_async_or_zero(to + (row * SLAB_PITCH + column) * 2, valid ? from + (u64)row * stride + column : from, valid);
     }
 }
 
@@ -92,7 +92,7 @@ struct Weights {
                 for (int i = threadIdx.x; i < rows * (padded / 8); i += THREADS) {
                     const int row = i / (padded / 8), column = i % (padded / 8) * 8;
                     const bool there = row < width(layer + 1) && column < columns;
-                    copy16(to + (row * pitch(columns) + column) * 2,
+                    copy_async_or_zero(to + (row * pitch(columns) + column) * 2,
                            parameters + weights_at(layer) + (there ? row * columns + column : 0), there);
                 }
             }
