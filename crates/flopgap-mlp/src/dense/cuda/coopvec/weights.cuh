@@ -3,7 +3,7 @@
 // A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES slabs lie in shared memory and are replaced by
 // those to come; with STAGES == 0 all of them stay there. THREADS is the size of a block.
 #include "coopvec/vectors.cuh"
-#include "tile/ptx/async_copy.cuh"
+#include "tile/ring.cuh"
 
 // What a warp works on. With all weights at hand, warps go their own ways; otherwise a block goes through the weights with as many samples as its
 // warps have.
@@ -106,8 +106,9 @@ template <class Schedule>
 struct Slabs {
     Storage *shared;
     Schedule schedule;
-    // The next slab to be filled, how many are still to be, and the stages that are filled and read next.
-    int slab = 0, filled = 0, current = 0;
+    CopyRing<STAGES> ring;
+    // The next slab to be filled, and how many are still to be.
+    int slab = 0;
     u32 left = 0;
 
     // `rounds`: how often all slabs are read.
@@ -131,23 +132,20 @@ struct Slabs {
 
     __device__ __forceinline__ void fill_next() {
         if (left > 0) {
-            schedule.fill(shared + filled * Schedule::MOST, slab);
+            schedule.fill(shared + ring.to_fill * Schedule::MOST, slab);
             slab = slab + 1 == Schedule::SLABS ? 0 : slab + 1;
             left -= 1;
         }
-        filled = filled + 1 == STAGES ? 0 : filled + 1;
-        commit_copies();
+        ring.filled();
     }
 
     // The slab that lies at `at` if all stay. All threads of the block ask for the same slabs in the order of the schedule.
     __device__ __forceinline__ const Storage *next(int at) {
         if constexpr (STAGES == 0) return shared + at;
-        wait_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
-        // The slab is there for all, and the stage that was read before is free.
-        __syncthreads();
-        const Storage *found = shared + current * Schedule::MOST;
+        ring.wait();
+        const Storage *found = shared + ring.to_use * Schedule::MOST;
         fill_next();
-        current = current + 1 == STAGES ? 0 : current + 1;
+        ring.used();
         return found;
     }
 };

@@ -32,18 +32,18 @@ struct Call {
 // Both are integers, or `Known` ones.
 template <int STAGE, typename Passes, typename Slabs, typename Copy, typename Begin, typename Use, typename End>
 __device__ __forceinline__ void for_each_slab(float *shared, Passes passes, Slabs slabs, Copy copy, Begin begin, Use use, End end) {
+    CopyRing<STAGES, BACKGROUND> ring;
     copy(shared, 0, 0);
-    end_of_group();
+    ring.filled();
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
         begin(pass);
 #pragma unroll 1
         for (int slab = 0; slab < slabs; ++slab) {
             const int step = pass * slabs + slab;
-            wait_for_groups<0>();
-            __syncthreads();
+            ring.wait();
             if (step + 1 < passes * slabs) copy(shared + (step + 1) % STAGES * STAGE, slab + 1 < slabs ? pass : pass + 1, slab + 1 < slabs ? slab + 1 : 0);
-            end_of_group();
+            ring.filled();
             use(slab, shared + step % STAGES * STAGE);
         }
         end(pass);

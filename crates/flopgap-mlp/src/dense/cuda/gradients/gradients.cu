@@ -107,7 +107,6 @@ __device__ __forceinline__ void fill(const Call &call, T own, int stage, u32 sam
         own.copy_deltas(to, deltas, samples, first_row);
         own.copy_below(to + SLAB * T::HEIGHT, below + (u64)sample * own.K, samples, first_column);
     }
-    end_of_group();
 }
 
 // What a layer took, where the tape keeps the sums before the activation below.
@@ -146,17 +145,20 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
     for (int i = 0; i < T::ROWS; ++i)
 #pragma unroll
         for (int j = 0; j < T::COLUMNS; ++j) sums[i][j] = 0.0f;
+    CopyRing<STAGES, BACKGROUND> ring;
 #pragma unroll 1
-    for (int stage = 0; stage + 1 < STAGES; ++stage) fill(call, own, stage, call.begin + stage * SLAB, first_row, first_column);
-    int used = 0, filled = STAGES - 1;
+    for (int stage = 0; stage + 1 < STAGES; ++stage) {
+        fill(call, own, stage, call.begin + stage * SLAB, first_row, first_column);
+        ring.filled();
+    }
     float a[2][T::ROWS], b[2][T::COLUMNS];
     const float *left, *right;
     // The slab that begins at `sample`, ready for all threads; the stage before it is filled again.
     const auto begin_slab = [&](u32 sample) {
-        wait_for_groups<STAGES - 2>();
-        __syncthreads();
-        fill(call, own, filled, sample + (STAGES - 1) * SLAB, first_row, first_column);
-        float *const deltas = call.shared + used * STAGE, *const values = deltas + SLAB * T::HEIGHT;
+        ring.wait();
+        fill(call, own, ring.to_fill, sample + (STAGES - 1) * SLAB, first_row, first_column);
+        ring.filled();
+        float *const deltas = call.shared + ring.to_use * STAGE, *const values = deltas + SLAB * T::HEIGHT;
         if (kept_sums) {
 #pragma unroll 1
             for (int i = threadIdx.x; i < SLAB * T::WIDTH; i += THREADS) values[i] = below(values[i]);
@@ -167,8 +169,7 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
             for (int s = 0; s < SLAB; ++s) bias += deltas[s * T::HEIGHT + threadIdx.x];
         }
         left = deltas + part * T::SHARE * T::HEIGHT + row, right = values + part * T::SHARE * T::WIDTH + column;
-        used = used + 1 == STAGES ? 0 : used + 1;
-        filled = filled + 1 == STAGES ? 0 : filled + 1;
+        ring.used();
     };
     const auto read_both = [&](int s, int buffer) {
         read_fours<T::ROWS, ROW_FOURS>(a[buffer], left + s * T::HEIGHT);
@@ -203,7 +204,7 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
         constexpr int NUMBERS = T::ROWS * T::COLUMNS, SHARING = 32 * T::DOWN * T::ACROSS;
         static_assert(NUMBERS * SHARING <= EXCHANGE, "the host's bound");
         const int thread = within * 32 + lane;
-        wait_for_groups<0>();
+        if (BACKGROUND) wait_copies<0>();
 #pragma unroll 1
         for (int p = 1; p < T::PARTS; ++p) {
             __syncthreads();

@@ -1,5 +1,5 @@
 // Matrix tiles in shared memory, and how warps share products of them.
-#include "tile/ptx/async_copy.cuh"
+#include "tile/ring.cuh"
 #include "tile/mma.cuh"
 #include "tile/epilogue.cuh"
 

@@ -62,8 +62,9 @@ struct Ring : Barriers<STAGES, EVENTS> {
 };
 
 // Places that all threads of a block fill and use together (cp.async): STAGES - 1 fills are under way
-// before the first use. A fill is any copies, then `filled`, which also counts a fill of nothing.
-template <int STAGES>
+// before the first use. A fill is any copies, then `filled`, which also counts a fill of nothing. ASYNC: whether
+// copies are in the background; others are done when all threads have met.
+template <int STAGES, bool ASYNC = true>
 struct CopyRing {
     // The stages that are filled and used next.
     int to_fill = 0, to_use = 0;
@@ -72,12 +73,12 @@ struct CopyRing {
     __device__ __forceinline__ static int before(int stage) { return stage == 0 ? STAGES - 1 : stage - 1; }
 
     __device__ __forceinline__ void filled() {
-        commit_copies();
+        if (ASYNC) commit_copies();
         to_fill = after(to_fill);
     }
     // Until `to_use` is full for all threads, and the stage used before is free for the next fill.
     __device__ __forceinline__ void wait() const {
-        wait_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
+        if (ASYNC) wait_copies<(STAGES > 1 ? STAGES - 2 : 0)>();
         __syncthreads();
     }
     __device__ __forceinline__ void used() { to_use = after(to_use); }

@@ -1,26 +1,14 @@
 // What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
 #include "tile/activation.cuh"
-#include "tile/ptx/async_copy.cuh"
+#include "tile/ring.cuh"
 
-// Whether copies run in the background (compute capability 8.0, 32 bits). Elsewhere they are done when the function returns.
-#define BACKGROUND (ARCHITECTURE >= 800 && STORAGE == STORAGE_F32)
+// Whether copies run in the background, which takes numbers of 32 bits. Elsewhere they are done when the function
+// returns.
+constexpr bool BACKGROUND = ARCHITECTURE >= 800 && STORAGE == STORAGE_F32;
 
 __device__ __forceinline__ void copy4(float *to, const Storage *from) {
-#if BACKGROUND
-    copy_async<16>(to, from);
-#else
-    load4(from, *reinterpret_cast<float4 *>(to));
-#endif
-}
-
-__device__ __forceinline__ void end_of_group() {
-    if (BACKGROUND) commit_copies();
-}
-
-// Waits until all but the last PENDING groups of this thread's copies are there.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_groups() {
-    if (BACKGROUND) wait_copies<PENDING>();
+    if constexpr (BACKGROUND) copy_async<16>(to, from);
+    else load4(from, *reinterpret_cast<float4 *>(to));
 }
 
 // Copies COUNT numbers of each of ROWS rows, STRIDE apart, to rows PITCH apart. Rows from `rows` on and numbers from `count` on are left out

@@ -56,19 +56,17 @@ __device__ __forceinline__ void sum(P &product, bool with_biases, int slabs, Lef
         }
     }
     product.clear();
-    int stage = 0, free = STAGES - 1;
+    CopyRing<STAGES> ring{STAGES - 1, 0};
 #pragma unroll 1
     for (int slab = 0; slab < slabs; ++slab) {
-        wait_copies<STAGES - 2>();
-        __syncthreads();
+        ring.wait();
         if (slab + STAGES - 1 < slabs) {
-            left(base + free * P::STAGE, slab + STAGES - 1, 1);
-            right(base + free * P::STAGE + P::RIGHT_AT, slab + STAGES - 1, 1);
+            left(base + ring.to_fill * P::STAGE, slab + STAGES - 1, 1);
+            right(base + ring.to_fill * P::STAGE + P::RIGHT_AT, slab + STAGES - 1, 1);
         }
-        commit_copies();
-        product.add(base + stage * P::STAGE, with_biases);
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
-        free = free + 1 == STAGES ? 0 : free + 1;
+        ring.filled();
+        product.add(base + ring.to_use * P::STAGE, with_biases);
+        ring.used();
     }
     wait_copies<0>();
     __syncthreads();

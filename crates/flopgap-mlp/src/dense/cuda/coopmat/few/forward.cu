@@ -22,10 +22,12 @@ struct Call {
     int rank, first;
 };
 
-// Where a warp's ring is: what is fetched next, and the stages to write and to read.
-struct Ring {
+// The ring of a warp, whose stages are all filled before the first use, and what is fetched next.
+struct Slabs : CopyRing<STAGES> {
     float *stages;
-    int layer, step, write, read;
+    int layer = 0, step = 0;
+
+    __device__ __forceinline__ explicit Slabs(float *stages) : stages(stages) {}
 
     // Fetches the warp's next part of a slice, if there is one; a group of copies in any case.
     __device__ __forceinline__ void fetch(const Call &call) {
@@ -34,16 +36,15 @@ struct Ring {
             const int warp = threadIdx.x / 32, lane = threadIdx.x & 31, k0 = warp * all + step, left = min(min(in - warp * all, all) - step, STEP);
             const int piece = lane % PIECES;
             const float *from = call.parameters + weights_at(layer) + (u64)(n0 + lane / PIECES) * in + k0 + 4 * piece;
-            float *to = stages + write * STAGE;
+            float *to = stages + to_fill * STAGE;
             if (4 * piece < left)
 #pragma unroll 4
                 for (int row = lane / PIECES; row < rows; row += 32 / PIECES, from += 32 / PIECES * in)
                     copy_async_or_zero(shared_address(to + place_of(row, piece)), from, true);
             step += STEP;
             if (step >= all) step = 0, ++layer;
-            write = write + 1 == STAGES ? 0 : write + 1;
         }
-        commit_copies();
+        filled();
     }
 };
 
@@ -77,7 +78,7 @@ struct Slice {
     }
 
     // The warp's sums over its part of the inner dimension.
-    __device__ __forceinline__ void sum(const Call &call, Ring &ring, const float *taken) {
+    __device__ __forceinline__ void sum(const Call &call, Slabs &ring, const float *taken) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i)
 #pragma unroll
@@ -88,7 +89,7 @@ struct Slice {
         for (int k = 0; k < SHARE; k += STEP) {
             wait_copies<STAGES - 1>();
             __syncwarp();
-            const float *stage = ring.stages + ring.read * STAGE;
+            const float *stage = ring.stages + ring.to_use * STAGE;
             if constexpr (EVEN) {
 #pragma unroll
                 for (int piece = 0; piece < PIECES; ++piece) add(left + k, stage, piece);
@@ -96,7 +97,7 @@ struct Slice {
 #pragma unroll 1
                 for (int piece = 0; piece < PIECES && k + 4 * piece < end; ++piece) add(left + k, stage, piece);
             }
-            ring.read = ring.read + 1 == STAGES ? 0 : ring.read + 1;
+            ring.used();
             __syncwarp();
             ring.fetch(call);
         }
@@ -125,7 +126,7 @@ __device__ __forceinline__ float4 activated(float4 v) {
 __device__ __forceinline__ uint4 bits(float4 v) { return make_uint4(__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)); }
 
 template <int LAYER>
-__device__ __forceinline__ void layer(const Call &call, Ring &ring, float *taken, float *partial, const float *biases, u64 *arrivals) {
+__device__ __forceinline__ void layer(const Call &call, Slabs &ring, float *taken, float *partial, const float *biases, u64 *arrivals) {
     using S = Slice<LAYER>;
     constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
     constexpr int QUADS = S::N / 4;
@@ -184,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (k < IN) copy_async_or_zero(shared_address(taken + row * SAMPLE_PITCH + k), there ? x + (u64)(call.first + row) * IN + k : x, there);
     }
     fetch_biases<0>(call, biases);
-    Ring ring{stages, 0, 0, 0, 0};
+    Slabs ring(stages);
 #pragma unroll 1
     for (int stage = 0; stage < STAGES; ++stage) ring.fetch(call);
     let_next_begin(tape);

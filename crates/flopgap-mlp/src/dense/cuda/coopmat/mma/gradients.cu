@@ -35,14 +35,15 @@ __device__ __forceinline__ void tile(const Storage *inputs, const Storage *delta
     const int out0 = tile_index / S::TILES_IN * S::TILE_OUT, in0 = tile_index % S::TILES_IN * S::TILE_IN;
     const u32 base = shared_address(shared);
 
-    const auto copy = [&](int stage, u32 sample) {
-        const u32 to = base + stage * S::STAGE * 2;
+    CopyRing<STAGES> ring;
+    const auto copy = [&](u32 sample) {
+        const u32 to = base + ring.to_fill * S::STAGE * 2;
         const int there = sample < end ? (int)(end - sample) : 0;
         // The address of what is not there is not used.
         const u64 at = sample < end ? sample : begin;
         copy_tile<S::SAMPLES, S::TILE_OUT, OUT_PITCH, OUT>(to, deltas + at * OUT + out0, there, OUT - out0);
         copy_tile<S::SAMPLES, S::TILE_IN, IN_PITCH, IN>(to + S::SAMPLES * OUT_PITCH * 2, inputs + at * IN + in0, there, IN - in0);
-        commit_copies();
+        ring.filled();
     };
 
     // A warp sums every so-manieth 16 rows for the biases: those that share rows with it have the others.
@@ -50,21 +51,19 @@ __device__ __forceinline__ void tile(const Storage *inputs, const Storage *delta
     Sums32 acc[MT][NT], bias[BIASES];
     clear(bias), clear(acc);
     const bool with_bias = in0 == 0;
-    for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage, begin + stage * S::SAMPLES);
+    for (int stage = 0; stage < STAGES - 1; ++stage) copy(begin + stage * S::SAMPLES);
     const u32 left = base + (turn * 16 * OUT_PITCH + out_warp * S::M) * 2 + lane_offset<false>(OUT_PITCH * 2);
     const u32 right = base + (S::SAMPLES * OUT_PITCH + turn * 16 * IN_PITCH + in_warp * S::N) * 2 + lane_offset<true>(IN_PITCH * 2);
     // The operands of the next step are loaded while this one's are multiplied.
     Fragments<MT, NT> fragments[2];
-    int stage = 0;
     const auto load = [&](Fragments<MT, NT> &to, int k) {
         const int rows = k * 16 * S::ALONG_SAMPLES;
-        to.template load<true, true, OUT_PITCH, IN_PITCH, false>(left + (stage * S::STAGE + rows * OUT_PITCH) * 2,
-                                                                 right + (stage * S::STAGE + rows * IN_PITCH) * 2, 0);
+        to.template load<true, true, OUT_PITCH, IN_PITCH, false>(left + (ring.to_use * S::STAGE + rows * OUT_PITCH) * 2,
+                                                                 right + (ring.to_use * S::STAGE + rows * IN_PITCH) * 2, 0);
     };
     const auto next_stage = [&](u32 sample) {
-        wait_copies<STAGES - 2>();
-        __syncthreads();
-        copy(stage == 0 ? STAGES - 1 : stage - 1, sample + (STAGES - 1) * S::SAMPLES);
+        ring.wait();
+        copy(sample + (STAGES - 1) * S::SAMPLES);
     };
     // Steps of a warp on a stage: an even number, so that the two sets of operands take turns.
     constexpr int STEPS = SLAB / 16;
@@ -79,7 +78,7 @@ __device__ __forceinline__ void tile(const Storage *inputs, const Storage *delta
             if (k + 1 < STEPS) {
                 load(fragments[(k + 1) & 1], k + 1);
             } else if (sample + S::SAMPLES < end) {
-                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                ring.used();
                 next_stage(sample + S::SAMPLES);
                 load(fragments[0], 0);
             }

@@ -79,11 +79,12 @@ __device__ __forceinline__ void copy_slab_of_any(const Storage *parameters, int 
 struct Weights {
     const Storage *parameters;
     u32 shared;
-    // Which slab is copied next, and into which stage; which stage is read next.
-    int steps, step, chunk, slab, filled, read;
+    // Which slab is copied next.
+    int steps, step, chunk, slab;
+    CopyRing<STAGES> ring;
 
     __device__ __forceinline__ Weights(const Storage *parameters, u32 shared, int steps)
-        : parameters(parameters), shared(shared), steps(steps), step(0), chunk(0), slab(0), filled(0), read(0) {
+        : parameters(parameters), shared(shared), steps(steps), step(0), chunk(0), slab(0) {
         if constexpr (RESIDENT) {
 #pragma unroll 1
             for (int layer = 0; layer < LAYERS; ++layer) {
@@ -122,13 +123,12 @@ struct Weights {
     // Begins to copy the next slab: after the last layer that of the first again, for the next tile.
     __device__ __forceinline__ void copy_next() {
         const int layer = layer_at(step), columns = outer(layer);
-        const u32 to = shared + filled * SLAB_ELEMENTS * 2;
+        const u32 to = shared + ring.to_fill * SLAB_ELEMENTS * 2;
         if constexpr (LAYERS > LAYERS_WITH_OWN_COPIES)
             copy_slab_of_any(parameters, layer, slab * SLAB, chunk * chunk_of(columns), to);
         else
             copy_slab<0>(layer, slab * SLAB, chunk * chunk_of(columns), to);
-        commit_copies();
-        filled = filled + 1 == STAGES ? 0 : filled + 1;
+        ring.filled();
         if (++slab == slabs_of(inner(layer))) {
             slab = 0;
             if (++chunk == chunks_of(columns)) chunk = 0, step = step + 1 == steps ? 0 : step + 1;
@@ -174,12 +174,11 @@ __device__ __forceinline__ void product(Weights &weights, int layer, u32 input, 
         } else {
             u32 right = 0;
             const auto next_slab = [&](bool very_first) {
-                wait_copies<STAGES - 2>();
-                __syncthreads();
+                weights.ring.wait();
                 if (very_first) started();
                 weights.copy_next();
-                right = weights.shared + weights.read * SLAB_ELEMENTS * 2 + lane;
-                weights.read = weights.read + 1 == STAGES ? 0 : weights.read + 1;
+                right = weights.shared + weights.ring.to_use * SLAB_ELEMENTS * 2 + lane;
+                weights.ring.used();
             };
             const auto load = [&](Fragments<Mine::MT, Mine::NT> &to, int slab, int k) {
                 to.template load<false, BACKWARD, INPUT_PITCH, WEIGHTS_PITCH, Mine::GUARDED>(

@@ -30,20 +30,17 @@ __device__ __forceinline__ void copy_weights_of(const Call &call, float *to, int
     copy_rows<SLAB, S::WIDTH, S::N, S::WIDTH, THREADS, S::N % S::WIDTH != 0 || S::K % SLAB != 0>(to, from, S::K - row, S::N - column);
 }
 
-__device__ __forceinline__ void fill(const Call &call, Ring &ring) {
-    if ((u64)ring.tile * SAMPLES < call.batch) copy_weights_of<0>(call, call.shared + ring.filled * STAGE, ring.slab);
-    end_of_group();
-    ring.filled = following(ring.filled);
+__device__ __forceinline__ void fill(const Call &call, Slabs &ring) {
+    if ((u64)ring.tile * SAMPLES < call.batch) copy_weights_of<0>(call, call.shared + ring.to_fill * STAGE, ring.slab);
     // Without the gradients by the inputs, the last step is left out.
-    if (++ring.slab == (call.dx ? slabs_before<LAYERS>() : slabs_before<LAYERS - 1>())) ring.slab = 0, ring.tile += gridDim.x;
+    ring.next(call.dx ? slabs_before<LAYERS>() : slabs_before<LAYERS - 1>());
 }
 
-__device__ __forceinline__ const float *next_stage(const Call &call, Ring &ring) {
-    wait_for_groups<STAGES - 2>();
-    __syncthreads();
+__device__ __forceinline__ const float *next_stage(const Call &call, Slabs &ring) {
+    ring.wait();
     fill(call, ring);
-    const float *const stage = call.shared + ring.used * STAGE;
-    ring.used = following(ring.used);
+    const float *const stage = call.shared + ring.to_use * STAGE;
+    ring.used();
     return stage;
 }
 
@@ -65,7 +62,7 @@ __device__ __forceinline__ void begin(const Call &call, u64 first) {
 }
 
 template <int STEP>
-__device__ __forceinline__ void step(const Call &call, Ring &ring, u64 first) {
+__device__ __forceinline__ void step(const Call &call, Slabs &ring, u64 first) {
     using S = Shape<STEP>;
     constexpr int LAYER = LAYERS - 1 - STEP;
     constexpr bool LAST = LAYER == 0;
@@ -119,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                               Storage *deltas, u32 batch) {
     extern __shared__ __align__(16) float shared[];
     const Call call{parameters, y, dy, tape, dx, deltas, batch, shared};
-    Ring ring{0, 0, 0, blockIdx.x};
+    Slabs ring;
 #pragma unroll 1
     for (int stage = 0; stage + 1 < STAGES; ++stage) fill(call, ring);
     for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) {

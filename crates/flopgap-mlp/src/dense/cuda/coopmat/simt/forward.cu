@@ -57,24 +57,21 @@ __device__ __forceinline__ void copy_inputs(const Call &call, float *to, int sla
 // Slabs that go through the ring.
 constexpr int STREAMED = RESIDENT ? slabs_before<1>() : slabs_before<LAYERS>();
 
-__device__ __forceinline__ void fill(const Call &call, Ring &ring) {
+__device__ __forceinline__ void fill(const Call &call, Slabs &ring) {
     if ((u64)ring.tile * SAMPLES < call.batch) {
-        float *const to = call.shared + ring.filled * STAGE;
+        float *const to = call.shared + ring.to_fill * STAGE;
         if (ring.slab < slabs_before<1>()) copy_inputs(call, to, ring.slab, ring.tile);
         if (!RESIDENT) copy_weights_of<0>(call, to + STAGE_INPUTS, ring.slab);
     }
-    end_of_group();
-    ring.filled = following(ring.filled);
-    if (++ring.slab == STREAMED) ring.slab = 0, ring.tile += gridDim.x;
+    ring.next(STREAMED);
 }
 
 // The next stage, ready for all threads; the one used last is filled again.
-__device__ __forceinline__ const float *next_stage(const Call &call, Ring &ring) {
-    wait_for_groups<STAGES - 2>();
-    __syncthreads();
+__device__ __forceinline__ const float *next_stage(const Call &call, Slabs &ring) {
+    ring.wait();
     fill(call, ring);
-    const float *const stage = call.shared + ring.used * STAGE;
-    ring.used = following(ring.used);
+    const float *const stage = call.shared + ring.to_use * STAGE;
+    ring.used();
     return stage;
 }
 
@@ -93,7 +90,7 @@ __device__ __forceinline__ void put(Storage *to, u64 sample, u32 batch, int colu
 }
 
 template <int LAYER>
-__device__ __forceinline__ void layer(const Call &call, Ring &ring, u32 tile) {
+__device__ __forceinline__ void layer(const Call &call, Slabs &ring, u32 tile) {
     using S = Shape<LAYER>;
     constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
     constexpr int ACTIVATION = activation_of(LAYER);
@@ -173,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     extern __shared__ __align__(16) float shared[];
     const Call call{parameters, x, y, tape, batch, shared};
     copy_what_stays<0>(call);
-    Ring ring{0, 0, 0, blockIdx.x};
+    Slabs ring;
 #pragma unroll 1
     for (int stage = 0; stage + 1 < STAGES; ++stage) fill(call, ring);
     for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(call, ring, tile);

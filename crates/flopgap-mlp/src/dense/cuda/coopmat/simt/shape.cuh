@@ -12,10 +12,13 @@ using Shape = Layout<STEP>;
 __device__ constexpr int values_at(int i) { return VALUES_AT + (i % 2 == 0 ? VALUES_OF_EVEN : 0); }
 
 // Where the ring of slabs stands. Filling goes ahead of using, over all tiles of the block.
-struct Ring {
-    int filled, used;    // stages
-    int slab;            // the next to be copied
-    u32 tile;            // of this tile
-};
+struct Slabs : CopyRing<STAGES, BACKGROUND> {
+    int slab = 0;            // the next to be copied
+    u32 tile = blockIdx.x;   // of this tile
 
-__device__ __forceinline__ int following(int stage) { return stage + 1 == STAGES ? 0 : stage + 1; }
+    // The next slab, of `slabs` for a tile.
+    __device__ __forceinline__ void next(int slabs) {
+        filled();
+        if (++slab == slabs) slab = 0, tile += gridDim.x;
+    }
+};

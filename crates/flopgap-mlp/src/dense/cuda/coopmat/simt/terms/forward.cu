@@ -9,7 +9,7 @@ struct Call {
 };
 
 template <int LAYER>
-__device__ __forceinline__ void layer(Pass &pass, Ring &ring, const Call &call, u64 first) {
+__device__ __forceinline__ void layer(Pass &pass, Slabs &ring, const Call &call, u64 first) {
     using S = Shape<LAYER>;
     constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
     constexpr int ACTIVATION = activation_of(LAYER);
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const Call call{y, tape};
     Pass pass{x, shared, batch, streamed<LAYERS>(), {}};
     copy_biases<0>(parameters, shared);
-    Ring ring{0, 0, 0, blockIdx.x, false, 0, 0};
+    Slabs ring;
     begin_ring(pass, ring);
     for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(pass, ring, call, (u64)tile * SAMPLES);
 }

@@ -29,18 +29,14 @@ struct Pass {
 };
 
 // Where the ring stands. Filling goes ahead of using, over all tiles of the block.
-struct Ring {
-    int filled, used;    // stages
-    int slab;            // the next to be copied
-    u32 tile;            // of this tile
+struct Slabs : CopyRing<STAGES, BACKGROUND> {
+    int slab = 0;            // the next to be copied
+    u32 tile = blockIdx.x;   // of this tile
     // The slab that is on its way in registers, if it has inputs.
-    bool held;
-    int held_slab;
-    u32 held_tile;
+    bool held = false;
+    int held_slab = 0;
+    u32 held_tile = 0;
 };
-
-__device__ __forceinline__ int following(int stage) { return stage + 1 == STAGES ? 0 : stage + 1; }
-__device__ __forceinline__ int preceding(int stage) { return stage == 0 ? STAGES - 1 : stage - 1; }
 
 template <int COUNT>
 __device__ __forceinline__ void copy_all(float *to, const float *from) {
@@ -66,11 +62,11 @@ __device__ __forceinline__ void copy_weights(float *to, int slab) {
 }
 
 // Begins to fill the next stage: weights in the background, inputs into registers.
-__device__ __forceinline__ void fill(Pass &pass, Ring &ring) {
+__device__ __forceinline__ void fill(Pass &pass, Slabs &ring) {
     const bool inside = (u64)ring.tile * SAMPLES < pass.batch;
     ring.held = !BACKWARD && inside && ring.slab < slabs_before<1>();
     if (inside) {
-        if (!RESIDENT) copy_weights<0>(pass.shared + ring.filled * STAGE + STAGE_INPUTS, ring.slab);
+        if (!RESIDENT) copy_weights<0>(pass.shared + ring.to_fill * STAGE + STAGE_INPUTS, ring.slab);
         if (!BACKWARD && ring.held) {
             ring.held_slab = ring.slab, ring.held_tile = ring.tile;
             const int term = ring.slab % Shape<0>::SLABS * SLAB;
@@ -83,15 +79,14 @@ __device__ __forceinline__ void fill(Pass &pass, Ring &ring) {
             }
         }
     }
-    end_of_group();
-    ring.filled = following(ring.filled);
+    ring.filled();
     if (++ring.slab == pass.slabs) ring.slab = 0, ring.tile += gridDim.x;
 }
 
 // What is held goes to the stage that was filled last.
-__device__ __forceinline__ void put_held(Pass &pass, Ring &ring) {
+__device__ __forceinline__ void put_held(Pass &pass, Slabs &ring) {
     if (BACKWARD || !ring.held) return;
-    float *const stage = pass.shared + preceding(ring.filled) * STAGE;
+    float *const stage = pass.shared + ring.before(ring.to_fill) * STAGE;
     const int term = ring.held_slab % Shape<0>::SLABS * SLAB;
 #pragma unroll
     for (int piece = 0; piece < PIECES; ++piece) {
@@ -107,21 +102,19 @@ __device__ __forceinline__ void put_held(Pass &pass, Ring &ring) {
 }
 
 // The next stage, ready for all threads; the one used last is filled again.
-__device__ __forceinline__ const float *next_stage(Pass &pass, Ring &ring) {
+__device__ __forceinline__ const float *next_stage(Pass &pass, Slabs &ring) {
     put_held(pass, ring);
-    wait_for_groups<STAGES - 2>();
-    __syncthreads();
+    ring.wait();
     fill(pass, ring);
-    const float *const stage = pass.shared + ring.used * STAGE;
-    ring.used = following(ring.used);
+    const float *const stage = pass.shared + ring.to_use * STAGE;
+    ring.used();
     return stage;
 }
 
-__device__ __forceinline__ void begin_ring(Pass &pass, Ring &ring) {
+__device__ __forceinline__ void begin_ring(Pass &pass, Slabs &ring) {
     if (RESIDENT) copy_all<arranged_before<LAYERS>()>(pass.shared + RESIDENT_AT, arranged);
     if constexpr (RESIDENT && BACKWARD) {
-        end_of_group();
-        wait_for_groups<0>();
+        if (BACKGROUND) commit_copies(), wait_copies<0>();
     } else {
 #pragma unroll 1
         for (int stage = 0; stage + 1 < STAGES; ++stage) {
@@ -176,7 +169,7 @@ __device__ __forceinline__ void put(Storage *to, u64 first, u32 batch, int outpu
 
 // The sums of a pass of a layer, whose stage or values below are `from` on.
 template <int LAYER>
-__device__ __forceinline__ void product(Pass &pass, Ring &ring, int number, float (&sums)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
+__device__ __forceinline__ void product(Pass &pass, Slabs &ring, int number, float (&sums)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
     using S = Shape<LAYER>;
     constexpr int GROUPS = S::K / GROUP, GROUPS_OF_SLAB = SLAB / GROUP;
     constexpr bool INPUTS_FROM_RING = LAYER == 0 && !BACKWARD, FROM_RING = INPUTS_FROM_RING || !RESIDENT;
