@@ -99,7 +99,7 @@ impl Graphs {
         let mut tape = model.tape(&stream, batch)?;
         let mut both = || {
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
-            model.backward(&stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)
+            model.backward(&stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients)
         };
         // What is loaded at first use must be loaded before the capture.
         both()?;

@@ -221,7 +221,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         }
         let Back { dy, checked_dy, dx, gradients } = back;
         let dy = if checked_alone { checked_dy } else { dy };
-        self.model.backward(stream, x, y, dy, tape, Some(dx), gradients)
+        self.model.backward(stream, x, y, dy, tape, Some(dx.as_view_mut()), gradients)
     }
 
     /// Makes what a pass writes not a number.

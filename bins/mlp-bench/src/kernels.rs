@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Networks.
     #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
-    /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
+    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
     #[arg(long, value_delimiter = ',', conflicts_with = "size")]
     pub(crate) widths: Vec<usize>,
     /// Implementations.

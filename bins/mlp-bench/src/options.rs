@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     /// forward, backward and train.
     #[arg(long, conflicts_with = "size")]
     pub(crate) sweep: bool,
-    /// Another network: its widths from inputs to outputs, multiples of 8, such as 32,64,64,8.
+    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
     /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu, none.

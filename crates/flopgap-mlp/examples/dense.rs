@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use flopgap_gpu::timing::{Repetitions, replays};
-use flopgap_gpu::{Context, Stream};
+use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Model, Options, Reduction};
 use flopgap_mlp::dense::{Cpu, Element, Network, Parameters, Precision, Size};
@@ -206,17 +206,25 @@ fn time<T: Element>(
     if wanted.once {
         model.forward(&stream, &x, &mut y)?;
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
-        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)?;
+        model.backward(
+            &stream,
+            &x,
+            &y,
+            &dy,
+            &mut tape,
+            dx.as_mut().map(Buffer::as_view_mut),
+            &mut gradients,
+        )?;
         return Ok(stream.synchronize()?);
     }
     let forward = microseconds(&stream, || model.forward(&stream, &x, &mut y))?;
     model.forward_train(&stream, &x, &mut y, &mut tape)?;
     let backward = microseconds(&stream, || {
-        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut().map(Buffer::as_view_mut), &mut gradients)
     })?;
     let both = microseconds(&stream, || {
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
-        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut(), &mut gradients)
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut().map(Buffer::as_view_mut), &mut gradients)
     })?;
     let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
     println!(

@@ -30,7 +30,7 @@ fn run(arguments: &[&str]) -> Output {
 fn what_cannot_be_meant_is_a_usage_error() {
     for (arguments, message) in [
         (&["--size", "huge"][..], "small, medium, large, xlarge"),
-        (&["--widths", "64,60,16"], "number 2 is 60: widths are multiples of 8"),
+        (&["--widths", "64,0,16"], "number 2 is 0: from 1 to 16384"),
         (&["--widths", "64,16"], "at least three are needed"),
         (&["--widths", "64,0,16"], "number 2 is 0"),
         (&["--batch-size", "0"], "0 is not in 1.."),
@@ -176,7 +176,7 @@ fn registers_are_told_without_a_gpu() {
     let output = run(&[&naive[..], &["--arch", "sm_9990"]].concat());
     assert_eq!(output.code, 3);
     assert!(output.stderr.contains("does not compile for sm_9990: it knows"), "{}", output.stderr);
-    let output = run(&["kernels", "--widths", "8,12,8"]);
+    let output = run(&["kernels", "--widths", "8,0,8"]);
     assert_eq!(output.code, 2, "{}", output.stderr);
     let turing = ["kernels", "--arch", "sm_75", "--impl", "coopvec", "--precision", "bf16"];
     let output = run(&[&turing[..], &["--widths", "8,16,24,8"]].concat());

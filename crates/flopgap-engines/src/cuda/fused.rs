@@ -99,6 +99,11 @@ fn network(workload: &Workload) -> Result<(Network, usize), EngineError> {
         [input].into_iter().chain(hidden).chain([output]).map(|&width| usize::try_from(width).ok()).collect();
     let widths = widths.ok_or_else(|| refused(workload, "a width is too large"))?;
     let network = Network::new(&widths).map_err(|error| refused(workload, error.to_string()))?;
+    // A padded network would be measured, and its products counted, for another one.
+    if let Some(position) = widths.iter().position(|width| !width.is_multiple_of(8)) {
+        let (number, width) = (position + 1, widths[position]);
+        return Err(refused(workload, format!("width {number} is {width}, not a multiple of 8")));
+    }
     let batch = usize::try_from(*batch).ok().filter(|&batch| batch > 0);
     let batch = batch.ok_or_else(|| refused(workload, "the batch must be at least 1"))?;
     Ok((network.with_activation(*activation), batch))
@@ -297,6 +302,6 @@ mod tests {
         let (network, batch) = network(&mlp(128, 64)).unwrap();
         assert_eq!((network.widths(), batch), (&[64, 128, 64][..], 4));
         let error = super::network(&mlp(128, 10)).unwrap_err().to_string();
-        assert!(error.contains("number 3 is 10: widths are multiples of 8"), "{error}");
+        assert!(error.contains("width 3 is 10, not a multiple of 8"), "{error}");
     }
 }

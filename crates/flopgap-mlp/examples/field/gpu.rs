@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use flopgap_gpu::Context;
-use flopgap_mlp::MlpError;
+use flopgap_mlp::dense::Parameters;
 use flopgap_mlp::dense::cuda::train::{AdamW, MeanSquaredError};
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::{Network, Parameters};
 use half::f16;
 
 use crate::{BATCH, COLOURS, Curve, Failure, Trained, schedule, settings};
@@ -14,37 +13,16 @@ use crate::{BATCH, COLOURS, Curve, Failure, Trained, schedule, settings};
 /// Gradients in half precision are kept this many times larger.
 const LOSS_SCALE: f32 = 4096.0;
 
-/// The fastest kernels that there are for this network here.
-fn model(
-    context: &Context,
-    network: &Network,
-    wanted: Option<Implementation>,
-) -> Result<Model<f16>, MlpError> {
-    let best =
-        [Implementation::Coopmat, Implementation::Coopvec, Implementation::Forloop, Implementation::Naive];
-    let mut refused = None;
-    for implementation in wanted.map_or(best.to_vec(), |wanted| vec![wanted]) {
-        match Model::new(context, network, Options::new(implementation)) {
-            Err(error @ MlpError::Unsupported { .. }) => {
-                eprintln!("field: {error}");
-                refused = Some(error);
-            }
-            made => return made,
-        }
-    }
-    Err(refused.unwrap_or(MlpError::Order { asked: "training", missing: "an implementation" }))
-}
-
 pub(crate) fn train(
     parameters: &Parameters,
     features: &[f32],
     colours: &[f32],
     epochs: usize,
-    wanted: Option<Implementation>,
+    implementation: Implementation,
 ) -> Result<Trained, Failure> {
     let context = Context::new(0).map_err(|error| format!("{error}; --cpu does without"))?;
     let (stream, network) = (context.stream()?, parameters.network().clone());
-    let mut model = model(&context, &network, wanted)?;
+    let mut model = Model::<f16>::new(&context, &network, Options::new(implementation))?;
     model.upload(&stream, parameters)?;
     let mut optimiser = AdamW::with_master(&stream, &model, parameters, settings(LOSS_SCALE.into()))?;
     let mut error = MeanSquaredError::new(&stream, &network, COLOURS)?;

@@ -32,7 +32,7 @@ const BATCH: usize = 16_384;
 struct Options {
     cpu: bool,
     epochs: usize,
-    implementation: Option<Implementation>,
+    implementation: Implementation,
     output: PathBuf,
 }
 
@@ -95,7 +95,8 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Result<Options, Failure> {
-    let mut options = Options { cpu: false, epochs: 0, implementation: None, output: PathBuf::from(".") };
+    let mut options =
+        Options { cpu: false, epochs: 0, implementation: Implementation::Auto, output: PathBuf::from(".") };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
@@ -104,7 +105,7 @@ fn options() -> Result<Options, Failure> {
             "--epochs" => {
                 options.epochs = value()?.parse().map_err(|error| format!("--epochs: {error}"))?;
             }
-            "--implementation" => options.implementation = Some(value()?.parse()?),
+            "--implementation" => options.implementation = value()?.parse()?,
             "--output" => options.output = value()?.into(),
             _ => {
                 return Err(format!(

@@ -82,7 +82,8 @@ impl FileError {
 
 impl Parameters {
     /// Writes them to a safetensors file, rounded to `precision`: `layers.0.weight` (`out x in`), `layers.0.bias`, `layers.1.weight` and so on,
-    /// the activations in the metadata. The same parameters make the same bytes.
+    /// the activations in the metadata. A network without biases has the weights alone. The same
+    /// parameters make the same bytes.
     ///
     /// ```
     /// use flopgap_mlp::dense::{Parameters, Precision, Size};
@@ -106,7 +107,9 @@ impl Parameters {
         for layer in 0..network.layers() {
             let (inputs, outputs) = (network.widths()[layer], network.widths()[layer + 1]);
             tensors.push((format!("layers.{layer}.weight"), vec![outputs, inputs], self.weights(layer)));
-            tensors.push((format!("layers.{layer}.bias"), vec![outputs], self.biases(layer)));
+            if network.has_bias() {
+                tensors.push((format!("layers.{layer}.bias"), vec![outputs], self.biases(layer)));
+            }
         }
         let mut stored = Vec::new();
         for (name, shape, values) in tensors {
@@ -137,7 +140,7 @@ impl Parameters {
     }
 
     /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`: `0.weight` (`out x in`), `0.bias`, `2.weight`
-    /// and so on, all after one prefix, if any. The numbers say the order of the layers; they need not follow each other. The activations
+    /// and so on, all after one prefix, if any; without `N.bias` in every layer, the network has no biases. The numbers say the order of the layers; they need not follow each other. The activations
     /// of the hidden layers and of the output are given: most files do not say them.
     ///
     /// # Errors
@@ -157,17 +160,19 @@ impl Parameters {
         let file = SafeTensors::deserialize(&bytes).map_err(|error| not_whole(path, &bytes, error))?;
         let layers = layers(path, &file)?;
         let widths = widths(path, &layers)?;
+        let bias = has_bias(path, &layers)?;
         let (hidden, output) = match activations {
             Some(given) => given,
-            None => activations_of(path, &metadata)?,
+            None => activations_of(path, &metadata, bias)?,
         };
         let network = Network::new(&widths)
             .map_err(|source| FileError::Network { path: path.to_owned(), source })?
+            .with_bias(bias)
             .with_activation(hidden)
             .with_output_activation(output);
         let mut values = Vec::with_capacity(network.parameters());
         for layer in &layers {
-            for (name, tensor) in [&layer.weight, &layer.bias] {
+            for (name, tensor) in [&layer.weight].into_iter().chain(&layer.bias) {
                 let start = values.len();
                 decode(tensor, &mut values);
                 if let Some(index) = values[start..].iter().position(|value| !value.is_finite()) {
@@ -181,10 +186,10 @@ impl Parameters {
     }
 }
 
-/// The two tensors of a layer, with their names.
+/// The tensors of a layer, with their names.
 struct Layer<'a> {
     weight: (String, TensorView<'a>),
-    bias: (String, TensorView<'a>),
+    bias: Option<(String, TensorView<'a>)>,
 }
 
 fn format(path: &Path, problem: String) -> FileError {
@@ -225,17 +230,27 @@ fn layers<'a>(path: &Path, file: &SafeTensors<'a>) -> Result<Vec<Layer<'a>>, Fil
     }
     let before = prefix.map(|(before, _)| before).unwrap_or_default();
     let whole = found.into_iter().map(|(number, parts)| match parts {
-        [Some(weight), Some(bias)] => Ok(Layer { weight, bias }),
-        [weight, _] => {
-            let missing = if weight.is_none() { "weight" } else { "bias" };
-            Err(tensor_error(path, &format!("{before}{number}.{missing}"), "missing".to_owned()))
-        }
+        [Some(weight), bias] => Ok(Layer { weight, bias }),
+        [None, _] => Err(tensor_error(path, &format!("{before}{number}.weight"), "missing".to_owned())),
     });
     let whole = whole.collect::<Result<Vec<_>, FileError>>()?;
     if whole.is_empty() {
         return Err(format(path, "it holds no tensors".to_owned()));
     }
     Ok(whole)
+}
+
+/// Whether the layers have biases: all of them, or none.
+fn has_bias(path: &Path, layers: &[Layer<'_>]) -> Result<bool, FileError> {
+    let Some(with) = layers.iter().find_map(|layer| layer.bias.as_ref()) else { return Ok(false) };
+    match layers.iter().find(|layer| layer.bias.is_none()) {
+        None => Ok(true),
+        Some(Layer { weight: (name, _), .. }) => {
+            let missing = name.strip_suffix("weight").unwrap_or(name);
+            let problem = format!("missing, while {:?} exists: all layers have biases, or none", with.0);
+            Err(tensor_error(path, &format!("{missing}bias"), problem))
+        }
+    }
 }
 
 /// `decoder.2.weight` is `decoder.`, 2 and `weight`.
@@ -252,7 +267,7 @@ fn split(name: &str) -> Option<(&str, u64, &str)> {
 /// Inputs, hidden layers, outputs, from shapes that must fit each other.
 fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
     let mut widths = Vec::new();
-    for Layer { weight: (name, weight), bias: (bias_name, bias) } in layers {
+    for Layer { weight: (name, weight), bias } in layers {
         let &[outputs, inputs] = weight.shape() else {
             let problem = format!("its shape is {:?}, where [outputs, inputs] is needed", weight.shape());
             return Err(tensor_error(path, name, problem));
@@ -264,7 +279,9 @@ fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
                 format!("its shape is {:?}, but the layer below has {below} outputs", weight.shape());
             return Err(tensor_error(path, name, problem));
         }
-        if bias.shape() != [outputs] {
+        if let Some((bias_name, bias)) = bias
+            && bias.shape() != [outputs]
+        {
             let problem = format!("its shape is {:?}, where [{outputs}] fits {name:?}", bias.shape());
             return Err(tensor_error(path, bias_name, problem));
         }
@@ -279,10 +296,16 @@ fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
 /// Our entry in the metadata.
 fn describe(network: &Network) -> String {
     let output = network.activation(network.layers() - 1);
-    format!("version={VERSION} activation={} output_activation={output}", network.activation(0))
+    let bias = if network.has_bias() { "" } else { " bias=none" };
+    format!("version={VERSION} activation={} output_activation={output}{bias}", network.activation(0))
 }
 
-fn activations_of(path: &Path, metadata: &Metadata) -> Result<(Activation, Activation), FileError> {
+/// The activations of a file of ours. `bias`: whether its tensors are those of layers with biases.
+fn activations_of(
+    path: &Path,
+    metadata: &Metadata,
+    bias: bool,
+) -> Result<(Activation, Activation), FileError> {
     let entry = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
     let Some(entry) = entry else { return Err(FileError::NoActivations { path: path.to_owned() }) };
     let broken = |what: &str| format(path, format!("in its metadata, {KEY:?} is {entry:?}: {what}"));
@@ -292,6 +315,10 @@ fn activations_of(path: &Path, metadata: &Metadata) -> Result<(Activation, Activ
     };
     if value("version")? != VERSION.to_string() {
         return Err(broken(&format!("version {VERSION} can be read")));
+    }
+    if bias == entry.split(' ').any(|pair| pair == "bias=none") {
+        let found = if bias { "there are biases" } else { "there are no biases, and it says no bias=none" };
+        return Err(broken(found));
     }
     let activation = |key| value(key)?.parse::<Activation>().map_err(|error| broken(&error.to_string()));
     Ok((activation("activation")?, activation("output_activation")?))

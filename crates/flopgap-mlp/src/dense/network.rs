@@ -8,7 +8,7 @@ use flopgap_flops::{Activation, FlopError, Mlp};
 use crate::MlpError;
 use crate::dense::slope_from_output;
 
-/// All widths are multiples of this: 16 bytes of half precision.
+/// GPU kernels take widths that are multiples of this (16 bytes of half precision); others are padded.
 const MULTIPLE: usize = 8;
 /// Wider layers are refused: their weights would not fit what a kernel indexes.
 const WIDEST: usize = 16_384;
@@ -19,8 +19,9 @@ const DEEPEST: usize = 64;
 
 /// A fully connected network: `a_0 = x`, `a_(l+1) = f_l(W_l a_l + b_l)`, `y = a_L`.
 ///
-/// The parameters are one array: for each layer the weights, row-major (`out x in`), then the biases, without gaps. Samples are rows: the inputs
-/// of a batch are `batch x inputs`, row-major, the outputs `batch x outputs`.
+/// The parameters are one array without gaps: for each layer the weights, row-major (`out x in`), then
+/// the biases, if the network has any. Samples are rows: the inputs of a batch are `batch x inputs`,
+/// row-major, the outputs `batch x outputs`.
 ///
 /// ```
 /// use flopgap_mlp::dense::{Activation, Network};
@@ -30,22 +31,29 @@ const DEEPEST: usize = 64;
 /// assert_eq!(network.parameters(), 5_200);
 /// assert_eq!(network.weights(1), 64 * 64 + 64..64 * 64 + 64 + 64 * 16);
 /// assert_eq!(network.to_string(), "64-64-16 leaky_relu/sigmoid");
-/// assert!(Network::new(&[64, 60, 16]).is_err());
+///
+/// let color = Network::new(&[3, 64, 3])?.with_bias(false);
+/// assert_eq!(color.parameters(), 3 * 64 + 64 * 3);
+/// assert!(Network::new(&[64, 0, 16]).is_err());
 /// # Ok::<(), flopgap_mlp::MlpError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Network {
     widths: Vec<usize>,
+    bias: bool,
     activation: Activation,
     output_activation: Activation,
 }
 
 impl Network {
-    /// A network of these widths: inputs, one hidden layer or more, outputs. The activation of the hidden layers is
-    /// [`Activation::LeakyRelu`], the output has none.
+    /// A network of these widths: inputs, one hidden layer or more, outputs. Layers have biases, the
+    /// activation of the hidden layers is [`Activation::LeakyRelu`], the output has none.
+    ///
+    /// GPU kernels take widths that are multiples of 8. Others are padded inside, which costs a copy of
+    /// inputs and outputs and the products of the padding: see [`Network::is_padded`].
     ///
     /// # Errors
-    /// [`MlpError::Widths`] when there are fewer than three, or one is not a multiple of 8 from 8 to 16,384.
+    /// [`MlpError::Widths`] when there are fewer than three, or one is not from 1 to 16,384.
     pub fn new(widths: &[usize]) -> Result<Self, MlpError> {
         let refuse = |problem: String| Err(MlpError::Widths { widths: widths.to_vec(), problem });
         if widths.len() < 3 {
@@ -55,14 +63,8 @@ impl Network {
             return refuse(format!("more than {DEEPEST} layers"));
         }
         for (position, &width) in widths.iter().enumerate() {
-            if width == 0 || !width.is_multiple_of(MULTIPLE) {
-                return refuse(format!(
-                    "number {} is {width}: widths are multiples of {MULTIPLE}; pad with zeros",
-                    position + 1
-                ));
-            }
-            if width > WIDEST {
-                return refuse(format!("number {} is {width}: at most {WIDEST}", position + 1));
+            if !(1..=WIDEST).contains(&width) {
+                return refuse(format!("number {} is {width}: from 1 to {WIDEST}", position + 1));
             }
         }
         Ok(Self::with_widths(widths))
@@ -102,6 +104,7 @@ impl Network {
     fn with_widths(widths: &[usize]) -> Self {
         Network {
             widths: widths.to_vec(),
+            bias: true,
             activation: Activation::LeakyRelu,
             output_activation: Activation::Identity,
         }
@@ -110,6 +113,55 @@ impl Network {
     /// Refuses widths that kernels cannot index.
     pub(crate) fn check_for_gpu(&self) -> Result<(), MlpError> {
         Self::new(&self.widths).map(|_| ())
+    }
+
+    /// Whether GPU kernels compute a padded network instead: a width is no multiple of 8, or there are
+    /// no biases (the kernels then add zeros).
+    pub fn is_padded(&self) -> bool {
+        !self.bias || self.widths.iter().any(|width| !width.is_multiple_of(MULTIPLE))
+    }
+
+    /// The network that GPU kernels compute: widths rounded up to multiples of 8, with biases. Where the
+    /// parameters that this network does not have are zero, its first outputs are those of this one.
+    pub(crate) fn padded(&self) -> Self {
+        let widths = self.widths.iter().map(|width| width.next_multiple_of(MULTIPLE)).collect();
+        Network { widths, bias: true, ..self.clone() }
+    }
+
+    /// The padded network, if there can be kernels for it.
+    ///
+    /// # Errors
+    /// As [`Network::new`].
+    pub(crate) fn for_kernels(&self) -> Result<Self, MlpError> {
+        self.check_for_gpu()?;
+        Ok(self.padded())
+    }
+
+    /// For each parameter, its place among those of the padded network.
+    pub(crate) fn places_in_padded(&self) -> Vec<usize> {
+        let padded = self.padded();
+        let mut places = Vec::with_capacity(self.parameters());
+        for layer in 0..self.layers() {
+            let (inputs, outputs) = (self.widths[layer], self.widths[layer + 1]);
+            let start = padded.weights(layer).start;
+            for output in 0..outputs {
+                let row = start + output * padded.widths[layer];
+                places.extend(row..row + inputs);
+            }
+            places.extend(padded.biases(layer).take(self.biases(layer).len()));
+        }
+        places
+    }
+
+    /// The same with biases in every layer, or in none.
+    #[must_use]
+    pub fn with_bias(self, bias: bool) -> Self {
+        Network { bias, ..self }
+    }
+
+    /// Whether layers have biases.
+    pub fn has_bias(&self) -> bool {
+        self.bias
     }
 
     /// The same with this activation of the hidden layers.
@@ -160,10 +212,15 @@ impl Network {
         start..start + self.widths[layer] * self.widths[layer + 1]
     }
 
-    /// Where the biases of `layer` lie among the parameters.
+    /// Where the biases of `layer` lie among the parameters; empty if the network has none.
     pub fn biases(&self, layer: usize) -> Range<usize> {
         let start = self.weights(layer).end;
-        start..start + self.widths[layer + 1]
+        start..start + self.biases_of(self.widths[layer + 1])
+    }
+
+    /// Biases of a layer with so many outputs.
+    fn biases_of(&self, outputs: usize) -> usize {
+        if self.bias { outputs } else { 0 }
     }
 
     /// Numbers that a training pass keeps of a sample, layer after layer: the outputs of the hidden layers, or the sums before the activation where
@@ -175,7 +232,8 @@ impl Network {
     }
 
     fn start(&self, layer: usize) -> usize {
-        self.widths.windows(2).take(layer).map(|pair| (pair[0] + 1) * pair[1]).sum()
+        let layers = self.widths.windows(2).take(layer);
+        layers.map(|pair| pair[0] * pair[1] + self.biases_of(pair[1])).sum()
     }
 
     /// The closed form of its work on a batch.
@@ -185,20 +243,22 @@ impl Network {
     pub fn work(&self, batch: usize) -> Result<Mlp, FlopError> {
         let widths: Vec<u64> = self.widths.iter().map(|&width| width as u64).collect();
         Ok(Mlp::new(widths, batch as u64)?
-            .with_bias(true)
+            .with_bias(self.bias)
             .with_activation(self.activation)
             .with_output_activation(self.output_activation)
             .with_input_gradient(true))
     }
 }
 
-/// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the output.
+/// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the output;
+/// then `without bias` if it has none.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, width) in self.widths.iter().enumerate() {
             write!(f, "{}{width}", if index > 0 { "-" } else { "" })?;
         }
-        write!(f, " {}/{}", self.activation, self.output_activation)
+        write!(f, " {}/{}", self.activation, self.output_activation)?;
+        if self.bias { Ok(()) } else { write!(f, " without bias") }
     }
 }
 
@@ -228,15 +288,39 @@ mod tests {
     }
 
     #[test]
+    fn parameters_have_their_places_in_the_padded_network() {
+        let network = Network::new(&[3, 9, 2]).unwrap();
+        assert!(network.is_padded() && !Network::new(&[8, 16, 8]).unwrap().is_padded());
+        let padded = network.padded();
+        assert_eq!(padded.widths(), [8, 16, 8]);
+        let places = network.places_in_padded();
+        // The second row of weights, the biases behind sixteen rows of eight, the next layer.
+        assert_eq!(places[..4], [0, 1, 2, 8]);
+        assert_eq!(places[27..29], [16 * 8, 16 * 8 + 1]);
+        assert_eq!(places[36], padded.weights(1).start);
+        assert_eq!(places.len(), network.parameters());
+
+        let bare = network.with_bias(false);
+        assert!(bare.is_padded() && bare.padded() == padded);
+        assert_eq!((bare.parameters(), bare.biases(0)), (3 * 9 + 9 * 2, 27..27));
+        assert_eq!(bare.places_in_padded()[27], padded.weights(1).start);
+        assert_eq!(bare.work(5).unwrap().parameters().unwrap(), 45);
+        assert_eq!(bare.to_string(), "3-9-2 leaky_relu/identity without bias");
+    }
+
+    #[test]
     fn refusals_name_the_width() {
         let message = |widths: &[usize]| Network::new(widths).unwrap_err().to_string();
         assert_eq!(
             message(&[64, 64]),
             "a network of widths 64, 64: at least three are needed: inputs, a hidden layer, outputs"
         );
-        assert!(message(&[64, 0, 16]).contains("number 2 is 0"), "{}", message(&[64, 0, 16]));
-        assert!(message(&[64, 64, 15]).contains("number 3 is 15: widths are multiples of 8"));
-        assert!(message(&[16_392, 64, 16]).contains("at most 16384"));
+        assert!(
+            message(&[64, 0, 16]).contains("number 2 is 0: from 1 to 16384"),
+            "{}",
+            message(&[64, 0, 16])
+        );
+        assert!(message(&[16_385, 64, 16]).contains("number 1 is 16385"));
         assert!(message(&[8; 66]).contains("more than 64 layers"));
         let on_cpu = |widths: &[usize]| Network::of_any_widths(widths).unwrap_err().to_string();
         assert_eq!(on_cpu(&[64]), "a network of widths 64: at least two are needed: inputs, outputs");

@@ -63,7 +63,7 @@ impl Parameters {
                 found: self.values.len(),
             });
         }
-        if self.network.widths() != network.widths() {
+        if self.network.widths() != network.widths() || self.network.has_bias() != network.has_bias() {
             return Err(MlpError::OtherNetwork {
                 found: self.network.to_string(),
                 expected: network.to_string(),
@@ -105,7 +105,7 @@ impl Parameters {
         &self.values[self.network.weights(layer)]
     }
 
-    /// The biases of `layer`.
+    /// The biases of `layer`; none if the network has none.
     pub fn biases(&self, layer: usize) -> &[f32] {
         &self.values[self.network.biases(layer)]
     }

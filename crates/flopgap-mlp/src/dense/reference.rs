@@ -143,6 +143,7 @@ fn samples(
         for layer in 0..network.layers() {
             let (weights, biases) = (&values[network.weights(layer)], &values[network.biases(layer)]);
             let below = &after[layer];
+            let biases = biases.iter().copied().chain(std::iter::repeat(0.0));
             let rows = weights.chunks_exact(below.len()).zip(biases);
             let sums: Vec<f64> = rows.map(|(row, bias)| bias + dot(row, below)).collect();
             near_kink |= has_kink(network.activation(layer)) && sums.iter().any(|z| z.abs() < NEAR_KINK);

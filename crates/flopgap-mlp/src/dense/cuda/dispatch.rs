@@ -11,11 +11,10 @@ use super::kernels::Kernels;
 use super::options::{Accumulate, Implementation, Options};
 use super::request::{Request, Target};
 use super::source::{Binaries, Compiled, Source};
-use super::{coopmat, coopvec, forloop, naive};
+use super::{choice, coopmat, coopvec, forloop, naive, padding};
 
 /// Refuses what no implementation has.
 fn check(request: &Request<'_>) -> Result<(), MlpError> {
-    request.network.check_for_gpu()?;
     if request.options.accumulate == Accumulate::F16 && request.precision != Precision::F16 {
         return Err(request.unsupported("sums in 16 bits are there for fp16 alone"));
     }
@@ -32,8 +31,22 @@ pub fn sources(
     options: Options,
     target: Target,
 ) -> Result<Vec<Source>, MlpError> {
-    let target = options.target(target)?;
-    sources_of(&Request { network, precision, options, target })
+    let padded = network.for_kernels()?;
+    let request = resolve(Request { network: &padded, precision, options, target: options.target(target)? })?;
+    let mut sources = sources_of(&request)?;
+    sources.extend(padding::source(network, &request));
+    Ok(sources)
+}
+
+/// The request with the implementation that [`Implementation::Auto`] stands for.
+///
+/// # Errors
+/// [`MlpError::Unsupported`] when there is none.
+pub(super) fn resolve(request: Request<'_>) -> Result<Request<'_>, MlpError> {
+    let Request { options, precision, .. } = request;
+    let supports = |options| sources_of(&Request { options, ..request }).map(drop);
+    let options = choice::resolve(options, precision, supports, |reason| request.unsupported(reason))?;
+    Ok(Request { options, ..request })
 }
 
 fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
@@ -43,23 +56,31 @@ fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
         Implementation::Forloop => forloop::sources(request),
         Implementation::Coopvec => coopvec::sources(request),
         Implementation::Coopmat => coopmat::sources(request),
+        Implementation::Auto => sources_of(&resolve(*request)?),
     }
 }
 
-/// The kernels, on a device. All sources are compiled at once, and `observe` is called after each.
+/// The kernels, on a device, and what else was compiled for the caller's network `own`. All sources are
+/// compiled at once, and `observe` is called after each.
 pub(super) fn load(
+    own: &Network,
     request: &Request<'_>,
     compiler: &Compiler,
     context: &Context,
     observe: &(dyn Fn(Compiled<'_>) + Sync),
-) -> Result<Kernels, MlpError> {
-    let binaries = Binaries::compile(compiler, sources_of(request)?, observe)?;
-    match request.options.implementation {
+) -> Result<(Kernels, Binaries), MlpError> {
+    let request = &resolve(*request)?;
+    let mut sources = sources_of(request)?;
+    sources.extend(padding::source(own, request));
+    let binaries = Binaries::compile(compiler, sources, observe)?;
+    let kernels = match request.options.implementation {
         Implementation::Naive => naive::load(request, &binaries, context),
         Implementation::Forloop => forloop::load(request, &binaries, context),
         Implementation::Coopvec => coopvec::load(request, &binaries, context),
         Implementation::Coopmat => coopmat::load(request, &binaries, context),
-    }
+        Implementation::Auto => Err(request.unsupported("no implementation was chosen")),
+    };
+    Ok((kernels?, binaries))
 }
 
 /// Compiles the kernels of a network for a device that need not be here, all at once, and returns the name and the compiler's log (registers, spills) of
@@ -93,9 +114,10 @@ mod tests {
             let sources = |network: Network| {
                 sources(&network, Precision::F32, Options::new(implementation), target).map(|_| ())
             };
-            let error = sources(Network::of_any_widths(&[8, 12, 8]).unwrap()).unwrap_err();
-            assert!(error.to_string().contains("number 2 is 12"), "{error}");
+            let error = sources(Network::of_any_widths(&[8, 20_000, 8]).unwrap()).unwrap_err();
+            assert!(error.to_string().contains("number 2 is 20000"), "{error}");
             assert_eq!(sources(Network::of_any_widths(&[8, 16, 8]).unwrap()), Ok(()));
+            assert_eq!(sources(Network::of_any_widths(&[3, 12, 8]).unwrap()), Ok(()));
         }
     }
 

@@ -4,6 +4,7 @@
 //! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
 
 mod budget;
+mod choice;
 mod coopmat;
 mod coopvec;
 mod dispatch;
@@ -14,6 +15,7 @@ mod kernels;
 mod model;
 mod naive;
 mod options;
+mod padding;
 mod reduce;
 mod request;
 mod source;
@@ -26,6 +28,6 @@ use flopgap_gpu::launch;
 pub use dispatch::{compile_all, sources};
 pub use kernels::KernelFacts;
 pub use model::{Model, Tape};
-pub use options::{Accumulate, Implementation, Options, Reduction};
+pub use options::{Accumulate, Gradients, Implementation, Options, Reduction};
 pub use request::Target;
 pub use source::{Compiled, Source};

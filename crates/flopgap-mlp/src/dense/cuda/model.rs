@@ -1,7 +1,7 @@
 //! A network with its parameters on a GPU.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, Stream};
+use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Stream, Submission, ViewMut};
 
 use crate::MlpError;
 use crate::dense::{Element, Network, Parameters};
@@ -9,6 +9,7 @@ use crate::dense::{Element, Network, Parameters};
 use super::dispatch;
 use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
 use super::options::Options;
+use super::padding::{GradientAdder, Padding, Staging};
 use super::request::{Request, Target};
 use super::source::Compiled;
 
@@ -17,6 +18,14 @@ use super::source::Compiled;
 /// Inputs, outputs and gradients lie in memory of the caller, row-major, a sample a row. Passes are queued on a stream of the caller, and can
 /// be captured in a graph ([`Stream::capture`]): they allocate nothing. Passes of one model may be queued on several streams, each with a
 /// [`Tape`] of its own. Arrays, tapes and the model may be dropped as soon as a pass is queued or captured: see [`Buffer`].
+///
+/// Context and stream may be the program's own: see [`Context::from_cudarc`] and [`Stream::from_raw`].
+///
+/// Where a width is no multiple of 8, or layers have no biases, kernels compute a padded network
+/// ([`Network::is_padded`]), and inputs, outputs and gradients are copied on the way, the model's arrays
+/// included. A forward pass without a tape then works in memory of the model: it is allocated by the
+/// first pass of a batch of that size, which cannot be captured, and passes on several streams wait for
+/// each other.
 ///
 /// Memory that the crate does not own, such as a slice of `cudarc`, is refused by the compiler: it could be freed while a kernel reads it.
 ///
@@ -36,7 +45,7 @@ use super::source::Compiled;
 ///
 /// let (context, network) = (Context::new(0)?, Size::Small.network());
 /// let stream = context.stream()?;
-/// let mut model = Model::<f16>::new(&context, &network, Options::new(Implementation::Naive))?;
+/// let mut model = Model::<f16>::new(&context, &network, Options::new(Implementation::Auto))?;
 /// model.upload(&stream, &Parameters::he(&network, 42))?;
 ///
 /// let x = stream.upload(&vec![f16::ONE; 256 * network.inputs()])?;
@@ -52,6 +61,10 @@ pub struct Model<T: Element> {
     context: Context,
     kernels: Kernels,
     parameters: Buffer<T>,
+    /// Where kernels compute another network.
+    padding: Option<Padding<T>>,
+    /// Where kernels do not write to the caller's gradients.
+    gradients: Option<GradientAdder>,
 }
 
 /// What the forward pass keeps for the backward pass, and the memory that the backward pass works in: for batches of up to a number of samples.
@@ -59,6 +72,10 @@ pub struct Model<T: Element> {
 pub struct Tape<T: Element> {
     kept: Buffer<T>,
     workspace: Buffer<u8>,
+    /// Arrays of padded widths.
+    staging: Option<Staging<T>>,
+    /// The gradients by the parameters that kernels write, where they are not the caller's.
+    gradients: Option<Buffer<f32>>,
     batch: usize,
     /// Of the model that it was made for.
     network: Network,
@@ -68,7 +85,10 @@ pub struct Tape<T: Element> {
 impl<T: Element> Tape<T> {
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.kept.len() * size_of::<T>() + self.workspace.len()
+        self.kept.num_bytes()
+            + self.workspace.len()
+            + self.staging.as_ref().map_or(0, Staging::bytes)
+            + self.gradients.as_ref().map_or(0, Buffer::num_bytes)
     }
 
     /// Refuses a larger batch than it was made for, and another model's: kernels would write beyond it.
@@ -107,12 +127,22 @@ impl<T: Element> Model<T> {
     ) -> Result<Self, MlpError> {
         let compiler = Compiler::new()?;
         let target = options.target(Target::of(context.device()))?;
-        let request = Request { network, precision: T::PRECISION, options, target };
-        let kernels = dispatch::load(&request, &compiler, context, observe)?;
+        let of_kernels = network.for_kernels()?;
+        let request = Request { network: &of_kernels, precision: T::PRECISION, options, target };
+        let request = dispatch::resolve(request)?;
+        let (kernels, binaries) = dispatch::load(network, &request, &compiler, context, observe)?;
         let stream = context.stream()?;
-        let parameters = stream.zeros(network.parameters())?;
+        let model = Model {
+            options: request.options,
+            context: context.clone(),
+            kernels,
+            parameters: stream.zeros(network.parameters())?,
+            padding: Padding::load(network, &request, &binaries, context, &stream)?,
+            gradients: GradientAdder::load(network, &request, &binaries, context)?,
+            network: network.clone(),
+        };
         stream.synchronize()?;
-        Ok(Model { network: network.clone(), options, context: context.clone(), kernels, parameters })
+        Ok(model)
     }
 
     /// The network.
@@ -120,7 +150,7 @@ impl<T: Element> Model<T> {
         &self.network
     }
 
-    /// How it is computed.
+    /// How it is computed; instead of [`Implementation::Auto`](super::Implementation::Auto), what that stands for.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -135,9 +165,26 @@ impl<T: Element> Model<T> {
         &self.parameters
     }
 
-    /// The parameters on the device, for an optimiser.
-    pub fn parameters_mut(&mut self) -> &mut Buffer<T> {
-        &mut self.parameters
+    /// Calls `write` with the parameters on the device, in the order that [`Network`] documents, for an
+    /// optimizer: `write` queues what it does on `stream`. Passes that are queued afterwards see it.
+    ///
+    /// # Errors
+    /// The error of `write`; the driver's.
+    pub fn update(
+        &mut self,
+        stream: &Stream,
+        write: impl FnOnce(&mut Buffer<T>) -> Result<(), GpuError>,
+    ) -> Result<(), MlpError> {
+        write(&mut self.parameters)?;
+        if let Some(padding) = &mut self.padding {
+            padding.place(stream, &self.parameters)?;
+        }
+        Ok(())
+    }
+
+    /// The parameters that kernels read.
+    fn parameters_of_kernels(&self) -> &Buffer<T> {
+        self.padding.as_ref().map_or(&self.parameters, Padding::parameters)
     }
 
     /// Takes parameters, rounded to `T`. The model's activations stay, whatever those of the parameters' network are.
@@ -148,7 +195,8 @@ impl<T: Element> Model<T> {
         parameters.check_widths(&self.network)?;
         // A weight of 1e5 is infinite in half precision.
         Parameters::from_values(&self.network, parameters.rounded::<T>().values().to_vec())?;
-        stream.write(&parameters.narrow::<T>(), &mut self.parameters)?;
+        let values = parameters.narrow::<T>();
+        self.update(stream, |buffer| stream.write(&values, buffer))?;
         Ok(stream.synchronize()?)
     }
 
@@ -168,12 +216,15 @@ impl<T: Element> Model<T> {
     pub fn tape(&self, stream: &Stream, batch: usize) -> Result<Tape<T>, MlpError> {
         let samples = samples(batch)?;
         let keeps = self.kernels.backward.keeps_up_to(samples);
-        let kept = if keeps { batch * self.network.kept_of_sample() } else { 0 };
+        let of_kernels = self.network.padded();
+        let kept = if keeps { batch * of_kernels.kept_of_sample() } else { 0 };
         let workspace = self.kernels.backward.workspace(samples);
         Ok(Tape {
             // An empty buffer has no address.
             kept: stream.zeros(kept.max(1))?,
             workspace: stream.zeros(workspace.max(1))?,
+            staging: self.padding.as_ref().map(|padding| padding.for_training(stream, batch)).transpose()?,
+            gradients: self.gradients.as_ref().map(|_| stream.zeros(of_kernels.parameters())).transpose()?,
             batch,
             network: self.network.clone(),
             options: self.options,
@@ -217,30 +268,66 @@ impl<T: Element> Model<T> {
         let batch = self.batch_of(x.len())?;
         check("outputs", batch * self.network.outputs(), y.len())?;
         let samples = samples(batch)?;
-        // Until the kernels are queued: see `ForwardCall`.
-        let submission = stream.submission();
-        let tape = match tape {
-            Some(tape) => {
-                tape.check(self, batch)?;
-                let keeps = self.kernels.backward.keeps(samples);
-                keeps.then(|| submission.write(&mut tape.kept)).transpose()?
-            }
-            None => None,
+        let mut tape = tape;
+        if let Some(tape) = &tape {
+            tape.check(self, batch)?;
+        }
+        let Some(padding) = &self.padding else {
+            // Until the kernels are queued: see `ForwardCall`.
+            let submission = stream.submission();
+            let x = aligned("inputs", submission.read(x)?)?;
+            let y = aligned("outputs", submission.write(y)?)?;
+            let kept = tape.as_mut().map(|tape| &mut tape.kept);
+            return self.queue_forward_kernels(&submission, stream, samples, [x, y], kept);
         };
-        let call = ForwardCall {
-            stream,
-            batch: samples,
-            parameters: submission.read(&self.parameters)?,
-            x: aligned("inputs", submission.read(x)?)?,
-            y: aligned("outputs", submission.write(y)?)?,
-            tape,
+        let (mut of_model, kept);
+        // `Tape::check` saw that a tape is this model's, which has staging.
+        let staging = if let Some(Tape { kept: of_tape, staging: Some(staging), .. }) = tape {
+            kept = Some(of_tape);
+            staging
+        } else {
+            kept = None;
+            of_model = padding.staging(stream, batch)?;
+            &mut *of_model
         };
+        padding.before_forward(stream, samples, x, staging)?;
+        {
+            let submission = stream.submission();
+            let x = match &staging.x {
+                Some(x) => submission.read(x)?,
+                None => aligned("inputs", submission.read(x)?)?,
+            };
+            let to = match &mut staging.y {
+                Some(y) => submission.write(y)?,
+                None => aligned("outputs", submission.write(y)?)?,
+            };
+            self.queue_forward_kernels(&submission, stream, samples, [x, to], kept)?;
+        }
+        Ok(padding.after_forward(stream, samples, staging, y)?)
+    }
+
+    /// `x` and `y` are addresses of the submission; `kept` is memory of a tape.
+    fn queue_forward_kernels(
+        &self,
+        submission: &Submission<'_>,
+        stream: &Stream,
+        batch: u32,
+        [x, y]: [u64; 2],
+        kept: Option<&mut Buffer<T>>,
+    ) -> Result<(), MlpError> {
+        let keeps = self.kernels.backward.keeps(batch);
+        let tape = kept.filter(|_| keeps).map(|kept| submission.write(kept)).transpose()?;
+        let parameters = submission.read(self.parameters_of_kernels())?;
+        let call = ForwardCall { stream, batch, parameters, x, y, tape };
         Ok(self.kernels.forward.queue(&call)?)
     }
 
-    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after [`Model::forward_train`] of the same `x`, `y` and `tape`: by
-    /// the inputs into `dx` (`batch x inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which is
-    /// overwritten.
+    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after [`Model::forward_train`]
+    /// of the same `x`, `y` and `tape`: by the inputs into `dx` (`batch x inputs`) if it is given, by the
+    /// parameters, summed over the batch, into `gradients`, which is overwritten or added to
+    /// ([`Options::gradients`](super::Options::gradients)).
+    ///
+    /// All arrays may be views ([`Buffer::slice_mut`]), for example `dx` a part of a larger array.
     ///
     /// # Errors
     /// As [`Model::forward_train`].
@@ -252,7 +339,7 @@ impl<T: Element> Model<T> {
         y: &impl DeviceSlice<T>,
         dy: &impl DeviceSlice<T>,
         tape: &mut Tape<T>,
-        dx: Option<&mut Buffer<T>>,
+        dx: Option<ViewMut<'_, T>>,
         gradients: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), MlpError> {
         let batch = self.batch_of(x.len())?;
@@ -263,21 +350,55 @@ impl<T: Element> Model<T> {
             check("gradients by the inputs", x.len(), dx.len())?;
         }
         tape.check(self, batch)?;
-        // Until the kernels are queued: see `BackwardCall`.
-        let submission = stream.submission();
-        let call = BackwardCall {
-            stream,
-            batch: samples(batch)?,
-            parameters: submission.read(&self.parameters)?,
-            x: aligned("inputs", submission.read(x)?)?,
-            y: aligned("outputs", submission.read(y)?)?,
-            dy: aligned("gradients by the outputs", submission.read(dy)?)?,
-            tape: submission.read(&tape.kept)?,
-            dx: dx.map(|dx| aligned("gradients by the inputs", submission.write(dx)?)).transpose()?,
-            gradients: aligned("gradients by the parameters", submission.write(gradients)?)?,
-            workspace: submission.write(&mut tape.workspace)?,
-        };
-        Ok(self.kernels.backward.queue(&call)?)
+        let samples = samples(batch)?;
+        let mut dx = dx;
+        let mut none = Staging::empty();
+        let staging = tape.staging.as_mut().unwrap_or(&mut none);
+        if let Some(padding) = &self.padding {
+            padding.before_backward(stream, samples, dy, staging)?;
+        }
+        {
+            // Until the kernels are queued: see `BackwardCall`.
+            let submission = stream.submission();
+            let call = BackwardCall {
+                stream,
+                batch: samples,
+                parameters: submission.read(self.parameters_of_kernels())?,
+                x: match &staging.x {
+                    // What the forward pass with this tape left there.
+                    Some(x) => submission.read(x)?,
+                    None => aligned("inputs", submission.read(x)?)?,
+                },
+                y: match &staging.y {
+                    Some(y) => submission.read(y)?,
+                    None => aligned("outputs", submission.read(y)?)?,
+                },
+                dy: match &staging.dy {
+                    Some(dy) => submission.read(dy)?,
+                    None => aligned("gradients by the outputs", submission.read(dy)?)?,
+                },
+                tape: submission.read(&tape.kept)?,
+                dx: match (&mut dx, &mut staging.dx) {
+                    (None, _) => None,
+                    (Some(_), Some(dx)) => Some(submission.write(dx)?),
+                    (Some(dx), None) => Some(aligned("gradients by the inputs", submission.write(dx)?)?),
+                },
+                gradients: match &mut tape.gradients {
+                    Some(gradients) => submission.write(gradients)?,
+                    None => aligned("gradients by the parameters", submission.write(gradients)?)?,
+                },
+                workspace: submission.write(&mut tape.workspace)?,
+            };
+            self.kernels.backward.queue(&call)?;
+        }
+        let places = self.padding.as_ref().map(Padding::places);
+        if let (Some(adder), Some(from)) = (&self.gradients, &tape.gradients) {
+            adder.queue(stream, from, places.as_ref(), gradients)?;
+        }
+        if let (Some(padding), Some(dx)) = (&self.padding, &mut dx) {
+            padding.after_backward(stream, samples, staging, dx)?;
+        }
+        Ok(())
     }
 
     /// The kernels of the forward and the backward pass, and what each takes of a multiprocessor.

@@ -10,8 +10,14 @@ use crate::MlpError;
 use super::request::Target;
 
 /// How a network is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Implementation {
+    /// The fastest of the others that supports the network, the precision and the GPU, in the order that
+    /// measurements on an H200 gave (`docs/measurements/dense.md`). [`Model::options`] has what was chosen.
+    ///
+    /// [`Model::options`]: super::Model::options
+    Auto,
     /// A thread computes a sample with plain loops, as a first attempt would: arrays in local memory, weights read one by one. For teaching and
     /// for comparison.
     Naive,
@@ -25,13 +31,14 @@ pub enum Implementation {
 }
 
 impl Implementation {
-    /// All of them.
+    /// All that have kernels: every one but [`Implementation::Auto`].
     pub const ALL: [Self; 4] =
         [Implementation::Naive, Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat];
 
-    /// `naive`, `forloop`, `coopvec` or `coopmat`.
+    /// `auto`, `naive`, `forloop`, `coopvec` or `coopmat`.
     pub const fn name(self) -> &'static str {
         match self {
+            Implementation::Auto => "auto",
             Implementation::Naive => "naive",
             Implementation::Forloop => "forloop",
             Implementation::Coopvec => "coopvec",
@@ -50,12 +57,12 @@ impl FromStr for Implementation {
     type Err = MlpError;
 
     fn from_str(text: &str) -> Result<Self, MlpError> {
-        Self::ALL.into_iter().find(|implementation| implementation.name() == text).ok_or_else(|| {
-            MlpError::Name {
-                what: "implementation",
-                found: text.to_owned(),
-                known: "naive, forloop, coopvec, coopmat",
-            }
+        let all = [Implementation::Auto].into_iter().chain(Self::ALL);
+        let mut named = all.filter(|implementation| implementation.name() == text);
+        named.next().ok_or_else(|| MlpError::Name {
+            what: "implementation",
+            found: text.to_owned(),
+            known: "auto, naive, forloop, coopvec, coopmat",
         })
     }
 }
@@ -80,6 +87,19 @@ pub enum Reduction {
     Atomic,
 }
 
+/// What a backward pass does with the gradients by the parameters that the caller's array holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Gradients {
+    /// It overwrites them.
+    #[default]
+    Overwrite,
+    /// It adds to them, as `PyTorch` does: zero them before the first of several passes
+    /// ([`Stream::fill`](flopgap_gpu::Stream::fill)). Each is the sum of what was there and of what
+    /// [`Gradients::Overwrite`] gives, bit for bit, rounded once. It costs a kernel after the pass that
+    /// moves 12 bytes a parameter, and 4 bytes a parameter in every tape.
+    Add,
+}
+
 /// What is computed how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -89,6 +109,8 @@ pub struct Options {
     pub accumulate: Accumulate,
     /// How gradients are summed. [`Implementation::Naive`] has atomic additions only.
     pub reduction: Reduction,
+    /// Whether a backward pass adds to the gradients by the parameters.
+    pub gradients: Gradients,
     /// The architecture whose kernels are taken, where they are not to be those of the GPU at hand: an older one (7.5, 8.x), whose kernels are then
     /// compiled for the GPU. For tests and comparisons; see [`Target::planned_for`].
     pub plan: Option<ComputeCapability>,
@@ -101,6 +123,7 @@ impl Options {
             implementation,
             accumulate: Accumulate::default(),
             reduction: Reduction::default(),
+            gradients: Gradients::default(),
             plan: None,
         }
     }
@@ -110,12 +133,16 @@ impl Options {
         self.plan.map_or(Ok(device), |older| device.planned_for(older))
     }
 
-    /// Whether gradients of the parameters have the same bits in every run.
+    /// Whether gradients of the parameters have the same bits in every run. [`Implementation::Auto`]
+    /// chooses only implementations of which that is so, unless atomic additions are requested.
     pub fn is_deterministic(&self) -> bool {
         match (self.implementation, self.reduction) {
             (Implementation::Naive, _) | (_, Reduction::Atomic) => false,
             (
-                Implementation::Forloop | Implementation::Coopvec | Implementation::Coopmat,
+                Implementation::Auto
+                | Implementation::Forloop
+                | Implementation::Coopvec
+                | Implementation::Coopmat,
                 Reduction::Deterministic,
             ) => true,
         }

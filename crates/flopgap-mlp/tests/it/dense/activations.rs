@@ -134,7 +134,7 @@ fn passes<T: Element>(
     let mut gradients = stream.zeros(parameters.values().len())?;
     let mut tape = model.tape(stream, batch)?;
     model.forward_train(stream, &x, &mut y, &mut tape)?;
-    model.backward(stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients)?;
+    model.backward(stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients)?;
     Ok([wide(stream.download(&y)?), wide(stream.download(&dx)?), stream.download(&gradients)?])
 }
 

@@ -70,7 +70,7 @@ fn compute<T: Element>(stream: &Stream, model: &Model<T>, case: &Case<T>) -> Fou
         stream.fill(&mut dx, POISON).unwrap();
         stream.fill(&mut gradients, POISON).unwrap();
         model.forward_train(stream, &x, &mut y, &mut tape).unwrap();
-        model.backward(stream, &x, &y, &dy, &mut tape, Some(&mut dx), &mut gradients).unwrap();
+        model.backward(stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients).unwrap();
     }
     let found = Found {
         y: stream.download(&y).unwrap(),

@@ -17,7 +17,7 @@ use std::time::Instant;
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Reduction, Tape};
+use flopgap_mlp::dense::cuda::{Accumulate, Gradients, Implementation, Model, Options, Reduction, Tape};
 use flopgap_mlp::dense::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
@@ -112,6 +112,7 @@ impl Draw {
             implementation,
             accumulate: if half { Accumulate::F16 } else { Accumulate::F32 },
             reduction: if numbers.below(4) == 0 { Reduction::Atomic } else { Reduction::Deterministic },
+            gradients: Gradients::Overwrite,
             plan: None,
         };
         let batches: Vec<usize> = (0..3)
@@ -124,7 +125,10 @@ impl Draw {
             .collect();
         let largest = batches.iter().copied().max().unwrap_or(1);
         let most = if numbers.below(2) == 0 { largest } else { largest + numbers.below(3_000) };
-        Draw { seed, network, precision, options, batches, most, dx: numbers.below(4) > 0 }
+        let dx = numbers.below(4) > 0;
+        // Last, so that a seed draws the rest as it did before: networks that are padded.
+        let network = if numbers.below(4) == 0 { less_even(&network, &mut numbers) } else { network };
+        Draw { seed, network, precision, options, batches, most, dx }
     }
 
     /// Whether an activation has a kink.
@@ -134,10 +138,20 @@ impl Draw {
     }
 }
 
+/// A network of about the same widths that kernels pad.
+fn less_even(network: &Network, numbers: &mut Numbers) -> Network {
+    let widths: Vec<usize> = network.widths().iter().map(|width| width - numbers.below(8)).collect();
+    Network::new(&widths)
+        .unwrap()
+        .with_bias(numbers.below(2) == 0)
+        .with_activation(network.activation(0))
+        .with_output_activation(network.activation(network.layers() - 1))
+}
+
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Draw { seed, network, precision, options, batches, most, dx } = self;
-        let Options { implementation, accumulate, reduction, plan } = options;
+        let Options { implementation, accumulate, reduction, plan, .. } = options;
         write!(
             f,
             "seed {seed}: {implementation} {precision} {network}, sums {accumulate:?} {reduction:?}, "
@@ -344,7 +358,15 @@ impl<T: Element> Arrays<T> {
         let y = self.y.buffer.slice(MARGIN..end);
         let end = MARGIN + self.gradients.length;
         let mut gradients = self.gradients.buffer.slice_mut(MARGIN..end);
-        model.backward(stream, &x, &y, &self.dy, tape, self.dx.as_mut(), &mut gradients)
+        model.backward(
+            stream,
+            &x,
+            &y,
+            &self.dy,
+            tape,
+            self.dx.as_mut().map(Buffer::as_view_mut),
+            &mut gradients,
+        )
     }
 
     fn found(&self, stream: &Stream) -> Result<Found, Problem> {

@@ -137,7 +137,10 @@ fn wrong_tensors_are_named() {
         with(3, &[("layers.1.bias", Dtype::F32, &[16])]),
         "tensor \"layers.1.bias\": its shape is [16], where [8] fits \"layers.1.weight\""
     );
-    assert_eq!(with(3, &[]), "tensor \"layers.1.bias\": missing");
+    assert_eq!(
+        with(3, &[]),
+        "tensor \"layers.1.bias\": missing, while \"layers.0.bias\" exists: all layers have biases, or none"
+    );
     assert_eq!(with(0, &[]), "tensor \"layers.0.weight\": missing");
     assert_eq!(
         with(3, &[GOOD[3], ("scale", Dtype::F32, &[1])]),
@@ -151,18 +154,50 @@ fn wrong_tensors_are_named() {
         with(3, &[GOOD[3], ("layers.01.bias", Dtype::F32, &[8])]),
         "tensor \"layers.1.bias\": the same layer as \"layers.01.bias\""
     );
-    let narrow = [
-        ("0.weight", Dtype::F32, &[12, 8][..]),
-        ("0.bias", Dtype::F32, &[12]),
-        ("1.weight", Dtype::F32, &[8, 12]),
-        ("1.bias", Dtype::F32, &[8]),
-    ];
+    let wide = [("0.weight", Dtype::F32, &[1, 20_000][..]), ("1.weight", Dtype::F32, &[8, 1])];
     assert_eq!(
-        refusal(&file_of(&narrow, Some(ENTRY))),
-        "a network of widths 8, 12, 8: number 2 is 12: widths are multiples of 8; pad with zeros"
+        refusal(&file_of(&wide, Some(&format!("{ENTRY} bias=none")))),
+        "a network of widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
     );
+    assert_eq!(
+        refusal(&file_of(&[GOOD[0], GOOD[2]], Some(ENTRY))),
+        format!("in its metadata, \"flopgap\" is {ENTRY:?}: there are no biases, and it says no bias=none")
+    );
+    let entry = format!("{ENTRY} bias=none");
+    let biased = refusal(&file_of(&GOOD, Some(&entry)));
+    assert!(biased.ends_with("there are biases"), "{biased}");
     assert!(refusal(&file_of(&GOOD[..2], Some(ENTRY))).contains("at least three are needed"));
     assert_eq!(refusal(&file_of(&[], None)), "it holds no tensors");
+}
+
+/// What `torch.nn.Sequential(Linear(3, 64), ReLU(), Linear(64, 3))` saves, with and without biases.
+#[test]
+fn a_network_of_pytorch_with_odd_widths_loads_and_runs() {
+    for bias in [true, false] {
+        let all: [(&str, Dtype, &[usize]); 4] = [
+            ("0.weight", Dtype::F32, &[64, 3]),
+            ("0.bias", Dtype::F32, &[64]),
+            ("2.weight", Dtype::F32, &[3, 64]),
+            ("2.bias", Dtype::F32, &[3]),
+        ];
+        let tensors: Vec<_> = all.into_iter().filter(|(name, ..)| bias || name.ends_with("weight")).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("color.safetensors");
+        fs::write(&path, file_of(&tensors, None)).unwrap();
+        let zeros = Parameters::load_with_activations(&path, Activation::Relu, Activation::Identity).unwrap();
+        let network = Network::new(&[3, 64, 3]).unwrap().with_activation(Activation::Relu).with_bias(bias);
+        assert_eq!(zeros.network(), &network);
+
+        // Ours, there and back.
+        let parameters = Parameters::he(&network, 7);
+        parameters.save(&path, Precision::F32).unwrap();
+        assert_eq!(Parameters::load(&path).unwrap(), parameters);
+        let x: Vec<f32> = (0..30).map(|index| index as f32 / 15.0 - 1.0).collect();
+        let mut y = vec![f32::NAN; 30];
+        Cpu::new(&parameters).forward(&x, &mut y).unwrap();
+        let truth = reference::run(&parameters, &x, &[0.0; 30], Rounding::None).unwrap();
+        assert!(relative_error(&y, &truth.outputs) < 1e-6);
+    }
 }
 
 #[test]
@@ -221,7 +256,7 @@ fn broken_files_are_refused() {
 fn widths_that_could_not_be_loaded_are_not_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("odd.safetensors");
-    let network = Network::of_any_widths(&[8, 10, 8]).unwrap();
+    let network = Network::of_any_widths(&[8, 8]).unwrap();
     let error = Parameters::he(&network, 1).save(&path, Precision::F32).unwrap_err();
     assert!(error.to_string().contains("odd.safetensors"), "{error}");
     assert!(!path.exists());

@@ -13,7 +13,7 @@ use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{
-    Accumulate, Implementation, Options, Reduction, Target, compile_all, sources, train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Target, compile_all, sources, train,
 };
 use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
@@ -148,6 +148,11 @@ fn jobs_of_every_run() -> Vec<Job> {
                 let half = Options { accumulate: Accumulate::F16, ..options };
                 push(&sizes[0], Precision::F16, half, capability);
             }
+        }
+        // Padding, and gradients that are added.
+        let add = Options { gradients: Gradients::Add, ..Options::new(Implementation::Naive) };
+        for precision in Precision::ALL {
+            push(&of(&[3, 20, 3]).with_bias(false), precision, add, capability);
         }
         // Code for each layer that would be too much, and gradients through sums that the tape keeps.
         let deep = of(&[64; 25]);
@@ -369,6 +374,10 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopmat_mlp_backward_wgmma_fused_dx", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_pair", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_pair_sum", KernelClass::Reduction),
+        ("mlp_copy_padded_inputs", KernelClass::Copy),
+        ("mlp_copy_cut_outputs", KernelClass::Copy),
+        ("mlp_copy_parameters", KernelClass::Copy),
+        ("flat_mlp_gradients_add", KernelClass::Reduction),
         ("scalar_mlp_gradients", KernelClass::Matmul),
         ("scalar_mlp_gradients_sum", KernelClass::Reduction),
     ] {

@@ -63,7 +63,7 @@ fn check(context: &Context, network: &Network, implementation: Implementation) {
     stream.fill(&mut dx, 0xff).unwrap();
     stream.fill(&mut gradients, 0xff).unwrap();
     model.forward_train(&stream, &all_x, &mut y, &mut tape).unwrap();
-    model.backward(&stream, &all_x, &y, &all_dy, &mut tape, Some(&mut dx), &mut gradients).unwrap();
+    model.backward(&stream, &all_x, &y, &all_dy, &mut tape, Some(dx.as_view_mut()), &mut gradients).unwrap();
 
     let what = format!("{implementation} {network}");
     let rows = |buffer: &flopgap_gpu::Buffer<f16>, rows: &[usize], width: usize| -> Vec<f32> {

@@ -8,6 +8,7 @@ mod draws;
 mod file;
 mod kernels;
 mod large;
+mod padding;
 mod refusals;
 mod training;
 
@@ -38,6 +39,11 @@ fn networks() -> Vec<Network> {
     networks.push(of(&[8, 24, 512]));
     networks.push(of(&[512, 16, 8]));
     networks.push(of(&[8, 16, 16, 8, 152]));
+    // Padded: inputs and outputs, hidden layers alone, no biases at all.
+    networks.push(of(&[3, 64, 3]).with_activation(Activation::Relu));
+    networks.push(of(&[16, 60, 33, 24]).with_output_activation(Activation::Gelu));
+    networks.push(of(&[5, 20, 1]).with_bias(false).with_activation(Activation::Sigmoid));
+    networks.push(of(&[64, 64, 16]).with_bias(false).with_activation(Activation::Silu));
     networks
 }
 

@@ -130,8 +130,18 @@ impl<T: Element> AdamW<T> {
             // SAFETY: these are the kernel's arguments; the lengths were checked.
             unsafe { launch.queue(stream, &self.finite, arguments) }?;
         }
+        model.update(stream, |parameters| self.queue_step(stream, parameters, gradients, count))
+    }
+
+    fn queue_step(
+        &mut self,
+        stream: &Stream,
+        parameters: &mut Buffer<T>,
+        gradients: &impl DeviceSlice<f32>,
+        count: u32,
+    ) -> Result<(), GpuError> {
         let rounded = self.settings.rounded();
-        let arguments = Arguments::default().write(model.parameters_mut());
+        let arguments = Arguments::default().write(parameters);
         let arguments = match &mut self.master {
             Some(master) => arguments.write(master),
             None => arguments.addresses([0]),
@@ -147,8 +157,7 @@ impl<T: Element> AdamW<T> {
             arguments = arguments.u32(number.to_bits());
         }
         // SAFETY: as above; where the model has 32 bits itself, the kernel takes its parameters for the address 0.
-        unsafe { Launch::new(count.div_ceil(THREADS), THREADS).queue(stream, &self.step, arguments) }?;
-        Ok(())
+        unsafe { Launch::new(count.div_ceil(THREADS), THREADS).queue(stream, &self.step, arguments) }
     }
 
     /// Sets the learning rate of the steps that are queued (or launched as a graph) from here on.
