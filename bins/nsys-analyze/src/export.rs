@@ -59,7 +59,7 @@ impl From<Either> for Failure {
 fn either(path: &Path, error: Error) -> Either {
     match error {
         Error::Output { source } => {
-            Either::Write(WriteError { path: path.to_owned(), action: "write", source })
+            Either::Write(WriteError::new(path, source))
         }
         error => Either::Read(error),
     }

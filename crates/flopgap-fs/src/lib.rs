@@ -1,47 +1,77 @@
 #![doc = include_str!("../README.md")]
 
+use std::fmt;
 use std::fs;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A file or folder could not be written; names it.
+use flopgap_hint::{Hint, Text};
+
+/// A file or directory could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: cannot {action}: {source}", path.display())]
+#[error("{}: cannot {action}", path.display())]
+#[non_exhaustive]
 pub struct WriteError {
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
-    /// What was attempted: `write`, `create the folder` or `clear leftovers in`.
-    pub action: &'static str,
+    /// What was attempted.
+    pub action: Action,
     /// What the system said.
+    #[source]
     pub source: io::Error,
 }
 
+/// What was attempted when a [`WriteError`] happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Writing a file.
+    Write,
+    /// Creating a directory.
+    CreateDirectory,
+    /// Removing temporary files from a directory.
+    RemoveLeftovers,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Action::Write => "write",
+            Action::CreateDirectory => "create the directory",
+            Action::RemoveLeftovers => "remove temporary files in it",
+        })
+    }
+}
+
 impl WriteError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self.source.kind() {
-            io::ErrorKind::NotFound if self.action == "write" => {
-                Some("the folder that it would lie in is not there: create it first")
+    /// The error of a file that could not be written.
+    pub fn new(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        WriteError { path: path.into(), action: Action::Write, source }
+    }
+}
+
+impl Hint for WriteError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match (self.source.kind(), self.action) {
+            (io::ErrorKind::NotFound, Action::Write) => "parent directory does not exist: create it first",
+            (_, Action::Write) if self.path.is_dir() => "the path is a directory: name a file",
+            (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
+                "choose a directory that you may write to"
             }
-            _ if self.action == "write" && self.path.is_dir() => {
-                Some("a folder of this name is there: name a file")
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Some("choose a folder that you may write to with --output DIR")
-            }
-            io::ErrorKind::StorageFull => Some("the disk is full; what was written before is complete"),
-            _ => None,
-        }
+            (io::ErrorKind::StorageFull, _) => "free space on the disk: every file written before is complete",
+            _ => return None,
+        };
+        Some(hint.into())
     }
 }
 
 /// Writes `bytes` to `path`: a reader sees the old file or the whole new one, also after a crash.
 ///
 /// # Errors
-/// When the file's folder does not exist or cannot be written to, or the disk is full. The target is unchanged then.
+/// When the parent directory does not exist or cannot be written to, or the disk is full. The target is unchanged then.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     write_atomic_with(path, |file| {
-        file.write_all(bytes).map_err(|source| WriteError { path: path.to_owned(), action: "write", source })
+        file.write_all(bytes).map_err(|source| WriteError::new(path, source))
     })
 }
 
@@ -54,26 +84,26 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
     fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
 ) -> Result<T, E> {
     let (temporary, result) = write_beside(path, true, fill)?;
-    temporary.persist(path).map_err(|persist| write_error(path, persist.error))?;
+    temporary.persist(path).map_err(|persist| WriteError::new(path, persist.error))?;
     sync_folder(path);
     Ok(result)
 }
 
-/// Like [`write_atomic`], without waiting for the disk: whole or not at all also where the process is killed, but not where the
-/// machine loses its power. For many small files with a checksum, whose reader notices an empty one and makes it again.
+/// Like [`write_atomic`], without waiting for the disk: whole or not at all even if the process is killed, but not if the
+/// machine loses power. For many small files with a checksum, whose reader notices an empty one and writes it again.
 ///
 /// # Errors
 /// As [`write_atomic`].
 pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let (temporary, ()) =
-        write_beside(path, false, |file| file.write_all(bytes).map_err(|source| write_error(path, source)))?;
-    temporary.persist(path).map_err(|persist| write_error(path, persist.error))?;
+        write_beside(path, false, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))?;
+    temporary.persist(path).map_err(|persist| WriteError::new(path, persist.error))?;
     Ok(())
 }
 
-/// Writes a new file, whole or not at all, unless there is one of that name already; whether it was written.
+/// Writes a new file, whole or not at all, unless there is one of that name already; returns whether it was written.
 ///
-/// Of several processes that create the same file at once, one is told `true`, and all find the whole file afterwards.
+/// Of several processes that create the same file at once, one gets `true`, and all find the whole file afterwards.
 ///
 /// # Errors
 /// As [`write_atomic`].
@@ -88,24 +118,24 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError
 /// ```
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
     let (temporary, ()) =
-        write_beside(path, true, |file| file.write_all(bytes).map_err(|source| write_error(path, source)))?;
+        write_beside(path, true, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))?;
     match temporary.persist_noclobber(path) {
         Ok(_) => sync_folder(path),
         Err(persist) if persist.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        Err(persist) => return Err(write_error(path, persist.error)),
+        Err(persist) => return Err(WriteError::new(path, persist.error)),
     }
     Ok(true)
 }
 
-/// Removes the temporary files that processes which were killed while writing left in `folder`; how many.
+/// Removes the temporary files that processes which were killed while writing left in `folder`; returns how many.
 ///
-/// A process that is writing there at this moment loses its file and reports an error, so this is for folders whose only
-/// writer is the caller. A folder that does not exist has none.
+/// A process that is writing there at this moment loses its file and reports an error, so this is for directories whose only
+/// writer is the caller. A directory that does not exist has none.
 ///
 /// # Errors
-/// When the folder cannot be read or a file not removed.
+/// When the directory cannot be read or a file not removed.
 pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
-    let error = |source| WriteError { path: folder.to_owned(), action: "clear leftovers in", source };
+    let error = |source| WriteError { path: folder.to_owned(), action: Action::RemoveLeftovers, source };
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -123,12 +153,8 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
     Ok(removed)
 }
 
-/// How the names of files in the making begin.
+/// How the names of temporary files begin.
 const PREFIX: &str = ".flopgap-";
-
-fn write_error(path: &Path, source: io::Error) -> WriteError {
-    WriteError { path: path.to_owned(), action: "write", source }
-}
 
 /// A temporary file beside `path` that holds what `fill` wrote, flushed to the disk if `sync` asks for it.
 fn write_beside<T, E: From<WriteError>>(
@@ -136,7 +162,7 @@ fn write_beside<T, E: From<WriteError>>(
     sync: bool,
     fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
 ) -> Result<(tempfile::NamedTempFile, T), E> {
-    let error = |source| write_error(path, source);
+    let error = |source| WriteError::new(path, source);
     let folder = folder_of(path);
     let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder);
     let temporary = temporary.map_err(|source| error(of_folder(folder, source)))?;
@@ -157,8 +183,8 @@ fn write_beside<T, E: From<WriteError>>(
     Ok((temporary, result))
 }
 
-/// Why nothing can be created in `folder`. Where it is not there, that is said about it, and not about the file in the making, which
-/// `tempfile` names and nobody asked for.
+/// Why nothing can be created in `folder`. Where it does not exist, the error says so of the directory, and not of
+/// the temporary file, which `tempfile` names.
 fn of_folder(folder: &Path, error: io::Error) -> io::Error {
     match fs::metadata(folder) {
         Err(missing) if missing.kind() == error.kind() => missing,
@@ -166,7 +192,7 @@ fn of_folder(folder: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// The new name itself is only safe once the folder is on the disk. Not every file system lets a folder be synced.
+/// The new name itself is only safe once the directory is on the disk. Not every file system can sync one.
 fn sync_folder(path: &Path) {
     if let Ok(folder) = fs::File::open(folder_of(path)) {
         let _ = folder.sync_all();
@@ -180,14 +206,14 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes a folder and those above it, if they are missing.
+/// Creates a directory and its parents where they are missing.
 ///
 /// # Errors
-/// When it cannot be made; names the folder.
+/// When it cannot be created.
 pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(path).map_err(|source| WriteError {
         path: path.to_owned(),
-        action: "create the folder",
+        action: Action::CreateDirectory,
         source,
     })
 }
@@ -243,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_said_so() {
+    fn a_missing_parent_directory_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing/a.txt");
         let error = write_atomic(&path, b"x").unwrap_err();
         assert!(!error.to_string().contains(PREFIX), "{error}");
-        assert_eq!(error.hint(), Some("the folder that it would lie in is not there: create it first"));
+        assert_eq!(error.hint().as_deref(), Some("parent directory does not exist: create it first"));
         let in_the_way = write_atomic(dir.path(), b"x").unwrap_err();
-        assert_eq!(in_the_way.hint(), Some("a folder of this name is there: name a file"));
+        assert_eq!(in_the_way.hint().as_deref(), Some("the path is a directory: name a file"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 
-use crate::error::Error;
+use crate::error::{Error, Found};
 use crate::rep;
 
 /// What the decoded bytes are.
@@ -50,7 +50,7 @@ pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error>
             _ => return Ok((Content::Text, input)),
         }
     }
-    Err(Error::NotAReport { path: path.to_path_buf(), what: "compressed more than twice".to_owned() })
+    Err(Error::NotAReport { path: path.to_path_buf(), found: Found::Nested })
 }
 
 /// The first bytes of `input`, and an input that still begins with them.

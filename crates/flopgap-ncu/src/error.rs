@@ -1,29 +1,33 @@
 //! Why a report could not be read.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a report could not be read, or would have given a wrong number.
-///
-/// Every variant names the file; [`Error::hint`] says what to do about it.
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+use crate::{FormatFault, NumberFormat};
+
+/// Why a report could not be read, or would have given a wrong number. Every variant names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be opened or read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// What the system or the decompressor said.
+        #[source]
         source: io::Error,
     },
     /// There is no Nsight Compute table in it.
-    #[error("{}: no Nsight Compute table found ({what})", path.display())]
+    #[error("{}: no Nsight Compute table found: {found}", path.display())]
     NotAReport {
         /// The file.
         path: PathBuf,
         /// What was found instead.
-        what: String,
+        found: Found,
     },
     /// ncu lacked the permission to read hardware counters (`ERR_NVGPUCTRPERM`).
     #[error("{}:{line}: ncu was not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)", path.display())]
@@ -42,7 +46,7 @@ pub enum Error {
         line: u64,
     },
     /// ncu or the program under it failed before anything was printed.
-    #[error("{}:{line}: ncu ended with an error: {message}", path.display())]
+    #[error("{}:{line}: ncu reported an error: {message}", path.display())]
     ProfilerFailed {
         /// The file.
         path: PathBuf,
@@ -51,8 +55,11 @@ pub enum Error {
         /// ncu's own words.
         message: String,
     },
-    /// Whether `,` or `.` separates decimals cannot be told from the file, and the two readings differ by 1000.
-    #[error("{}:{line}: cannot tell whether {value:?} is a whole number or has decimals: {reason}", path.display())]
+    /// The file does not show whether `,` or `.` separates decimals, and the two readings differ by 1000.
+    #[error(
+        "{}:{line}: `{value}` may be a whole number or have decimals, and no other value of the file decides which",
+        path.display()
+    )]
     UndecidableNumber {
         /// The file.
         path: PathBuf,
@@ -60,11 +67,12 @@ pub enum Error {
         line: u64,
         /// The value as printed.
         value: String,
-        /// Why neither reading can be excluded.
-        reason: String,
     },
     /// Two values of one file can only be read with different decimal separators.
-    #[error("{}:{line}: {value:?} contradicts the number format that line {decided_at} fixed ({format})", path.display())]
+    #[error(
+        "{}:{line}: `{value}` contradicts line {decided_at}, according to which {format} separates decimals",
+        path.display()
+    )]
     ContradictoryNumber {
         /// The file.
         path: PathBuf,
@@ -75,46 +83,114 @@ pub enum Error {
         /// The line that fixed the format.
         decided_at: u64,
         /// The format that was fixed there.
-        format: String,
+        format: NumberFormat,
     },
     /// The bytes of a `.ncu-rep` do not follow its format.
-    #[error("{}: damaged .ncu-rep at byte {offset}: {what}", path.display())]
+    #[error("{}: damaged .ncu-rep at byte {offset}: {fault}", path.display())]
     DamagedReport {
         /// The file.
         path: PathBuf,
         /// Where.
         offset: u64,
-        /// What was expected there.
-        what: String,
+        /// What is wrong there.
+        fault: FormatFault,
     },
 }
 
-impl Error {
-    /// What the user can do about it, in one sentence, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+/// What a file without a table of Nsight Compute holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// Nothing.
+    Empty,
+    /// An SQLite database, such as an export of Nsight Systems.
+    Sqlite,
+    /// JSON.
+    Json,
+    /// ncu's source page, which has instructions and no launches.
+    SourcePage,
+    /// ncu's output for people.
+    TextOutput,
+    /// ncu's message that the results are in an `.ncu-rep`.
+    WrittenElsewhere,
+    /// A table whose fields are not separated by commas.
+    OtherSeparator,
+    /// A table of ncu that lacks a column.
+    NoColumn {
+        /// The column.
+        column: &'static str,
+    },
+    /// Something compressed more often than once or twice.
+    Nested,
+    /// Text that is none of these.
+    Line {
+        /// Its first line, shortened.
+        text: String,
+    },
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::CounterPermission { .. } => Some(
-                "run ncu as root (or with CAP_SYS_ADMIN), or load the nvidia module with \
-                 NVreg_RestrictProfilingToAdminUsers=0, then profile again",
-            ),
-            Error::NoKernels { .. } => Some(
-                "check that the program launches kernels in this process (--target-processes all follows \
-                 children) and that no -k/--nvtx-include filter excludes them",
-            ),
-            Error::ProfilerFailed { .. } => Some(
-                "run the program without ncu first, then profile again and keep ncu's output with --log-file",
-            ),
-            Error::NotAReport { .. } => Some(
-                "export with `LC_ALL=C ncu --csv --log-file FILE ...` or `LC_ALL=C ncu -i REPORT.ncu-rep --csv --page raw`",
-            ),
-            Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. } => Some(
-                "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`, or name the decimal \
-                 separator yourself (--decimal point|comma)",
-            ),
-            Error::DamagedReport { .. } => {
-                Some("profile or copy the report again; the file is incomplete or altered")
+            Found::Empty => f.write_str("file is empty"),
+            Found::Sqlite => f.write_str("file is an SQLite database"),
+            Found::Json => f.write_str("file is JSON"),
+            Found::SourcePage => {
+                f.write_str("file is ncu's source page, which has instructions and no launches")
             }
-            Error::Io { .. } => None,
+            Found::TextOutput => f.write_str("file is ncu's text output"),
+            Found::WrittenElsewhere => f.write_str("ncu wrote the results to an .ncu-rep instead"),
+            Found::OtherSeparator => f.write_str("fields are not separated by commas"),
+            Found::NoColumn { column } => write!(f, "its table has no column `{column}`"),
+            Found::Nested => f.write_str("file is compressed more than twice"),
+            Found::Line { text } => write!(f, "first line is {text:?}"),
+        }
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            Error::CounterPermission { .. } => {
+                "run ncu as root (or with CAP_SYS_ADMIN), or load the nvidia module with \
+                 NVreg_RestrictProfilingToAdminUsers=0, then profile again"
+            }
+            Error::NoKernels { .. } => {
+                "check that the program launches kernels in this process (`ncu --target-processes all` \
+                 follows children) and that no -k or --nvtx-include filter excludes them"
+            }
+            Error::ProfilerFailed { .. } => {
+                "run the program without ncu first, then profile again and keep ncu's output with \
+                 `ncu --log-file`"
+            }
+            Error::NotAReport { found, .. } => match found {
+                Found::SourcePage => "print the report with `ncu --page raw`",
+                Found::TextOutput => "print the report with `ncu --csv`",
+                Found::WrittenElsewhere => "read that .ncu-rep",
+                _ => {
+                    "export with `LC_ALL=C ncu --csv --log-file FILE ...` or \
+                     `LC_ALL=C ncu -i REPORT.ncu-rep --csv --page raw`"
+                }
+            },
+            Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. } => {
+                "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`"
+            }
+            Error::DamagedReport { .. } => "copy the complete report again, or profile again",
+            Error::Io { .. } => return None,
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. } => {
+                ErrorKind::Absent
+            }
+            Error::Io { .. }
+            | Error::ProfilerFailed { .. }
+            | Error::UndecidableNumber { .. }
+            | Error::ContradictoryNumber { .. }
+            | Error::DamagedReport { .. } => ErrorKind::Failed,
         }
     }
 }

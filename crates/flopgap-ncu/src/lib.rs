@@ -9,15 +9,18 @@ mod reader;
 mod rep;
 mod source;
 mod units;
+mod warning;
 
 pub use csv::number::NumberFormat;
-pub use error::Error;
+pub use error::{Error, Found};
 pub use flops::{
     Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
     Unknown,
 };
 pub use model::{
-    Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value, Warning,
+    Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value,
 };
 pub use reader::{Options, Reader, Report, read};
+pub use rep::FormatFault;
 pub use units::BaseValue;
+pub use warning::{Note, Unlisted, Warning, WarningKind};

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
@@ -239,32 +238,6 @@ impl Deref for LaunchView<'_> {
 
     fn deref(&self) -> &Launch {
         self.launch
-    }
-}
-
-/// Something that was strange but did not stop the reader: what, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The line of the file (CSV, from 1) or the byte offset (`.ncu-rep`); 0 where it concerns the whole file.
-    pub position: u64,
-    /// What was strange, and what the reader did about it.
-    pub message: String,
-}
-
-impl Warning {
-    /// The warning behind the name of its file and, where it has one, its position: `report.csv:7: …`.
-    pub fn of_file(&self, file: &Path) -> String {
-        let between = if self.position == 0 { " " } else { "" };
-        format!("{}:{between}{self}", file.display())
-    }
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.position {
-            0 => f.write_str(&self.message),
-            position => write!(f, "{position}: {}", self.message),
-        }
     }
 }
 

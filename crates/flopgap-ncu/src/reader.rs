@@ -11,9 +11,10 @@ use crate::csv::number::NumberFormat;
 use crate::csv::{CsvSource, Decimal};
 use crate::decode::{self, Content, Input};
 use crate::error::Error;
-use crate::model::{Launch, LaunchView, Layout, Strings, Warning};
+use crate::model::{Launch, LaunchView, Layout, Strings};
 use crate::rep::RepSource;
 use crate::source::{Context, Source};
+use crate::warning::{Note, Warning};
 
 /// How to read a report; the default reads everything.
 ///
@@ -169,7 +170,7 @@ impl Reader {
     }
 
     /// Lines that belong to no table: ncu's messages and the program's own output. The first thousand are kept.
-    pub fn notes(&self) -> &[Warning] {
+    pub fn notes(&self) -> &[Note] {
         &self.context.notes
     }
 
@@ -223,7 +224,7 @@ pub struct Report {
     /// What was strange.
     pub warnings: Vec<Warning>,
     /// Lines that belong to no table; the first thousand.
-    pub notes: Vec<Warning>,
+    pub notes: Vec<Note>,
     /// Rows that hold advice of ncu's rules; they are skipped.
     pub rule_rows: u64,
     /// Where launches or metrics were first lost, as [`Reader::lost_at`].

@@ -1,7 +1,8 @@
 //! The seam between the facade and the two formats.
 
 use crate::error::Error;
-use crate::model::{Launch, Strings, Warning};
+use crate::model::{Launch, Strings};
+use crate::warning::{Note, Warning, WarningKind};
 
 /// Where a format puts what it finds while it reads.
 #[derive(Debug, Default)]
@@ -9,7 +10,7 @@ pub(crate) struct Context {
     pub(crate) strings: Strings,
     pub(crate) warnings: Vec<Warning>,
     /// Lines before the table and between tables: `==PROF==` messages and the program's own output, with their line.
-    pub(crate) notes: Vec<Warning>,
+    pub(crate) notes: Vec<Note>,
     /// Rows that hold a rule's advice instead of a metric.
     pub(crate) rule_rows: u64,
     /// Where launches or metrics were first lost.
@@ -17,10 +18,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Warns of something at `position` with which launches or metrics are lost.
-    pub(crate) fn warn_of_loss(&mut self, position: u64, message: String) {
-        self.lost_at.get_or_insert(position);
-        self.warnings.push(Warning { position, message });
+    /// Warns of something at `position`, and notes the loss if it is one.
+    pub(crate) fn warn(&mut self, position: u64, kind: WarningKind) {
+        if kind.is_loss() {
+            self.lost_at.get_or_insert(position);
+        }
+        self.warnings.push(Warning { position, kind });
     }
 }
 

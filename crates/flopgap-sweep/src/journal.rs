@@ -221,7 +221,7 @@ pub(crate) enum Opened {
 impl Journal {
     /// Opens a journal for appending and cuts off a last line that broke off. The lock goes with the process, however it ends.
     pub(crate) fn open(path: &Path) -> Result<Opened, RunError> {
-        let write_error = |source| WriteError { path: path.to_owned(), action: "write", source };
+        let write_error = |source| WriteError::new(path, source);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
         let mut file = options.open(path).map_err(write_error)?;
         match file.try_lock() {
@@ -248,7 +248,7 @@ impl Journal {
         if let Err(source) = self.file.write_all(line.as_bytes()) {
             // A full disk may have taken a part of it. Should this fail as well, the next process cuts it off.
             let _ = self.file.set_len(self.whole);
-            return Err(WriteError { path: self.path.clone(), action: "write", source });
+            return Err(WriteError::new(&self.path, source));
         }
         self.whole += line.len() as u64;
         Ok(())
@@ -256,7 +256,7 @@ impl Journal {
 
     /// Asks for everything to be on the disk.
     pub(crate) fn sync(&self) -> Result<(), WriteError> {
-        let write_error = |source| WriteError { path: self.path.clone(), action: "write", source };
+        let write_error = |source| WriteError::new(&self.path, source);
         self.file.sync_all().map_err(write_error)
     }
 }

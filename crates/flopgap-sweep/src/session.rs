@@ -331,7 +331,7 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
 fn opening_lock(run: &Path) -> Result<File, RunError> {
     create_folder(&journal::folder(run))?;
     let path = journal::folder(run).join("lock");
-    let write_error = |source| WriteError { path: path.clone(), action: "write", source };
+    let write_error = |source| WriteError::new(&path, source);
     let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(write_error)?;
     let mut waited = Duration::ZERO;
     loop {

@@ -82,7 +82,7 @@ impl Writer {
 }
 
 fn write_error(path: &Path, source: io::Error) -> FileError {
-    FileError::Write(WriteError { path: path.to_owned(), action: "write", source })
+    FileError::Write(WriteError::new(path, source))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileError> {

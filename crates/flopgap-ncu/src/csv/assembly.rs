@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::model::{Launch, Layout, Metric, Symbol, Value};
 use crate::source::Context;
+use crate::warning::WarningKind;
 
 use super::cell::Decimal;
 use super::header::Columns;
@@ -112,16 +113,8 @@ impl Assembly {
         self.open_key = Some(key);
         self.has_launch = true;
         if !self.seen.insert(key) {
-            let process = key.process_id.map(|id| format!(" of process {id}")).unwrap_or_default();
-            let id = key.id.unwrap_or_default();
-            self.noise.warn(
-                context,
-                line,
-                format!(
-                    "launch {id}{process} comes a second time: its rows stand apart, so streaming gives it in \
-                     parts (`read` joins them)"
-                ),
-            );
+            let (id, process) = (key.id.unwrap_or_default(), key.process_id);
+            self.noise.warn(context, line, WarningKind::LaunchRepeated { id, process });
         }
     }
 
@@ -157,8 +150,7 @@ impl Assembly {
         let value = match self.numbers.read(value, kind.whole, place, &self.path)? {
             Reading::Value(number) => {
                 if kind.whole && matches!(number, Value::F64(number) if number >= 2_f64.powi(64)) {
-                    let message = "a count beyond 64 bits was kept as a rounded float".to_owned();
-                    self.noise.warn(context, line, message);
+                    self.noise.warn(context, line, WarningKind::CountRounded);
                 }
                 number
             }
@@ -170,11 +162,7 @@ impl Assembly {
             }
             Reading::Malformed => {
                 let text = super::noise::excerpt(value);
-                self.noise.warn_of_loss(
-                    context,
-                    line,
-                    format!("{text:?} looks like a number but is none: left out"),
-                );
+                self.noise.warn(context, line, WarningKind::NotANumber { text });
                 return Ok(());
             }
         };
@@ -221,12 +209,12 @@ impl Assembly {
     /// The next launch that waited, once nothing of it is undecided. `at_end`: no further row will decide.
     pub(super) fn pop(&mut self, launch: &mut Launch, at_end: bool) -> Result<bool, Error> {
         if self.numbers.ready() {
-            self.settle()?;
+            self.resolve()?;
         } else if self.numbers.waiting()
             && (at_end || self.queued > MAX_WAITING || self.open.metrics.len() > MAX_WAITING)
         {
             self.numbers.decide(&self.path)?;
-            self.settle()?;
+            self.resolve()?;
         }
         if self.numbers.waiting() {
             return Ok(false);
@@ -254,15 +242,15 @@ impl Assembly {
             if !self.numbers.ready() {
                 self.numbers.decide(&self.path)?;
             }
-            self.settle()?;
+            self.resolve()?;
         }
         self.numbers.next_table();
         self.seen.clear();
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn resolve(&mut self) -> Result<(), Error> {
         let front = self.sequence - self.queue.len() as u64;
-        self.numbers.settle(&mut self.queue, front, &mut self.open, &self.path)
+        self.numbers.resolve(&mut self.queue, front, &mut self.open, &self.path)
     }
 }

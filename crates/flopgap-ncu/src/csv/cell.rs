@@ -28,13 +28,6 @@ impl Decimal {
             Decimal::Comma => b'.',
         }
     }
-
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Decimal::Point => "decimals behind '.'",
-            Decimal::Comma => "decimals behind ','",
-        }
-    }
 }
 
 /// What a cell says.

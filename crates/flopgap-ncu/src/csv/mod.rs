@@ -27,6 +27,7 @@ use memchr::memmem;
 use crate::error::Error;
 use crate::model::{Launch, Layout};
 use crate::source::{Context, Source};
+use crate::warning::WarningKind;
 
 use assembly::Assembly;
 pub(crate) use cell::Decimal;
@@ -155,14 +156,10 @@ impl<R: Read> CsvSource<R> {
         };
         let short = header.layout == Layout::Wide && fields < header.width;
         if short || outcome == Outcome::Cut {
-            let what = if at_end { "the file ends in the middle of this row" } else { "this row breaks off" };
-            let message = format!("{what}: {fields} fields of it were read");
-            self.assembly.noise.warn_of_loss(context, line, message);
+            self.assembly.noise.warn(context, line, WarningKind::RowPartial { fields, at_end });
         }
         if displaced(header, &self.record, bytes) {
-            let message = "the cells of this summary row are not under their headings, as ncu prints them with --page raw \
-                           --print-summary per-gpu: left out";
-            self.assembly.noise.warn_of_loss(context, line, message.to_owned());
+            self.assembly.noise.warn(context, line, WarningKind::RowDisplaced);
             self.scanner.consume(len, lines);
             return Ok(Step::Continue);
         }
@@ -212,15 +209,14 @@ impl<R: Read> CsvSource<R> {
             return self.line(context, launch);
         }
         let needed = self.table.as_ref().map_or(0, |table| table.header.needed);
-        let message = if at_end {
-            "the file ends in the middle of this row, which is left out; its launch may lack metrics"
-                .to_owned()
+        let kind = if at_end {
+            WarningKind::RowCut
         } else if fields < needed {
-            format!("this row breaks off after {fields} fields where {needed} are needed: left out")
+            WarningKind::RowShort { fields, needed }
         } else {
-            format!("this row has {fields} fields, more than its header: left out")
+            WarningKind::RowLong { fields }
         };
-        self.assembly.noise.warn_of_loss(context, line, message);
+        self.assembly.noise.warn(context, line, kind);
         self.scanner.consume(self.record.len, self.record.lines);
         Ok(Step::Continue)
     }
@@ -250,8 +246,7 @@ impl<R: Read> CsvSource<R> {
         }
         self.assembly.noise.line(text, number, context);
         if !has_end && !self.scanner.ended() {
-            let message = format!("a line of more than {MAX_ROW} bytes is left out");
-            self.assembly.noise.warn_of_loss(context, number, message);
+            self.assembly.noise.warn(context, number, WarningKind::LineTooLong { limit: MAX_ROW });
         }
         self.scanner.consume(len + usize::from(has_end), u64::from(has_end));
         Ok(Step::Continue)
@@ -261,9 +256,7 @@ impl<R: Read> CsvSource<R> {
         self.assembly.next_table(self.tables == 0, header.layout)?;
         self.tables += 1;
         if header.layout == Layout::NvtxSummary {
-            let message = "a summary by NVTX range lists a launch once for every domain it has ranges in: rows of different \
-                           domains must not be added";
-            self.assembly.noise.warn(context, self.scanner.line(), message.to_owned());
+            self.assembly.noise.warn(context, self.scanner.line(), WarningKind::RowsByDomain);
         }
         self.record.nvtx = [header.columns.push_pop.or(header.columns.ranges), header.columns.start_end];
         let rows = match header.layout {
@@ -276,8 +269,8 @@ impl<R: Read> CsvSource<R> {
 
     fn finish(&mut self, context: &mut Context) {
         if let Some(broken) = self.scanner.take_broken() {
-            let message = format!("the file breaks off here ({broken}): what came before was read");
-            self.assembly.noise.warn_of_loss(context, self.scanner.line(), message);
+            let kind = WarningKind::FileBroken { message: broken.to_string() };
+            self.assembly.noise.warn(context, self.scanner.line(), kind);
         }
         self.assembly.noise.finish(context, self.table.is_some(), self.assembly.has_launch);
     }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
-use crate::model::Warning;
+use crate::error::{Error, Found};
 use crate::source::Context;
+use crate::warning::{Note, Unlisted, WarningKind};
 
 use super::text::lossy;
 
@@ -27,7 +27,7 @@ pub(super) struct Noise {
     complaint: Option<(Complaint, u64, String)>,
     /// What the lines look like, for the message when there is no table.
     first: Option<String>,
-    kind: Option<&'static str>,
+    kind: Option<Found>,
     dropped_notes: u64,
     dropped_warnings: u64,
 }
@@ -54,58 +54,57 @@ impl Noise {
         };
         if let Some((complaint, message)) = complaint {
             if complaint == Complaint::Failed {
-                self.warn(context, number, format!("ncu reported an error: {message}"));
+                let message = message.clone();
+                self.warn(context, number, WarningKind::ProfilerFailed { message });
             }
             // The first message of a kind says why; what follows it says what became of it.
             if self.complaint.as_ref().is_none_or(|(known, ..)| complaint > *known) {
                 self.complaint = Some((complaint, number, message));
             }
         }
-        self.kind = self.kind.or_else(|| kind_of(&text));
+        if self.kind.is_none() {
+            self.kind = kind_of(&text);
+        }
         self.first.get_or_insert_with(|| text.clone());
         self.note(context, number, text);
     }
 
-    pub(super) fn note(&mut self, context: &mut Context, position: u64, message: String) {
+    pub(super) fn note(&mut self, context: &mut Context, line: u64, text: String) {
         if context.notes.len() < MAX_KEPT {
-            context.notes.push(Warning { position, message });
+            context.notes.push(Note { line, text });
         } else {
             self.dropped_notes += 1;
         }
     }
 
-    pub(super) fn warn(&mut self, context: &mut Context, position: u64, message: String) {
+    pub(super) fn warn(&mut self, context: &mut Context, position: u64, kind: WarningKind) {
         if context.warnings.len() < MAX_KEPT {
-            context.warnings.push(Warning { position, message });
+            context.warn(position, kind);
         } else {
+            if kind.is_loss() {
+                context.lost_at.get_or_insert(position);
+            }
             self.dropped_warnings += 1;
         }
     }
 
-    /// Warns of something with which launches or metrics are lost.
-    pub(super) fn warn_of_loss(&mut self, context: &mut Context, position: u64, message: String) {
-        context.lost_at.get_or_insert(position);
-        self.warn(context, position, message);
-    }
-
     /// The end of the file: what was only counted, and what ncu said about a run that left no kernel.
     pub(super) fn finish(&mut self, context: &mut Context, has_table: bool, has_launch: bool) {
-        let dropped = [(&mut self.dropped_notes, "notes"), (&mut self.dropped_warnings, "warnings")];
-        for (count, what) in dropped {
-            if *count > 0 {
-                let message = format!("{count} further {what} are not listed");
-                context.warnings.push(Warning { position: 0, message });
-                *count = 0;
+        let dropped =
+            [(&mut self.dropped_notes, Unlisted::Notes), (&mut self.dropped_warnings, Unlisted::Warnings)];
+        for (dropped, what) in dropped {
+            let count = std::mem::take(dropped);
+            if count > 0 {
+                context.warn(0, WarningKind::Unlisted { what, count });
             }
         }
         if has_table && !has_launch {
-            let message = "the table has no rows".to_owned();
-            context.warnings.push(Warning { position: 0, message });
+            context.warn(0, WarningKind::NoRows);
         }
         if let (true, Some((Complaint::NoKernels | Complaint::Permission, line, message))) =
             (has_table, &self.complaint)
         {
-            context.warnings.push(Warning { position: *line, message: format!("ncu reported: {message}") });
+            context.warn(*line, WarningKind::Profiler { message: message.clone() });
         }
     }
 
@@ -119,48 +118,49 @@ impl Noise {
             }
             Some((Complaint::NoKernels, line, _)) => Error::NoKernels { path, line: *line },
             None => {
-                let what = match (self.kind, &self.first) {
-                    (Some(kind), _) => kind.to_owned(),
-                    (None, Some(first)) => format!("its first line is {:?}", shorten(first, 80)),
-                    (None, None) => "it is empty".to_owned(),
+                let found = match (&self.kind, &self.first) {
+                    (Some(kind), _) => kind.clone(),
+                    (None, Some(first)) => Found::Line { text: shorten(first, 80) },
+                    (None, None) => Found::Empty,
                 };
-                Error::NotAReport { path, what }
+                Error::NotAReport { path, found }
             }
         }
     }
 }
 
 /// What a file without a table probably is.
-fn kind_of(text: &str) -> Option<&'static str> {
+fn kind_of(text: &str) -> Option<Found> {
     if text.starts_with("SQLite format 3") {
-        Some("it is an SQLite database, perhaps an export of Nsight Systems")
+        Some(Found::Sqlite)
     } else if text.starts_with("\"Kernel Name\",") {
-        Some("it is ncu's source page, which holds instructions and no launches; use `--page raw`")
+        Some(Found::SourcePage)
     } else if text.starts_with("Section: ") || text.starts_with("Metric Name ") {
-        Some("it is ncu's text output; add `--csv`")
+        Some(Found::TextOutput)
     } else if text.starts_with("==PROF== Report: ") {
-        Some("ncu wrote the results to an .ncu-rep instead; read that file")
+        Some(Found::WrittenElsewhere)
     } else if text.starts_with("{\"") || text.starts_with("[{\"") {
-        Some("it is JSON")
+        Some(Found::Json)
     } else {
         broken_header(text)
     }
 }
 
 /// What keeps a line that looks like a header of ncu from being one.
-fn broken_header(text: &str) -> Option<&'static str> {
+fn broken_header(text: &str) -> Option<Found> {
     let (_, behind) = text.split_once("Kernel Name").or_else(|| text.split_once("Metric Name"))?;
     if !matches!(behind.trim_start_matches('"').chars().next(), None | Some(',')) {
-        return Some("its fields are not separated by commas, as those of ncu's CSV are");
+        return Some(Found::OtherSeparator);
     }
     let has = |column: &str| text.split(',').any(|field| field.trim_matches('"') == column);
-    match [has("Kernel Name"), has("Metric Name"), has("Metric Value"), has("ID")] {
-        [false, true, true, _] => Some("its table has no column `Kernel Name`"),
-        [true, false, true, _] => Some("its table has no column `Metric Name`"),
-        [true, true, false, _] => Some("its table has no column `Metric Value`"),
-        [true, true, true, false] => Some("its table has no column `ID`, which tells launches apart"),
-        _ => None,
-    }
+    let column = match [has("Kernel Name"), has("Metric Name"), has("Metric Value"), has("ID")] {
+        [false, true, true, _] => "Kernel Name",
+        [true, false, true, _] => "Metric Name",
+        [true, true, false, _] => "Metric Value",
+        [true, true, true, false] => "ID",
+        _ => return None,
+    };
+    Some(Found::NoColumn { column })
 }
 
 /// The line, shortened, with control characters replaced.

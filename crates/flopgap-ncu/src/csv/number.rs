@@ -4,6 +4,8 @@
 //! some doubles of the raw page always come as `%f`: a point and six decimals (`242.534957`), even in a file whose point groups
 //! thousands elsewhere. A number with one separator and three digits behind it (`117.344`) says nothing about itself.
 
+use std::fmt;
+
 use crate::model::Value;
 
 use super::cell::{Cell, Decimal};
@@ -20,6 +22,25 @@ pub enum NumberFormat {
     Point,
     /// `1.234,5` or `1 234,5`: most of Europe and South America.
     Comma,
+}
+
+impl From<Decimal> for NumberFormat {
+    fn from(decimal: Decimal) -> Self {
+        match decimal {
+            Decimal::Point => NumberFormat::Point,
+            Decimal::Comma => NumberFormat::Comma,
+        }
+    }
+}
+
+impl fmt::Display for NumberFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NumberFormat::Auto => "an unknown character",
+            NumberFormat::Point => "a point",
+            NumberFormat::Comma => "a comma",
+        })
+    }
 }
 
 /// Reads one cell. `whole`: the metric counts, so `32,256.00` (what `--print-fp` makes of it) is the integer 32256.

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::model::{Launch, Value};
 
 use super::cell::{Cell, Decimal};
-use super::number;
+use super::number::{self, NumberFormat};
 
 /// Metrics that wait at most: about 8 MB. By then the metric's kind has to decide.
 pub(super) const MAX_WAITING: usize = 64 * 1024;
@@ -149,14 +149,11 @@ impl Numbers {
             path: path.to_path_buf(),
             line: first.line,
             value: String::from_utf8_lossy(&self.text[first.text.clone()]).into_owned(),
-            reason:
-                "no value of the file proves the decimal separator and no metric with such a value is a count"
-                    .to_owned(),
         })
     }
 
     /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind it.
-    pub(super) fn settle(
+    pub(super) fn resolve(
         &mut self,
         queue: &mut VecDeque<Launch>,
         front: u64,
@@ -188,7 +185,7 @@ impl Numbers {
             line,
             value: String::from_utf8_lossy(text).into_owned(),
             decided_at: self.decided_at,
-            format: self.decimal.map_or("", Decimal::describe).to_owned(),
+            format: self.decimal.map_or(NumberFormat::Auto, NumberFormat::from),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufReader, Read};
 
+use super::FormatFault;
 use super::MAGIC;
 use super::proto::{BlockHeader, KINDS, Kind, file_version};
 use super::wire::{Damage, Message};
@@ -79,7 +80,7 @@ impl<R: Read> Blocks<R> {
         };
         blocks.fill(MAGIC.len() as u64, "the file's magic bytes")?;
         if blocks.buffer != MAGIC {
-            return Err(Damage::new(0, "the file does not begin with `NVR\\0`").into());
+            return Err(Damage::new(0, FormatFault::NoMagic).into());
         }
         let length = blocks.length("the file header")?;
         blocks.fill(length, "the file header")?;
@@ -118,8 +119,7 @@ impl<R: Read> Blocks<R> {
                 return Ok(Item::End);
             }
             // ncu writes no report where it profiled nothing.
-            let what = "the file ends behind its header: ncu was stopped before it wrote a result, or the file was cut off";
-            return Err(Damage::new(self.offset, what).into());
+            return Err(Damage::new(self.offset, FormatFault::NoResults).into());
         };
         self.begun = true;
         self.fill(length, "a block header")?;
@@ -140,25 +140,23 @@ impl<R: Read> Blocks<R> {
     fn payload_length(&mut self) -> Result<u64, Stop> {
         let at = self.offset;
         if self.end - at < 4 {
-            return Err(Damage::new(at, "a block ends before the messages that its header announces").into());
+            return Err(Damage::new(at, FormatFault::BlockEnds).into());
         }
         let length = self.length("a message")?;
         let left = self.end - self.offset;
         if length > left {
-            let what =
-                format!("a message of {length} bytes does not fit into the {left} that its block has left");
-            return Err(Damage::new(at, what).into());
+            return Err(Damage::new(at, FormatFault::MessageTooLong { length, left }).into());
         }
         Ok(length)
     }
 
-    fn length(&mut self, of: &str) -> Result<u64, Stop> {
+    fn length(&mut self, part: &'static str) -> Result<u64, Stop> {
         let at = self.offset;
-        self.length_or_end(of)?.ok_or_else(|| Damage::new(at, format!("the file ends before {of}")).into())
+        self.length_or_end(part)?.ok_or_else(|| Damage::new(at, FormatFault::EndsBefore { part }).into())
     }
 
     /// The length of what comes next; `None` if the file ends exactly here.
-    fn length_or_end(&mut self, of: &str) -> Result<Option<u64>, Stop> {
+    fn length_or_end(&mut self, of: &'static str) -> Result<Option<u64>, Stop> {
         let mut length = [0; 4];
         let mut got = 0;
         while got < length.len() {
@@ -175,30 +173,35 @@ impl<R: Read> Blocks<R> {
     }
 
     /// Reads `length` bytes into the buffer, which grows as they come and not because `length` says so.
-    fn fill(&mut self, length: u64, what: &str) -> Result<(), Stop> {
+    fn fill(&mut self, length: u64, what: &'static str) -> Result<(), Stop> {
         self.buffer.clear();
         let read = (&mut self.input).take(length).read_to_end(&mut self.buffer);
         self.arrived(self.buffer.len() as u64, read.map(|_| ()), length, what)
     }
 
-    fn skip(&mut self, length: u64, what: &str) -> Result<(), Stop> {
+    fn skip(&mut self, length: u64, what: &'static str) -> Result<(), Stop> {
         let mut counted = Counted(0);
         let read = io::copy(&mut (&mut self.input).take(length), &mut counted);
         self.arrived(counted.0, read.map(|_| ()), length, what)
     }
 
-    /// Accounts for `got` of `wanted` bytes, whether the input ended, failed or gave them all.
-    fn arrived(&mut self, got: u64, read: io::Result<()>, wanted: u64, what: &str) -> Result<(), Stop> {
-        self.offset += got;
+    /// Accounts for `found` of `expected` bytes, whether the input ended, failed or gave them all.
+    fn arrived(
+        &mut self,
+        found: u64,
+        read: io::Result<()>,
+        expected: u64,
+        part: &'static str,
+    ) -> Result<(), Stop> {
+        self.offset += found;
         match read {
             // A decompressor under this reader reports a file that was cut short in this way.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(error) => return Err(error.into()),
-            Ok(()) if got == wanted => return Ok(()),
+            Ok(()) if found == expected => return Ok(()),
             Ok(()) => {}
         }
-        let what = format!("the file ends {got} bytes into the {wanted} of {what}");
-        Err(Damage::new(self.offset, what).into())
+        Err(Damage::new(self.offset, FormatFault::EndsWithin { part, found, expected }).into())
     }
 }
 
@@ -240,10 +243,8 @@ mod tests {
         assert!(matches!(blocks.next_item(), Ok(Item::Block(_))));
         let Err(Stop::Damaged(damage)) = blocks.next_item() else { panic!("the message does not fit") };
         assert_eq!(
-            (damage.at, damage.what.contains("does not fit into the 2")),
-            (18, true),
-            "{}",
-            damage.what
+            (damage.at, damage.fault),
+            (18, FormatFault::MessageTooLong { length: 3, left: 2 })
         );
     }
 }

@@ -3,6 +3,7 @@
 use super::nvtx;
 use super::proto::{Kind, MetricValue, dim3, metric};
 use super::units::unit_of;
+use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};
 use crate::model::{Launch, Metric, Strings, Symbol, Value};
 
@@ -63,10 +64,12 @@ pub(super) fn fill(
         }
     }
     let thread =
-        thread.ok_or_else(|| Damage::new(result.at, "a result does not say which thread launched it"))?;
+        thread.ok_or_else(|| Damage::new(result.at, FormatFault::Lacks { part: "result", what: "thread" }))?;
     launch.name = match kernel_names.into_iter().flatten().find(|name| !name.bytes.is_empty()) {
         Some(name) => strings.intern(&name.text()),
-        None if kind == Kind::Kernel => return Err(Damage::new(result.at, "a result has no kernel name")),
+        None if kind == Kind::Kernel => {
+            return Err(Damage::new(result.at, FormatFault::Lacks { part: "result", what: "kernel name" }));
+        }
         None => strings.intern(numbers.unnamed),
     };
     if let Some(state) = nvtx {
@@ -83,8 +86,8 @@ fn read_metric(
 ) -> Result<Option<Metric>, Damage> {
     let (index, value) = metric(message)?;
     let Some(&Name { name, unit }) = names.get(index as usize) else {
-        let what = format!("a metric has name {index} of a string table with {} strings", names.len());
-        return Err(Damage::new(message.at, what));
+        let strings = names.len();
+        return Err(Damage::new(message.at, FormatFault::NameIndex { index, strings }));
     };
     let value = match value {
         Some(MetricValue::Whole(count)) => Value::U64(count),

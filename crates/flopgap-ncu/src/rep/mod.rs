@@ -7,6 +7,7 @@
 //! are where the CSV pages print `n/a` or nothing.
 
 mod blocks;
+mod fault;
 mod launch;
 mod nvtx;
 mod proto;
@@ -21,12 +22,14 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use self::blocks::{Blocks, Item, Stop};
+pub use self::fault::FormatFault;
 use self::launch::Name;
 use self::proto::{KNOWN_VERSION, ProcessInfo};
 use self::wire::{Damage, Message};
 use crate::error::Error;
-use crate::model::{Launch, Layout, Strings, Symbol, Warning};
+use crate::model::{Launch, Layout, Strings, Symbol};
 use crate::source::{Context, Source};
+use crate::warning::WarningKind;
 
 /// The bytes that every `.ncu-rep` begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"NVR\0";
@@ -126,19 +129,15 @@ impl<R: Read> RepSource<R> {
                         Ok(()) => return Ok(true),
                         // The frame around it is intact, so the results after it can be read.
                         Err(damage) if self.damaged.len() < MOST_DAMAGED => {
-                            let message =
-                                format!("launch {} is damaged and left out: {}", self.next - 1, damage.what);
-                            context.warn_of_loss(damage.at, message);
+                            let (launch, fault) = (self.next - 1, damage.fault.clone());
+                            context.warn(damage.at, WarningKind::ResultDamaged { launch, fault });
                             self.damaged.push(damage);
                         }
                         Err(damage) => return Err(damage.into()),
                     }
                 }
                 Item::Unknown { at, bytes } => {
-                    let message = format!(
-                        "a block holds {bytes} bytes of a kind of result that is not known; left out"
-                    );
-                    context.warn_of_loss(at, message);
+                    context.warn(at, WarningKind::ResultsUnknown { bytes });
                 }
                 Item::End => return Ok(false),
             }
@@ -152,11 +151,7 @@ impl<R: Read> Source for RepSource<R> {
             self.state = State::Reading;
             let version = self.blocks.version();
             if version > KNOWN_VERSION {
-                let message = format!(
-                    "the file's format has version {version}, newer than {KNOWN_VERSION}, the newest that is known; \
-                     what it added is not read"
-                );
-                context.warnings.push(Warning { position: 0, message });
+                context.warn(0, WarningKind::FormatNewer { version, known: KNOWN_VERSION });
             }
         }
         if self.state == State::Ended {
@@ -169,8 +164,7 @@ impl<R: Read> Source for RepSource<R> {
             }
             Ok(false) => self.damaged.first().filter(|_| self.read == 0).cloned().map(Stop::Damaged),
             Err(Stop::Damaged(damage)) if self.read > 0 => {
-                let message = format!("{}; the launches before it were read, the rest is lost", damage.what);
-                context.warn_of_loss(damage.at, message);
+                context.warn(damage.at, WarningKind::RestDamaged { fault: damage.fault });
                 None
             }
             Err(stop) => Some(stop),
@@ -195,6 +189,6 @@ fn clear(launch: &mut Launch) {
 fn failed(path: PathBuf, stop: Stop) -> Error {
     match stop {
         Stop::Io(source) => Error::Io { path, source },
-        Stop::Damaged(Damage { at, what }) => Error::DamagedReport { path, offset: at, what },
+        Stop::Damaged(Damage { at, fault }) => Error::DamagedReport { path, offset: at, fault },
     }
 }

@@ -1,5 +1,6 @@
 //! The NVTX ranges around a result.
 
+use super::FormatFault;
 use super::wire::{Damage, Field, Message};
 use crate::model::{NvtxKind, NvtxRange, Strings, Symbol};
 
@@ -30,7 +31,7 @@ pub(super) fn ranges(
     }
     for field in state.fields() {
         let (2, Field::Bytes(thread)) = field? else { continue };
-        let tid = id_of(thread, "an NVTX thread")?;
+        let tid = id_of(thread, "NVTX thread")?;
         if scope == PROCESS_SCOPE || tid == launched_by {
             push_pop(thread, tid, &domains, strings, ranges)?;
         }
@@ -159,7 +160,7 @@ struct Named<'d, 'a> {
 impl<'a> Domain<'a> {
     fn parse(message: Message<'a>) -> Result<Self, Damage> {
         let mut domain = Domain {
-            id: id_of(message, "an NVTX domain")?,
+            id: id_of(message, "NVTX domain")?,
             name: Message { at: message.at, bytes: &[] },
             message,
         };
@@ -177,7 +178,7 @@ impl<'a> Domain<'a> {
         domains: &'d [Domain<'a>],
         strings: &mut Strings,
     ) -> Result<Named<'d, 'a>, Damage> {
-        let id = id_of(opened, "an NVTX domain")?;
+        let id = id_of(opened, "NVTX domain")?;
         let info = domains.iter().find(|domain| domain.id == id);
         let name = match info {
             Some(domain) if domain.name.bytes == DEFAULT_DOMAIN => Symbol::EMPTY,
@@ -193,7 +194,7 @@ impl<'a> Domain<'a> {
     fn registered(&self, handle: u64) -> Result<Option<Message<'a>>, Damage> {
         for field in self.message.fields() {
             let (3, Field::Bytes(entry)) = field? else { continue };
-            if id_of(entry, "a registered NVTX string")? == handle {
+            if id_of(entry, "registered NVTX string")? == handle {
                 for field in entry.fields() {
                     if let (2, Field::Bytes(text)) = field? {
                         return Ok(Some(text));
@@ -206,11 +207,11 @@ impl<'a> Domain<'a> {
 }
 
 /// Field 1, which numbers domains, threads and registered strings alike.
-fn id_of(message: Message<'_>, what: &str) -> Result<u64, Damage> {
+fn id_of(message: Message<'_>, part: &'static str) -> Result<u64, Damage> {
     for field in message.fields() {
         if let (1, Field::Varint(id)) = field? {
             return Ok(id);
         }
     }
-    Err(Damage::new(message.at, format!("{what} has no number")))
+    Err(Damage::new(message.at, FormatFault::Lacks { part, what: "number" }))
 }

@@ -3,6 +3,7 @@
 //! NVIDIA ships the format's description in the `extras/FileFormat` folder of Nsight Compute. The numbers below hold for
 //! file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
 
+use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};
 
 /// The newest file version whose reports were compared with NVIDIA's own reader.
@@ -12,10 +13,10 @@ pub(super) const KNOWN_VERSION: u32 = 7;
 pub(super) fn file_version(header: Message<'_>) -> Result<u32, Damage> {
     for field in header.fields() {
         if let (1, Field::Varint(version)) = field? {
-            return u32_of(version, header.at, "a file version");
+            return u32_of(version, header.at, "file version");
         }
     }
-    Err(Damage::new(header.at, "the file header has no version"))
+    Err(Damage::new(header.at, FormatFault::NoVersion))
 }
 
 /// What kind of work a result measured. The numbers are the order of the results in a block.
@@ -65,7 +66,7 @@ impl<'a> BlockHeader<'a> {
                         10 => &mut block.graphs,
                         _ => continue,
                     };
-                    *place = u32_of(value, header.at, "a count in a block header")?;
+                    *place = u32_of(value, header.at, "count in a block header")?;
                 }
                 Field::Bytes(bytes) => match number {
                     4 => block.strings = Some(bytes),
@@ -183,12 +184,12 @@ pub(super) fn metric(message: Message<'_>) -> Result<(u32, Option<MetricValue<'_
     let mut value = None;
     for field in message.fields() {
         match field? {
-            (1, Field::Varint(id)) => name = Some(u32_of(id, message.at, "a metric's name index")?),
+            (1, Field::Varint(id)) => name = Some(u32_of(id, message.at, "name index of a metric")?),
             (2, Field::Bytes(bytes)) => value = metric_value(bytes)?,
             _ => {}
         }
     }
-    let name = name.ok_or_else(|| Damage::new(message.at, "a metric has no name"))?;
+    let name = name.ok_or_else(|| Damage::new(message.at, FormatFault::Lacks { part: "metric", what: "name" }))?;
     Ok((name, value))
 }
 

@@ -7,18 +7,20 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::FormatFault;
+
 /// Where and how bytes break the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     /// Byte offset in the file.
     pub(super) at: u64,
-    /// What was expected there.
-    pub(super) what: String,
+    /// What is wrong there.
+    pub(super) fault: FormatFault,
 }
 
 impl Damage {
-    pub(super) fn new(at: u64, what: impl Into<String>) -> Self {
-        Damage { at, what: what.into() }
+    pub(super) fn new(at: u64, fault: FormatFault) -> Self {
+        Damage { at, fault }
     }
 }
 
@@ -67,8 +69,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn damage<T>(&self, from: usize, what: &str) -> Result<T, Damage> {
-        Err(Damage::new(self.message.at + from as u64, what))
+    fn damage<T>(&self, from: usize, fault: FormatFault) -> Result<T, Damage> {
+        Err(Damage::new(self.message.at + from as u64, fault))
     }
 
     fn varint(&mut self) -> Result<u64, Damage> {
@@ -76,7 +78,7 @@ impl<'a> Fields<'a> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let Some(&byte) = self.message.bytes.get(self.next) else {
-                return self.damage(from, "a number is cut short by the end of its message");
+                return self.damage(from, FormatFault::NumberCut);
             };
             self.next += 1;
             let bits = u64::from(byte & 0x7f);
@@ -88,7 +90,7 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        self.damage(from, "a number has more than 64 bits")
+        self.damage(from, FormatFault::NumberTooLong)
     }
 
     fn take(&mut self, length: u64) -> Result<Message<'a>, Damage> {
@@ -99,7 +101,7 @@ impl<'a> Fields<'a> {
                 self.next += bytes.len();
                 Ok(Message { at: self.message.at + from as u64, bytes })
             }
-            None => self.damage(from, "a field is longer than the message that holds it"),
+            None => self.damage(from, FormatFault::FieldTooLong),
         }
     }
 
@@ -114,7 +116,7 @@ impl<'a> Fields<'a> {
         let key = self.varint()?;
         let number = match u32::try_from(key >> 3) {
             Ok(number) if number > 0 => number,
-            _ => return self.damage(from, "not a field number"),
+            _ => return self.damage(from, FormatFault::FieldNumber),
         };
         let field = match key & 7 {
             0 => Field::Varint(self.varint()?),
@@ -125,7 +127,7 @@ impl<'a> Fields<'a> {
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.fixed()?)),
             // 3 and 4 are protobuf's groups, which no message of a report uses.
-            _ => return self.damage(from, "not a field type of a report"),
+            _ => return self.damage(from, FormatFault::FieldType),
         };
         Ok((number, field))
     }
@@ -147,8 +149,8 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// A `uint32` field.
-pub(super) fn u32_of(value: u64, at: u64, what: &str) -> Result<u32, Damage> {
-    u32::try_from(value).map_err(|_| Damage::new(at, format!("{what} of {value} exceeds 32 bits")))
+pub(super) fn u32_of(value: u64, at: u64, part: &'static str) -> Result<u32, Damage> {
+    u32::try_from(value).map_err(|_| Damage::new(at, FormatFault::Exceeds32Bits { part, value }))
 }
 
 #[cfg(test)]
@@ -182,22 +184,21 @@ mod tests {
 
     #[test]
     fn broken_bytes_say_where() {
-        let broken: [(&[u8], u64, &str); 6] = [
-            (&[0x08, 0x80], 101, "cut short"),
-            (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], 101, "more than 64 bits"),
-            (&[0x1a, 3, b'h', b'i'], 102, "longer than the message"),
+        let broken: [(&[u8], u64, FormatFault); 6] = [
+            (&[0x08, 0x80], 101, FormatFault::NumberCut),
+            (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], 101, FormatFault::NumberTooLong),
+            (&[0x1a, 3, b'h', b'i'], 102, FormatFault::FieldTooLong),
             (
                 &[0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
                 111,
-                "longer than the message",
+                FormatFault::FieldTooLong,
             ),
-            (&[0x00, 0x00], 100, "field number"),
-            (&[0x0b], 100, "field type"),
+            (&[0x00, 0x00], 100, FormatFault::FieldNumber),
+            (&[0x0b], 100, FormatFault::FieldType),
         ];
-        for (bytes, at, what) in broken {
+        for (bytes, at, fault) in broken {
             let damage = walk(bytes).unwrap_err();
-            assert_eq!(damage.at, at, "{bytes:?}");
-            assert!(damage.what.contains(what), "{bytes:?}: {}", damage.what);
+            assert_eq!(damage, Damage { at, fault }, "{bytes:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Runs that ended badly, and everything that is no table.
 
+use flopgap_hint::Hint as _;
 use flopgap_ncu::{Error, Report};
 
 use crate::support::{parse, path, read, text};
@@ -24,18 +25,19 @@ fn files_without_a_table_say_why() {
     );
     assert!(matches!(error("nvtx_names/no_executable.txt"), Error::ProfilerFailed { line: 1, .. }));
     let cases = [
-        ("nvtx_names/text_page.txt", "add `--csv`"),
-        ("nvtx_names/export_only.txt", "read that file"),
-        ("nvtx_names/source_page.csv.zst", "--page raw"),
-        ("ORIGIN.md", "its first line is \"# Where these reports come from\""),
+        ("nvtx_names/text_page.txt", "ncu's text output", "`ncu --csv`"),
+        ("nvtx_names/export_only.txt", "to an .ncu-rep instead", "read that .ncu-rep"),
+        ("nvtx_names/source_page.csv.zst", "no launches", "`ncu --page raw`"),
+        ("ORIGIN.md", "first line is \"# Where these reports come from\"", "LC_ALL=C ncu"),
     ];
-    for (name, expected) in cases {
+    for (name, expected, hint) in cases {
         let error = error(name);
         assert!(matches!(error, Error::NotAReport { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.hint().unwrap().contains(hint), "{error}");
     }
     assert!(matches!(error("nonexistent.csv"), Error::Io { .. }));
-    assert!(parse("").unwrap_err().to_string().contains("it is empty"));
+    assert!(parse("").unwrap_err().to_string().contains("file is empty"));
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_failed_run_with_a_table_is_data_and_a_warning() {
         let report = read(&format!("nvtx_names/{name}.csv"));
         assert_eq!(report.launches.len(), 5);
         assert_eq!(report.warnings.len(), 1);
-        assert!(report.warnings[0].message.contains(code), "{:?}", report.warnings);
+        assert!(report.warnings[0].to_string().contains(code), "{:?}", report.warnings);
     }
     // The program's last line had no line feed.
     assert!(text("nvtx_names/exit_code_11.csv").contains("no newline here==ERROR=="));
@@ -79,7 +81,7 @@ fn a_failed_run_with_a_table_is_data_and_a_warning() {
 #[test]
 fn messages_and_output_are_notes_with_their_lines() {
     let report = read("nvtx_names/stdout.csv");
-    let notes: Vec<_> = report.notes.iter().map(|note| (note.position, note.message.as_str())).collect();
+    let notes: Vec<_> = report.notes.iter().map(|note| (note.line, note.text.as_str())).collect();
     assert_eq!(
         notes,
         [

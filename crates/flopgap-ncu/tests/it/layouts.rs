@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use flopgap_ncu::{Layout, NumberFormat, Reader, Value};
+use flopgap_ncu::{Layout, NumberFormat, Reader, Value, WarningKind};
 
 use crate::support::{Plain, bytes, parse, path, plains, read, text};
 
@@ -191,7 +191,7 @@ fn the_body_items_of_a_section_are_read_too() {
     assert_eq!(report.launches.len(), 2);
     // Small tables stand between the rows; they are notes, not lost rows.
     assert_eq!(report.lost_at, None, "{:?}", report.warnings);
-    assert!(report.notes.iter().any(|note| note.message.contains("NVLink")));
+    assert!(report.notes.iter().any(|note| note.text.contains("NVLink")));
     assert!(report.iter().next().unwrap().metrics.len() > 1000);
 }
 
@@ -270,7 +270,9 @@ fn rows_that_stand_apart_are_joined_and_reported() {
     let apart = rest.join("\n") + "\n";
     let report = parse(apart.clone()).unwrap();
     assert_eq!(plains(&report), plains(&parse(text).unwrap()));
-    assert_eq!(report.warnings.iter().filter(|warning| warning.message.contains("launch 0")).count(), 1);
+    let process = report.launches[0].process_id;
+    let repeated = WarningKind::LaunchRepeated { id: 0, process };
+    assert_eq!(report.warnings.iter().filter(|warning| warning.kind == repeated).count(), 1);
     let mut reader = Reader::from_reader(std::io::Cursor::new(apart), "apart.csv").unwrap();
     let mut launches = 0;
     while reader.next_launch().unwrap().is_some() {
@@ -293,5 +295,5 @@ fn displaced_cells_are_left_out_and_reported() {
     let report = read("raw_per_gpu_displaced.csv");
     assert_eq!(report.launches, []);
     assert_eq!(report.lost_at, Some(2));
-    assert!(report.warnings[0].message.contains("not under their headings"), "{}", report.warnings[0]);
+    assert!(report.warnings[0].kind == WarningKind::RowDisplaced, "{}", report.warnings[0]);
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use flopgap_ncu::{Error, Value};
+use flopgap_hint::Hint as _;
+use flopgap_ncu::{Error, NumberFormat, Value};
 use proptest::prelude::*;
 
 use crate::support::{parse, plains, read, text};
@@ -93,10 +94,10 @@ fn what_cannot_be_told_is_refused() {
 #[test]
 fn what_contradicts_is_refused() {
     let error = values(&[("a.avg", "", "65,77"), ("b.avg", "", "1"), ("c.avg", "", "65.77")]).unwrap_err();
-    let Error::ContradictoryNumber { line, decided_at, ref value, ref format, .. } = error else {
+    let Error::ContradictoryNumber { line, decided_at, ref value, format, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!((line, decided_at, value.as_str(), format.as_str()), (4, 2, "65.77", "decimals behind ','"));
+    assert_eq!((line, decided_at, value.as_str(), format), (4, 2, "65.77", NumberFormat::Comma));
     // Two counts that group differently.
     let counts = [("a__b.sum", "inst", "117.344"), ("a__c.sum", "inst", "117,344")];
     let values = values(&counts).unwrap();

@@ -127,7 +127,7 @@ impl Record {
     /// When the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let packed = pack(self.to_json().as_bytes());
-        let bytes = packed.map_err(|source| WriteError { path: path.to_owned(), action: "write", source })?;
+        let bytes = packed.map_err(|source| WriteError::new(path, source))?;
         write_atomic_unsynced(path, &bytes)
     }
 
