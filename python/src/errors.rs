@@ -6,6 +6,7 @@
 )]
 
 use arrow_schema::ArrowError;
+use flopgap_hint::chain;
 use pyo3::PyErr;
 
 pyo3::import_exception!(flopgap.errors, AbsentError);
@@ -15,7 +16,7 @@ pyo3::import_exception!(flopgap.errors, InputNotFoundError);
 
 /// The exception of what is wrong with a source of tables.
 pub(crate) fn of_table(error: &flopgap_table::Error) -> PyErr {
-    let arguments = (error.to_string(), error.hint());
+    let arguments = (chain(error).to_string(), error.hint());
     if error.is_not_found() {
         InputNotFoundError::new_err(arguments)
     } else if error.is_absence() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_report::progress::Progress;
@@ -12,19 +12,19 @@ use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
 use crate::plots::{self, Measured};
-use crate::{PROGRAM, configurations, page, tables};
+use crate::{PROGRAM, configurations, failure, page, tables};
 
 /// More rows than this are not listed in a terminal; the summary and the files have them all.
 const LISTED: usize = 200;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The run directory: the folder that holds raw/.
+    /// The run directory: the directory that contains raw/.
     run: PathBuf,
     /// Write the metrics only, neither surfaces nor report.html.
     #[arg(long)]
     no_plots: bool,
-    /// Take configurations whose recordings cannot be theirs, too: launches are missing, or counts are below theory.
+    /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or counts are below theory
     #[arg(long)]
     force: bool,
     /// How to print the metrics.
@@ -49,20 +49,21 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let progress = OnceLock::new();
-    let strictness = Strictness::of_force(arguments.force);
-    let analysis = flopgap_sweep::analyze_with(&arguments.run, strictness, |_done, all| {
+    let strictness = Strictness::forced_if(arguments.force);
+    let analysis = flopgap_sweep::analyze(&arguments.run, strictness, |_done, all| {
         progress.get_or_init(|| Progress::new(all as u64, "configurations")).advance(1);
     });
     if let Some(progress) = progress.get() {
         progress.finish();
     }
-    let analysis = analysis.map_err(|error| failure(&error))?;
+    let analysis = analysis.map_err(|error| failure::of_run(&error))?;
     let is_new = |problem: &&Problem| problem.config.is_none_or(|config| !arguments.named.contains(&config));
-    let problems = Problem::summarised(analysis.problems.iter().filter(is_new));
-    for problem in problems.iter().chain(&analysis.warnings) {
+    let problems = Problem::grouped(analysis.problems.iter().filter(is_new));
+    let problems = problems.iter().map(failure::of_problems);
+    for problem in problems.chain(analysis.warnings.iter().map(failure::of_problem)) {
         flopgap_cli::warn(PROGRAM, problem);
     }
-    analysis.require_complete(&arguments.run).map_err(|error| failure(&error))?;
+    analysis.require_complete(&arguments.run).map_err(|error| failure::of_run(&error))?;
 
     let mut rows: Vec<MetricsRow> = Vec::with_capacity(2 * analysis.configs.len());
     for (config, one) in &analysis.configs {
@@ -79,11 +80,10 @@ fn write_files(
     rows: &[MetricsRow],
     target: &Path,
 ) -> Result<(), Failure> {
-    let write_error = |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
     let processed = target.join("processed");
-    create_folder(&processed).map_err(write_error)?;
+    create_folder(&processed).map_err(RunError::from).map_err(|error| failure::of_run(&error))?;
     let metrics = processed.join("metrics.csv");
-    write_metrics(&metrics, rows).map_err(|error| failure(&error))?;
+    write_metrics(&metrics, rows).map_err(|error| failure::of_run(&error))?;
     note(format_args!("{} in {}", configurations(analysis.configs.len()), metrics.display()));
     if arguments.no_plots {
         return Ok(());
@@ -94,7 +94,7 @@ fn write_files(
     note(format_args!("{files} pictures in {}", folder.display()));
     let report = target.join("report.html");
     let html = page::render(&arguments.run, analysis, &measured, rows)?;
-    write_atomic(&report, html.as_bytes()).map_err(write_error)?;
+    write_atomic(&report, html.as_bytes())?;
     note(format_args!("interactive report in {}", report.display()));
     Ok(())
 }
@@ -116,16 +116,6 @@ fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(),
     }
     text.push_str(&render(tables::summary(rows, asked_for))?);
     flopgap_cli::print(&text)
-}
-
-fn failure(error: &RunError) -> Failure {
-    let exit = match error {
-        RunError::NotARun { .. } | RunError::NoConfigurations { .. } | RunError::NothingComplete { .. } => {
-            Exit::Absent
-        }
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
 /// Says on standard error what was written.

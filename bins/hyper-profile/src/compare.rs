@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn list(run: &Path) -> Result<RawFiles, Failure> {
     let raw = run.join("raw");
     let error = |source| RunError::Io { path: raw.clone(), source };
-    RawFiles::list(&raw).map_err(error).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+    Ok(RawFiles::list(&raw).map_err(error)?)
 }
 
 /// The record of a configuration, if it has one rather than reports of Nsight Compute.
@@ -78,7 +78,7 @@ fn record(files: &BTreeMap<Stage, PathBuf>) -> Option<&PathBuf> {
 }
 
 fn read(path: &Path) -> Result<Record, Failure> {
-    Record::read(path).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+    Ok(Record::read(path)?)
 }
 
 /// The first difference of two records. Kernels are compared by their bare names, since profilers spell the rest differently.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
-use flopgap_hint::Hint as _;
+use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_report::progress::Progress;
 use flopgap_sweep::{
@@ -17,11 +17,7 @@ use flopgap_sweep::{
 use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::processes::Processes;
-use crate::{PROGRAM, analyze, configurations};
-
-/// Said where there is nothing to count with.
-const RECORDED_RUN: &str =
-    "`hyper-profile analyze fixtures/runs/h200-default` analyses a run that was recorded on an H200";
+use crate::{PROGRAM, analyze, configurations, failure};
 
 /// What counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -44,7 +40,7 @@ impl BackendArg {
         match self {
             BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes(hardware))),
             BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
-            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| meter_failure(&error))?)),
+            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| failure::of_meter(&error))?)),
         }
     }
 }
@@ -80,7 +76,7 @@ impl SizeArguments {
             d: axis("d", &self.d, &default.d)?,
             m: axis("m", &self.m, &default.m)?,
         };
-        grid.check().map_err(|error| usage(&error))?;
+        grid.check()?;
         Ok(grid)
     }
 }
@@ -124,7 +120,7 @@ impl WorkerArguments {
     }
 
     fn worker(&self, backend: &dyn Backend, name: &str) -> Result<Worker, Failure> {
-        Worker::new(backend, name, &self.devices()?, self.shard()?).map_err(|error| failure(&error))
+        Worker::new(backend, name, &self.devices()?, self.shard()?).map_err(|error| failure::of_run(&error))
     }
 }
 
@@ -166,7 +162,7 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
     let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
-    let session = Session::create(&run, &grid, worker).map_err(|error| failure(&error))?;
+    let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
     flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
     fill(session, &*backend, &grid.configs().collect(), arguments.worker.no_plots)
 }
@@ -174,10 +170,10 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
 /// Measures what is missing in a run directory and analyses it.
 pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     let run = &arguments.run;
-    let manifest = Manifest::read(run).map_err(|error| failure(&error))?;
-    let manifest = manifest.ok_or_else(|| failure(&RunError::NoManifest { path: run.clone() }))?;
+    let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error))?;
+    let manifest = manifest.ok_or_else(|| failure::of_run(&RunError::NoManifest { path: run.clone() }))?;
     let name = manifest.backend.as_deref();
-    let name = name.ok_or_else(|| failure(&RunError::RecordedElsewhere { path: run.clone() }))?;
+    let name = name.ok_or_else(|| failure::of_run(&RunError::RecordedElsewhere { path: run.clone() }))?;
     let backend = BackendArg::from_str(name, false).map_err(|_| {
         Failure::new(format!(
             "{}: recorded with the backend `{name}`, which this program lacks",
@@ -190,7 +186,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     let backend = backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, name)?;
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
-    let session = session.map_err(|error| failure(&error))?;
+    let session = session.map_err(|error| failure::of_run(&error))?;
     let plan = grid.map_or_else(|| session.manifest().plan(), |grid| grid.configs().collect());
     fill(session, &*backend, &plan, arguments.worker.no_plots)
 }
@@ -202,12 +198,12 @@ fn fill(
     plan: &BTreeSet<Config>,
     no_plots: bool,
 ) -> Result<(), Failure> {
-    for warning in session.warnings() {
-        flopgap_cli::warn(PROGRAM, warning);
+    for line in session.damaged_lines() {
+        flopgap_cli::warn(PROGRAM, format_args!("{line}; completed work is read from raw/"));
     }
-    let outstanding = session.outstanding(plan).map_err(|error| failure(&error))?;
+    let outstanding = session.outstanding(plan).map_err(|error| failure::of_run(&error))?;
     for error in &outstanding.damaged {
-        flopgap_cli::warn(PROGRAM, format_args!("{error}\n  it is measured again"));
+        flopgap_cli::warn(PROGRAM, format_args!("{}; it is measured again", chain(error)));
     }
     if outstanding.done > 0 {
         let done = numbers::group_thousands(outstanding.done as u64);
@@ -218,13 +214,13 @@ fn fill(
         Ok(filled) => filled,
         Err(stopped) => {
             if stopped.before_the_first {
-                session.discard().map_err(|error| failure(&error))?;
+                session.discard().map_err(|error| failure::of_run(&error))?;
             }
             return Err(stopped.failure);
         }
     };
     let run = session.run().to_owned();
-    let others = session.untouched().map_err(|error| failure(&error))?;
+    let others = session.untouched().map_err(|error| failure::of_run(&error))?;
     let shard = session.worker().shard;
     if !shard.is_whole() && others > 0 {
         let left = configurations(others);
@@ -256,12 +252,13 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
     let run = session.run().to_owned();
     let progress = Progress::new(configs.len() as u64, "configurations");
     let result = session.fill(backend, configs, |event| {
-        let warn = |config: Config, reason: &str| {
+        let warn = |config: Config, reason: &MeterError| {
             progress.suspend(|| flopgap_cli::warn(PROGRAM, format_args!("{config}: {reason}")));
         };
         match event {
             Event::Done(config) => progress.note(config.to_string()),
             Event::Skipped(config, reason) | Event::Failed(config, reason) => warn(config, reason),
+            _ => {}
         }
         progress.advance(1);
     });
@@ -274,9 +271,9 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
         };
         let before_the_first = unavailable.is_some() && done == 0;
         let failure = if before_the_first {
-            failure(&error)
+            failure::of_run(&error)
         } else {
-            let failure = unavailable.map_or_else(|| failure(&error), Failure::of);
+            let failure = unavailable.map_or_else(|| failure::of_run(&error), Failure::of);
             let resume = format!("hyper-profile resume {}", run.display());
             failure.hint(format!("what was measured is kept; `{resume}` goes on"))
         };
@@ -290,22 +287,4 @@ fn directory_name(grid: &Grid) -> PathBuf {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
     Path::new(&format!("{}-{}_{}", digits(date), digits(clock), grid.span())).to_owned()
-}
-
-fn usage(error: &PlanError) -> Failure {
-    Failure::from_error(error).exit(Exit::Usage)
-}
-
-/// Nothing could be measured: a recorded run shows what the program does all the same.
-fn meter_failure(error: &MeterError) -> Failure {
-    let failure = Failure::of(error);
-    if error.is_absence() { failure.hint(RECORDED_RUN) } else { failure }
-}
-
-fn failure(error: &RunError) -> Failure {
-    match error {
-        RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => meter_failure(meter),
-        RunError::Plan(error) => usage(error),
-        error => Failure::from_error(error).maybe_hint(error.hint()),
-    }
 }

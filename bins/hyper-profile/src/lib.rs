@@ -2,6 +2,7 @@
 
 mod analyze;
 mod compare;
+mod failure;
 mod fill;
 pub mod gpu;
 pub mod hardware;

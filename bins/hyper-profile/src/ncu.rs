@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flopgap_hint::{Hint as _, Text, chain};
 use flopgap_ncu::{Error, LaunchView, Reader, Value};
 use flopgap_phases::Phase;
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record};
@@ -134,9 +135,9 @@ fn read(config: Config, report: &Path, quantities: &[Quantity]) -> Result<Record
     let of_reader = |error: Error| match error {
         Error::CounterPermission { .. } => MeterError::Unavailable {
             what: "ncu is not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)".to_owned(),
-            hint: error.hint().map(str::to_owned),
+            hint: error.hint().map(Text::into_owned),
         },
-        error => MeterError::Failed { message: error.to_string() },
+        error => MeterError::Failed { message: chain(&error).to_string() },
     };
     let mut reader = Reader::open(report).map_err(of_reader)?;
     let mut record = Record::new(config, quantities);

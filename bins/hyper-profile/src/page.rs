@@ -14,7 +14,7 @@ use flopgap_sweep::{MetricsRow, RunAnalysis};
 
 use crate::metric::METRICS;
 use crate::plots::{Measured, TILES};
-use crate::tables;
+use crate::{failure, tables};
 
 /// Where the numbers come from, in one line; empty when the run does not say.
 pub(crate) fn origin_line(analysis: &RunAnalysis) -> String {
@@ -106,7 +106,12 @@ fn page(
         facts: facts(analysis),
         explorer: Some(explorer),
         tables,
-        problems: analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect(),
+        problems: analysis
+            .problems
+            .iter()
+            .chain(&analysis.warnings)
+            .map(|problem| failure::of_problem(problem).to_string())
+            .collect(),
     })
 }
 

@@ -58,7 +58,7 @@ enum Picture<'m> {
 
 /// Draws every picture of a run into `folder`, as SVG and as PNG; how many files were written.
 pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Result<usize, Failure> {
-    create_folder(folder).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    create_folder(folder)?;
     let layers = measured.layers();
     let mut pictures: Vec<Picture<'_>> = METRICS.iter().map(Picture::Heatmaps).collect();
     for metric in &METRICS {
@@ -72,8 +72,7 @@ pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Res
         let (name, svg, png) =
             draw(measured, origin, picture).map_err(|error| Failure::from_error(&error))?;
         for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png)] {
-            write_atomic(&folder.join(format!("{name}.{ending}")), bytes)
-                .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+            write_atomic(&folder.join(format!("{name}.{ending}")), bytes)?;
         }
         progress.advance(1);
         Ok::<(), Failure>(())

@@ -1,6 +1,6 @@
 //! `run-one`: the program that `ncu` profiles, a hidden command of every program that has it do so.
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_sweep::{Config, MeterError};
 
 use crate::hardware::Hardware;
@@ -49,11 +49,7 @@ pub fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure
     let Err(error) = hardware.run(device, Config { n, d, m }) else { return Ok(()) };
     let json = serde_json::to_string(&error).map_err(|error| Failure::from_error(&error))?;
     flopgap_cli::print(&json)?;
-    let exit = match error {
-        MeterError::Unavailable { .. } => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Err(Failure::from_error(&error).exit(exit))
+    Err(error.into())
 }
 
 /// What [`run`] said went wrong, among whatever else is on its standard output.

@@ -8,7 +8,7 @@ use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
 use flopgap_sweep::{
-    Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, RunError, is_record,
+    Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, is_record,
 };
 
 use crate::PROGRAM;
@@ -44,16 +44,14 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness
                 .hint("three are those of the program stopped after setup, after forward, and not stopped"));
         }
     };
-    flopgap_cli::warn_all(PROGRAM, analysis.contradictions.iter().chain(&analysis.warnings));
+    flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
+    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
 }
 
 /// Analyses a run directory.
 pub(crate) fn of_run(run: &Path, strictness: Strictness) -> Result<RunAnalysis, Failure> {
-    flopgap_sweep::analyze_with(run, strictness, |_, _| {}).map_err(|error| {
-        let exit = if matches!(error, RunError::NotARun { .. }) { Exit::Absent } else { Exit::Failed };
-        Failure::from_error(&error).maybe_hint(error.hint()).exit(exit)
-    })
+    Ok(flopgap_sweep::analyze(run, strictness, |_, _| {})?)
 }
 
 /// A run in words.
@@ -73,9 +71,7 @@ fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<A
         return Ok(one);
     }
     if let Some(problem) = analysis.problems.iter().find(|problem| problem.config == Some(config)) {
-        return Err(Failure::new(format!("{}: {}: {}", run.display(), config, problem.message))
-            .maybe_hint(problem.hint)
-            .exit(Exit::Absent));
+        return Err(Failure::of(problem).exit(Exit::Absent));
     }
     Err(Failure::new(format!("{}: the run has no {config}", run.display()))
         .hint(sizes(&analysis))
@@ -113,7 +109,7 @@ fn of_file(path: &Path, config: Config, strictness: Strictness) -> Result<Analys
 fn record_failure(error: &RecordError) -> Failure {
     match error {
         RecordError::Phases(error) => failure(error),
-        error => Failure::from_error(error).maybe_hint(error.hint()),
+        error => Failure::of(error),
     }
 }
 
@@ -136,25 +132,14 @@ fn load(path: &Path) -> Result<Recording, Failure> {
 }
 
 fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Result<Analysis, PhaseError> {
-    Analysis::with(config.network()?, phases, strictness)
+    Analysis::of(config.network()?, phases, strictness)
 }
 
 /// How an error of recorded counters ends this program.
 fn failure(error: &PhaseError) -> Failure {
-    let exit = match error {
-        PhaseError::Report(
-            flopgap_ncu::Error::NoKernels { .. }
-            | flopgap_ncu::Error::NotAReport { .. }
-            | flopgap_ncu::Error::CounterPermission { .. },
-        )
-        | PhaseError::NoFlopCounters { .. }
-        | PhaseError::UncountedLaunch { .. }
-        | PhaseError::EmptyPhase { .. } => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    let failure = Failure::from_error(error).maybe_hint(error.hint()).exit(exit);
+    let failure = Failure::of(error);
     if matches!(error, PhaseError::Contradicted { .. }) {
-        return failure.hint("--force shows the numbers all the same");
+        return failure.hint("--force shows the numbers anyway");
     }
     failure
 }
@@ -206,7 +191,7 @@ pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
 
 /// How an error of live counters ends this program when they were asked for.
 pub(crate) fn live_failure(error: &MeterError) -> Failure {
-    let MeterError::Unavailable { what, hint } = error else { return Failure::from_error(error) };
+    let MeterError::Unavailable { what, hint } = error else { return Failure::of(error) };
     let failure = Failure::new(format!("no live counters: {what}")).exit(Exit::Absent);
     match hint {
         Some(hint) => failure.hint(hint),

@@ -2,29 +2,20 @@
 
 use std::path::Path;
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kineto::formula::{self, Inputs, Kind as Operation};
-use flopgap_kineto::{Error, OperatorTotal, Part, Trace};
+use flopgap_kineto::{OperatorTotal, Part, Trace};
 
 use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
 
-/// How an error of the trace ends this program.
-fn failure(error: &Error) -> Failure {
-    let exit = match error {
-        Error::NotATrace { .. } | Error::NoOperators { .. } | Error::NoShapes { .. } => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
-}
-
 /// The framework's numbers in a recorded trace of one training step.
 pub(crate) fn of_trace(path: &Path) -> Result<Source, Failure> {
-    let trace = Trace::open(path).map_err(|error| failure(&error))?;
+    let trace = Trace::open(path)?;
     let warnings = trace.warnings.iter().map(|warning| format!("{}: {warning}", path.display()));
     flopgap_cli::warn_all(PROGRAM, warnings);
-    let totals = trace.totals().map_err(|error| failure(&error))?;
+    let totals = trace.totals()?;
     let device = trace.device.as_deref().map(|device| format!(", {device}")).unwrap_or_default();
     Ok(Source {
         kind: Kind::FrameworkTrace,

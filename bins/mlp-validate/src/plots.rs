@@ -15,8 +15,7 @@ use crate::compare::{Row, difference};
 
 /// Draws the plots into `folder`; how many there are.
 pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, Failure> {
-    let write_error = |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
-    create_folder(folder).map_err(write_error)?;
+    create_folder(folder)?;
     let layers: BTreeSet<u64> = rows.iter().map(|row| row.config.n).collect();
     let mut files = 0;
     for n in layers {
@@ -26,7 +25,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
             let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg(WIDTH));
             let svg = svg.map_err(|error| Failure::from_error(&error))?;
             let path = folder.join(format!("over_theory_{pass}_n{n}.svg"));
-            write_atomic(&path, svg.as_bytes()).map_err(write_error)?;
+            write_atomic(&path, svg.as_bytes())?;
             files += 1;
         }
     }

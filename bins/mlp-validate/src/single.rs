@@ -79,7 +79,7 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
         None => framework::of_shapes(network)?,
     }];
     if !arguments.counters.is_empty() {
-        let strictness = Strictness::of_force(arguments.force);
+        let strictness = Strictness::forced_if(arguments.force);
         sources.push(counters::recorded(&arguments.counters, config, strictness)?);
     }
     // Before this process counts: two cannot at a time.

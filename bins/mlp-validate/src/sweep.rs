@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
     let Counted { configs: counted, asked_for, origin, sizes } = match &arguments.run {
-        Some(run) => recorded(run, &wanted, Strictness::of_force(arguments.force))?,
+        Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force))?,
         None => count(arguments, live)?,
     };
     let traces = match &arguments.kineto_dir {
@@ -94,8 +94,7 @@ impl Wanted {
             if written.is_empty() {
                 return Ok(None);
             }
-            let values =
-                Sizes::join(name, written).map_err(|error| Failure::from_error(&error).exit(Exit::Usage))?;
+            let values = Sizes::join(name, written)?;
             Ok(Some(values.into_iter().collect()))
         };
         Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
@@ -136,8 +135,8 @@ fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Count
     let origin = counters::run_origin(Path::new(name), &analysis);
     let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));
     let problems = analysis.problems.iter().chain(&analysis.warnings);
-    let problems = Problem::summarised(problems.filter(|problem| concerned(problem.config)));
-    flopgap_cli::warn_all(PROGRAM, problems);
+    let problems = Problem::grouped(problems.filter(|problem| concerned(problem.config)));
+    flopgap_cli::warn_all(PROGRAM, problems.iter().map(Failure::of));
     let sizes = counters::sizes(&analysis);
     let asked_for = analysis.asked_for().into_iter().filter(|config| wanted.takes(*config)).collect();
     analysis.configs.retain(|config, _| wanted.takes(*config));
@@ -155,7 +154,7 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
         let grid = Grid { n, d, m };
         grid.check().map(|()| grid)
     });
-    let grid = grid.map_err(|error| Failure::from_error(&error).exit(Exit::Usage))?;
+    let grid = grid?;
     let mut live = match Live::open(live, arguments.device) {
         Ok(live) => live,
         // Traces alone are a comparison, too.
@@ -254,11 +253,10 @@ fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, F
 }
 
 fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), Failure> {
-    let write_error = |error: flopgap_fs::WriteError| Failure::from_error(&error).maybe_hint(error.hint());
-    create_folder(&arguments.output).map_err(write_error)?;
+    create_folder(&arguments.output)?;
     let path = arguments.output.join(FILE);
     let csv = whole(rows).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?;
-    write_atomic(&path, csv.as_bytes()).map_err(write_error)?;
+    write_atomic(&path, csv.as_bytes())?;
     flopgap_cli::note(PROGRAM, format_args!("{} rows in {}", rows.len(), path.display()));
     if !arguments.no_plots {
         let folder = arguments.output.join("plots");

@@ -11,7 +11,7 @@ mod selection;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_ncu::Error;
 use flopgap_phases::PhaseError;
 
@@ -49,14 +49,12 @@ fn main() -> ExitCode {
 
 /// How an error of the libraries ends this program.
 fn failure(error: &PhaseError) -> Failure {
-    let exit = match error {
-        PhaseError::Report(
-            Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. },
-        )
-        | PhaseError::NoFlopCounters { .. }
-        | PhaseError::UncountedLaunch { .. }
-        | PhaseError::EmptyPhase { .. } => Exit::Absent,
-        _ => Exit::Failed,
+    let own = match error {
+        PhaseError::Report(Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. }) => {
+            "or name what separates decimals with --decimal"
+        }
+        PhaseError::Contradicted { .. } => "--force shows the numbers anyway",
+        _ => return Failure::of(error),
     };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    Failure::of(error).hint(own)
 }

@@ -49,8 +49,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Input::at_most_one_stdin(reports.into_iter().flatten())?;
     let network = SquareMlp::new(arguments.layers, arguments.width, arguments.tokens)
         .map_err(|error| Failure::from_error(&error))?;
-    let analysis = analyze(network, arguments).map_err(|error| forcible(&error))?;
-    flopgap_cli::warn_all(PROGRAM, analysis.contradictions.iter().chain(&analysis.warnings));
+    let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
+    flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
+    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     let result = match arguments.format {
         FormatArg::Json => {
             serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
@@ -63,29 +64,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_cli::print(&result)
 }
 
-/// What else can be done about a recording that contradicts the stated network.
-const FORCE: &str = "--force shows the numbers all the same";
-
-/// How an error ends this command: what is refused can be forced.
-fn forcible(error: &PhaseError) -> Failure {
-    let failure = failure(error);
-    if matches!(error, PhaseError::Contradicted { .. }) { failure.hint(FORCE) } else { failure }
-}
-
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<Recording, PhaseError> {
         Recording::read(arguments.input.open(path)?, path, &classifier)
             .inspect(|recording| flopgap_cli::warn_all(PROGRAM, &recording.warnings))
     };
-    let strictness = Strictness::of_force(arguments.force);
+    let strictness = Strictness::forced_if(arguments.force);
     let whole = load(&arguments.forward_backward)?;
     match (&arguments.setup, &arguments.forward) {
         (Some(setup), Some(forward)) => {
             let setup = Recording::or_empty(load(setup), setup)?;
-            Analysis::with(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?, strictness)
+            Analysis::of(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?, strictness)
         }
-        _ => Analysis::with(network, &Phases::by_ranges(&whole)?, strictness),
+        _ => Analysis::of(network, &Phases::by_ranges(&whole)?, strictness),
     }
 }
 

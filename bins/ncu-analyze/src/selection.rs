@@ -9,7 +9,10 @@ use flopgap_cli::{Exit, Failure};
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{Instruction, LaunchView};
 use flopgap_phases::{Phase, PhaseError, Profile, Sequence, Strictness};
-use flopgap_sweep::{Config, Quantity, RawFiles, Record, RecordedLaunch, Sizes, Stage, is_record};
+use flopgap_sweep::{
+    PlanError, Problem, ProblemKind, Quantity, RawFiles, Record, RecordedLaunch, RunError, Sizes, Stage,
+    is_record,
+};
 use flopgap_timings::RangePattern;
 
 use crate::input::Input;
@@ -187,7 +190,7 @@ impl Selection {
         Ok(profile)
     }
 
-    fn of_record(&self, record: &Record, classifier: &Classifier) -> Result<Profile, Failure> {
+    fn of_record(&self, record: &Record, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let wanted = |launch: &RecordedLaunch<'_>| {
             self.phase.is_none_or(|phase| launch.phase == Phase::from(phase))
                 && (self.nvtx.is_empty()
@@ -198,7 +201,7 @@ impl Selection {
             let executed = executed.filter_map(|(quantity, &value)| Some((instruction(*quantity)?, value)));
             (launch.kernel, executed, launch.get(Quantity::DurationNs))
         });
-        Profile::of(launches, classifier).map_err(|error| Failure::from_error(&error))
+        Ok(Profile::of(launches, classifier)?)
     }
 
     /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is named and left out.
@@ -209,11 +212,10 @@ impl Selection {
         classifier: &Classifier,
     ) -> Result<(Profile, usize), Failure> {
         let raw = run.join("raw");
-        let failed = |error| Failure::new(format!("{}: {error}", raw.display()));
         if !raw.is_dir() {
-            let message = format!("{}: not a run directory: it has no folder `raw`", run.display());
-            return Err(Failure::new(message).exit(Exit::Absent));
+            return Err(RunError::NotARun { path: run.to_owned() }.into());
         }
+        let failed = |source| RunError::Io { path: raw.clone(), source };
         let wanted = self.wanted()?;
         let mut profile = Profile::default();
         let mut configurations = 0;
@@ -226,18 +228,21 @@ impl Selection {
             {
                 continue;
             }
-            match self.of_configuration(config, &stages, input, classifier) {
+            match self.of_configuration(&stages, input, classifier) {
                 Ok(one) => {
-                    profile.merge(one).map_err(|error| Failure::from_error(&error))?;
+                    profile.merge(one).map_err(PhaseError::from)?;
                     configurations += 1;
                 }
-                Err(error) => flopgap_cli::warn(PROGRAM, format_args!("{config}: left out: {error}")),
+                Err(kind) => {
+                    let problem = Problem { config: Some(config), kind };
+                    flopgap_cli::warn(PROGRAM, format_args!("skipped: {}", Failure::of(&problem)));
+                }
             }
         }
         if configurations == 0 {
             let message = format!("{}: no network that was asked for is complete", run.display());
             return Err(Failure::new(message)
-                .hint("`hyper-profile analyze` says what is there")
+                .hint("`hyper-profile analyze` lists what is complete")
                 .exit(Exit::Absent));
         }
         Ok((profile, configurations))
@@ -245,43 +250,36 @@ impl Selection {
 
     fn of_configuration(
         &self,
-        config: Config,
         stages: &std::collections::BTreeMap<Stage, PathBuf>,
         input: &Input,
         classifier: &Classifier,
-    ) -> Result<Profile, String> {
-        let of_report = |path: &Path, shorter: &Shorter<'_>| {
-            self.of_report(path, shorter, input, classifier).map_err(|error| error.to_string())
-        };
+    ) -> Result<Profile, ProblemKind> {
+        let of_report =
+            |path: &Path, shorter: &Shorter<'_>| Ok(self.of_report(path, shorter, input, classifier)?);
         if let Some(path) = stages.get(&Stage::Whole) {
             if !is_record(path) {
                 return of_report(path, &Shorter::default());
             }
-            let record = Record::read(path).map_err(|error| error.to_string())?;
+            let record = Record::read(path)?;
             // What `hyper-profile analyze` refuses is in no sum here, either.
-            record.analyze(path, classifier, Strictness::Strict).map_err(|error| error.to_string())?;
-            return self
-                .of_record(&record, classifier)
-                .map_err(|_| format!("the sums of {config} are too large"));
+            record.analyze(path, classifier, Strictness::Strict)?;
+            return Ok(self.of_record(&record, classifier)?);
         }
         let of = |stage| stages.get(&stage).map(PathBuf::as_path);
-        match (of(Stage::Setup), of(Stage::Forward), of(Stage::ForwardBackward)) {
-            (setup @ Some(_), forward @ Some(_), Some(whole)) => {
-                let shorter =
-                    if self.phase.is_some() { Shorter { setup, forward } } else { Shorter::default() };
-                of_report(whole, &shorter)
-            }
-            _ => Err("incomplete: not all of setup, forward and forward_backward are there".to_owned()),
-        }
+        let (setup, forward) = (of(Stage::Setup), of(Stage::Forward));
+        let (Some(_), Some(_), Some(whole)) = (setup, forward, of(Stage::ForwardBackward)) else {
+            let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
+            let missing = needed.into_iter().filter(|stage| !stages.contains_key(stage)).collect();
+            return Err(ProblemKind::Incomplete { missing });
+        };
+        let shorter = if self.phase.is_some() { Shorter { setup, forward } } else { Shorter::default() };
+        of_report(whole, &shorter)
     }
 
-    fn wanted(&self) -> Result<[Option<BTreeSet<u64>>; 3], Failure> {
+    fn wanted(&self) -> Result<[Option<BTreeSet<u64>>; 3], PlanError> {
         let axis = |name, written: &[Sizes]| match written {
             [] => Ok(None),
-            written => match Sizes::join(name, written) {
-                Ok(sizes) => Ok(Some(sizes.into_iter().collect())),
-                Err(error) => Err(Failure::from_error(&error).exit(Exit::Usage)),
-            },
+            written => Sizes::join(name, written).map(|sizes| Some(sizes.into_iter().collect())),
         };
         Ok([axis("n", &self.n)?, axis("d", &self.d)?, axis("m", &self.m)?])
     }
@@ -329,7 +327,7 @@ impl Shorter<'_> {
                 Cut { begin: longest.len(), end: usize::MAX, longest, ends_before: Phase::Backward }
             }
             (phase, ..) => {
-                let run = self.setup.or(self.forward).unwrap_or(Path::new("-")).display().to_string();
+                let run = self.setup.or(self.forward).unwrap_or(Path::new("-")).to_owned();
                 return Err(PhaseError::EmptyPhase { run, phase });
             }
         };
@@ -341,7 +339,7 @@ fn read_record(path: &Path) -> Result<Record, Failure> {
     if let Err(error) = fs::metadata(path) {
         return Err(Failure::new(format!("{}: {error}", path.display())));
     }
-    Record::read(path).map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+    Ok(Record::read(path)?)
 }
 
 /// The instruction that a column of a record counts.

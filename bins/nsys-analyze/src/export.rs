@@ -58,9 +58,7 @@ impl From<Either> for Failure {
 /// Which side failed when `path` was written.
 fn either(path: &Path, error: Error) -> Either {
     match error {
-        Error::Output { source } => {
-            Either::Write(WriteError::new(path, source))
-        }
+        Error::Output { source } => Either::Write(WriteError::new(path, source)),
         error => Either::Read(error),
     }
 }

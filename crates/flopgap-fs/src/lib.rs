@@ -50,18 +50,26 @@ impl WriteError {
     }
 }
 
-impl Hint for WriteError {
-    fn hint(&self) -> Option<Text<'_>> {
-        let hint = match (self.source.kind(), self.action) {
+impl WriteError {
+    /// As [`Hint::hint`], until all errors that wrap this one implement the trait.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match (self.source.kind(), self.action) {
             (io::ErrorKind::NotFound, Action::Write) => "parent directory does not exist: create it first",
             (_, Action::Write) if self.path.is_dir() => "the path is a directory: name a file",
             (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
                 "choose a directory that you may write to"
             }
-            (io::ErrorKind::StorageFull, _) => "free space on the disk: every file written before is complete",
+            (io::ErrorKind::StorageFull, _) => {
+                "free space on the disk: every file written before is complete"
+            }
             _ => return None,
-        };
-        Some(hint.into())
+        })
+    }
+}
+
+impl Hint for WriteError {
+    fn hint(&self) -> Option<Text<'_>> {
+        WriteError::hint(self).map(Text::from)
     }
 }
 
@@ -70,9 +78,7 @@ impl Hint for WriteError {
 /// # Errors
 /// When the parent directory does not exist or cannot be written to, or the disk is full. The target is unchanged then.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    write_atomic_with(path, |file| {
-        file.write_all(bytes).map_err(|source| WriteError::new(path, source))
-    })
+    write_atomic_with(path, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))
 }
 
 /// Like [`write_atomic`], for contents that `fill` writes piece by piece; nothing takes the target's name if it fails.
@@ -95,8 +101,9 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
 /// # Errors
 /// As [`write_atomic`].
 pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    let (temporary, ()) =
-        write_beside(path, false, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))?;
+    let (temporary, ()) = write_beside(path, false, |file| {
+        file.write_all(bytes).map_err(|source| WriteError::new(path, source))
+    })?;
     temporary.persist(path).map_err(|persist| WriteError::new(path, persist.error))?;
     Ok(())
 }
@@ -117,8 +124,9 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
-    let (temporary, ()) =
-        write_beside(path, true, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))?;
+    let (temporary, ()) = write_beside(path, true, |file| {
+        file.write_all(bytes).map_err(|source| WriteError::new(path, source))
+    })?;
     match temporary.persist_noclobber(path) {
         Ok(_) => sync_folder(path),
         Err(persist) if persist.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
@@ -274,9 +282,9 @@ mod tests {
         let path = dir.path().join("missing/a.txt");
         let error = write_atomic(&path, b"x").unwrap_err();
         assert!(!error.to_string().contains(PREFIX), "{error}");
-        assert_eq!(error.hint().as_deref(), Some("parent directory does not exist: create it first"));
+        assert_eq!(error.hint(), Some("parent directory does not exist: create it first"));
         let in_the_way = write_atomic(dir.path(), b"x").unwrap_err();
-        assert_eq!(in_the_way.hint().as_deref(), Some("the path is a directory: name a file"));
+        assert_eq!(in_the_way.hint(), Some("the path is a directory: name a file"));
     }
 
     #[test]

@@ -3,20 +3,23 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file is no trace that FLOPs can be taken from.
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+/// Why a trace could not be read, or has no FLOPs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read, or its compression is damaged.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system or the decompressor said.
+        #[source]
         source: io::Error,
     },
     /// The file ends within the trace, so that every sum would be too small.
-    #[error("{}:{line}:{column}: the trace breaks off here", path.display())]
+    #[error("{}:{line}:{column}: the trace is cut off here", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
@@ -44,7 +47,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A trace without operators: of another tool, or recorded without CPU activity.
-    #[error("{}: none of its {events} events is an operator of the framework", path.display())]
+    #[error("{}: it has {events} events, but no operator of the framework", path.display())]
     NoOperators {
         /// The file.
         path: PathBuf,
@@ -52,7 +55,7 @@ pub enum Error {
         events: u64,
     },
     /// No operator has the shapes of its inputs, from which FLOPs are computed.
-    #[error("{}: none of its {operators} operators has the shapes of its inputs", path.display())]
+    #[error("{}: it has {operators} operators, but the input shapes of none", path.display())]
     NoShapes {
         /// The file.
         path: PathBuf,
@@ -60,32 +63,39 @@ pub enum Error {
         operators: usize,
     },
     /// A sum left the range of exact integers.
-    #[error("the FLOPs of `{operator}` are more than 2^64")]
+    #[error("the FLOPs of `{operator}` exceed 64 bits")]
     Overflow {
         /// The operator.
         operator: String,
     },
 }
 
-impl Error {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Error::Truncated { .. } => Some("the program ended while it was written: record it again"),
-            Error::Json { .. } | Error::NotATrace { .. } => Some(
-                "give the file that torch.profiler's export_chrome_trace wrote (.json, also .gz or .zst)",
-            ),
-            Error::NoOperators { .. } => Some("record with ProfilerActivity.CPU among the activities"),
-            Error::NoShapes { .. } => Some("record with profile(..., record_shapes=True, with_flops=True)"),
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            Error::Truncated { .. } => "record again: the program ended while the trace was being written",
+            Error::Json { .. } | Error::NotATrace { .. } => {
+                "pass the file that torch.profiler's export_chrome_trace wrote (.json, also .gz or .zst)"
+            }
+            Error::NoOperators { .. } => "record with ProfilerActivity.CPU among the activities",
+            Error::NoShapes { .. } => "record with profile(..., record_shapes=True, with_flops=True)",
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => {
-                    None
+                    return None;
                 }
-                _ => Some(
-                    "if it breaks off or is damaged, copy it again from where it is whole, or record it again",
-                ),
+                _ => "if the file is cut off or damaged, copy the complete file again, or record again",
             },
-            Error::Overflow { .. } => None,
+            Error::Overflow { .. } => return None,
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NotATrace { .. } | Error::NoOperators { .. } | Error::NoShapes { .. } => ErrorKind::Absent,
+            Error::Io { .. } | Error::Truncated { .. } | Error::Json { .. } | Error::Overflow { .. } => {
+                ErrorKind::Failed
+            }
         }
     }
 }

@@ -9,4 +9,5 @@ mod trace;
 
 pub use error::Error;
 pub use part::Part;
-pub use trace::{GpuKind, GpuWork, Operator, OperatorTotal, Source, Trace, Warning};
+pub use reader::Options;
+pub use trace::{GpuKind, GpuWork, Operator, OperatorTotal, Source, Trace, Warning, WarningKind};

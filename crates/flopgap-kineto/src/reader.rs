@@ -14,20 +14,67 @@ use crate::Error;
 use crate::event::{Arguments, Category, Event, Phase, Scalar};
 use crate::formula::{self, Inputs, Kind};
 use crate::part::{self, Part, Range};
-use crate::trace::{GpuKind, GpuWork, Operator, Source, Trace, Warning};
+use crate::trace::{GpuKind, GpuWork, Operator, Source, Trace, Warning, WarningKind};
 
 /// Warnings of one kind are listed up to this many; the rest becomes a number.
 const LISTED: u64 = 5;
 
-impl Trace {
-    /// Reads a trace: JSON as `export_chrome_trace` writes it, also compressed with gzip or Zstandard, told by its first bytes.
+/// How to read a trace; the default requires what FLOPs are computed from.
+///
+/// ```
+/// use flopgap_kineto::Trace;
+///
+/// let json = br#"[{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":2}]"#;
+/// assert!(Trace::read(&json[..], "trace.json").is_err());
+/// let trace = Trace::options().without_shapes(true).read(&json[..], "trace.json")?;
+/// assert_eq!(trace.gpu_work.len(), 1);
+/// # Ok::<(), flopgap_kineto::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    without_shapes: bool,
+}
+
+impl Options {
+    /// Accepts a trace without operators or without the shapes of their inputs, so that no FLOPs may be known.
+    #[must_use]
+    pub fn without_shapes(mut self, accepted: bool) -> Self {
+        self.without_shapes = accepted;
+        self
+    }
+
+    /// See [`Trace::open`].
     ///
     /// # Errors
-    /// [`Error`] when the file is no trace, breaks off, or holds no shapes at all.
-    pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
+    /// As [`Trace::open`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Trace, Error> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Trace::read(file, path)
+        self.read(file, path)
+    }
+
+    /// See [`Trace::read`].
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn read(self, reader: impl Read, path: impl AsRef<Path>) -> Result<Trace, Error> {
+        let path = path.as_ref();
+        let events = Trace::events(reader, path)?;
+        if !self.without_shapes {
+            events.require_shapes(path)?;
+        }
+        events.finish(path)
+    }
+}
+
+impl Trace {
+    /// Reads a trace: JSON as `export_chrome_trace` writes it, also compressed with gzip or Zstandard,
+    /// recognized by its first bytes.
+    ///
+    /// # Errors
+    /// [`Error`] when the file is not a trace, is cut off, or has no shapes at all.
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
+        Options::default().open(path)
     }
 
     /// Like [`Trace::open`], from any reader; `path` names it in messages.
@@ -35,19 +82,12 @@ impl Trace {
     /// # Errors
     /// As [`Trace::open`].
     pub fn read(reader: impl Read, path: impl AsRef<Path>) -> Result<Trace, Error> {
-        let (events, path) = (Trace::events(reader, path.as_ref())?, path.as_ref());
-        events.require_shapes(path)?;
-        events.finish(path)
+        Options::default().read(reader, path)
     }
 
-    /// Reads a trace of which no FLOPs may be known: one without operators or without the shapes of their inputs is no error.
-    ///
-    /// # Errors
-    /// [`Error`] when the file is no trace or breaks off.
-    pub fn open_without_shapes(path: impl AsRef<Path>) -> Result<Trace, Error> {
-        let path = path.as_ref();
-        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        Trace::events(file, path)?.finish(path)
+    /// Options to read a trace with.
+    pub fn options() -> Options {
+        Options::default()
     }
 
     fn events(reader: impl Read, path: &Path) -> Result<Events, Error> {
@@ -146,7 +186,7 @@ impl Events {
             }
             (Phase::Complete, Category::Kernel) => self.push_work(event, GpuKind::Kernel),
             (Phase::Complete, Category::Copy) => self.push_work(event, GpuKind::Copy),
-            (Phase::Complete, Category::Set) => self.push_work(event, GpuKind::Set),
+            (Phase::Complete, Category::Set) => self.push_work(event, GpuKind::Memset),
             _ => {}
         }
     }
@@ -159,8 +199,8 @@ impl Events {
         if times.is_none() {
             self.unreadable += 1;
             if self.unreadable <= LISTED {
-                let message = format!("`{}` has no start or no duration and is left out", event.name);
-                self.warnings.push(Warning { event: Some(self.seen), message });
+                let kind = WarningKind::NoTimes { name: event.name.clone() };
+                self.warnings.push(Warning { event: Some(self.seen), kind });
             }
         }
         times
@@ -222,11 +262,11 @@ impl Events {
         let inputs = Inputs { shapes: &arguments.shapes, concrete: &arguments.concrete };
         match formula::flops(&event.name, inputs) {
             Ok(flops) => flops.map(|flops| (flops, Source::Formula)),
-            Err(error) => {
+            Err(reason) => {
                 self.uncounted += 1;
                 if self.uncounted <= LISTED {
-                    let message = format!("`{}` is not counted: {error}", event.name);
-                    self.warnings.push(Warning { event: Some(self.seen), message });
+                    let kind = WarningKind::Uncounted { operator: event.name.clone(), reason };
+                    self.warnings.push(Warning { event: Some(self.seen), kind });
                 }
                 None
             }
@@ -291,19 +331,12 @@ impl Events {
             place.within_counted && flops.is_some_and(|(flops, _)| flops > 0)
         });
         let twice = twice.count();
-        let mut more = |count: u64, message: &str| {
-            if let Some(rest) = count.checked_sub(LISTED + 1) {
-                self.warnings.push(Warning { event: None, message: format!("{} more {message}", rest + 1) });
-            }
-        };
-        more(self.unreadable, "events have no start or no duration and are left out");
-        more(self.uncounted, "operators are not counted for want of shapes");
-        if twice > 0 {
-            let message = format!(
-                "the framework counts an operator that another counted one calls as well ({twice} times)"
-            );
-            self.warnings.push(Warning { event: None, message });
-        }
+        let more = |count: u64| count.checked_sub(LISTED).filter(|&rest| rest > 0);
+        let events = more(self.unreadable).map(|events| WarningKind::MoreWithoutTimes { events });
+        let operators = more(self.uncounted).map(|operators| WarningKind::MoreUncounted { operators });
+        let twice = (twice > 0).then_some(WarningKind::CountedTwice { calls: twice });
+        let kinds = [events, operators, twice].into_iter().flatten();
+        self.warnings.extend(kinds.map(|kind| Warning { event: None, kind }));
     }
 }
 

@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::formula::Kind;
+use crate::formula::{FormulaError, Kind};
 use crate::{Error, Part};
 
 /// Where an operator's FLOPs come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The trace holds them.
     Recorded,
@@ -18,7 +18,7 @@ pub enum Source {
 }
 
 /// One call of an operator of the framework.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     /// Its name: `aten::mm`.
     pub name: Arc<str>,
@@ -34,22 +34,23 @@ pub struct Operator {
 }
 
 /// What a GPU did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum GpuKind {
     /// A kernel.
     Kernel,
     /// A memory copy.
     Copy,
-    /// A memory set.
-    Set,
+    /// A memset.
+    Memset,
 }
 
-/// A kernel, copy or set of the trace. What it does not tell is absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A kernel, copy or memset of the trace. What it does not contain is absent.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuWork {
     /// What it is.
     pub kind: GpuKind,
-    /// The kernel's demangled name, or the copy's or set's: `Memcpy HtoD (Pageable -> Device)`.
+    /// The kernel's demangled name, or that of the copy or memset: `Memcpy HtoD (Pageable -> Device)`.
     pub name: Arc<str>,
     /// When it began, in nanoseconds on the trace's own clock.
     pub start: i64,
@@ -76,26 +77,78 @@ pub struct GpuWork {
 }
 
 /// Something strange that did not stop the reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The event, counted from 1 in the list of events; none for the trace as a whole.
     pub event: Option<u64>,
     /// What is strange.
-    pub message: String,
+    pub kind: WarningKind,
+}
+
+/// What is strange in a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// An event without a start or a duration was skipped.
+    NoTimes {
+        /// Its name.
+        name: String,
+    },
+    /// An operator has no FLOPs because its shapes are missing or contradict each other.
+    Uncounted {
+        /// Its name.
+        operator: String,
+        /// What is missing.
+        reason: FormulaError,
+    },
+    /// More events without a start or a duration than are listed.
+    MoreWithoutTimes {
+        /// How many more.
+        events: u64,
+    },
+    /// More operators without FLOPs than are listed.
+    MoreUncounted {
+        /// How many more.
+        operators: u64,
+    },
+    /// The framework counts an operator that another counted operator calls.
+    CountedTwice {
+        /// How often.
+        calls: usize,
+    },
 }
 
 /// `event 17: …`.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.event {
-            Some(event) => write!(f, "event {event}: {}", self.message),
-            None => f.write_str(&self.message),
+            Some(event) => write!(f, "event {event}: {}", self.kind),
+            None => self.kind.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for WarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WarningKind::NoTimes { name } => write!(f, "`{name}` has no start or no duration; skipped"),
+            WarningKind::Uncounted { operator, reason } => write!(f, "`{operator}` is not counted: {reason}"),
+            WarningKind::MoreWithoutTimes { events } => {
+                write!(f, "{events} more events have no start or no duration; skipped")
+            }
+            WarningKind::MoreUncounted { operators } => {
+                write!(f, "{operators} more operators are not counted because shapes are missing")
+            }
+            WarningKind::CountedTwice { calls } => write!(
+                f,
+                "the framework counts an operator that another counted operator calls, too ({calls} times)"
+            ),
         }
     }
 }
 
 /// All calls of one operator in one part of the step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorTotal {
     /// Its name.
     pub name: Arc<str>,
@@ -112,14 +165,14 @@ pub struct OperatorTotal {
 }
 
 /// A trace of `torch.profiler`.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Trace {
     pub(crate) path: PathBuf,
     /// The name of the first GPU, where the trace names one.
     pub device: Option<String>,
     /// The operators, in the order of the file (which is not the order in which they ran).
     pub operators: Vec<Operator>,
-    /// Kernels, copies and sets, in the order of the file.
+    /// Kernels, copies and memsets, in the order of the file.
     pub gpu_work: Vec<GpuWork>,
     /// What was strange. A warning about an operator's FLOPs means that a sum over it is too small.
     pub warnings: Vec<Warning>,

@@ -103,7 +103,7 @@ pub enum Error {
 pub enum Found {
     /// Nothing.
     Empty,
-    /// An SQLite database, such as an export of Nsight Systems.
+    /// An `SQLite` database, such as an export of Nsight Systems.
     Sqlite,
     /// JSON.
     Json,

@@ -17,9 +17,7 @@ pub use flops::{
     Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
     Unknown,
 };
-pub use model::{
-    Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value,
-};
+pub use model::{Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value};
 pub use reader::{Options, Reader, Report, read};
 pub use rep::FormatFault;
 pub use units::BaseValue;

@@ -182,9 +182,9 @@ impl fmt::Display for WarningKind {
                 let by = if *at_end { " by the end of the file" } else { "" };
                 write!(f, "row is cut off{by}; {fields} of its fields were read")
             }
-            WarningKind::RowCut => f.write_str(
-                "row is cut off by the end of the file; skipped, so its launch may lack metrics",
-            ),
+            WarningKind::RowCut => {
+                f.write_str("row is cut off by the end of the file; skipped, so its launch may lack metrics")
+            }
             WarningKind::RowShort { fields, needed } => {
                 write!(f, "row is cut off after {fields} fields where {needed} are needed; skipped")
             }

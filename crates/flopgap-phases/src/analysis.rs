@@ -5,7 +5,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::structure::{Structure, other_layers};
-use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases};
+use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases, Warning};
 
 /// One pass of a network: counted and theoretical FLOPs, the overheads between them, and the kernels behind.
 ///
@@ -97,77 +97,70 @@ pub struct Analysis {
     pub forward: PassAnalysis,
     /// The loss and the backward pass.
     pub backward: PassAnalysis,
-    /// What makes the numbers questionable, in words.
+    /// What makes the numbers questionable.
     #[serde(skip)]
-    pub warnings: Vec<String>,
-    /// What makes them impossible, in words: only an analysis that was [forced](Strictness::Forced) has any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub contradictions: Vec<String>,
+    pub warnings: Vec<Warning>,
+    /// What makes them impossible: only an analysis that was [forced](Strictness::Forced) has any. In JSON as
+    /// sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "sentences")]
+    pub contradictions: Vec<Contradiction>,
 }
 
 impl Analysis {
     /// Adds up both phases and decomposes them against the closed forms of `network`.
     ///
     /// # Errors
-    /// [`PhaseError::Contradicted`] when the recording cannot be one of a complete step of `network`: launches are missing, counts
-    /// are below theory, or it is one of another number of layers. [`PhaseError::Flops`] when a sum or a closed form does not fit its
-    /// integer.
-    pub fn of(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
-        Analysis::with(network, phases, Strictness::Strict)
-    }
-
-    /// Like [`Analysis::of`]. [`Strictness::Forced`] lists what contradicts the stated network in
-    /// [`contradictions`](Analysis::contradictions) instead of refusing it.
-    ///
-    /// # Errors
-    /// As [`Analysis::of`].
-    pub fn with(
+    /// [`PhaseError::Contradicted`] when the recording cannot be one of a complete step of `network`: launches
+    /// are missing, counts are below theory, or it is one of another number of layers.
+    /// [`Strictness::Forced`] lists these in [`contradictions`](Analysis::contradictions) instead.
+    /// [`PhaseError::Flops`] when a sum or a closed form does not fit its integer.
+    pub fn of(
         network: SquareMlp,
         phases: &Phases<'_>,
         strictness: Strictness,
     ) -> Result<Analysis, PhaseError> {
-        let (analysis, contradictions) = examine(network, phases)?;
-        if strictness == Strictness::Strict && !contradictions.is_empty() {
-            return Err(PhaseError::Contradicted { network, contradictions });
+        let analysis = examine(network, phases)?;
+        if strictness == Strictness::Strict && !analysis.contradictions.is_empty() {
+            return Err(PhaseError::Contradicted { network, contradictions: analysis.contradictions });
         }
-        let contradictions = contradictions.iter().map(ToString::to_string).collect();
-        Ok(Analysis { contradictions, ..analysis })
+        Ok(analysis)
     }
 }
 
+/// Contradictions as JSON has them.
+fn sentences<S: Serializer>(contradictions: &[Contradiction], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(contradictions.iter().map(ToString::to_string))
+}
+
 /// What becomes of a recording that cannot be one of the stated network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strictness {
     /// It is refused.
     #[default]
     Strict,
-    /// Its numbers are given all the same, with the reason.
+    /// Its numbers are given, with the reason.
     Forced,
 }
 
 impl Strictness {
-    /// Of a `--force` option.
-    pub fn of_force(force: bool) -> Strictness {
+    /// [`Strictness::Forced`] if `force`.
+    pub fn forced_if(force: bool) -> Strictness {
         if force { Strictness::Forced } else { Strictness::Strict }
     }
 }
 
-fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<(Analysis, Vec<Contradiction>), PhaseError> {
+fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
     let forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
     let backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
     let mut warnings = Vec::new();
     for (pass, part) in [(Pass::Forward, &forward), (Pass::Backward, &backward)] {
         if !part.plausibility.is_plausible() && !part.plausibility.is_impossible() {
-            warnings.push(format!("{pass}: {}", part.plausibility));
+            warnings.push(Warning::FarAbove { pass, verdict: part.plausibility.clone() });
         }
     }
     if !phases.outside.launches.is_empty() {
-        let outside = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
-        warnings.push(format!(
-            "{} launches with {outside} FLOPs lie outside of the ranges setup, forward and backward and are \
-             counted in no pass",
-            phases.outside.launches.len()
-        ));
+        let flops = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
+        warnings.push(Warning::Outside { launches: phases.outside.launches.len(), flops });
     }
     let structures =
         [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
@@ -178,6 +171,5 @@ fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<(Analysis, Vec<Con
         found.extend(backward.contradictions(network, &structures[1], &phases.backward)?);
         found
     };
-    let analysis = Analysis { config: network, forward, backward, warnings, contradictions: Vec::new() };
-    Ok((analysis, contradictions))
+    Ok(Analysis { config: network, forward, backward, warnings, contradictions })
 }

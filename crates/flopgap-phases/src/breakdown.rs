@@ -62,7 +62,7 @@ pub struct Step {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use flopgap_flops::SquareMlp;
 /// use flopgap_kernels::Classifier;
-/// use flopgap_phases::{Analysis, Cause, Phase, Phases, Recording};
+/// use flopgap_phases::{Analysis, Cause, Phase, Phases, Recording, Strictness};
 ///
 /// let mut recording = Recording::new("made up");
 /// let mut push = |phase, name, flops| recording.push(&Classifier::new(), name, None, None, flops, Some(phase));
@@ -71,7 +71,8 @@ pub struct Step {
 /// push(Phase::Backward, "ampere_sgemm_128x64_nt", 1_024);
 /// push(Phase::Backward, "sigmoid_backward", 64);
 /// let network = SquareMlp::new(1, 8, 8)?;
-/// let breakdown = Analysis::of(network, &Phases::by_ranges(&recording)?)?.forward.breakdown()?;
+/// let phases = Phases::by_ranges(&recording)?;
+/// let breakdown = Analysis::of(network, &phases, Strictness::Strict)?.forward.breakdown()?;
 /// assert_eq!(breakdown.total, 4_608);
 /// let padding = &breakdown.steps[2];
 /// assert_eq!((padding.cause, padding.flops), (Cause::Padding, 4_096 - 2 * 8 * 8 * 8));

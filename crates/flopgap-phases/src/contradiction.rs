@@ -1,12 +1,17 @@
-//! What shows that a recording is not one of the stated network.
+//! What shows that a recording is not one of the required network.
 
+use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
 use flopgap_flops::{Pass, Plausibility};
+use flopgap_hint::{Hint, Text};
+
+use crate::NumberedLaunch;
 
 /// A launch that every network of the square kind has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LaunchKind {
     /// A matrix product: matmul or gemv. The reductions of its slices are not counted.
     Product,
@@ -26,8 +31,53 @@ impl fmt::Display for LaunchKind {
     }
 }
 
-/// Why the counts of a recording cannot be those of one complete step of the stated network.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where launches are missing from a phase, as far as the order of the others shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Clue {
+    /// Products of these layers are missing.
+    Products {
+        /// Of how many layers.
+        layers: usize,
+        /// The first of them, from 1.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// The launch before this one is missing.
+    Before(NumberedLaunch),
+    /// The launch after this one is missing.
+    After(NumberedLaunch),
+    /// The phase ends with this launch.
+    End(NumberedLaunch),
+    /// The name of this kernel does not say what it computes.
+    Unclassified {
+        /// The kernel's name for people.
+        kernel: String,
+    },
+}
+
+impl fmt::Display for Clue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clue::Products { first, last, .. } if first == last => {
+                write!(f, "a product of layer {first} is missing")
+            }
+            Clue::Products { layers, first, last } => {
+                write!(f, "products of {layers} layers, {first} to {last}, are missing")
+            }
+            Clue::Before(launch) => write!(f, "the one before {launch}, is missing"),
+            Clue::After(launch) => write!(f, "the one after {launch}, is missing"),
+            Clue::End(launch) => write!(f, "the phase ends with {launch}"),
+            Clue::Unclassified { kernel } => {
+                write!(f, "the name of `{kernel}` does not say what it computes")
+            }
+        }
+    }
+}
+
+/// Why the counts of a recording cannot be those of one complete step of the required network.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Contradiction {
     /// Fewer launches of a kind than the mathematics needs.
@@ -42,14 +92,14 @@ pub enum Contradiction {
         expected: u64,
         /// How many there are.
         found: u64,
-        /// Where they are missing, as far as the order tells, in words: empty, or beginning with `; `.
-        place: String,
+        /// Where they are missing.
+        clues: Vec<Clue>,
     },
     /// Both passes have exactly the products of a network with another number of layers.
     OtherLayers {
         /// The recording.
         run: PathBuf,
-        /// The layers that were stated.
+        /// The layers that were required.
         stated: u64,
         /// The layers whose products were recorded.
         recorded: u64,
@@ -63,7 +113,7 @@ pub enum Contradiction {
         /// The class, the counts and the likely causes.
         verdict: Plausibility,
     },
-    /// The overheads do not give the measured total back: a bug of this program.
+    /// The overheads do not give the measured total: a bug of this program.
     Reconstruction {
         /// The pass.
         pass: Pass,
@@ -77,13 +127,13 @@ pub enum Contradiction {
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contradiction::MissingLaunches { run, pass, kind, expected, found, place } => {
-                write!(f, "{}: the {pass} phase has {found} of {expected} {kind}{place}", run.display())
+            Contradiction::MissingLaunches { run, pass, kind, expected, found, clues } => {
+                write!(f, "{}: the {pass} phase has {found} of {expected} {kind}", run.display())?;
+                clues.iter().try_for_each(|clue| write!(f, "; {clue}"))
             }
             Contradiction::OtherLayers { run, stated, recorded } => write!(
                 f,
-                "{}: it has {recorded} products forward and {} backward, which are those of {recorded} layers, not of \
-                 {stated}",
+                "{}: {recorded} products forward and {} backward, which are those of {recorded} layers, not of {stated}",
                 run.display(),
                 recorded + (recorded - 1)
             ),
@@ -92,36 +142,37 @@ impl fmt::Display for Contradiction {
             }
             Contradiction::Reconstruction { pass, reconstructed, measured } => write!(
                 f,
-                "{pass}: the overheads give {reconstructed} FLOPs back, but {measured} were counted; this is a bug of \
-                 flopgap"
+                "{pass}: the overheads give {reconstructed} FLOPs, but {measured} were counted; this is a bug of flopgap"
             ),
         }
     }
 }
 
-impl Contradiction {
-    /// What the user can do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Error for Contradiction {}
+
+impl Hint for Contradiction {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
             Contradiction::MissingLaunches { kind: LaunchKind::Product, .. } => {
-                "record it again, to the end of the program and without filters on kernels (-k, --launch-count); check \
+                "record again, to the end of the program and without filters of ncu (-k, --launch-count); check \
                  that the number of layers is that of the network that ran"
             }
             Contradiction::MissingLaunches { kind: LaunchKind::SplitKReduction, .. } => {
-                "record it again, to the end of the program and without filters on kernels (-k, --launch-count)"
+                "record again, to the end of the program and without filters of ncu (-k, --launch-count)"
             }
             Contradiction::MissingLaunches { kind: LaunchKind::Activation, .. } => {
-                "record it again, to the end of the program and without filters on kernels (-k, --launch-count); a \
+                "record again, to the end of the program and without filters of ncu (-k, --launch-count); a \
                  network whose activations are fused into its products has no kappa of its own"
             }
             Contradiction::OtherLayers { .. } => {
-                "state the number of layers that ran, or name the recording after it"
+                "pass the number of layers that ran, or name the recording after it"
             }
             Contradiction::Impossible { .. } => {
-                "check layers, width and tokens (n, d, m) against the program that ran, and that the report holds all \
-                 of its launches"
+                "compare layers, width and columns (n, d, m) with the program that ran, and check that the \
+                 report has all of its launches"
             }
-            Contradiction::Reconstruction { .. } => "please report it with the recording",
-        }
+            Contradiction::Reconstruction { .. } => "report the bug with the recording",
+        };
+        Some(hint.into())
     }
 }

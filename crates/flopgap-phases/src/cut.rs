@@ -56,7 +56,7 @@ impl<'a> Phases<'a> {
         let nonempty = |phase| {
             let launches = of(Some(phase));
             if launches.launches.is_empty() {
-                return Err(PhaseError::EmptyPhase { run: recording.path().display().to_string(), phase });
+                return Err(PhaseError::EmptyPhase { run: recording.path().to_owned(), phase });
             }
             Ok(launches)
         };
@@ -74,32 +74,32 @@ fn rest<'a>(
     longer: &'a Recording,
     phase: Phase,
 ) -> Result<PhaseLaunches<'a>, PhaseError> {
-    let name = |recording: &Recording| recording.path().display().to_string();
+    let path = |recording: &Recording| recording.path().to_owned();
     for (index, (expected, found)) in shorter.launches().iter().zip(longer.launches()).enumerate() {
         let same = shorter.kernel(expected.kernel).base == longer.kernel(found.kernel).base
             && expected.grid == found.grid
             && expected.block == found.block;
         if !same {
             return Err(PhaseError::DifferentLaunch {
-                shorter: name(shorter),
-                longer: name(longer),
+                shorter: path(shorter),
+                longer: path(longer),
                 index,
-                expected: shorter.describe(expected),
-                found: longer.describe(found),
+                expected: Box::new(shorter.name(expected)),
+                found: Box::new(longer.name(found)),
             });
         }
     }
     let (expected, found) = (shorter.launches().len(), longer.launches().len());
     if found < expected {
         return Err(PhaseError::TooFewLaunches {
-            shorter: name(shorter),
-            longer: name(longer),
+            shorter: path(shorter),
+            longer: path(longer),
             expected,
             found,
         });
     }
     if found == expected {
-        return Err(PhaseError::EmptyPhase { run: name(longer), phase });
+        return Err(PhaseError::EmptyPhase { run: path(longer), phase });
     }
     Ok(PhaseLaunches { recording: longer, launches: longer.launches()[expected..].to_vec() })
 }

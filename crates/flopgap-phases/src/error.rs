@@ -1,36 +1,37 @@
-//! Why launches could not be cut into phases or added up.
+//! Why launches could not be attributed to phases.
 
 use std::path::PathBuf;
 
 use flopgap_flops::{FlopError, SquareMlp};
+use flopgap_hint::{ErrorKind, Hint, Text};
 
-use crate::Contradiction;
+use crate::{Contradiction, LaunchName, Phase};
 
-/// Why a set of recordings gives no phases or no FLOPs.
+/// Why launches could not be attributed to phases, or would have given a wrong number.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhaseError {
     /// A report could not be read.
     #[error(transparent)]
     Report(#[from] flopgap_ncu::Error),
-    /// The report breaks off or is damaged, so that launches are missing and every sum would be too small.
-    #[error("{}:{position}: the report breaks off or is damaged here", path.display())]
+    /// The report is cut off or damaged, so that launches are missing and every sum would be too small.
+    #[error("{}:{position}: the report is cut off or damaged here", path.display())]
     Lossy {
         /// The report.
         path: PathBuf,
         /// The line (CSV) or byte (`.ncu-rep`).
         position: u64,
     },
-    /// The report holds launches, but not the counters that FLOPs are made of.
-    #[error("{}: no FLOP counters: {missing}", path.display())]
+    /// The report has launches, but not the counters that FLOPs are computed from.
+    #[error("{}: no FLOP counters{}", path.display(), lacking(missing))]
     NoFlopCounters {
         /// The report.
         path: PathBuf,
-        /// The counters that are missing.
-        missing: String,
+        /// The counters that are missing; empty where none of them is in the report.
+        missing: Vec<String>,
     },
-    /// The FLOPs of one launch are not known, so that a sum over the file would be too small.
-    #[error("{}:{position}: the FLOPs of `{kernel}` are not known: {reason}{}", path.display(), to_record(counters))]
+    /// The FLOPs of one launch are unknown, so that a sum over the file would be too small.
+    #[error("{}:{position}: the FLOPs of `{kernel}` are unknown: {reason}", path.display())]
     UncountedLaunch {
         /// The report.
         path: PathBuf,
@@ -38,62 +39,67 @@ pub enum PhaseError {
         position: u64,
         /// The kernel.
         kernel: String,
-        /// Why its FLOPs are not known.
+        /// Why its FLOPs are unknown.
         reason: Box<flopgap_ncu::Unknown>,
-        /// The counters that would tell, with commas between them; empty where none would.
-        counters: String,
+        /// The counters to record so that they are known; empty where recording again does not help.
+        counters: Vec<String>,
     },
     /// A per-kernel summary has no launch order.
-    #[error("{}: a --print-summary page has no launch order, which cutting phases needs", path.display())]
+    #[error("{}: a summary has no launch order, which cutting phases needs", path.display())]
     Summary {
         /// The report.
         path: PathBuf,
     },
     /// A summary by NVTX range lists one launch under several ranges.
-    #[error("{}: a --print-summary per-nvtx page lists a launch once for every domain, so its rows cannot be added", path.display())]
+    #[error("{}: a summary per NVTX range lists a launch once for every domain, so its rows cannot be added", path.display())]
     NvtxSummary {
         /// The report.
         path: PathBuf,
     },
     /// The longer run does not begin with the launches of the shorter one.
     #[error(
-        "{longer} does not begin with the launches of {shorter}: launch {index} should be {expected}, but is {found}"
+        "{} does not begin with the launches of {}: launch {index} should be {expected}, but is {found}",
+        longer.display(), shorter.display()
     )]
     DifferentLaunch {
         /// The run that should be a beginning.
-        shorter: String,
+        shorter: PathBuf,
         /// The run that should continue it.
-        longer: String,
+        longer: PathBuf,
         /// The position of the first difference, from 0.
         index: usize,
         /// The launch of the shorter run.
-        expected: String,
+        expected: Box<LaunchName>,
         /// The launch of the longer run.
-        found: String,
+        found: Box<LaunchName>,
     },
     /// The longer run ends before the shorter one.
-    #[error("{longer} has only {found} launches, but {shorter}, which it should begin with, has {expected}")]
+    #[error(
+        "{} has only {found} launches, but {}, which it should begin with, has {expected}",
+        longer.display(), shorter.display()
+    )]
     TooFewLaunches {
         /// The run that should be a beginning.
-        shorter: String,
+        shorter: PathBuf,
         /// The run that should continue it.
-        longer: String,
+        longer: PathBuf,
         /// Launches of the shorter run.
         expected: usize,
         /// Launches of the longer run.
         found: usize,
     },
     /// A phase has no launch at all.
-    #[error("{run}: no launch belongs to the {phase} phase")]
+    #[error("{}: no launch belongs to the {phase} phase", run.display())]
     EmptyPhase {
         /// The run that should contain it.
-        run: String,
+        run: PathBuf,
         /// The phase.
-        phase: crate::Phase,
+        phase: Phase,
     },
-    /// Two launches of one process have the same id: the report was appended to itself, and every sum would count them twice.
+    /// Two launches of one process have the same id: the report was appended to itself, and every sum
+    /// would count them twice.
     #[error(
-        "{}:{second}: launch {id}{} is already at {first}; counting it again would be wrong",
+        "{}:{second}: launch {id}{} is already at {first}",
         path.display(), process.map(|process| format!(" of process {process}")).unwrap_or_default()
     )]
     RepeatedLaunch {
@@ -103,15 +109,15 @@ pub enum PhaseError {
         id: u64,
         /// The process that launched it.
         process: Option<u64>,
-        /// The line (CSV) or result (`.ncu-rep`) where it comes first.
+        /// The line (CSV) or result (`.ncu-rep`) where it occurs first.
         first: u64,
-        /// The line or result where it comes again.
+        /// The line or result where it occurs again.
         second: u64,
     },
-    /// The recording cannot be one of a complete step of the stated network.
+    /// The recording cannot be one of a complete step of the required network.
     #[error("the recording is not one of {network}: {}", listed(contradictions))]
     Contradicted {
-        /// The network that was stated.
+        /// The network that was required.
         network: SquareMlp,
         /// What shows it; at least one.
         contradictions: Vec<Contradiction>,
@@ -125,49 +131,74 @@ fn listed(contradictions: &[Contradiction]) -> String {
     contradictions.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
 }
 
-/// `; record --metrics …`, where counters would help.
-fn to_record(counters: &str) -> String {
-    if counters.is_empty() { String::new() } else { format!(" (record --metrics {counters})") }
+fn lacking(counters: &[String]) -> String {
+    if counters.is_empty() {
+        " in the report".to_owned()
+    } else {
+        format!(": {} missing", counters.join(", "))
+    }
 }
 
-impl PhaseError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            PhaseError::Report(error) => error.hint(),
-            PhaseError::UncountedLaunch { counters, .. } if counters.is_empty() => None,
-            PhaseError::UncountedLaunch { .. } => Some(
-                "profile again with these counters besides those that the report has; a network in FP32 without tensor cores needs \
-                 smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
-                 smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
-                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum and no others",
-            ),
-            PhaseError::NoFlopCounters { .. } => Some(
-                "profile again with --metrics smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
-                 smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
-                 smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-            ),
-            PhaseError::Lossy { .. } => Some("record it again, or copy it again from where it is whole"),
-            PhaseError::NvtxSummary { .. } => {
-                Some("print the report with --print-summary per-kernel, or without a summary")
+/// The counters of FP32 work without tensor cores, as ncu takes them.
+const FP32: &str = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,\
+                    smsp__sass_thread_inst_executed_op_fmul_pred_on.sum,\
+                    smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
+
+impl Hint for PhaseError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            PhaseError::Report(error) => return error.hint(),
+            PhaseError::UncountedLaunch { counters, .. } if counters.is_empty() => return None,
+            PhaseError::UncountedLaunch { counters, .. } => {
+                let counters = counters.join(",");
+                return Some(
+                    format!(
+                        "profile again with `ncu --metrics {counters}` and the counters that the report has; a \
+                         network in FP32 without tensor cores needs {FP32} and no others"
+                    )
+                    .into(),
+                );
             }
-            PhaseError::Summary { .. } => Some("print the report without --print-summary"),
-            PhaseError::DifferentLaunch { .. } | PhaseError::TooFewLaunches { .. } => Some(
+            PhaseError::NoFlopCounters { .. } => {
+                return Some(format!("profile again with `ncu --metrics {FP32}`").into());
+            }
+            PhaseError::Lossy { .. } => "copy the complete file again, or record again",
+            PhaseError::NvtxSummary { .. } => {
+                "print the report with `ncu --print-summary per-kernel`, or without a summary"
+            }
+            PhaseError::Summary { .. } => "print the report without `--print-summary`",
+            PhaseError::DifferentLaunch { .. } | PhaseError::TooFewLaunches { .. } => {
                 "the files must come from the same program and the same sizes, stopped after setup, after the \
                  forward pass and after the backward pass; or profile once with NVTX ranges named setup, \
-                 forward and backward (ncu --nvtx)",
-            ),
-            PhaseError::EmptyPhase { .. } => Some(
-                "check that each file is what it is given or named as: one run with NVTX ranges named setup, forward and backward, or \
-                 three runs, stopped after setup, after forward, and not stopped, in this order",
-            ),
+                 forward and backward (`ncu --nvtx`)"
+            }
+            PhaseError::EmptyPhase { .. } => {
+                "pass one run with NVTX ranges named setup, forward and backward, or three runs in this order: \
+                 stopped after setup, stopped after the forward pass, not stopped"
+            }
             PhaseError::RepeatedLaunch { .. } => {
-                Some("keep one copy of each report in a file; reports of several runs are read one by one")
+                "keep one copy of each report in a file, and read reports of several runs one by one"
             }
-            PhaseError::Contradicted { contradictions, .. } => {
-                contradictions.first().map(Contradiction::hint)
-            }
-            PhaseError::Flops(_) => None,
+            PhaseError::Contradicted { contradictions, .. } => return contradictions.first()?.hint(),
+            PhaseError::Flops(_) => return None,
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            PhaseError::Report(error) => error.kind(),
+            PhaseError::NoFlopCounters { .. }
+            | PhaseError::UncountedLaunch { .. }
+            | PhaseError::EmptyPhase { .. } => ErrorKind::Absent,
+            PhaseError::Lossy { .. }
+            | PhaseError::Summary { .. }
+            | PhaseError::NvtxSummary { .. }
+            | PhaseError::DifferentLaunch { .. }
+            | PhaseError::TooFewLaunches { .. }
+            | PhaseError::RepeatedLaunch { .. }
+            | PhaseError::Contradicted { .. }
+            | PhaseError::Flops(_) => ErrorKind::Failed,
         }
     }
 }

@@ -13,10 +13,10 @@ use flopgap_ncu::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::PhaseError;
 use crate::arithmetic::arithmetic;
 use crate::gap::{Gap, Lacking, Missing, Place};
 use crate::repeat::SeenLaunches;
+use crate::{PhaseError, Warning};
 
 /// What the launches of a kernel, of a class or of a whole report add up to.
 ///
@@ -158,7 +158,7 @@ pub struct Profile {
     /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too small.
     pub lost_at: Option<u64>,
     /// What was strange in the report.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Profile {
@@ -211,7 +211,7 @@ impl Profile {
         }
         let mut profile = sums.finish();
         profile.lost_at = reader.lost_at();
-        profile.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
+        profile.warnings = Warning::of_report(path, reader.warnings());
         Ok(profile)
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flopgap_kernels::{Classifier, KernelClass, Tile};
 use rustc_hash::FxHashMap;
 
-use crate::Phase;
+use crate::{LaunchName, Phase, Warning};
 
 /// A kernel of a [`Recording`]: one entry however often it was launched.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Recording {
     launches: Vec<CountedLaunch>,
     rounded: bool,
     /// What was strange in the report but did not stop its reader.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Recording {
@@ -126,9 +126,10 @@ impl Recording {
         &self.kernels[id.0 as usize]
     }
 
-    /// The launch in words: kernel, grid and block.
-    pub fn describe(&self, launch: &CountedLaunch) -> String {
-        crate::sequence::described(&self.kernel(launch.kernel).base, launch.grid, launch.block)
+    /// The launch as messages name it.
+    pub fn name(&self, launch: &CountedLaunch) -> LaunchName {
+        let kernel = self.kernel(launch.kernel).base.clone();
+        LaunchName { kernel, grid: launch.grid, block: launch.block }
     }
 
     /// Whether the launches carry NVTX ranges for the forward and the backward phase.

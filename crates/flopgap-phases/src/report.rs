@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::arithmetic::arithmetic;
 use crate::repeat::SeenLaunches;
-use crate::{Phase, PhaseError, Recording};
+use crate::{Phase, PhaseError, Recording, Warning};
 
 impl Recording {
     /// Reads the launches of an Nsight Compute report (any CSV layout with launches, or `.ncu-rep`), in launch order.
@@ -58,13 +58,9 @@ impl Recording {
         if let Some(at) = reader.lost_at() {
             return Err(PhaseError::Lossy { path: path.to_owned(), position: at });
         }
-        recording.warnings = reader.warnings().iter().map(|warning| warning.of_file(path)).collect();
+        recording.warnings = Warning::of_report(path, reader.warnings());
         if recording.is_rounded() {
-            recording.warnings.push(format!(
-                "{}: ncu printed counts rounded (such as `1.32 Minst`), so sums may be off by half a percent; --print-units \
-                 base prints them whole",
-                path.display()
-            ));
+            recording.warnings.push(Warning::RoundedCounts { path: path.to_owned() });
         }
         recording.warnings.extend(undecided.warning(path));
         Ok(recording)
@@ -90,7 +86,7 @@ impl Recording {
     }
 }
 
-/// Half-precision instructions of which nothing tells whether they are arithmetic.
+/// Half-precision instructions that may be arithmetic or not.
 #[derive(Default)]
 struct Undecided {
     launches: u64,
@@ -107,15 +103,10 @@ impl Undecided {
         }
     }
 
-    fn warning(self, path: &Path) -> Option<String> {
+    fn warning(self, path: &Path) -> Option<Warning> {
         let (position, kernel) = self.first?;
-        Some(format!(
-            "{}:{position}: {} half-precision operations of {} launches, the first of `{kernel}`, may be arithmetic, constants or \
-             conversions, which the counters do not tell apart: they are left out",
-            path.display(),
-            self.operations,
-            self.launches
-        ))
+        let Undecided { launches, operations, .. } = self;
+        Some(Warning::UndecidedHalf { path: path.to_owned(), position, kernel, operations, launches })
     }
 }
 
@@ -131,7 +122,7 @@ fn counted(path: &Path, launch: LaunchView<'_>, flops: &Flops, first: bool) -> R
         && (nothing || matches!(reason, Unknown::Incomplete(_)))
         && flops.get(Precision::Fp32).count().is_none()
     {
-        let missing = if nothing { "none of them is in the report".to_owned() } else { counters.join(", ") };
+        let missing = if nothing { Vec::new() } else { counters };
         return Err(PhaseError::NoFlopCounters { path: path.to_owned(), missing });
     }
     Err(PhaseError::UncountedLaunch {
@@ -139,6 +130,6 @@ fn counted(path: &Path, launch: LaunchView<'_>, flops: &Flops, first: bool) -> R
         position: launch.position,
         kernel: launch.kernel_name().to_owned(),
         reason: Box::new(reason),
-        counters: counters.join(","),
+        counters,
     })
 }

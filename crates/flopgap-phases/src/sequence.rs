@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flopgap_ncu::{Dim3, Error, LaunchView, Reader, Symbol};
 use rustc_hash::FxHashMap;
 
-use crate::{Phase, PhaseError};
+use crate::{LaunchName, Phase, PhaseError};
 
 /// The launches of one run, in launch order, by what they have in common with those of another run: base name, grid and block.
 #[derive(Clone, Debug)]
@@ -76,13 +76,13 @@ impl Sequence {
         if self.bases[slot] == base && grid == found_grid && block == found_block {
             return Ok(());
         }
-        let name = |path: &Path| path.display().to_string();
+        let name = |base: &str, grid, block| Box::new(LaunchName { kernel: base.to_owned(), grid, block });
         Err(PhaseError::DifferentLaunch {
-            shorter: name(&self.path),
-            longer: name(longer),
+            shorter: self.path.clone(),
+            longer: longer.to_owned(),
             index,
-            expected: described(&self.bases[slot], grid, block),
-            found: described(base, found_grid, found_block),
+            expected: name(&self.bases[slot], grid, block),
+            found: name(base, found_grid, found_block),
         })
     }
 
@@ -103,23 +103,14 @@ impl Sequence {
     /// # Errors
     /// [`PhaseError::TooFewLaunches`], and [`PhaseError::EmptyPhase`] when it ends where this one does.
     pub fn check_end(&self, longer: &Path, found: usize, phase: Phase) -> Result<(), PhaseError> {
-        let (name, expected) = (|path: &Path| path.display().to_string(), self.len());
+        let expected = self.len();
         if found < expected {
-            let (shorter, longer) = (name(&self.path), name(longer));
+            let (shorter, longer) = (self.path.clone(), longer.to_owned());
             return Err(PhaseError::TooFewLaunches { shorter, longer, expected, found });
         }
         if found == expected && phase != Phase::Setup {
-            return Err(PhaseError::EmptyPhase { run: name(longer), phase });
+            return Err(PhaseError::EmptyPhase { run: longer.to_owned(), phase });
         }
         Ok(())
     }
-}
-
-/// A launch in words: kernel, grid and block.
-pub(crate) fn described(base: &str, grid: Option<Dim3>, block: Option<Dim3>) -> String {
-    let dim = |dim: Option<Dim3>| match dim {
-        Some([x, y, z]) => format!("({x}, {y}, {z})"),
-        None => "unknown".to_owned(),
-    };
-    format!("`{base}` with grid {}, block {}", dim(grid), dim(block))
 }

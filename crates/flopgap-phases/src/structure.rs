@@ -10,7 +10,7 @@ use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kernels::KernelClass;
 use rustc_hash::FxHashMap;
 
-use crate::{Contradiction, CountedLaunch, Kernel, LaunchKind, PhaseLaunches, Share};
+use crate::{Clue, Contradiction, CountedLaunch, Kernel, LaunchKind, NumberedLaunch, PhaseLaunches, Share};
 
 /// What a kernel's name says when it computes an activation or its gradient.
 const ACTIVATIONS: [&str; 12] = [
@@ -28,7 +28,7 @@ const ACTIVATIONS: [&str; 12] = [
     "activation",
 ];
 
-/// The launches of a pass that its structure is told from.
+/// The launches of a pass, of which each is known to be a product, an activation or neither.
 pub(crate) struct Structure<'a> {
     pass: Pass,
     phase: &'a PhaseLaunches<'a>,
@@ -70,14 +70,14 @@ impl<'a> Structure<'a> {
                 _ => layers,
             };
             let found = self.count(kind);
-            (found < expected).then(|| self.fewer(kind, expected, found, self.place(kind, layers)))
+            (found < expected).then(|| self.fewer(kind, expected, found, self.clues(kind, layers)))
         });
         needed.chain(self.missing_reductions())
     }
 
-    fn fewer(&self, kind: LaunchKind, expected: u64, found: u64, place: String) -> Contradiction {
+    fn fewer(&self, kind: LaunchKind, expected: u64, found: u64, clues: Vec<Clue>) -> Contradiction {
         let run = self.phase.recording.path().to_owned();
-        Contradiction::MissingLaunches { run, pass: self.pass, kind, expected, found, place }
+        Contradiction::MissingLaunches { run, pass: self.pass, kind, expected, found, clues }
     }
 
     /// The reductions that products lack while the same kernel in the same grid has one elsewhere in the pass.
@@ -107,42 +107,34 @@ impl<'a> Structure<'a> {
             .filter(|&next| self.kinds[next - 1] == Some(LaunchKind::Product) && reduces(&launches[next]))
             .count();
         let expected = followed + alone.len();
-        let place = || format!("; missing is the one after {}", self.name(first, &launches[first]));
+        let clues = || vec![Clue::After(self.numbered(first, &launches[first]))];
         (found < expected)
-            .then(|| self.fewer(LaunchKind::SplitKReduction, expected as u64, found as u64, place()))
+            .then(|| self.fewer(LaunchKind::SplitKReduction, expected as u64, found as u64, clues()))
     }
 
-    /// Where launches are missing, as far as the order tells, and where the phase ends.
-    fn place(&self, kind: LaunchKind, layers: u64) -> String {
-        let mut place = match kind {
+    /// Where launches are missing, as far as the order shows, and where the phase ends.
+    fn clues(&self, kind: LaunchKind, layers: u64) -> Vec<Clue> {
+        let mut clues = Vec::new();
+        clues.extend(match kind {
             LaunchKind::Product => self.gap_of_products(layers),
             LaunchKind::Activation => self.gap_of_activations(),
-            LaunchKind::SplitKReduction => String::new(),
-        };
-        if let (Some(last), Some(index)) =
-            (self.phase.launches.last(), self.phase.launches.len().checked_sub(1))
-        {
-            place.push_str("; the phase ends with ");
-            place.push_str(&self.name(index, last));
-        }
-        let unclassified = self.phase.launches.iter().filter(|launch| {
-            Share::of(self.phase.recording.kernel(launch.kernel).class, self.pass) == Share::Other
+            LaunchKind::SplitKReduction => None,
         });
-        let mut unclassified: Vec<&str> =
-            unclassified.map(|launch| self.phase.recording.kernel(launch.kernel).short.as_str()).collect();
-        unclassified.dedup();
-        if let [first, ..] = unclassified[..] {
-            place.push_str("; what `");
-            place.push_str(first);
-            place.push_str("` computes is not known from its name");
+        if let Some((last, others)) = self.phase.launches.split_last() {
+            clues.push(Clue::End(self.numbered(others.len(), last)));
         }
-        place
+        let unclassified =
+            self.phase.launches.iter().map(|launch| self.phase.recording.kernel(launch.kernel));
+        let first =
+            unclassified.into_iter().find(|kernel| Share::of(kernel.class, self.pass) == Share::Other);
+        clues.extend(first.map(|kernel| Clue::Unclassified { kernel: kernel.short.clone() }));
+        clues
     }
 
-    /// The layers whose products are missing, where each layer can be told by its activation.
-    fn gap_of_products(&self, layers: u64) -> String {
+    /// The layers whose products are missing, where each layer can be recognized by its activation.
+    fn gap_of_products(&self, layers: u64) -> Option<Clue> {
         if self.count(LaunchKind::Activation) != layers {
-            return String::new();
+            return None;
         }
         // Forward, products come before their layer's activation; backward, after its gradient, from the last layer on.
         let mut groups = vec![0_u64];
@@ -167,43 +159,36 @@ impl<'a> Structure<'a> {
                 Pass::Backward => layers - at as u64,
             })
             .collect();
-        match short[..] {
-            [] => String::new(),
-            [layer] => format!("; missing is a product of layer {layer}"),
-            [first, .., last] => {
-                format!("; missing are products of {} layers, {first} to {last}", short.len())
-            }
-        }
+        let (&first, &last) = (short.first()?, short.last()?);
+        Some(Clue::Products { layers: short.len(), first, last })
     }
 
     /// The first launch with which a layer begins although the layer before it had no activation.
-    fn gap_of_activations(&self) -> String {
+    fn gap_of_activations(&self) -> Option<Clue> {
         if self.pass == Pass::Backward || self.count(LaunchKind::Activation) == 0 {
-            return String::new();
+            return None;
         }
         let mut products = 0;
         for (index, kind) in self.kinds.iter().enumerate() {
             match kind {
                 Some(LaunchKind::Product) if products == 1 => {
-                    let name = self.name(index, &self.phase.launches[index]);
-                    return format!("; missing is the one before {name}");
+                    return Some(Clue::Before(self.numbered(index, &self.phase.launches[index])));
                 }
                 Some(LaunchKind::Product) => products += 1,
                 Some(LaunchKind::Activation) => products = 0,
                 Some(LaunchKind::SplitKReduction) | None => {}
             }
         }
-        String::new()
+        None
     }
 
-    /// The launch's number, counted from 1 within the phase, and its kernel: `launch 7 of 35, …`.
-    fn name(&self, index: usize, launch: &CountedLaunch) -> String {
-        let kernel = self.phase.recording.kernel(launch.kernel);
-        format!("launch {} of {}, `{}`", index + 1, self.phase.launches.len(), kernel.short)
+    fn numbered(&self, index: usize, launch: &CountedLaunch) -> NumberedLaunch {
+        let kernel = self.phase.recording.kernel(launch.kernel).short.clone();
+        NumberedLaunch { number: index + 1, of: self.phase.launches.len(), kernel }
     }
 }
 
-/// The layers of which both passes have exactly the products, if they are not those that were stated.
+/// The layers of which both passes have exactly the products, if they are not those that were required.
 pub(crate) fn other_layers(
     network: SquareMlp,
     forward: &Structure<'_>,

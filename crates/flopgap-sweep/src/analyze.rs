@@ -1,68 +1,17 @@
 //! Raw counter files to one analysis for each configuration.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flopgap_flops::{Pass, Plausibility};
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, Phases, Recording, Strictness};
+use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness, Warning};
 use rayon::prelude::*;
 
 use crate::journal::Journals;
-use crate::{Config, Manifest, RawFiles, Record, RecordError, RunError, Stage, is_record};
-
-/// What is wrong with one configuration or one file of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The configuration, where it is known.
-    pub config: Option<Config>,
-    /// What is wrong, with the file and the place.
-    pub message: String,
-    /// What to do about it, where there is something.
-    pub hint: Option<&'static str>,
-}
-
-/// In one line, with the configuration; the hint on a line of its own.
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(config) = self.config {
-            write!(f, "{config}: ")?;
-        }
-        f.write_str(&self.message)?;
-        match self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Problem {
-    /// The problems with those in one that several configurations share word for word: of an interrupted run, there may be a thousand.
-    pub fn summarised<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Problem> {
-        let mut groups: Vec<Vec<&Problem>> = Vec::new();
-        let mut places = HashMap::new();
-        for problem in problems {
-            let place = *places.entry((problem.config.is_some(), &problem.message)).or_insert(groups.len());
-            match groups.get_mut(place) {
-                Some(group) => group.push(problem),
-                None => groups.push(vec![problem]),
-            }
-        }
-        let one = |group: Vec<&Problem>| match group[..] {
-            [Problem { config: Some(first), message, hint }, .., Problem { config: Some(last), .. }] => {
-                let message = format!("{} configurations, {first} to {last}: {message}", group.len());
-                Problem { config: None, message, hint: *hint }
-            }
-            [problem, ..] => problem.clone(),
-            [] => unreachable!("a group begins with a problem"),
-        };
-        groups.into_iter().map(one).collect()
-    }
-}
+use crate::{Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
 
 /// A run directory as [`analyze`] found it.
 #[derive(Debug)]
@@ -71,9 +20,9 @@ pub struct RunAnalysis {
     pub manifest: Option<Manifest>,
     /// The analysis of each configuration that is complete.
     pub configs: BTreeMap<Config, Analysis>,
-    /// The configurations that are incomplete or damaged, and files that were passed over.
+    /// The configurations that are incomplete or damaged, and files that were skipped.
     pub problems: Vec<Problem>,
-    /// What is questionable about configurations that were analysed all the same.
+    /// What is questionable about configurations that were analyzed anyway.
     pub warnings: Vec<Problem>,
 }
 
@@ -101,24 +50,17 @@ impl RunAnalysis {
     }
 }
 
-/// Analyses every configuration of a run directory, on all cores. `progress` is called with the number of
+/// Analyzes every configuration of a run directory, on all cores. `progress` is called with the number of
 /// configurations that are done and the number of all, from several threads.
 ///
-/// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete step of it (launches are missing,
-/// counts are below theory) becomes a [`Problem`]; the others are not affected.
+/// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete step of it
+/// (launches are missing, counts are below theory) becomes a [`Problem`]; the others are not affected.
+/// [`Strictness::Forced`] also takes configurations whose recordings cannot be theirs, each with a warning.
 ///
 /// # Errors
-/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without a complete configuration is no
-/// error here, but is one to [`RunAnalysis::require_complete`].
-pub fn analyze(run: &Path, progress: impl Fn(usize, usize) + Sync) -> Result<RunAnalysis, RunError> {
-    analyze_with(run, Strictness::Strict, progress)
-}
-
-/// Like [`analyze`]; [`Strictness::Forced`] also takes configurations whose recordings cannot be theirs, each with a warning.
-///
-/// # Errors
-/// As [`analyze`].
-pub fn analyze_with(
+/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without a complete
+/// configuration is not an error here, but is one to [`RunAnalysis::require_complete`].
+pub fn analyze(
     run: &Path,
     strictness: Strictness,
     progress: impl Fn(usize, usize) + Sync,
@@ -146,12 +88,8 @@ pub fn analyze_with(
         }
     }
     let journals = Journals::read(run)?;
-    let warnings = journals.damaged.iter().map(|(path, line)| Problem {
-        config: None,
-        message: format!("{}:{line}: the line is damaged and ignored", path.display()),
-        hint: None,
-    });
-    let warnings = warnings.collect();
+    let of_file = |kind| Problem { config: None, kind };
+    let warnings = journals.damaged.into_iter().map(|line| of_file(ProblemKind::Journal(line))).collect();
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
@@ -168,50 +106,29 @@ pub fn analyze_with(
     let recorded_here = journals.any || manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
     let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
     for ((config, stages), result) in work.iter().zip(results) {
-        let problem = |message, hint| Problem { config: Some(*config), message, hint };
+        let problem = |kind| Problem { config: Some(*config), kind };
         match result {
-            Ok((one, warnings)) => {
-                let all = warnings.into_iter().chain(one.contradictions.iter().chain(&one.warnings).cloned());
-                analysis.warnings.extend(all.map(|message| problem(message, None)));
+            Ok((one, of_reports)) => {
+                let forced = one.contradictions.iter().cloned().map(ProblemKind::Forced);
+                let own = one.warnings.iter().cloned().map(ProblemKind::Questionable);
+                let of_reports = of_reports.into_iter().map(ProblemKind::Questionable);
+                analysis.warnings.extend(of_reports.chain(forced).chain(own).map(problem));
                 analysis.configs.insert(*config, one);
             }
             Err(_) if stages.is_empty() && recorded_here => {
-                let reason = journals.gaps.get(config).cloned();
-                let reason = reason.unwrap_or_else(|| "not measured yet".to_owned());
-                analysis
-                    .problems
-                    .push(problem(reason, Some("`hyper-profile resume` measures what is missing")));
+                let gap = journals.gaps.get(config).map(|reason| ProblemKind::Gap { reason: reason.clone() });
+                analysis.problems.push(problem(gap.unwrap_or(ProblemKind::NotMeasured)));
             }
-            Err(failure) => analysis.problems.push(problem(failure.message, failure.hint)),
+            Err(kind) => analysis.problems.push(problem(kind)),
         }
     }
-    analysis.problems.extend(files.ignored.into_iter().map(|(path, reason)| Problem {
-        config: None,
-        message: format!("{}: passed over: {reason}", path.display()),
-        hint: None,
-    }));
+    let ignored = files.ignored.into_iter().map(|(path, reason)| ProblemKind::Ignored { path, reason });
+    analysis.problems.extend(ignored.map(of_file));
     Ok(analysis)
 }
 
-/// Why one configuration has no analysis.
-struct Failure {
-    message: String,
-    hint: Option<&'static str>,
-}
-
-impl From<flopgap_phases::PhaseError> for Failure {
-    fn from(error: flopgap_phases::PhaseError) -> Self {
-        Failure { message: error.to_string(), hint: error.hint() }
-    }
-}
-
-impl From<RecordError> for Failure {
-    fn from(error: RecordError) -> Self {
-        Failure { message: error.to_string(), hint: error.hint() }
-    }
-}
-
-type Outcome = Result<(Analysis, Vec<String>), Failure>;
+/// The analysis with the warnings of its reports, or why there is none.
+type Outcome = Result<(Analysis, Vec<Warning>), ProblemKind>;
 
 fn analyze_config(
     classifier: &Classifier,
@@ -219,37 +136,29 @@ fn analyze_config(
     stages: &BTreeMap<Stage, PathBuf>,
     strictness: Strictness,
 ) -> Outcome {
-    let network = config.network().map_err(|error| Failure { message: error.to_string(), hint: None })?;
+    let network = config.network().map_err(PhaseError::from)?;
     if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
         let mut analysis = Record::read(path)?.analyze(path, classifier, strictness)?;
-        // A record is complete and names the sizes that ran: what is far above theory is padding, and the table shows it.
-        for (pass, part) in [(Pass::Forward, &analysis.forward), (Pass::Backward, &analysis.backward)] {
-            if let verdict @ Plausibility::FarAbove { .. } = &part.plausibility {
-                let question = format!("{pass}: {verdict}");
-                analysis.warnings.retain(|warning| *warning != question);
-            }
-        }
+        // A record is complete and names the sizes that ran: what is far above theory is padding, and the table
+        // shows it.
+        analysis.warnings.retain(|warning| !matches!(warning, Warning::FarAbove { .. }));
         return Ok((analysis, Vec::new()));
     }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
-        let analysis = Analysis::with(network, &Phases::by_ranges(&recording)?, strictness)?;
+        let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?;
         return Ok((analysis, recording.warnings));
     }
     let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
-    let missing: Vec<_> =
-        needed.iter().filter(|stage| !stages.contains_key(stage)).map(|stage| stage.name()).collect();
+    let missing: Vec<Stage> = needed.into_iter().filter(|stage| !stages.contains_key(stage)).collect();
     if !missing.is_empty() {
-        let message = format!("incomplete: no raw file for {}", missing.join(", "));
-        let hint = "the files of a configuration are named like raw/n2_d256_m16_setup.csv, …_forward.csv and …_forward_backward.csv; \
-                    .ncu-rep, .gz and .zst are read, too";
-        return Err(Failure { message, hint: Some(hint) });
+        return Err(ProblemKind::Incomplete { missing });
     }
     let setup = Recording::load_setup(&stages[&Stage::Setup], classifier)?;
     let forward = Recording::load(&stages[&Stage::Forward], classifier)?;
     let forward_backward = Recording::load(&stages[&Stage::ForwardBackward], classifier)?;
     let phases = Phases::by_sequence(&setup, &forward, &forward_backward)?;
-    let analysis = Analysis::with(network, &phases, strictness)?;
+    let analysis = Analysis::of(network, &phases, strictness)?;
     let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
     Ok((analysis, warnings.collect()))
 }
@@ -260,7 +169,7 @@ mod tests {
     use crate::Quantity;
     use flopgap_phases::{Cause, Phase};
 
-    /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analysed.
+    /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analyzed.
     fn analyzed(forward: u64, strictness: Strictness) -> RunAnalysis {
         let dir = tempfile::tempdir().unwrap();
         let config = Config { n: 1, d: 128, m: 16 };
@@ -271,13 +180,13 @@ mod tests {
         }
         fs::create_dir(dir.path().join("raw")).unwrap();
         record.write(&dir.path().join("raw").join(record.file_name())).unwrap();
-        analyze_with(dir.path(), strictness, |_, _| {}).unwrap()
+        analyze(dir.path(), strictness, |_, _| {}).unwrap()
     }
 
     #[test]
     fn padding_of_a_record_is_no_question_and_missing_work_is_a_problem() {
         let padded = analyzed(9 * 128 * 128 * 16, Strictness::Strict);
-        assert_eq!((padded.configs.len(), &padded.problems[..], &padded.warnings[..]), (1, &[][..], &[][..]));
+        assert_eq!((padded.configs.len(), padded.problems.len(), padded.warnings.len()), (1, 0, 0));
         let below = 128 * 128 * 16 / 2;
         let refused = analyzed(below, Strictness::Strict);
         assert_eq!((refused.configs.len(), refused.problems.len()), (0, 1));
@@ -294,8 +203,8 @@ mod tests {
     #[test]
     fn networks_of_any_shape_are_whole() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
-        let analysis = analyze(&run, |_, _| {}).unwrap();
-        assert_eq!((analysis.configs.len(), &analysis.problems[..]), (7, &[][..]));
+        let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
+        assert_eq!((analysis.configs.len(), analysis.problems.len()), (7, 0));
     }
 
     /// The total is what was counted, the reconstruction what the overheads give: each keeps to its own source.
@@ -316,7 +225,7 @@ mod tests {
     #[test]
     fn a_recorded_network_kernel_by_kernel() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");
-        let analysis = analyze(&run, |_, _| {}).unwrap();
+        let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         let forward = &analysis.configs[&Config { n: 2, d: 128, m: 16 }].forward;
         let breakdown = forward.breakdown().unwrap();
         let line = |step: &flopgap_phases::Step| {
@@ -343,7 +252,7 @@ mod tests {
     fn breakdowns_of_recorded_runs_sum_to_the_counted_total() {
         for (run, passes) in [("h200-default", 2560), ("h200-pytorch", 72)] {
             let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(run);
-            let analysis = analyze(&run, |_, _| {}).unwrap();
+            let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
             let mut seen = 0;
             for (config, one) in &analysis.configs {
                 for part in [&one.forward, &one.backward] {

@@ -1,40 +1,45 @@
 //! Why a run directory could not be used.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::{MeterError, OriginDifference, PlanError, RecordError};
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+use crate::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
 
 /// Why a run directory as a whole could not be read or written. What is wrong with one configuration is a
 /// [`Problem`](crate::Problem) instead and does not stop the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The directory or a file in it cannot be read.
-    #[error("{}: {source}", path.display())]
+    /// The directory or a file in it cannot be read or removed.
+    #[error("{}: cannot be accessed", path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// What the system said.
+        #[source]
         source: io::Error,
     },
-    /// There is no `raw` folder.
-    #[error("{}: not a run directory: it has no folder `raw`", path.display())]
+    /// There is no directory `raw`.
+    #[error("{}: not a run directory: it does not contain raw/", path.display())]
     NotARun {
         /// The directory.
         path: PathBuf,
     },
     /// The manifest is not JSON of the right shape.
-    #[error("{}: not a manifest: {source}", path.display())]
+    #[error("{}: not a manifest", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
         /// What is wrong, with line and column.
+        #[source]
         source: serde_json::Error,
     },
     /// The directory was written by a newer program, or by another one.
     #[error(
-        "{}: format `{format}` version {version} is not one that this program reads ({}, up to version {})",
+        "{}: format `{format}` version {version} is not supported ({}, up to version {})",
         path.display(), crate::FORMAT, crate::VERSION
     )]
     Version {
@@ -46,13 +51,13 @@ pub enum RunError {
         version: u32,
     },
     /// There is no configuration at all: no raw file is named after one, and no manifest plans one.
-    #[error("{}: there is nothing to analyse: no file in `raw` is named after a configuration", path.display())]
+    #[error("{}: nothing to analyze: no file in raw/ is named after a configuration", path.display())]
     NoConfigurations {
         /// The directory.
         path: PathBuf,
     },
-    /// No configuration could be analysed.
-    #[error("{}: no configuration is complete and readable, of {configs}", path.display())]
+    /// No configuration could be analyzed.
+    #[error("{}: of {configs} configurations, none is complete and readable", path.display())]
     NothingComplete {
         /// The directory.
         path: PathBuf,
@@ -60,11 +65,12 @@ pub enum RunError {
         configs: usize,
     },
     /// A processed table is damaged.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: not a table of metrics", path.display())]
     Table {
         /// The table.
         path: PathBuf,
         /// What is wrong, with line and field.
+        #[source]
         source: csv::Error,
     },
     /// A result could not be written.
@@ -72,7 +78,7 @@ pub enum RunError {
     Write(#[from] flopgap_fs::WriteError),
     /// A journal was written by a newer program, or by another one.
     #[error(
-        "{}: format `{format}` version {version} is not one that this program reads ({}, up to version {})",
+        "{}: format `{format}` version {version} is not supported ({}, up to version {})",
         path.display(), crate::JOURNAL_FORMAT, crate::JOURNAL_VERSION
     )]
     JournalVersion {
@@ -87,14 +93,14 @@ pub enum RunError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A new run was to go where there is one already, or something else.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {occupant}", path.display())]
     Occupied {
         /// The directory.
         path: PathBuf,
         /// What is there.
-        what: &'static str,
+        occupant: Occupant,
     },
-    /// There is no manifest, so that nobody knows what is missing.
+    /// There is no manifest, so that it is unknown what is missing.
     #[error("{}: not a run that can be resumed: it has no manifest.json", path.display())]
     NoManifest {
         /// The directory.
@@ -107,14 +113,14 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The run directory is that of another plan.
-    #[error("{}: its manifest has another grid or backend than the one asked for here", path.display())]
+    #[error("{}: its manifest has another grid or backend than the requested one", path.display())]
     OtherPlan {
         /// The directory.
         path: PathBuf,
     },
     /// What counts here differs from what counted there.
     #[error(
-        "{}: recorded with {} `{}`, but here it is `{}`: their counts do not belong into one table",
+        "{}: recorded with {} `{}`, but here it is `{}`: counts of both do not belong in one table",
         path.display(), difference.part, difference.theirs, difference.ours
     )]
     OtherOrigin {
@@ -133,71 +139,127 @@ pub enum RunError {
         /// Their difference; `ours` is that of the first.
         difference: OriginDifference,
     },
-    /// A living process fills the same part of the run.
+    /// Another process fills the same part of the run.
     #[error("{}: {holder} is filling it", path.display())]
     Busy {
         /// The directory.
         path: PathBuf,
         /// The process.
-        holder: String,
+        holder: Holder,
     },
     /// The grid cannot be measured.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// Nothing more can be counted.
-    #[error("device {device}: {error}")]
+    #[error("counting on device {device} failed")]
     Device {
         /// The device.
         device: u32,
         /// What happened.
+        #[source]
         error: MeterError,
     },
 }
 
-impl RunError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+/// What is where a new run was to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Occupant {
+    /// A run.
+    Run,
+    /// Files that are not a run.
+    Files,
+}
+
+impl fmt::Display for Occupant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Occupant::Run => "there is a run already",
+            Occupant::Files => "the directory is not empty, and not a run",
+        })
+    }
+}
+
+/// Which process keeps a part of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// A process that fills it.
+    Process {
+        /// The process.
+        pid: u32,
+        /// The machine that it runs on.
+        host: String,
+        /// When it started (RFC 3339).
+        started: String,
+    },
+    /// A process that has only started to fill it.
+    Starting,
+    /// A process that has been opening it for half a minute.
+    Opening,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Holder::Process { pid, host, started } => {
+                write!(f, "process {pid} on {host}, started {started},")
+            }
+            Holder::Starting => f.write_str("another process, started this moment,"),
+            Holder::Opening => f.write_str("a process that has been opening the run for half a minute"),
+        }
+    }
+}
+
+impl Hint for RunError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
             RunError::NotARun { .. } | RunError::NoConfigurations { .. } => {
-                Some("give the folder that holds raw/, with files such as raw/n2_d256_m16_forward.csv")
+                "pass the directory that contains raw/, with files such as raw/n2_d256_m16_forward.csv"
             }
             RunError::Manifest { .. } => {
-                Some("repair manifest.json or move it away: without it the grid is taken from the raw files")
+                "repair manifest.json or move it away: without it, the grid is taken from the raw files"
             }
-            RunError::Version { .. } | RunError::JournalVersion { .. } | RunError::Record(_) => {
-                Some("use the flopgap version that wrote the run, or a newer one")
+            RunError::Version { .. } | RunError::JournalVersion { .. } => {
+                "use the version of flopgap that wrote the run, or a newer one"
             }
-            RunError::NothingComplete { .. } => {
-                Some("each problem is listed above, with what to do about it")
+            RunError::Occupied { .. } => "resume the run, or choose another directory",
+            RunError::NoManifest { .. } => {
+                "if a new run was interrupted before it had one, start it again in the same directory"
             }
-            RunError::Occupied { .. } => {
-                Some("resume it with `hyper-profile resume`, or name another folder")
-            }
-            RunError::NoManifest { .. } => Some(
-                "a new run that was interrupted before it had one is begun again with `hyper-profile new --output`",
-            ),
             RunError::RecordedElsewhere { .. } => {
-                Some("record what is missing in the same way, or begin a new run")
+                "record what is missing in the same way, or start a new run"
             }
-            RunError::OtherPlan { .. } => Some(
-                "workers of one run are started with the same sizes and backend; resume the run to extend its sizes",
-            ),
-            RunError::OtherOrigin { difference, .. } if difference.part == "driver" => Some(
-                "begin a new run; or, since the same libraries launch the same kernels under another driver, \
-                 resume with --accept-driver",
-            ),
-            RunError::OtherOrigin { .. } => Some("begin a new run for what there is here"),
-            RunError::UnlikeDevices { .. } => Some("begin a run for each kind of device"),
-            RunError::Busy { .. } => Some(
-                "wait for it or end it; several processes share a run if each is started with its own --shard I/K",
-            ),
-            RunError::Write(error) => error.hint(),
+            RunError::OtherPlan { .. } => {
+                "start all workers of a run with the same sizes and backend; resume the run to extend its sizes"
+            }
+            RunError::OtherOrigin { difference, .. } if difference.part == OriginPart::Driver => {
+                "start a new run for this driver"
+            }
+            RunError::OtherOrigin { .. } => "start a new run for this hardware",
+            RunError::UnlikeDevices { .. } => "start a run for each kind of device",
+            RunError::Busy { .. } => "wait until it ends, or end it",
             RunError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some("give the folder of a run, which holds raw/")
+                "pass the directory of a run, which contains raw/"
             }
-            RunError::Io { .. } | RunError::Table { .. } | RunError::Plan(_) | RunError::Device { .. } => {
-                None
-            }
+            RunError::Write(error) => return Hint::hint(error),
+            RunError::Record(error) => return error.hint(),
+            RunError::Plan(error) => return error.hint(),
+            RunError::Device { error, .. } => return error.hint(),
+            RunError::Io { .. } | RunError::Table { .. } | RunError::NothingComplete { .. } => return None,
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            RunError::NotARun { .. }
+            | RunError::NoConfigurations { .. }
+            | RunError::NothingComplete { .. } => ErrorKind::Absent,
+            RunError::Plan(error) => error.kind(),
+            RunError::Device { error, .. } => error.kind(),
+            RunError::Record(error) => error.kind(),
+            _ => ErrorKind::Failed,
         }
     }
 }

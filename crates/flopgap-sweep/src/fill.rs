@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flopgap_hint::chain;
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 
@@ -15,14 +16,15 @@ use crate::session::now;
 use crate::{Backend, Config, MeterError, Record, RunError, Session};
 
 /// What became of one configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// Its record is written.
     Done(Config),
     /// It does not fit into memory, with the sizes.
-    Skipped(Config, &'a str),
+    Skipped(Config, &'a MeterError),
     /// It could not be measured, with what happened.
-    Failed(Config, &'a str),
+    Failed(Config, &'a MeterError),
 }
 
 /// What a process added to a run.
@@ -31,9 +33,9 @@ pub struct Filled {
     /// How many configurations were measured.
     pub done: usize,
     /// Those that do not fit into memory, with the sizes. They are tried again when the run is resumed.
-    pub skipped: Vec<(Config, String)>,
+    pub skipped: Vec<(Config, MeterError)>,
     /// Those that could not be measured, with what happened. They are tried again when the run is resumed.
-    pub failed: Vec<(Config, String)>,
+    pub failed: Vec<(Config, MeterError)>,
 }
 
 /// How one configuration ended on one device.
@@ -47,7 +49,7 @@ struct Outcome {
 
 impl Session {
     /// Measures configurations, each on the device that is free first, and writes each record as soon as there is one.
-    /// `watch` is told of every configuration, on this thread.
+    /// `watch` gets every configuration, on this thread.
     ///
     /// # Errors
     /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the disk is full or read-only. Whatever
@@ -82,7 +84,7 @@ impl Session {
             }
             lost.map_or(Ok(filled), Err)
         });
-        let reason = result.as_ref().err().map(ToString::to_string);
+        let reason = result.as_ref().err().map(|error| chain(error).to_string());
         // The journal's last line is for people: a disk that is full for it, too, changes nothing.
         let _ = self.journal.append(&Entry::End { time: now(), reason });
         let _ = self.journal.sync();
@@ -107,15 +109,14 @@ impl Session {
                 watch(Event::Done(config));
             }
             (Err(error @ MeterError::DoesNotFit { .. }), Some(config)) => {
-                let reason = error.to_string();
-                self.journal.append(&Entry::Skipped { config, reason: reason.clone() })?;
-                watch(Event::Skipped(config, &reason));
-                filled.skipped.push((config, reason));
+                self.journal.append(&Entry::Skipped { config, reason: error.to_string() })?;
+                watch(Event::Skipped(config, &error));
+                filled.skipped.push((config, error));
             }
-            (Err(MeterError::Failed { message: reason }), Some(config)) => {
-                self.journal.append(&Entry::Failed { config, reason: reason.clone() })?;
-                watch(Event::Failed(config, &reason));
-                filled.failed.push((config, reason));
+            (Err(error @ MeterError::Failed { .. }), Some(config)) => {
+                self.journal.append(&Entry::Failed { config, reason: error.to_string() })?;
+                watch(Event::Failed(config, &error));
+                filled.failed.push((config, error));
             }
             (Err(error), _) => return Err(RunError::Device { device, error }),
         }
@@ -153,7 +154,7 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
                 counted if counted == config => {
                     match record.analyze(Path::new("live counters"), &classifier, Strictness::Strict) {
                         Ok(_) => Ok(record),
-                        Err(error) => Err(MeterError::Failed { message: error.to_string() }),
+                        Err(error) => Err(MeterError::Failed { message: chain(&error).to_string() }),
                     }
                 }
                 counted => Err(MeterError::Failed { message: format!("{counted} was measured instead") }),
@@ -244,7 +245,7 @@ mod tests {
     fn every_device_takes_part() {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
-        // Three devices wait for each other twice: one thread alone would wait for ever.
+        // Three devices wait for each other twice: one thread alone would wait forever.
         let barrier = Arc::new(Barrier::new(3));
         let filled = fill(&run, &[0, 3, 5], 6, |_, _| {
             barrier.wait();
@@ -275,12 +276,12 @@ mod tests {
             }
             Ok(())
         });
-        assert_eq!(error.unwrap_err().to_string(), "device 0: gone");
+        assert_eq!(chain(&error.unwrap_err()).to_string(), "counting on device 0 failed: gone");
         let kept = records(&run).len();
         assert!((1..50).contains(&kept), "{kept} records");
         let entries = read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries;
         assert!(
-            matches!(entries.last(), Some(Entry::End { reason: Some(reason), .. }) if reason == "device 0: gone")
+            matches!(entries.last(), Some(Entry::End { reason: Some(reason), .. }) if reason == "counting on device 0 failed: gone")
         );
     }
 
@@ -295,13 +296,16 @@ mod tests {
         })
         .unwrap();
         let config = |n| Config { n, d: 8, m: 4 };
-        assert_eq!(filled.failed, [(config(2), "no kernel".to_owned())]);
-        let reason = "does not fit: it needs 9 bytes on the device, which has 8 bytes";
-        assert_eq!(filled.skipped, [(config(4), reason.to_owned())]);
+        assert_eq!(filled.failed, [(config(2), MeterError::Failed { message: "no kernel".to_owned() })]);
+        assert_eq!(filled.skipped, [(config(4), MeterError::DoesNotFit { needed: 9, available: 8 })]);
         assert_eq!(records(&run), BTreeSet::from([1, 3, 5]));
-        let analysis = crate::analyze(&run, |_, _| {}).unwrap();
-        let problems: Vec<&str> = analysis.problems.iter().map(|problem| problem.message.as_str()).collect();
-        assert_eq!(problems, ["no kernel", reason]);
+        let analysis = crate::analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
+        let problems: Vec<String> =
+            analysis.problems.iter().map(|problem| problem.kind.to_string()).collect();
+        assert_eq!(
+            problems,
+            ["no kernel", "does not fit: it needs 9 bytes on the device, which has 8 bytes"]
+        );
     }
 
     #[test]
@@ -312,7 +316,8 @@ mod tests {
             assert!(config.n < 2, "a bug of a library");
             Ok(())
         });
-        assert_eq!(error.unwrap_err().to_string(), "device 0: the thread that counts on it panicked");
+        let error = chain(&error.unwrap_err()).to_string();
+        assert_eq!(error, "counting on device 0 failed: the thread that counts on it panicked");
         assert_eq!(records(&run), BTreeSet::from([1]));
     }
 
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn several_workers_join_one_run_and_the_others_are_told_who_is_there() {
+    fn several_workers_join_one_run_and_a_second_one_learns_who_is_there() {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         let backend = Fake(&|_, _| Ok(()));

@@ -4,6 +4,7 @@
 //! So a journal may break off or be damaged anywhere without a measurement being lost or believed wrongly.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ impl Entry {
     }
 
     /// The entry of a line without its end; `None` if it is damaged.
-    fn of_line(line: &[u8]) -> Option<Entry> {
+    fn parse(line: &[u8]) -> Option<Entry> {
         let (sum, json) = line.split_first_chunk::<9>()?;
         let sum = u32::from_str_radix(std::str::from_utf8(sum).ok()?.strip_suffix(' ')?, 16).ok()?;
         (sum == crc32fast::hash(json)).then(|| serde_json::from_slice(json).ok())?
@@ -100,7 +101,7 @@ impl Entry {
 pub struct JournalContents {
     /// The undamaged entries after the first line.
     pub entries: Vec<Entry>,
-    /// The damaged lines, from 1. A last line that breaks off is not among them: that is what a killed process leaves.
+    /// The damaged lines, from 1. An incomplete last line is not among them: that is what a killed process leaves.
     pub damaged: Vec<usize>,
     /// The length in bytes of all whole lines.
     whole: u64,
@@ -112,7 +113,7 @@ impl JournalContents {
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut contents = JournalContents { whole: whole as u64, ..JournalContents::default() };
         for (index, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
-            match Entry::of_line(&line[..line.len() - 1]) {
+            match Entry::parse(&line[..line.len() - 1]) {
                 Some(Entry::Journal { format, version }) => {
                     if format != JOURNAL_FORMAT || version == 0 || version > JOURNAL_VERSION {
                         return Err(RunError::JournalVersion { path: path.to_owned(), format, version });
@@ -125,9 +126,29 @@ impl JournalContents {
         Ok(contents)
     }
 
+    /// The damaged lines, with the path of the journal.
+    pub(crate) fn damaged_lines(&self, path: &Path) -> impl Iterator<Item = DamagedLine> {
+        self.damaged.iter().map(|&line| DamagedLine { path: path.to_owned(), line })
+    }
+
     /// The last process that began to write.
     pub fn last_start(&self) -> Option<&Entry> {
         self.entries.iter().rev().find(|entry| matches!(entry, Entry::Start { .. }))
+    }
+}
+
+/// A damaged line of a journal. It is ignored: what is done follows from the records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedLine {
+    /// The journal.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for DamagedLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: the line is damaged and ignored", self.path.display(), self.line)
     }
 }
 
@@ -180,7 +201,7 @@ pub(crate) struct Journals {
     /// The configurations that were skipped or failed, each with the reason.
     pub(crate) gaps: BTreeMap<Config, String>,
     /// The damaged lines.
-    pub(crate) damaged: Vec<(PathBuf, usize)>,
+    pub(crate) damaged: Vec<DamagedLine>,
 }
 
 impl Journals {
@@ -189,7 +210,7 @@ impl Journals {
         for (path, _) in list(run)? {
             journals.any = true;
             let contents = read_journal(&path)?;
-            journals.damaged.extend(contents.damaged.iter().map(|&line| (path.clone(), line)));
+            journals.damaged.extend(contents.damaged_lines(&path));
             for entry in contents.entries {
                 if let Entry::Skipped { config, reason } | Entry::Failed { config, reason } = entry {
                     journals.gaps.insert(config, reason);
@@ -209,24 +230,16 @@ pub(crate) struct Journal {
     whole: u64,
 }
 
-/// What came of the attempt to open a journal for writing.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    /// It is ours.
-    Ours(Journal, JournalContents),
-    /// A living process writes it.
-    Busy,
-}
-
 impl Journal {
-    /// Opens a journal for appending and cuts off a last line that broke off. The lock goes with the process, however it ends.
-    pub(crate) fn open(path: &Path) -> Result<Opened, RunError> {
+    /// Opens a journal for appending and removes an incomplete last line; `None` if another process writes it. The
+    /// lock goes with the process, however it ends.
+    pub(crate) fn open(path: &Path) -> Result<Option<(Journal, JournalContents)>, RunError> {
         let write_error = |source| WriteError::new(path, source);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
         let mut file = options.open(path).map_err(write_error)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
+            Err(TryLockError::WouldBlock) => return Ok(None),
             // A file system without locks: two writers would go unnoticed, but files appear whole there, too.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(write_error(error).into()),
@@ -239,7 +252,7 @@ impl Journal {
         if contents.whole == 0 {
             journal.append(&Entry::header())?;
         }
-        Ok(Opened::Ours(journal, contents))
+        Ok(Some((journal, contents)))
     }
 
     /// Appends a line, whole or not at all.
@@ -270,10 +283,7 @@ mod tests {
     }
 
     fn ours(path: &Path) -> (Journal, JournalContents) {
-        match Journal::open(path).unwrap() {
-            Opened::Ours(journal, contents) => (journal, contents),
-            Opened::Busy => panic!("nobody else has it"),
-        }
+        Journal::open(path).unwrap().expect("nobody else has it")
     }
 
     #[test]
@@ -361,7 +371,7 @@ mod tests {
         let path = dir.path().join("1-of-1.jsonl");
         fs::write(&path, Entry::Journal { format: JOURNAL_FORMAT.to_owned(), version: 2 }.line()).unwrap();
         let error = Journal::open(&path).unwrap_err().to_string();
-        assert!(error.ends_with("1-of-1.jsonl: format `flopgap-journal` version 2 is not one that this program reads (flopgap-journal, up to version 1)"), "{error}");
+        assert!(error.ends_with("1-of-1.jsonl: format `flopgap-journal` version 2 is not supported (flopgap-journal, up to version 1)"), "{error}");
     }
 
     #[test]
@@ -369,7 +379,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("1-of-1.jsonl");
         let (journal, _) = ours(&path);
-        assert!(matches!(Journal::open(&path).unwrap(), Opened::Busy));
+        assert!(Journal::open(&path).unwrap().is_none());
         drop(journal);
         ours(&path);
     }

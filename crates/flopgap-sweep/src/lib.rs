@@ -9,21 +9,23 @@ mod manifest;
 mod meter;
 mod metrics;
 mod plan;
+mod problem;
 mod raw;
 mod record;
 mod session;
 
-pub use analyze::{Problem, RunAnalysis, analyze, analyze_with};
+pub use analyze::{RunAnalysis, analyze};
 pub use config::Config;
-pub use error::RunError;
+pub use error::{Holder, Occupant, RunError};
 pub use fill::{Event, Filled};
-pub use journal::{Entry, JOURNAL_FORMAT, JOURNAL_VERSION, JournalContents, read_journal};
-pub use manifest::{FORMAT, Grid, Manifest, Origin, OriginDifference, VERSION};
+pub use journal::{DamagedLine, Entry, JOURNAL_FORMAT, JOURNAL_VERSION, JournalContents, read_journal};
+pub use manifest::{FORMAT, Grid, Manifest, Origin, OriginDifference, OriginPart, VERSION};
 pub use meter::{Backend, Meter, MeterError};
 pub use metrics::{MetricsRow, read_metrics, write_metrics};
 pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Shard, Sizes};
-pub use raw::{RawFiles, Stage, is_record, parse_file_name};
+pub use problem::{Problem, ProblemGroup, ProblemKind};
+pub use raw::{Ignored, RawFiles, Stage, is_record, parse_file_name};
 pub use record::{
-    Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordError, RecordedLaunch,
+    Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordError, RecordFault, RecordedLaunch,
 };
 pub use session::{Outstanding, Session, Worker};

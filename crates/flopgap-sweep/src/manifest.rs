@@ -1,6 +1,7 @@
 //! `manifest.json`: what a run directory holds and where its numbers come from.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -80,15 +81,40 @@ pub struct Manifest {
     pub origin: Origin,
 }
 
-/// What two origins differ in: the part and what each says, for the first part in which they do.
+/// The first part in which two origins differ, and what each says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginDifference {
-    /// `device`, `framework`, `profiler` or `driver`, in this order.
-    pub part: &'static str,
+    /// The part.
+    pub part: OriginPart,
     /// What the one says; `unknown` where it is silent.
     pub ours: String,
     /// What the other says.
     pub theirs: String,
+}
+
+/// A part of an [`Origin`] that decides which kernels run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OriginPart {
+    /// The GPU.
+    Device,
+    /// What runs the network.
+    Framework,
+    /// The counting tool.
+    Profiler,
+    /// The driver.
+    Driver,
+}
+
+impl fmt::Display for OriginPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OriginPart::Device => "device",
+            OriginPart::Framework => "framework",
+            OriginPart::Profiler => "profiler",
+            OriginPart::Driver => "driver",
+        })
+    }
 }
 
 impl Origin {
@@ -96,10 +122,10 @@ impl Origin {
     pub fn difference(&self, other: &Origin) -> Option<OriginDifference> {
         let text = |part: &Option<String>| part.clone().unwrap_or_else(|| "unknown".to_owned());
         [
-            ("device", &self.device, &other.device),
-            ("framework", &self.framework, &other.framework),
-            ("profiler", &self.profiler, &other.profiler),
-            ("driver", &self.driver, &other.driver),
+            (OriginPart::Device, &self.device, &other.device),
+            (OriginPart::Framework, &self.framework, &other.framework),
+            (OriginPart::Profiler, &self.profiler, &other.profiler),
+            (OriginPart::Driver, &self.driver, &other.driver),
         ]
         .into_iter()
         .find(|(_, ours, theirs)| ours != theirs)
@@ -201,7 +227,10 @@ mod tests {
             Manifest::read(dir.path()).unwrap_err().to_string()
         };
         let newer = read(r#"{"format":"flopgap-run","version":3,"anything":"else"}"#);
-        assert!(newer.ends_with("format `flopgap-run` version 3 is not one that this program reads (flopgap-run, up to version 2)"), "{newer}");
+        assert!(
+            newer.ends_with("format `flopgap-run` version 3 is not supported (flopgap-run, up to version 2)"),
+            "{newer}"
+        );
         assert!(read(r#"{"format":"other","version":1}"#).contains("format `other` version 1"));
         assert!(read(r#"{"format":"flopgap-run","version":0}"#).contains("version 0"));
         assert!(read("{").contains("manifest.json: not a manifest"));
@@ -223,7 +252,7 @@ mod tests {
         let difference = ours.difference(&theirs).unwrap();
         assert_eq!(
             (difference.part, difference.ours.as_str(), difference.theirs.as_str()),
-            ("device", "NVIDIA H200", "unknown")
+            (OriginPart::Device, "NVIDIA H200", "unknown")
         );
     }
 

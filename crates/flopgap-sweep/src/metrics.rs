@@ -1,5 +1,6 @@
 //! `processed/metrics.csv`: one row for each configuration and pass.
 
+use std::fs::File;
 use std::path::Path;
 
 use flopgap_flops::{ClassFlops, Decomposition, FlopError, Pass};
@@ -48,7 +49,7 @@ pub struct MetricsRow {
 }
 
 impl MetricsRow {
-    /// The two rows of an analysed configuration, forward first.
+    /// The two rows of an analyzed configuration, forward first.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when counts that were changed by hand no longer add up within `u64`.
@@ -104,5 +105,6 @@ pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
 /// When the file cannot be read, or a cell has the wrong type (with line and field).
 pub fn read_metrics(path: &Path) -> Result<Vec<MetricsRow>, RunError> {
     let table = |source| RunError::Table { path: path.to_owned(), source };
-    csv::Reader::from_path(path).map_err(table)?.deserialize().map(|row| row.map_err(table)).collect()
+    let file = File::open(path).map_err(|source| RunError::Io { path: path.to_owned(), source })?;
+    csv::Reader::from_reader(file).deserialize().map(|row| row.map_err(table)).collect()
 }

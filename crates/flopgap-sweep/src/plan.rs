@@ -1,10 +1,11 @@
-//! What a run is asked for: sizes as the user writes them, and the part of them that one worker takes on.
+//! The plan of a run: sizes as the user writes them, and the part of them that one worker takes on.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use flopgap_flops::Pass;
+use flopgap_hint::{ErrorKind, Hint};
 
 use crate::{Config, Grid};
 
@@ -14,48 +15,48 @@ pub const MAX_SIZE: u64 = i32::MAX as u64;
 /// The most configurations that one grid may have.
 pub const MAX_CONFIGS: usize = 1_000_000;
 
-/// Why sizes give no plan.
+/// Why sizes or a shard are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// Neither a number nor a range.
-    #[error("`{text}` is no size: write a whole number such as 256, or a range such as 128..2048:128")]
+    #[error("invalid size `{text}`: expected a whole number such as 256, or a range such as 128..2048:128")]
     NotASize {
         /// What was written.
         text: String,
     },
     /// A negative size.
-    #[error("`{text}` is negative: a size is at least 1")]
+    #[error("invalid size `{text}`: a size is at least 1")]
     Negative {
         /// What was written.
         text: String,
     },
     /// A size of 0.
-    #[error("`{text}`: a size is at least 1, not 0")]
+    #[error("invalid size `{text}`: a size is at least 1")]
     Zero {
         /// What was written.
         text: String,
     },
     /// A size beyond [`MAX_SIZE`].
-    #[error("`{text}`: the largest size is {MAX_SIZE}")]
+    #[error("invalid size `{text}`: the largest size is {MAX_SIZE}")]
     Huge {
         /// What was written.
         text: String,
     },
     /// A range whose end lies below its start.
-    #[error("`{text}` is empty: its end is below its start")]
+    #[error("invalid range `{text}`: its end is below its start")]
     EmptyRange {
         /// What was written.
         text: String,
     },
     /// A range that does not advance.
-    #[error("`{text}`: a step is at least 1, not 0")]
+    #[error("invalid range `{text}`: a step is at least 1")]
     ZeroStep {
         /// What was written.
         text: String,
     },
     /// A size that occurs twice.
-    #[error("{size} is given twice (the second time by `{text}`)")]
+    #[error("size {size} is given twice (again by `{text}`)")]
     Duplicate {
         /// The size.
         size: u64,
@@ -69,28 +70,37 @@ pub enum PlanError {
         axis: &'static str,
     },
     /// More than [`MAX_CONFIGS`].
-    #[error("these sizes are more than {MAX_CONFIGS} configurations")]
+    #[error("the sizes give more than {MAX_CONFIGS} configurations")]
     TooMany,
     /// The closed forms of a configuration leave `u64`.
-    #[error("{config}: its FLOPs are more than 2^64, which no counter holds")]
+    #[error("{config}: its FLOPs exceed 64 bits, which no counter holds")]
     Uncountable {
         /// The configuration.
         config: Config,
     },
     /// A shard that is not of the form `I/K`.
-    #[error("`{text}` is no shard: write I/K, the I-th of K workers, counted from 1")]
+    #[error("invalid shard `{text}`: expected I/K, the I-th of K workers, counted from 1")]
     NotAShard {
         /// What was written.
         text: String,
     },
+    /// Not a task of a SLURM job array.
+    #[error("not a task of a SLURM job array: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set")]
+    NoSlurmTask,
     /// A shard beyond their number.
-    #[error("`{text}`: workers are counted from 1 to {of}")]
+    #[error("invalid shard `{text}`: workers are counted from 1 to {of}")]
     ShardOutOfRange {
         /// What was written.
         text: String,
         /// The number of workers.
         of: u32,
     },
+}
+
+impl Hint for PlanError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
 }
 
 /// Sizes of one axis as they are written: `256`, or a range `128..2048:128` with both ends included (`:1` may be left out).
@@ -100,7 +110,7 @@ pub enum PlanError {
 ///
 /// assert_eq!("128..512:128".parse::<Sizes>()?.values(), [128, 256, 384, 512]);
 /// assert_eq!("1..3".parse::<Sizes>()?.values(), [1, 2, 3]);
-/// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "`8..2` is empty: its end is below its start");
+/// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "invalid range `8..2`: its end is below its start");
 /// # Ok::<(), flopgap_sweep::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,15 +273,11 @@ impl Shard {
     /// last two, ids count from 0 upwards.
     ///
     /// # Errors
-    /// [`PlanError::NotAShard`] when a value is missing or no number, [`PlanError::ShardOutOfRange`].
+    /// [`PlanError::NoSlurmTask`] when a value is missing or not a number, [`PlanError::ShardOutOfRange`].
     pub fn of_slurm_task(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, PlanError> {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
         let (id, of) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"));
-        let (Some(id), Some(of)) = (id, of) else {
-            return Err(PlanError::NotAShard {
-                text: "slurm (SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set)".to_owned(),
-            });
-        };
+        let (Some(id), Some(of)) = (id, of) else { return Err(PlanError::NoSlurmTask) };
         let least = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
         let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
         let index = id.checked_sub(least).map_or(0, |offset| offset / step + 1);
@@ -331,24 +337,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_named() {
+    fn invalid_sizes_are_named() {
         for (text, expected) in [
-            ("", "`` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
-            ("2k", "`2k` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
-            ("+2", "`+2` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
-            ("1..", "`1..` is no size: write a whole number such as 256, or a range such as 128..2048:128"),
+            ("", "invalid size ``: expected a whole number such as 256, or a range such as 128..2048:128"),
+            (
+                "2k",
+                "invalid size `2k`: expected a whole number such as 256, or a range such as 128..2048:128",
+            ),
+            (
+                "+2",
+                "invalid size `+2`: expected a whole number such as 256, or a range such as 128..2048:128",
+            ),
+            (
+                "1..",
+                "invalid size `1..`: expected a whole number such as 256, or a range such as 128..2048:128",
+            ),
             (
                 "1..=4",
-                "`1..=4` is no size: write a whole number such as 256, or a range such as 128..2048:128",
+                "invalid size `1..=4`: expected a whole number such as 256, or a range such as 128..2048:128",
             ),
-            ("-4", "`-4` is negative: a size is at least 1"),
-            ("0", "`0`: a size is at least 1, not 0"),
-            ("0..4", "`0..4`: a size is at least 1, not 0"),
-            ("2147483648", "`2147483648`: the largest size is 2147483647"),
-            ("99999999999999999999999", "`99999999999999999999999`: the largest size is 2147483647"),
-            ("512..256:128", "`512..256:128` is empty: its end is below its start"),
-            ("1..4:0", "`1..4:0`: a step is at least 1, not 0"),
-            ("1..2147483647", "these sizes are more than 1000000 configurations"),
+            ("-4", "invalid size `-4`: a size is at least 1"),
+            ("0", "invalid size `0`: a size is at least 1"),
+            ("0..4", "invalid size `0..4`: a size is at least 1"),
+            ("2147483648", "invalid size `2147483648`: the largest size is 2147483647"),
+            (
+                "99999999999999999999999",
+                "invalid size `99999999999999999999999`: the largest size is 2147483647",
+            ),
+            ("512..256:128", "invalid range `512..256:128`: its end is below its start"),
+            ("1..4:0", "invalid range `1..4:0`: a step is at least 1"),
+            ("1..2147483647", "the sizes give more than 1000000 configurations"),
         ] {
             assert_eq!(message(text), expected);
         }
@@ -364,7 +382,7 @@ mod tests {
     fn duplicates_and_empty_axes() {
         let written: Vec<Sizes> = ["256", "128..512:128"].iter().map(|text| text.parse().unwrap()).collect();
         let error = Sizes::join("d", &written).unwrap_err();
-        assert_eq!(error.to_string(), "256 is given twice (the second time by `128..512:128`)");
+        assert_eq!(error.to_string(), "size 256 is given twice (again by `128..512:128`)");
         assert_eq!(Sizes::join("d", &[]).unwrap_err().to_string(), "no size is given for d");
     }
 
@@ -372,15 +390,15 @@ mod tests {
     fn grids_that_cannot_be_measured() {
         let grid = |n: &[u64], d: &[u64], m: &[u64]| Grid { n: n.to_vec(), d: d.to_vec(), m: m.to_vec() };
         let message = |grid: Grid| grid.check().unwrap_err().to_string();
-        assert_eq!(message(grid(&[2], &[0], &[1])), "`0`: a size is at least 1, not 0");
+        assert_eq!(message(grid(&[2], &[0], &[1])), "invalid size `0`: a size is at least 1");
         assert_eq!(message(grid(&[2], &[], &[1])), "no size is given for d");
-        assert_eq!(message(grid(&[2, 2], &[1], &[1])), "2 is given twice (the second time by `2`)");
+        assert_eq!(message(grid(&[2, 2], &[1], &[1])), "size 2 is given twice (again by `2`)");
         assert_eq!(
             message(grid(&[1, 9], &[2_000_000_000], &[1])),
-            "n9_d2000000000_m1: its FLOPs are more than 2^64, which no counter holds"
+            "n9_d2000000000_m1: its FLOPs exceed 64 bits, which no counter holds"
         );
         let many: Vec<u64> = (1..=1001).collect();
-        assert_eq!(message(grid(&many, &many, &[1])), "these sizes are more than 1000000 configurations");
+        assert_eq!(message(grid(&many, &many, &[1])), "the sizes give more than 1000000 configurations");
     }
 
     #[test]
@@ -396,9 +414,9 @@ mod tests {
     fn shards_as_text() {
         let message = |text: &str| text.parse::<Shard>().unwrap_err().to_string();
         assert_eq!("2/4".parse::<Shard>().unwrap().to_string(), "2/4");
-        assert_eq!(message("0/4"), "`0/4`: workers are counted from 1 to 4");
-        assert_eq!(message("5/4"), "`5/4`: workers are counted from 1 to 4");
-        assert_eq!(message("2"), "`2` is no shard: write I/K, the I-th of K workers, counted from 1");
+        assert_eq!(message("0/4"), "invalid shard `0/4`: workers are counted from 1 to 4");
+        assert_eq!(message("5/4"), "invalid shard `5/4`: workers are counted from 1 to 4");
+        assert_eq!(message("2"), "invalid shard `2`: expected I/K, the I-th of K workers, counted from 1");
     }
 
     #[test]
@@ -415,9 +433,9 @@ mod tests {
         assert_eq!(shard(&[("ID", "30"), ("COUNT", "3"), ("MIN", "10"), ("STEP", "10")]).unwrap(), "3/3");
         assert_eq!(shard(&[("ID", "3"), ("COUNT", "4")]).unwrap(), "4/4");
         assert!(
-            shard(&[("ID", "7"), ("COUNT", "4"), ("MIN", "0")]).unwrap_err().to_string().starts_with("`8/4`")
+            shard(&[("ID", "7"), ("COUNT", "4"), ("MIN", "0")]).unwrap_err().to_string().contains("`8/4`")
         );
-        assert!(shard(&[("ID", "4"), ("COUNT", "4")]).unwrap_err().to_string().starts_with("`5/4`"));
+        assert!(shard(&[("ID", "4"), ("COUNT", "4")]).unwrap_err().to_string().contains("`5/4`"));
         assert!(shard(&[]).unwrap_err().to_string().contains("SLURM_ARRAY_TASK_ID"));
     }
 

@@ -1,7 +1,8 @@
-//! The raw counter files of a run: which configuration and phase a file holds is told by its name.
+//! The raw counter files of a run, whose names say which configuration and phase they hold.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub enum Stage {
     Forward,
     /// The program ran to its end.
     ForwardBackward,
-    /// The program ran to its end and the file tells the phases apart: a record, or a report with NVTX ranges.
+    /// The program ran to its end and the file distinguishes the phases: a record, or a report with NVTX ranges.
     Whole,
 }
 
@@ -72,13 +73,35 @@ pub fn parse_file_name(name: &str) -> Option<(Config, Stage)> {
     Some((Config::from_name(stem)?, Stage::Whole))
 }
 
+/// Why a file in `raw` was skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ignored {
+    /// Its name is not UTF-8.
+    NotUtf8,
+    /// Its name is not that of a configuration.
+    NotAConfiguration,
+    /// Another file has the same configuration and stage.
+    Second,
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ignored::NotUtf8 => "its name is not UTF-8",
+            Ignored::NotAConfiguration => "its name is not of the form n2_d256_m16_forward.csv",
+            Ignored::Second => "another file has the same configuration and phase",
+        })
+    }
+}
+
 /// The raw files of a run by configuration, and what else lies in the folder.
 #[derive(Clone, Debug, Default)]
 pub struct RawFiles {
     /// The files of each configuration.
     pub configs: BTreeMap<Config, BTreeMap<Stage, PathBuf>>,
-    /// Files whose names say nothing, and second files of one configuration and stage; each with the reason.
-    pub ignored: Vec<(PathBuf, &'static str)>,
+    /// Files that were skipped, each with the reason.
+    pub ignored: Vec<(PathBuf, Ignored)>,
 }
 
 impl RawFiles {
@@ -93,14 +116,14 @@ impl RawFiles {
         paths.sort(); // the system promises no order, and which of two files is the first must not depend on it
         for path in paths {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                files.ignored.push((path, "its name is not UTF-8"));
+                files.ignored.push((path, Ignored::NotUtf8));
                 continue;
             };
             if name.starts_with('.') || path.is_dir() {
                 continue;
             }
             let Some((config, stage)) = parse_file_name(name) else {
-                files.ignored.push((path, "its name is not of the form n2_d256_m16_forward.csv"));
+                files.ignored.push((path, Ignored::NotAConfiguration));
                 continue;
             };
             match files.configs.entry(config).or_default().entry(stage) {
@@ -108,7 +131,7 @@ impl RawFiles {
                     place.insert(path);
                 }
                 Entry::Occupied(_) => {
-                    files.ignored.push((path, "another file holds the same configuration and phase"));
+                    files.ignored.push((path, Ignored::Second));
                 }
             }
         }

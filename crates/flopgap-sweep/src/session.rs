@@ -12,11 +12,11 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 use rayon::prelude::*;
 
-use crate::journal::{self, Entry, Journal, Journals, Opened};
+use crate::journal::{self, DamagedLine, Entry, Journal, Journals};
 use crate::record::file_name;
 use crate::{
-    Backend, Config, FORMAT, Grid, JournalContents, Manifest, Origin, Record, RecordError, RunError, Shard,
-    VERSION, read_journal,
+    Backend, Config, FORMAT, Grid, Holder, JournalContents, Manifest, Occupant, Origin, OriginPart, Record,
+    RecordError, RunError, Shard, VERSION, read_journal,
 };
 
 /// The folders that a run's files are written to.
@@ -56,7 +56,7 @@ impl Worker {
     }
 }
 
-/// A run directory that is open for filling: its manifest was checked, and no other living process fills the same part of it.
+/// A run directory that is open for filling: its manifest was checked, and no other process fills the same part of it.
 ///
 /// What is missing is never stored: it is the plan without the configurations whose records are there and undamaged.
 #[derive(Debug)]
@@ -65,13 +65,13 @@ pub struct Session {
     manifest: Manifest,
     worker: Worker,
     pub(crate) journal: Journal,
-    warnings: Vec<String>,
-    made: Made,
+    damaged: Vec<DamagedLine>,
+    created: Created,
 }
 
-/// What this session made of its run directory.
+/// What this session created of its run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
+enum Created {
     /// Nothing: it was a run before.
     Nothing,
     /// The run, in a folder that was there.
@@ -92,7 +92,7 @@ pub struct Outstanding {
 }
 
 impl Session {
-    /// Makes a run directory, or joins one that another worker of the same plan made.
+    /// Creates a run directory, or joins one that another worker of the same plan created.
     ///
     /// # Errors
     /// [`RunError::Occupied`] when there is a run already (and this is not one of several workers) or something else;
@@ -100,15 +100,15 @@ impl Session {
     /// [`RunError::Plan`]; [`RunError::Write`].
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
-        let made = if run.exists() { Made::Contents } else { Made::Folder };
+        let created = if run.exists() { Created::Contents } else { Created::Folder };
         create_folder(run)?;
-        let occupied = |what| RunError::Occupied { path: run.to_owned(), what };
-        // In this order: the manifest is made before whatever else a worker makes.
+        let occupied = |occupant| RunError::Occupied { path: run.to_owned(), occupant };
+        // In this order: a worker creates the manifest before everything else.
         let unused = is_unused(run)?;
         match Manifest::read(run)? {
-            Some(_) if worker.shard.is_whole() => return Err(occupied("there is a run already")),
+            Some(_) if worker.shard.is_whole() => return Err(occupied(Occupant::Run)),
             Some(_) => drop(resumable(run)?),
-            None if !unused => return Err(occupied("the folder is not empty, and no run")),
+            None if !unused => return Err(occupied(Occupant::Files)),
             None => {}
         }
         let guard = opening_lock(run)?;
@@ -123,7 +123,7 @@ impl Session {
         };
         if !manifest.write_new(run)? {
             if worker.shard.is_whole() {
-                return Err(occupied("there is a run already"));
+                return Err(occupied(Occupant::Run));
             }
             let found = resumable(run)?;
             if found.grid != manifest.grid || found.backend != manifest.backend {
@@ -131,19 +131,20 @@ impl Session {
             }
             return Session::open(run, &guard, found, worker, false);
         }
-        Ok(Session { made, ..Session::open(run, &guard, manifest, worker, false)? })
+        Ok(Session { created, ..Session::open(run, &guard, manifest, worker, false)? })
     }
 
-    /// Takes back what [`Session::create`] made, for a run that could not be begun: manifest, journal, and the folder if it was not there before. A run that holds a record, or that other workers may join, stays.
+    /// Removes what [`Session::create`] created, for a run that could not be started: manifest, journal, and the
+    /// directory if it is new. A run that has a record, or that other workers may join, stays.
     ///
     /// # Errors
     /// [`RunError::Io`] when something cannot be removed.
     pub fn discard(self) -> Result<(), RunError> {
-        let Session { run, worker, journal, made, .. } = self;
+        let Session { run, worker, journal, created, .. } = self;
         let error = |path: &Path, source| RunError::Io { path: path.to_owned(), source };
         let raw = run.join("raw");
         let is_empty = fs::read_dir(&raw).map_err(|source| error(&raw, source))?.next().is_none();
-        if made == Made::Nothing || !worker.shard.is_whole() || !is_empty {
+        if created == Created::Nothing || !worker.shard.is_whole() || !is_empty {
             return Ok(());
         }
         let guard = opening_lock(&run)?;
@@ -154,8 +155,8 @@ impl Session {
         fs::remove_file(&manifest).map_err(|source| error(&manifest, source))?;
         fs::remove_dir_all(&journals).map_err(|source| error(&journals, source))?;
         drop(guard);
-        if made == Made::Folder {
-            // Whatever someone else has put there meanwhile stays.
+        if created == Created::Folder {
+            // Files of others stay.
             let _ = fs::remove_dir(&run);
         }
         Ok(())
@@ -166,7 +167,7 @@ impl Session {
     /// With `accept_driver`, another driver than that of the manifest is no obstacle.
     ///
     /// # Errors
-    /// [`RunError::NoManifest`], [`RunError::Version`] and [`RunError::RecordedElsewhere`] when it is no run that can be resumed;
+    /// [`RunError::NoManifest`], [`RunError::Version`] and [`RunError::RecordedElsewhere`] when it cannot be resumed;
     /// [`RunError::OtherPlan`], [`RunError::OtherOrigin`]; [`RunError::Busy`]; [`RunError::Plan`]; [`RunError::Write`].
     pub fn resume(
         run: &Path,
@@ -175,7 +176,7 @@ impl Session {
         accept_driver: bool,
     ) -> Result<Session, RunError> {
         fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
-        resumable(run)?; // before anything is made in a folder that may be no run at all
+        resumable(run)?; // before anything is created in a directory that may not be a run
         let guard = opening_lock(run)?;
         let mut manifest = resumable(run)?;
         manifest.extended.iter().chain([&manifest.grid]).chain(grid).try_for_each(Grid::check)?;
@@ -202,24 +203,14 @@ impl Session {
         accept_driver: bool,
     ) -> Result<Session, RunError> {
         match worker.origin.difference(&manifest.origin) {
-            Some(difference) if !(accept_driver && difference.part == "driver") => {
+            Some(difference) if !(accept_driver && difference.part == OriginPart::Driver) => {
                 return Err(RunError::OtherOrigin { path: run.to_owned(), difference });
             }
             _ => {}
         }
         create_folder(&run.join("raw"))?;
         let (mut journal, contents) = claim(run, worker.shard)?;
-        let warnings = contents
-            .damaged
-            .iter()
-            .map(|line| {
-                let path = journal::path(run, worker.shard);
-                format!(
-                    "{}:{line}: the line is damaged and ignored; what is done is told from raw/",
-                    path.display()
-                )
-            })
-            .collect();
+        let damaged = contents.damaged_lines(&journal::path(run, worker.shard)).collect();
         journal.append(&Entry::Start {
             time: now(),
             pid: std::process::id(),
@@ -227,7 +218,8 @@ impl Session {
             devices: worker.devices.clone(),
             origin: worker.origin.clone(),
         })?;
-        Ok(Session { run: run.to_owned(), manifest, worker, journal, warnings, made: Made::Nothing })
+        let run = run.to_owned();
+        Ok(Session { run, manifest, worker, journal, damaged, created: Created::Nothing })
     }
 
     /// The directory.
@@ -245,9 +237,9 @@ impl Session {
         &self.worker
     }
 
-    /// What was strange in the journal.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// The damaged lines of the journal, which are ignored: what is done follows from the records.
+    pub fn damaged_lines(&self) -> &[DamagedLine] {
+        &self.damaged
     }
 
     /// Where the record of a configuration lies.
@@ -327,7 +319,7 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
     Ok(manifest)
 }
 
-/// Makes processes open a run one after the other. Held for moments; goes with the process.
+/// Serializes the opening of a run among processes. Held for moments; goes with the process.
 fn opening_lock(run: &Path) -> Result<File, RunError> {
     create_folder(&journal::folder(run))?;
     let path = journal::folder(run).join("lock");
@@ -343,8 +335,7 @@ fn opening_lock(run: &Path) -> Result<File, RunError> {
                 waited += moment;
             }
             Err(TryLockError::WouldBlock) => {
-                let holder = "a process that has been opening the run for half a minute".to_owned();
-                return Err(RunError::Busy { path: run.to_owned(), holder });
+                return Err(RunError::Busy { path: run.to_owned(), holder: Holder::Opening });
             }
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(write_error(error).into()),
@@ -352,12 +343,12 @@ fn opening_lock(run: &Path) -> Result<File, RunError> {
     }
 }
 
-/// Opens the worker's journal, unless a living process fills a part of the run that overlaps with it. Where no process is left at
-/// all, what killed ones were writing is cleared away.
+/// Opens the worker's journal, unless a living process fills a part of the run that overlaps with it. Where no other
+/// process is left, temporary files of killed ones are removed.
 fn claim(run: &Path, shard: Shard) -> Result<(Journal, JournalContents), RunError> {
     let mut others_live = false;
     for (path, other) in journal::list(run)? {
-        if other != shard && matches!(Journal::open(&path)?, Opened::Busy) {
+        if other != shard && Journal::open(&path)?.is_none() {
             if other.overlaps(shard) {
                 return Err(busy(run, &path));
             }
@@ -365,7 +356,7 @@ fn claim(run: &Path, shard: Shard) -> Result<(Journal, JournalContents), RunErro
         }
     }
     let path = journal::path(run, shard);
-    let Opened::Ours(journal, contents) = Journal::open(&path)? else {
+    let Some((journal, contents)) = Journal::open(&path)? else {
         return Err(busy(run, &path));
     };
     if !others_live {
@@ -380,8 +371,8 @@ fn claim(run: &Path, shard: Shard) -> Result<(Journal, JournalContents), RunErro
 fn busy(run: &Path, journal: &Path) -> RunError {
     let start = read_journal(journal).ok().and_then(|contents| contents.last_start().cloned());
     let holder = match start {
-        Some(Entry::Start { time, pid, host, .. }) => format!("process {pid} on {host}, started {time},"),
-        _ => "another process, started this moment,".to_owned(),
+        Some(Entry::Start { time: started, pid, host, .. }) => Holder::Process { pid, host, started },
+        _ => Holder::Starting,
     };
     RunError::Busy { path: run.to_owned(), holder }
 }

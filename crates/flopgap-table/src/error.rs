@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
+use flopgap_hint::{Hint as _, Text};
 use flopgap_sweep::{RecordError, RunError};
 
 /// Why a file is no source of tables, or a table could not be read.
@@ -105,11 +106,11 @@ impl Error {
             Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}")),
             Error::NoSuchColumn { columns, .. } => Some(format!("it has {columns}")),
             Error::NoRecords { .. } => Some("read the reports in its folder raw/ themselves".to_owned()),
-            Error::Ncu(error) => error.hint().map(str::to_owned),
+            Error::Ncu(error) => error.hint().map(Text::into_owned),
             Error::Nsys(error) => error.hint().map(str::to_owned),
-            Error::Kineto(error) => error.hint().map(str::to_owned),
-            Error::Run(error) => error.hint().map(str::to_owned),
-            Error::Record(error) => error.hint().map(str::to_owned),
+            Error::Kineto(error) => error.hint().map(Text::into_owned),
+            Error::Run(error) => error.hint().map(Text::into_owned),
+            Error::Record(error) => error.hint().map(Text::into_owned),
             Error::Io { .. } | Error::Flops { .. } | Error::Arrow { .. } => None,
         }
     }

@@ -42,7 +42,7 @@ const COPIES: TableInfo = TableInfo { name: "copies", about: "Memory copies and 
 
 impl Kineto {
     pub(crate) fn open(path: &Path) -> Result<Kineto, Error> {
-        let trace = Trace::open_without_shapes(path)?;
+        let trace = Trace::options().without_shapes(true).open(path)?;
         Ok(Kineto { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()) })
     }
 
@@ -171,7 +171,7 @@ fn copies() -> Vec<Column<Work>> {
             Some(&work.it().name)
         }),
         text("kind", "`copy` or `memset`.", |work: &Work| {
-            Some(if work.it().kind == GpuKind::Set { "memset" } else { "copy" })
+            Some(if work.it().kind == GpuKind::Memset { "memset" } else { "copy" })
         }),
         maybe_count("bytes", "How much was copied or set.", |work: &Work| work.it().bytes),
     ]);

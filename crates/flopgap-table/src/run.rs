@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flopgap_flops::Pass;
 use flopgap_kernels::Classifier;
-use flopgap_phases::Step;
+use flopgap_phases::{Step, Strictness};
 use flopgap_sweep::{Config, MetricsRow, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record};
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
@@ -74,7 +74,7 @@ impl Run {
         if let Some(analysis) = self.analysis.get() {
             return Ok(analysis.clone());
         }
-        let analysis = flopgap_sweep::analyze(&self.path, |_, _| {})?;
+        let analysis = flopgap_sweep::analyze(&self.path, Strictness::Strict, |_, _| {})?;
         analysis.require_complete(&self.path)?;
         let problems = analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect();
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = problems;

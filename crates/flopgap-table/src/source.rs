@@ -208,13 +208,13 @@ fn text_of(head: &[u8]) -> &[u8] {
 /// A report of Nsight Compute: what is left when a file is nothing else.
 fn ncu(path: &Path) -> Result<Ncu, Error> {
     Ncu::open(path).map_err(|error| match error {
-        flopgap_ncu::Error::NotAReport { path, what } => {
+        flopgap_ncu::Error::NotAReport { path, found } => {
             // A recording of nsys says by its name what it is, and its reader what to do.
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
                 Error::Nsys(flopgap_nsys::Error::NotExported { path })
             } else {
-                Error::Unrecognized { path, what }
+                Error::Unrecognized { path, what: found.to_string() }
             }
         }
         error => Error::Ncu(error),

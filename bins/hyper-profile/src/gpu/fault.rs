@@ -1,17 +1,20 @@
 //! Errors of the GPU as what they mean for a run.
 
+use std::error::Error;
+
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
+use flopgap_hint::chain;
 use flopgap_square::SquareError;
 use flopgap_sweep::MeterError;
 
-fn unavailable(error: &dyn std::error::Error, hint: Option<&str>) -> MeterError {
-    MeterError::Unavailable { what: error.to_string(), hint: hint.map(str::to_owned) }
+fn unavailable(error: &dyn Error, hint: Option<impl Into<String>>) -> MeterError {
+    MeterError::Unavailable { what: chain(error).to_string(), hint: hint.map(Into::into) }
 }
 
-fn failed(error: &dyn std::error::Error) -> MeterError {
-    MeterError::Failed { message: error.to_string() }
+fn failed(error: &dyn Error) -> MeterError {
+    MeterError::Failed { message: chain(error).to_string() }
 }
 
 pub(super) fn of_gpu(error: &GpuError) -> MeterError {

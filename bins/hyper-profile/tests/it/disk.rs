@@ -52,7 +52,7 @@ fn a_full_disk_stops_and_what_is_done_is_kept() {
         1,
         &[
             "No space left on device",
-            "hint: the disk is full; what was written before is complete",
+            "hint: free space on the disk: every file written before is complete",
             "goes on",
         ],
     );
@@ -78,7 +78,10 @@ fn a_read_only_disk_is_named() {
     run(&mut fake(&["resume", text(&path)])).expect(1, &["Read-only file system", "hint: "]);
     let other = disk.join("other");
     let ended = run(&mut fake(&[&NEW[..], &[text(&other)]].concat()));
-    ended.expect(1, &["other: cannot create the folder: Read-only file system", "--output DIR"]);
+    ended.expect(
+        1,
+        &["other: cannot create the directory\n  caused by: Read-only file system", "--output DIR"],
+    );
 }
 
 #[test]
@@ -95,9 +98,10 @@ fn a_folder_without_permission_is_named() {
     run(&mut fake(&[&NEW[..], &[text(&path)]].concat())).expect(0, &[]);
     let before = contents(&path);
     let as_nobody = |arguments: &[&str]| run(Command::new(&program).args(arguments).uid(65_534).gid(65_534));
-    as_nobody(&["resume", text(&path)]).expect(1, &["cannot write: Permission denied", "hint: "]);
+    as_nobody(&["resume", text(&path)])
+        .expect(1, &["cannot write\n  caused by: Permission denied", "hint: "]);
     let other = dir.path().join("other");
     as_nobody(&[&NEW[..], &[text(&other)]].concat())
-        .expect(1, &["other: cannot create the folder: Permission denied", "--output DIR"]);
+        .expect(1, &["other: cannot create the directory\n  caused by: Permission denied", "--output DIR"]);
     assert_eq!(contents(&path), before);
 }

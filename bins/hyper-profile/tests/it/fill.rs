@@ -61,17 +61,17 @@ fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     for (sizes, said) in [
-        (&["--n", "0"][..], "`0`: a size is at least 1, not 0"),
-        (&["--n", "-4"], "`-4` is negative: a size is at least 1"),
+        (&["--n", "0"][..], "invalid size `0`: a size is at least 1"),
+        (&["--n", "-4"], "invalid size `-4`: a size is at least 1"),
         (&["--d=3000000000"], "`3000000000`: the largest size is 2147483647"),
-        (&["--d", "64", "128", "64"], "--d: 64 is given twice (the second time by `64`)"),
-        (&["--m", "64..16:16"], "`64..16:16` is empty: its end is below its start"),
-        (&["--m", "16..64:0"], "`16..64:0`: a step is at least 1, not 0"),
-        (&["--n", "two"], "`two` is no size"),
+        (&["--d", "64", "128", "64"], "--d: size 64 is given twice (again by `64`)"),
+        (&["--m", "64..16:16"], "invalid range `64..16:16`: its end is below its start"),
+        (&["--m", "16..64:0"], "invalid range `16..64:0`: a step is at least 1"),
+        (&["--n", "two"], "invalid size `two`"),
         (&["--n", "1..2000000"], "more than 1000000 configurations"),
-        (&["--n", "9", "--d", "2000000000", "--m", "1"], "its FLOPs are more than 2^64"),
-        (&["--shard", "0/4"], "--shard: `0/4`: workers are counted from 1 to 4"),
-        (&["--shard", "slurm"], "--shard: `slurm (SLURM_ARRAY_TASK_ID"),
+        (&["--n", "9", "--d", "2000000000", "--m", "1"], "its FLOPs exceed 64 bits"),
+        (&["--shard", "0/4"], "--shard: invalid shard `0/4`: workers are counted from 1 to 4"),
+        (&["--shard", "slurm"], "--shard: not a task of a SLURM job array"),
         (&["--devices", "1,1"], "--devices: 1 is given twice"),
         (&["--devices", "1", "--device", "1"], "cannot be used with"),
     ] {
@@ -100,7 +100,7 @@ fn a_folder_that_is_taken_is_left_alone() {
     let path = dir.path().join("run");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("thesis.tex"), "mine").unwrap();
-    run(&mut fake(&new(&path, &[]))).expect(1, &["the folder is not empty, and no run"]);
+    run(&mut fake(&new(&path, &[]))).expect(1, &["the directory is not empty, and not a run"]);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
     fs::remove_file(path.join("thesis.tex")).unwrap();
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
@@ -117,7 +117,7 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
     for fault in ["FAKE_LOST", "FAKE_PANIC"] {
         let ended = run(fake(&new(&path, &[])).env(fault, "n2_d128_m16"));
         let hint = format!("what was measured is kept; `hyper-profile resume {}` goes on", path.display());
-        ended.expect(1, &["device 0: the ", &hint]);
+        ended.expect(1, &["counting on device 0 failed\n  caused by: the ", &hint]);
         assert_eq!(
             recorded(&path).into_iter().collect::<Vec<_>>(),
             [config(1, 64), config(1, 128), config(2, 64)]
@@ -185,7 +185,7 @@ fn only_what_counts_alike_goes_on() {
         1,
         &[
             "recorded with device `FAKE device of a test`, but here it is `FAKE other device`",
-            "hint: begin a new run",
+            "hint: start a new run for this hardware",
         ],
     );
     let other =
@@ -214,15 +214,16 @@ fn runs_that_cannot_be_resumed_say_why() {
         resume(&path)
     };
     with("\"version\": 2", "\"version\": 3")
-        .expect(1, &["version 3 is not one that this program reads (flopgap-run, up to version 2)"]);
+        .expect(1, &["version 3 is not supported (flopgap-run, up to version 2)"]);
     with("\"cupti\"", "\"telepathy\"")
         .expect(1, &["recorded with the backend `telepathy`, which this program lacks"]);
-    with("\"m\"", "\"q\"").expect(1, &["manifest.json: not a manifest: missing field `m`"]);
-    with("      64,", "      0,").expect(2, &["`0`: a size is at least 1, not 0"]);
+    with("\"m\"", "\"q\"").expect(1, &["manifest.json: not a manifest\n  caused by: missing field `m`"]);
+    with("      64,", "      0,").expect(2, &["invalid size `0`: a size is at least 1"]);
     fs::write(path.join("manifest.json"), &manifest).unwrap();
     let record = path.join("raw/n1_d64_m16.counts.json.zst");
     fs::write(&record, r#"{"format":"flopgap-counts","version":2}"#).unwrap();
-    resume(&path).expect(1, &["n1_d64_m16.counts.json.zst: format `flopgap-counts` version 2 is not one"]);
+    resume(&path)
+        .expect(1, &["n1_d64_m16.counts.json.zst: format `flopgap-counts` version 2 is not supported"]);
     assert_eq!(fs::read(&record).unwrap().len(), 39, "the newer record is kept");
 }
 
@@ -291,13 +292,13 @@ fn busy_worker(path: &Path, shard: &str) -> Killed {
 }
 
 #[test]
-fn two_writers_are_told_apart_and_a_dead_ones_lock_is_free() {
+fn two_writers_are_distinguished_and_a_dead_ones_lock_is_free() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let child = busy_worker(&path, "1/1");
     let resume = ["resume", text(&path), "--no-plots"];
     let holder = format!("process {} on ", child.0.id());
-    run(&mut fake(&resume)).expect(1, &[&holder, "is filling it", "hint: wait for it or end it"]);
+    run(&mut fake(&resume)).expect(1, &[&holder, "is filling it", "hint: wait until it ends"]);
     run(&mut fake(&[&resume[..], &["--shard", "2/3"]].concat())).expect(1, &[&holder]);
     drop(child);
     run(&mut fake(&resume)).expect(0, &["6 configurations in "]);
@@ -330,7 +331,7 @@ fn workers_share_a_run_without_meeting() {
     slurm("0").expect(0, &["6 configurations in "]);
     assert_eq!(contents(&path), contents(&whole));
     assert_eq!(journaled(&path).len(), 6);
-    slurm("3").expect(2, &["--shard: `4/3`: workers are counted from 1 to 3"]);
+    slurm("3").expect(2, &["--shard: invalid shard `4/3`: workers are counted from 1 to 3"]);
     let other = ["new", "--n", "5", "--d", "8", "--m", "8", "--shard", "1/3", "--output", text(&path)];
     run(&mut fake(&other)).expect(1, &["another grid or backend"]);
 }
@@ -394,7 +395,8 @@ fn runs_are_compared_launch_by_launch() {
     ended.expect(1, &["1 of 6 configurations differ"]);
     assert!(ended.stdout.starts_with("n2_d64_m16: launch 1: forward `fake_sgemm_nn`"), "{}", ended.stdout);
     compare(&a, &crate::recorded_run()).expect(3, &["have no recorded configuration in common"]);
-    compare(&a, dir.path()).expect(1, &["raw: No such file", "hint: give the folder of a run"]);
+    compare(&a, dir.path())
+        .expect(1, &["raw: cannot be accessed", "No such file", "hint: pass the directory of a run"]);
 
     // What only one of them has is said, not passed over.
     fs::remove_file(file).unwrap();

@@ -132,7 +132,7 @@ fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
     let cut = write("b.json", r#"{"traceEvents":[{"ph":"X""#);
     let output = run(&["single", "--kineto", &cut]);
     assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("b.json:1:25: the trace breaks off here"), "{}", output.stderr);
+    assert!(output.stderr.contains("b.json:1:25: the trace is cut off here"), "{}", output.stderr);
 
     let [setup, forward, _] = reports();
     assert_eq!(run(&["single", "--counters", &setup, &forward]).code, 2);

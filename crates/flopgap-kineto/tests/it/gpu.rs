@@ -13,6 +13,10 @@ const TRACE: &str = r#"{"traceEvents": [
 {"ph": "X", "cat": "kernel", "name": "endless", "pid": 0, "tid": 7, "ts": 120}
 ]}"#;
 
+fn without_shapes(path: &std::path::Path) -> Result<Trace, Error> {
+    Trace::options().without_shapes(true).open(path)
+}
+
 fn path(folder: &tempfile::TempDir) -> std::path::PathBuf {
     let path = folder.path().join("gpu.json");
     std::fs::write(&path, TRACE).unwrap();
@@ -20,9 +24,9 @@ fn path(folder: &tempfile::TempDir) -> std::path::PathBuf {
 }
 
 #[test]
-fn kernels_copies_and_sets_are_read() {
+fn kernels_copies_and_memsets_are_read() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = Trace::open_without_shapes(path(&folder)).unwrap();
+    let trace = without_shapes(&path(&folder)).unwrap();
     let found: Vec<_> =
         trace.gpu_work.iter().map(|work| (work.kind, &*work.name, work.start, work.duration)).collect();
     assert_eq!(
@@ -30,7 +34,7 @@ fn kernels_copies_and_sets_are_read() {
         [
             (GpuKind::Kernel, "gemm", 100_500, 2_250),
             (GpuKind::Copy, "Memcpy HtoD (Pinned -> Device)", 90_000, 1_000),
-            (GpuKind::Set, "Memset (Device)", 95_000, 0),
+            (GpuKind::Memset, "Memset (Device)", 95_000, 0),
             (GpuKind::Kernel, "odd", 110_000, 1_000),
         ]
     );
@@ -44,7 +48,7 @@ fn kernels_copies_and_sets_are_read() {
     assert_eq!((copy.bytes, copy.grid), (Some(4096), None));
     assert_eq!((odd.grid, odd.block), (None, None));
     let warnings: Vec<String> = trace.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, ["event 5: `endless` has no start or no duration and is left out"]);
+    assert_eq!(warnings, ["event 5: `endless` has no start or no duration; skipped"]);
 }
 
 #[test]
@@ -53,5 +57,5 @@ fn without_shapes_is_an_error_only_where_flops_are_wanted() {
     assert!(matches!(Trace::open(path(&folder)), Err(Error::NoOperators { .. })));
     let path = folder.path().join("no.json");
     std::fs::write(&path, "{}").unwrap();
-    assert!(matches!(Trace::open_without_shapes(&path), Err(Error::NotATrace { .. })));
+    assert!(matches!(without_shapes(&path), Err(Error::NotATrace { .. })));
 }

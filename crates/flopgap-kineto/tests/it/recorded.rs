@@ -126,7 +126,7 @@ fn a_convolution_needs_its_arguments_wherever_they_stand() {
 }
 
 #[test]
-fn operators_without_shapes_and_nested_ones_are_told() {
+fn operators_without_shapes_and_nested_ones_are_reported() {
     let trace = trace(
         r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1,"args":{}},
         {"ph":"X","cat":"cpu_op","name":"aten::add","ts":2,"dur":9,"args":{"Input Dims":[[4]]}},
@@ -138,8 +138,8 @@ fn operators_without_shapes_and_nested_ones_are_told() {
         warnings,
         [
             "event 1: `aten::mm` is not counted: the shape of input 0 is not in the trace",
-            "event 4: `aten::cat` has no start or no duration and is left out",
-            "the framework counts an operator that another counted one calls as well (1 times)",
+            "event 4: `aten::cat` has no start or no duration; skipped",
+            "the framework counts an operator that another counted operator calls, too (1 times)",
         ]
     );
     let totals = trace.totals().unwrap();

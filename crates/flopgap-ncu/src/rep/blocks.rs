@@ -242,9 +242,6 @@ mod tests {
         let mut blocks = Blocks::new(&file[..]).unwrap();
         assert!(matches!(blocks.next_item(), Ok(Item::Block(_))));
         let Err(Stop::Damaged(damage)) = blocks.next_item() else { panic!("the message does not fit") };
-        assert_eq!(
-            (damage.at, damage.fault),
-            (18, FormatFault::MessageTooLong { length: 3, left: 2 })
-        );
+        assert_eq!((damage.at, damage.fault), (18, FormatFault::MessageTooLong { length: 3, left: 2 }));
     }
 }

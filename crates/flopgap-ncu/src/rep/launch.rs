@@ -1,9 +1,9 @@
 //! One result of a report as a [`Launch`].
 
+use super::FormatFault;
 use super::nvtx;
 use super::proto::{Kind, MetricValue, dim3, metric};
 use super::units::unit_of;
-use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};
 use crate::model::{Launch, Metric, Strings, Symbol, Value};
 
@@ -63,8 +63,8 @@ pub(super) fn fill(
             _ => {}
         }
     }
-    let thread =
-        thread.ok_or_else(|| Damage::new(result.at, FormatFault::Lacks { part: "result", what: "thread" }))?;
+    let thread = thread
+        .ok_or_else(|| Damage::new(result.at, FormatFault::Lacks { part: "result", what: "thread" }))?;
     launch.name = match kernel_names.into_iter().flatten().find(|name| !name.bytes.is_empty()) {
         Some(name) => strings.intern(&name.text()),
         None if kind == Kind::Kernel => {

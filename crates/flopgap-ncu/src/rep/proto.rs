@@ -189,7 +189,8 @@ pub(super) fn metric(message: Message<'_>) -> Result<(u32, Option<MetricValue<'_
             _ => {}
         }
     }
-    let name = name.ok_or_else(|| Damage::new(message.at, FormatFault::Lacks { part: "metric", what: "name" }))?;
+    let name =
+        name.ok_or_else(|| Damage::new(message.at, FormatFault::Lacks { part: "metric", what: "name" }))?;
     Ok((name, value))
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::{FormatFault, RepSource};
 use super::writer::{Block, Proto, file, kernel, metric};
+use super::{FormatFault, RepSource};
 use crate::error::Error;
 use crate::model::{Launch, NvtxKind, Strings, Symbol, Value};
 use crate::source::{Context, Source};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_flops::SquareMlp;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PhaseError, Phases, Recording};
+use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
 
 /// A file of the repository's `fixtures/`.
 fn fixture(name: &str) -> PathBuf {
@@ -23,5 +23,6 @@ fn analyze(sizes: (u64, u64, u64), [setup, forward, both]: [PathBuf; 3]) -> Resu
     let setup = Recording::load_setup(&setup, &classifier)?;
     let forward = Recording::load(&forward, &classifier)?;
     let both = Recording::load(&both, &classifier)?;
-    Analysis::of(SquareMlp::new(sizes.0, sizes.1, sizes.2)?, &Phases::by_sequence(&setup, &forward, &both)?)
+    let network = SquareMlp::new(sizes.0, sizes.1, sizes.2)?;
+    Analysis::of(network, &Phases::by_sequence(&setup, &forward, &both)?, Strictness::Strict)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_flops::{Pass, SquareMlp};
+use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{
     Analysis, Contradiction, LaunchKind, Phase, PhaseError, Phases, Profile, Recording, Strictness,
@@ -52,19 +53,17 @@ fn refused(result: Result<Analysis, PhaseError>) -> Vec<Contradiction> {
 }
 
 fn lacks(found: &Contradiction, pass: Pass, kind: LaunchKind, counts: (u64, u64), place: &str) {
-    let Contradiction::MissingLaunches { pass: of, kind: what, found: there, expected, place: at, .. } =
-        found
-    else {
+    let Contradiction::MissingLaunches { pass: of, kind: what, found: there, expected, .. } = found else {
         panic!("{found:?}")
     };
     assert_eq!((*of, *what, (*there, *expected)), (pass, kind, counts), "{found}");
-    assert!(at.contains(place), "{found}");
+    assert!(found.to_string().contains(place), "{found}");
 }
 
 #[test]
 fn the_whole_recording_is_accepted() {
     let analysis = changed(SIZES, |_, text| text).unwrap();
-    assert_eq!(analysis.contradictions, Vec::<String>::new());
+    assert_eq!(analysis.contradictions, []);
 }
 
 /// Without its last launch the backward pass had an epsilon that looked like any other.
@@ -76,7 +75,7 @@ fn a_last_launch_that_is_missing_is_named() {
     };
     let found = refused(changed(SIZES, cut));
     assert_eq!(found.len(), 1, "{found:?}");
-    lacks(&found[0], Pass::Backward, LaunchKind::Product, (18, 19), "missing is a product of layer 1;");
+    lacks(&found[0], Pass::Backward, LaunchKind::Product, (18, 19), "a product of layer 1 is missing;");
     let text = found[0].to_string();
     assert!(text.ends_with("launch 39 of 39, `vectorized_elementwise_kernel [sigmoid_backward]`"), "{text}");
 }
@@ -99,7 +98,7 @@ fn every_launch_of_a_layer_is_missed() {
         let forward = load("forward.csv", &whole[..end]);
         let whole = load("whole.csv", &whole);
         let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
-        match Analysis::of(network, &phases) {
+        match Analysis::of(network, &phases, Strictness::Strict) {
             Ok(_) => accepted.push(launch),
             Err(PhaseError::Contradicted { .. }) => missed += 1,
             Err(error) => panic!("{launch}: {error}"),
@@ -114,7 +113,7 @@ fn a_layer_in_the_middle_is_named() {
     // Launch 23 is the product of the fifth layer, 25 its sigmoid.
     let found =
         refused(changed(SIZES, |stage, text| if stage == "setup" { text } else { without(&text, 23) }));
-    lacks(&found[0], Pass::Forward, LaunchKind::Product, (9, 10), "missing is a product of layer 5;");
+    lacks(&found[0], Pass::Forward, LaunchKind::Product, (9, 10), "a product of layer 5 is missing;");
     let found =
         refused(changed(SIZES, |stage, text| if stage == "setup" { text } else { without(&text, 25) }));
     lacks(
@@ -131,7 +130,7 @@ fn a_layer_in_the_middle_is_named() {
         Pass::Backward,
         LaunchKind::Product,
         (18, 19),
-        "a product of layer 8;",
+        "a product of layer 8 is missing;",
     );
 }
 
@@ -151,7 +150,7 @@ fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
     let first = once.lines().position(|line| line.starts_with("\"0\",")).unwrap() + 1;
     let second = first + once.lines().count();
     let process = once.lines().nth(first - 1).unwrap().split('"').nth(3).unwrap().to_owned();
-    let start = format!("twice.csv:{second}: launch 0 of process {process} is already at {first};");
+    let start = format!("twice.csv:{second}: launch 0 of process {process} is already at {first}");
     let errors = [
         Recording::load(&twice, &Classifier::new()).unwrap_err(),
         Profile::load(&twice, &Classifier::new()).unwrap_err(),
@@ -176,7 +175,7 @@ fn other_sizes_than_those_that_ran_are_refused_with_the_cause() {
     let refused = |sizes| {
         let error = changed(sizes, |_, text| text).unwrap_err();
         assert!(matches!(error, PhaseError::Contradicted { .. }), "{error}");
-        (error.to_string(), error.hint().unwrap())
+        (error.to_string(), error.hint().unwrap().into_owned())
     };
     for layers in [17, 5] {
         let (message, hint) = refused((layers, 1024, 128));
@@ -189,13 +188,13 @@ fn other_sizes_than_those_that_ran_are_refused_with_the_cause() {
         let (message, hint) = refused(sizes);
         assert!(message.contains("FLOPs were counted, but the stated network needs"), "{message}");
         assert!(message.contains("layers, width or tokens are not those that ran"), "{message}");
-        assert!(hint.contains("check layers, width and tokens"), "{hint}");
+        assert!(hint.contains("layers, width and columns"), "{hint}");
     }
     // Smaller sizes are possible by padding, up to a point.
     let analysis = changed((10, 512, 128), |_, text| text).unwrap();
     assert_eq!(analysis.warnings.len(), 2, "{:?}", analysis.warnings);
     assert!(
-        analysis.warnings[0].contains("4.0 times the 671088640 that the stated network needs"),
+        analysis.warnings[0].to_string().contains("4.0 times the 671088640 that the stated network needs"),
         "{:?}",
         analysis.warnings
     );
@@ -212,7 +211,7 @@ fn forced_results_carry_the_reason() {
     let (forward, whole) = (load("forward"), load("forward_backward"));
     let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
     let network = SquareMlp::new(17, 1024, 128).unwrap();
-    let analysis = Analysis::with(network, &phases, Strictness::Forced).unwrap();
+    let analysis = Analysis::of(network, &phases, Strictness::Forced).unwrap();
     assert!(analysis.forward.decomposition.factors.epsilon < -0.4);
     let json = serde_json::to_value(&analysis).unwrap();
     assert!(json["contradictions"][0].as_str().unwrap().contains("not of 17"), "{json}");
@@ -227,7 +226,8 @@ fn small(forward: &[(&str, u64)], backward: &[(&str, u64)]) -> Result<Analysis, 
             recording.push(&classifier, kernel, Some([1; 3]), Some([32, 1, 1]), flops, Some(phase));
         }
     }
-    Analysis::of(SquareMlp::new(2, 8, 8).unwrap(), &Phases::by_ranges(&recording).unwrap())
+    let phases = Phases::by_ranges(&recording).unwrap();
+    Analysis::of(SquareMlp::new(2, 8, 8).unwrap(), &phases, Strictness::Strict)
 }
 
 const GEMM: (&str, u64) = ("ampere_sgemm_32x32_nn", 1024);
@@ -260,7 +260,7 @@ fn activations_that_a_compiler_fused_are_found() {
     let (inner, last) = (("triton_poi_fused_sigmoid_0", 1024), ("triton_per_fused_sum_1", 1088));
     let forward = [GEMM, inner, GEMM, last];
     let analysis = small(&forward, &BACKWARD).unwrap();
-    assert_eq!(analysis.contradictions, Vec::<String>::new());
+    assert_eq!(analysis.contradictions, []);
     // Within the product there is nothing to tell them by, and a kappa of -1 is no measurement.
     let epilogue = ("triton_tem_fused_mm_sigmoid_0", 2048);
     let error = small(&[epilogue, epilogue], &BACKWARD).unwrap_err();

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flopgap_fs::{WriteError, write_atomic_unsynced};
-use flopgap_phases::{Phase, PhaseError};
+use flopgap_phases::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::error::{RecordError, RecordFault};
 use super::{Quantity, Record};
 use crate::Config;
 
@@ -24,76 +25,6 @@ pub const RECORD_ENDING: &str = "counts.json.zst";
 
 /// A file that unpacks to more than this is not ours: a configuration of a thousand layers has about a megabyte.
 const MAX_BYTES: u64 = 1 << 30;
-
-/// Why a record cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The record.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file cannot be unpacked.
-    #[error("{}: it breaks off or is damaged: {source}", path.display())]
-    Damaged {
-        /// The record.
-        path: PathBuf,
-        /// What zstd said.
-        source: io::Error,
-    },
-    /// It is not JSON of the right shape.
-    #[error("{}: not a record of counts: {source}", path.display())]
-    Json {
-        /// The record.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        source: serde_json::Error,
-    },
-    /// It was written by a newer program, or is something else.
-    #[error(
-        "{}: format `{format}` version {version} is not one that this program reads ({RECORD_FORMAT}, up to version {RECORD_VERSION})",
-        path.display()
-    )]
-    Version {
-        /// The record.
-        path: PathBuf,
-        /// Its `format`.
-        format: String,
-        /// Its `version`.
-        version: u32,
-    },
-    /// Its contents contradict themselves or the file's name.
-    #[error("{}: {what}", path.display())]
-    Contents {
-        /// The record.
-        path: PathBuf,
-        /// The contradiction, with the launch where there is one.
-        what: String,
-    },
-    /// Its launches are not those of a complete step of its configuration.
-    #[error(transparent)]
-    Phases(#[from] PhaseError),
-}
-
-impl RecordError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            RecordError::Io { .. } => None,
-            RecordError::Version { .. } => {
-                Some("use the flopgap version that wrote the record, or a newer one")
-            }
-            RecordError::Damaged { .. }
-            | RecordError::Json { .. }
-            | RecordError::Contents { .. }
-            | RecordError::Phases(_) => Some("`hyper-profile resume` measures it again"),
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Header {
@@ -110,7 +41,7 @@ struct Contents {
 }
 
 /// The columns in front of the quantities.
-const FIXED: [&str; 7] = ["kernel", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"];
+pub(super) const FIXED: [&str; 7] = ["kernel", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"];
 
 impl Record {
     /// The name of its file: `n2_d256_m16.counts.json.zst`.
@@ -140,8 +71,7 @@ impl Record {
         let damaged = |source| RecordError::Damaged { path: path.to_owned(), source };
         let bytes = match bytes.first() {
             None => {
-                let what = "the file is empty".to_owned();
-                return Err(RecordError::Contents { path: path.to_owned(), what });
+                return Err(RecordError::Contents { path: path.to_owned(), fault: RecordFault::Empty });
             }
             Some(b'{') => bytes,
             Some(_) => unpack(&bytes).map_err(damaged)?,
@@ -149,8 +79,8 @@ impl Record {
         let record = Record::from_json(&bytes, path)?;
         let named = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
         if let Some(named) = named.and_then(Config::from_name).filter(|&named| named != record.config) {
-            let what = format!("it is named after {named}, but holds {}", record.config);
-            return Err(RecordError::Contents { path: path.to_owned(), what });
+            let fault = RecordFault::OtherName { named, found: record.config };
+            return Err(RecordError::Contents { path: path.to_owned(), fault });
         }
         Ok(record)
     }
@@ -197,7 +127,7 @@ impl Record {
     /// All [`RecordError`]s but [`RecordError::Io`] and [`RecordError::Damaged`].
     pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
         let damaged = |source| RecordError::Json { path: path.to_owned(), source };
-        let wrong = |what: String| RecordError::Contents { path: path.to_owned(), what };
+        let wrong = |fault| RecordError::Contents { path: path.to_owned(), fault };
         // The version alone first: a newer record may differ in everything else.
         let Header { format, version } = serde_json::from_slice(json).map_err(damaged)?;
         if format != RECORD_FORMAT || version == 0 || version > RECORD_VERSION {
@@ -208,25 +138,23 @@ impl Record {
         let mut record = Record::new(contents.config, &quantities);
         for name in contents.launches.keys() {
             if !Phase::ALL.iter().any(|phase| phase.name() == name) {
-                return Err(wrong(format!("`{name}` is none of the phases setup, forward and backward")));
+                return Err(wrong(RecordFault::UnknownPhase { name: name.clone() }));
             }
         }
         for phase in Phase::ALL {
             let rows = contents.launches.get(phase.name()).map_or(&[][..], Vec::as_slice);
-            for (index, row) in rows.iter().enumerate() {
-                let place = || format!("{phase} launch {index}");
+            for (launch, row) in rows.iter().enumerate() {
                 let (fixed, values) = match row.split_first_chunk::<7>() {
                     Some((fixed, values)) if values.len() == quantities.len() => (*fixed, values),
                     _ => {
                         let (found, expected) = (row.len(), contents.columns.len());
-                        return Err(wrong(format!("{} has {found} of {expected} values", place())));
+                        return Err(wrong(RecordFault::Values { phase, launch, found, expected }));
                     }
                 };
                 let [kernel, gx, gy, gz, bx, by, bz] = fixed;
                 let name = usize::try_from(kernel).ok().and_then(|kernel| contents.kernels.get(kernel));
-                let name = name.ok_or_else(|| {
-                    wrong(format!("{} is of kernel {kernel}, which is not listed", place()))
-                })?;
+                let name =
+                    name.ok_or_else(|| wrong(RecordFault::UnlistedKernel { phase, launch, kernel }))?;
                 record.push(phase, name, [gx, gy, gz], [bx, by, bz], values);
             }
         }
@@ -240,23 +168,23 @@ pub(crate) fn file_name(config: Config) -> String {
 }
 
 /// The quantities behind the fixed columns.
-fn quantities(columns: &[String]) -> Result<Vec<Quantity>, String> {
+fn quantities(columns: &[String]) -> Result<Vec<Quantity>, RecordFault> {
     let names = match columns.split_at_checked(FIXED.len()) {
         Some((fixed, names)) if fixed == FIXED => names,
-        _ => return Err(format!("its columns do not begin with {}", FIXED.join(", "))),
+        _ => return Err(RecordFault::Columns),
     };
     let mut quantities = Vec::new();
     for name in names {
-        let quantity = Quantity::of_name(name).ok_or_else(|| format!("unknown column `{name}`"))?;
+        let Some(quantity) = Quantity::from_name(name) else {
+            return Err(RecordFault::UnknownColumn { name: name.clone() });
+        };
         if quantities.contains(&quantity) {
-            return Err(format!("two columns `{name}`"));
+            return Err(RecordFault::RepeatedColumn { name: name.clone() });
         }
         quantities.push(quantity);
     }
     match Quantity::FP32.into_iter().find(|quantity| !quantities.contains(quantity)) {
-        Some(missing) => {
-            Err(format!("no column `{}`, without which FLOPs cannot be added up", missing.name()))
-        }
+        Some(quantity) => Err(RecordFault::MissingColumn { quantity }),
         None => Ok(quantities),
     }
 }
@@ -281,6 +209,7 @@ fn json<T: Serialize + ?Sized>(value: &T) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::{Hint as _, chain};
     use proptest::prelude::*;
 
     use super::*;
@@ -337,13 +266,13 @@ mod tests {
         let message = |from: &str, to: &str| {
             let text = whole.replacen(from, to, 1);
             assert_ne!(text, whole);
-            Record::from_json(text.as_bytes(), Path::new("raw/x")).unwrap_err().to_string()
+            chain(&Record::from_json(text.as_bytes(), Path::new("raw/x")).unwrap_err()).to_string()
         };
         for (from, to, expected) in [
             (
                 "\"version\":1",
                 "\"version\":2",
-                "raw/x: format `flopgap-counts` version 2 is not one that this program reads (flopgap-counts, up to version 1)",
+                "raw/x: format `flopgap-counts` version 2 is not supported (flopgap-counts, up to version 1)",
             ),
             (
                 "[0,1,1,1,256,1,1,7,0,0]",
@@ -351,14 +280,10 @@ mod tests {
                 "raw/x: backward launch 0 has 9 of 10 values",
             ),
             ("[1,4,", "[2,4,", "raw/x: forward launch 0 is of kernel 2, which is not listed"),
-            ("\"setup\"", "\"warmup\"", "raw/x: `warmup` is none of the phases setup, forward and backward"),
+            ("\"setup\"", "\"warmup\"", "raw/x: unknown phase `warmup`: expected setup, forward or backward"),
             ("\"ffma\"", "\"hfma\"", "raw/x: unknown column `hfma`"),
             ("\"ffma\"", "\"fmul\"", "raw/x: two columns `fmul`"),
-            (
-                "\"ffma\"",
-                "\"duration_ns\"",
-                "raw/x: no column `ffma`, without which FLOPs cannot be added up",
-            ),
+            ("\"ffma\"", "\"duration_ns\"", "raw/x: no column `ffma`, which FLOPs need"),
             (
                 "\"grid_x\"",
                 "\"grid\"",
@@ -402,12 +327,12 @@ mod tests {
         record().write(&path).unwrap();
         let whole = fs::read(&path).unwrap();
         for (length, expected) in
-            [(0, "the file is empty"), (whole.len() / 2, "it breaks off or is damaged: incomplete frame")]
+            [(0, "the file is empty"), (whole.len() / 2, "cut off or damaged: incomplete frame")]
         {
             fs::write(&path, &whole[..length]).unwrap();
             let error = Record::read(&path).unwrap_err();
-            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
-            assert!(error.hint().unwrap().contains("hyper-profile resume"));
+            assert_eq!(chain(&error).to_string(), format!("{}: {expected}", path.display()));
+            assert!(error.hint().unwrap().contains("resume the run"));
         }
     }
 
@@ -416,7 +341,7 @@ mod tests {
         let mut record = Record::new(Config { n: 1, d: 8, m: 8 }, &Quantity::FP32);
         record.push(Phase::Forward, "sgemm", [1; 3], [32, 1, 1], &[0, 0, u64::MAX]);
         let error = record.recording(Path::new("raw/x"), &flopgap_kernels::Classifier::new()).unwrap_err();
-        assert_eq!(error.to_string(), "raw/x: a forward launch of `sgemm` has more than 2^64 FLOPs");
+        assert_eq!(error.to_string(), "raw/x: the FLOPs of a forward launch of `sgemm` exceed 64 bits");
     }
 
     #[test]
@@ -425,7 +350,7 @@ mod tests {
         let path = dir.path().join("n2_d128_m16.counts.json.zst");
         record().write(&path).unwrap();
         let error = Record::read(&path).unwrap_err().to_string();
-        assert!(error.ends_with("it is named after n2_d128_m16, but holds n1_d128_m16"), "{error}");
+        assert!(error.ends_with("the file is named after n2_d128_m16, but contains n1_d128_m16"), "{error}");
     }
 
     prop_compose! {

@@ -1,5 +1,6 @@
 //! What was counted for one configuration: its launches by phase, with what every launch executed.
 
+mod error;
 mod file;
 mod quantity;
 
@@ -10,8 +11,9 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phase, Phases, Recording, Strictness};
 use rustc_hash::FxHashMap;
 
+pub use error::{RecordError, RecordFault};
 pub(crate) use file::file_name;
-pub use file::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, RecordError};
+pub use file::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
 pub use quantity::Quantity;
 
 use crate::Config;
@@ -161,16 +163,14 @@ impl Record {
             .collect();
         for launch in self.launches() {
             if launch.phase != Phase::Setup && tensor.contains(&launch.kernel) {
-                let what = format!(
-                    "a {} launch of `{}` ran on the tensor cores, whose operations a record does not count",
-                    launch.phase, launch.kernel
-                );
-                return Err(RecordError::Contents { path: path.to_owned(), what });
+                let (phase, kernel) = (launch.phase, launch.kernel.to_owned());
+                let fault = RecordFault::TensorCores { phase, kernel };
+                return Err(RecordError::Contents { path: path.to_owned(), fault });
             }
             let (grid, block) = (Some(launch.grid), Some(launch.block));
             let flops = launch.flops().map_err(|_| RecordError::Contents {
                 path: path.to_owned(),
-                what: format!("a {} launch of `{}` has more than 2^64 FLOPs", launch.phase, launch.kernel),
+                fault: RecordFault::Overflow { phase: launch.phase, kernel: launch.kernel.to_owned() },
             })?;
             recording.push(classifier, launch.kernel, grid, block, flops, Some(launch.phase));
         }
@@ -190,7 +190,7 @@ impl Record {
     ) -> Result<Analysis, RecordError> {
         let network = self.config.network().map_err(flopgap_phases::PhaseError::from)?;
         let recording = self.recording(path, classifier)?;
-        Ok(Analysis::with(network, &Phases::by_ranges(&recording)?, strictness)?)
+        Ok(Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?)
     }
 }
 

@@ -84,7 +84,7 @@ impl Quantity {
     }
 
     /// The quantity of a column's name.
-    pub fn of_name(name: &str) -> Option<Quantity> {
+    pub fn from_name(name: &str) -> Option<Quantity> {
         Quantity::ALL.into_iter().find(|quantity| quantity.name() == name)
     }
 }

@@ -1,0 +1,89 @@
+//! What makes the numbers of a recording questionable.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use flopgap_flops::{Pass, Plausibility};
+
+/// What makes numbers questionable without making them impossible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Something in the report was strange.
+    Report {
+        /// The report.
+        path: PathBuf,
+        /// What, and where.
+        warning: flopgap_ncu::Warning,
+    },
+    /// ncu printed counts rounded, such as `1.32 Minst`: sums may be off by half a percent.
+    RoundedCounts {
+        /// The report.
+        path: PathBuf,
+    },
+    /// Half-precision instructions that may be arithmetic, constants or conversions are in no sum.
+    UndecidedHalf {
+        /// The report.
+        path: PathBuf,
+        /// Line or result of the first launch.
+        position: u64,
+        /// The kernel of the first launch.
+        kernel: String,
+        /// How many operations they would be.
+        operations: u64,
+        /// How many launches have some.
+        launches: u64,
+    },
+    /// The counts of a pass are far above its theory.
+    FarAbove {
+        /// The pass.
+        pass: Pass,
+        /// The counts and the likely causes.
+        verdict: Plausibility,
+    },
+    /// Launches are in none of the ranges setup, forward and backward, and in no pass.
+    Outside {
+        /// How many.
+        launches: usize,
+        /// Their FLOPs.
+        flops: u64,
+    },
+}
+
+impl Warning {
+    /// The warnings of a report.
+    pub(crate) fn of_report(path: &Path, warnings: &[flopgap_ncu::Warning]) -> Vec<Warning> {
+        let of_file = |warning: &flopgap_ncu::Warning| Warning::Report {
+            path: path.to_owned(),
+            warning: warning.clone(),
+        };
+        warnings.iter().map(of_file).collect()
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::Report { path, warning } => f.write_str(&warning.of_file(path)),
+            Warning::RoundedCounts { path } => write!(
+                f,
+                "{}: ncu printed counts rounded (such as `1.32 Minst`), so sums may be off by half a percent; \
+                 `ncu --print-units base` prints them whole",
+                path.display()
+            ),
+            Warning::UndecidedHalf { path, position, kernel, operations, launches } => write!(
+                f,
+                "{}:{position}: {operations} half-precision operations of {launches} launches, the first of \
+                 `{kernel}`, may be arithmetic, constants or conversions, which the counters do not distinguish; \
+                 they are not counted",
+                path.display()
+            ),
+            Warning::FarAbove { pass, verdict } => write!(f, "{pass}: {verdict}"),
+            Warning::Outside { launches, flops } => write!(
+                f,
+                "{launches} launches with {flops} FLOPs are outside of the ranges setup, forward and backward and \
+                 are counted in no pass"
+            ),
+        }
+    }
+}
