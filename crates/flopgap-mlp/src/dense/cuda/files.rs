@@ -51,7 +51,6 @@ const FILES: &[(&str, &str)] = files![
     "coopvec/transpose.cu",
     "coopvec/vectors.cuh",
     "coopvec/weights.cuh",
-    "forloop/any.cu",
     "forloop/call.cuh",
     "forloop/forloop.cu",
     "gradients/gradients.cu",

@@ -52,6 +52,11 @@ __device__ __forceinline__ void for_each_slab(float *shared, Passes passes, Slab
     __syncthreads();
 }
 
+// Four numbers to the thread's column.
+__device__ __forceinline__ void put(float *to, float4 v) {
+    to[0] = v.x, to[SAMPLES] = v.y, to[2 * SAMPLES] = v.z, to[3 * SAMPLES] = v.w;
+}
+
 // `count` numbers of a row in global memory to the thread's column; nothing beyond the batch.
 template <int COUNT>
 __device__ __forceinline__ void take(const Call &call, float *to, const Storage *row) {
@@ -59,13 +64,14 @@ __device__ __forceinline__ void take(const Call &call, float *to, const Storage 
     for (int i = call.group * 4; i < COUNT; i += GROUPS * 4) {
         float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (call.inside()) load4(row + i, v);
-        to[i * SAMPLES] = v.x, to[(i + 1) * SAMPLES] = v.y, to[(i + 2) * SAMPLES] = v.z, to[(i + 3) * SAMPLES] = v.w;
+        put(to + i * SAMPLES, v);
     }
 }
 
-// The gradients before the last activation, whose numbers begin at `before` on the tape for each sample.
-__device__ __forceinline__ void take_output_deltas(const Call &call, u64 before, const Storage *y, const Storage *dy, const Storage *tape,
+// The gradients before the last activation.
+__device__ __forceinline__ void take_output_deltas(const Call &call, const Storage *y, const Storage *dy, const Storage *tape,
                                                    Storage *deltas) {
+    constexpr u64 before = tape_at(LAYERS - 1);
     float *const values = numbers_of(call.shared, LAYERS) + call.column;
     const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + before * call.batch;
     if (!call.inside()) return;
@@ -76,7 +82,7 @@ __device__ __forceinline__ void take_output_deltas(const Call &call, u64 before,
         load4(dy + at, v);
         v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
         store4(deltas + before * call.batch + at, v);
-        values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
+        put(values + n * SAMPLES, v);
     }
 }
 

@@ -1,27 +1,65 @@
-// Every layer has its own code, for its widths.
+// Every layer has its own code, for its widths; or ALIKE: one code for all layers, whose widths are read at run
+// time, for networks of so many layers that the compiler would take minutes for the code of each.
 #include "forloop/call.cuh"
 
+// A layer whose widths are known when it is compiled.
 template <int LAYER>
-__device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Storage *tape) {
-    constexpr int K = width(LAYER), N = width(LAYER + 1), OWN = outputs_of(N), WIDTH = GROUPS * OWN;
-    constexpr int PASSES = (N + WIDTH - 1) / WIDTH, SLABS = (K + SLAB - 1) / SLAB;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
+struct Own {
+    static constexpr int index = LAYER, inputs = width(LAYER), outputs = width(LAYER + 1);
+    static constexpr int weights = weights_at(LAYER), biases = biases_at(LAYER);
+    static constexpr int tape = tape_at(LAYER), below = tape_at(LAYER - 1);
+
+    // Whether pieces of a width are whole.
+    static __device__ constexpr bool divides(int piece, int width) { return width % piece == 0; }
+    // COUNT numbers of each of ROWS rows of its weights. Rows from `rows` on and numbers from `count` on are left out.
+    template <int ROWS, int COUNT>
+    static __device__ __forceinline__ void copy(float *to, const Storage *from, int rows, int count) {
+        copy_rows<ROWS, COUNT, inputs, COUNT, THREADS, outputs % ROWS != 0 || inputs % COUNT != 0>(to, from, rows, count);
+    }
+};
+
+// The same for any layer.
+struct Any {
+    int index, inputs, outputs, weights, biases, tape, below;
+
+    __device__ __forceinline__ explicit Any(int layer)
+        : index(layer), inputs(width(layer)), outputs(width(layer + 1)), weights(weights_at(layer)),
+          biases(weights + outputs * inputs), tape(tape_at(layer)), below(tape_at(layer - 1)) {}
+    static __device__ constexpr bool divides(int, int) { return false; }
+    template <int ROWS, int COUNT>
+    __device__ __forceinline__ void copy(float *to, const Storage *from, int rows, int count) const {
+#pragma unroll 4
+        for (int piece = threadIdx.x; piece < ROWS * (COUNT / 4); piece += THREADS) {
+            const int row = piece / (COUNT / 4), number = piece % (COUNT / 4) * 4;
+            if (row < rows && number < count) copy4(to + row * COUNT + number, from + (u64)row * inputs + number);
+        }
+    }
+};
+
+// OWN outputs of a thread at a time.
+template <int OWN, bool LAST, class Layer>
+__device__ __forceinline__ void forward_layer(const Call &call, const Layer &layer, Storage *y, Storage *tape) {
+    constexpr int WIDTH = GROUPS * OWN, ACTIVATION = LAST ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
+    constexpr bool FROM_SUMS = !slope_from_output<ACTIVATION>();
     static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
-    const float *const below = numbers_of(call.shared, LAYER) + call.column;
-    float *const values = numbers_of(call.shared, LAYER + 1) + call.column;
+    const int K = layer.inputs, N = layer.outputs;
+    const Storage *const weights_of = call.parameters + layer.weights, *const biases = call.parameters + layer.biases;
+    const float *const below = numbers_of(call.shared, layer.index) + call.column;
+    float *const values = numbers_of(call.shared, layer.index + 1) + call.column;
+    Storage *const kept = tape + (u64)layer.tape * call.batch + call.sample * N;
     float sums[OWN];
-    auto copy = [&](float *to, int pass, int slab) {
-        const Storage *from = call.parameters + weights_at(LAYER) + (u64)pass * WIDTH * K + slab * SLAB;
-        copy_rows<WIDTH, SLAB, K, SLAB, THREADS, N % WIDTH != 0 || K % SLAB != 0>(to, from, N - pass * WIDTH, K - slab * SLAB);
+    const auto copy = [&](float *to, int pass, int slab) {
+        const Storage *from = weights_of + (u64)pass * WIDTH * K + slab * SLAB;
+        layer.template copy<WIDTH, SLAB>(to, from, N - pass * WIDTH, K - slab * SLAB);
     };
-    auto begin = [&](int pass) {
+    const auto begin = [&](int pass) {
         const int n = pass * WIDTH + call.group * OWN;
 #pragma unroll
-        for (int o = 0; o < OWN; ++o) sums[o] = n + o < N ? widen(call.parameters[biases_at(LAYER) + n + o]) : 0.0f;
+        for (int o = 0; o < OWN; ++o) sums[o] = n + o < N ? widen(biases[n + o]) : 0.0f;
     };
-    auto use = [&](int slab, const float *weights) {
+    const auto use = [&](int slab, const float *weights) {
 #pragma unroll 1
-        for (int k = 0; k < SLAB && (K % SLAB == 0 || slab * SLAB + k < K); k += 4) {
+        for (int k = 0; k < SLAB && (layer.divides(SLAB, K) || slab * SLAB + k < K); k += 4) {
             float a[4];
 #pragma unroll
             for (int c = 0; c < 4; ++c) a[c] = below[(slab * SLAB + k + c) * SAMPLES];
@@ -33,53 +71,48 @@ __device__ __forceinline__ void forward_layer(const Call &call, Storage *y, Stor
             }
         }
     };
-    auto end = [&](int pass) {
+    const auto end = [&](int pass) {
 #pragma unroll
         for (int o = 0; o < OWN; o += 4) {
             const int n = pass * WIDTH + call.group * OWN + o;
-            if (N % WIDTH != 0 && n >= N) continue;
+            if (!layer.divides(WIDTH, N) && n >= N) continue;
             float a[4];
 #pragma unroll
-            for (int c = 0; c < 4; ++c) a[c] = stored(activate<activation_of(LAYER)>(sums[o + c]));
+            for (int c = 0; c < 4; ++c) a[c] = stored(activate<ACTIVATION>(sums[o + c]));
             const float4 v = make_float4(a[0], a[1], a[2], a[3]);
             if (call.inside()) {
                 if (LAST) store4(y + call.sample * N + n, v);
                 if ((!LAST || FROM_SUMS) && tape)
-                    store4(tape + (u64)tape_at(LAYER) * call.batch + call.sample * N + n,
-                           FROM_SUMS ? make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]) : v);
+                    store4(kept + n, FROM_SUMS ? make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]) : v);
             }
-            if (!LAST) {
-#pragma unroll
-                for (int c = 0; c < 4; ++c) values[(n + c) * SAMPLES] = a[c];
-            }
+            if (!LAST) put(values + n * SAMPLES, v);
         }
     };
-    for_each_slab<WIDTH * SLAB>(call.shared, Known<PASSES>(), Known<SLABS>(), copy, begin, use, end);
-    if constexpr (!LAST) forward_layer<LAYER + 1>(call, y, tape);
+    for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
 }
 
-// The deltas of what `LAYER` took, or the gradients by the inputs.
-template <int LAYER>
-__device__ __forceinline__ void backward_layer(const Call &call, const Storage *tape, Storage *dx, Storage *deltas) {
-    constexpr int K = width(LAYER + 1), N = width(LAYER), OWN = outputs_of(N), WIDTH = GROUPS * OWN;
-    constexpr int PASSES = (N + WIDTH - 1) / WIDTH, SLABS = (K + SLAB - 1) / SLAB;
+// The deltas of what a layer took, or, FIRST, the gradients by the inputs.
+template <int OWN, bool FIRST, class Layer>
+__device__ __forceinline__ void backward_layer(const Call &call, const Layer &layer, const Storage *tape, Storage *dx, Storage *deltas) {
+    constexpr int WIDTH = GROUPS * OWN;
     static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
-    const float *const above = numbers_of(call.shared, LAYER + 1) + call.column;
-    float *const values = numbers_of(call.shared, LAYER) + call.column;
+    const int K = layer.outputs, N = layer.inputs;
+    const Storage *const weights_of = call.parameters + layer.weights;
+    const float *const above = numbers_of(call.shared, layer.index + 1) + call.column;
+    float *const values = numbers_of(call.shared, layer.index) + call.column;
     float sums[OWN];
-    if (LAYER == 0 && !dx) return;
-    auto copy = [&](float *to, int pass, int slab) {
-        const Storage *from = call.parameters + weights_at(LAYER) + (u64)slab * SLAB * N + pass * WIDTH;
-        copy_rows<SLAB, WIDTH, N, WIDTH, THREADS, N % WIDTH != 0 || K % SLAB != 0>(to, from, K - slab * SLAB, N - pass * WIDTH);
+    const auto copy = [&](float *to, int pass, int slab) {
+        const Storage *from = weights_of + (u64)slab * SLAB * N + pass * WIDTH;
+        layer.template copy<SLAB, WIDTH>(to, from, K - slab * SLAB, N - pass * WIDTH);
     };
-    auto begin = [&](int) {
+    const auto begin = [&](int) {
 #pragma unroll
         for (int o = 0; o < OWN; ++o) sums[o] = 0.0f;
     };
-    auto use = [&](int slab, const float *weights) {
+    const auto use = [&](int slab, const float *weights) {
 #pragma unroll 4
         for (int k = 0; k < SLAB; ++k) {
-            if (K % SLAB != 0 && slab * SLAB + k >= K) break;
+            if (!layer.divides(SLAB, K) && slab * SLAB + k >= K) break;
             const float a = above[(slab * SLAB + k) * SAMPLES];
 #pragma unroll
             for (int o = 0; o < OWN; o += 4) {
@@ -89,23 +122,55 @@ __device__ __forceinline__ void backward_layer(const Call &call, const Storage *
             }
         }
     };
-    auto end = [&](int pass) {
+    const auto end = [&](int pass) {
 #pragma unroll
         for (int o = 0; o < OWN; o += 4) {
             const int n = pass * WIDTH + call.group * OWN + o;
-            if ((N % WIDTH != 0 && n >= N) || !call.inside()) continue;
+            if ((!layer.divides(WIDTH, N) && n >= N) || !call.inside()) continue;
             float4 v = make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]);
-            if constexpr (LAYER == 0) store4(dx + call.sample * N + n, v);
+            if constexpr (FIRST) store4(dx + call.sample * N + n, v);
             else {
-                const u64 place = (u64)tape_at(LAYER - 1) * call.batch + call.sample * N + n;
-                v = times(v, slopes<activation_of(LAYER - 1)>(tape + place));
+                const u64 place = (u64)layer.below * call.batch + call.sample * N + n;
+                v = times(v, slopes<HIDDEN_ACTIVATION>(tape + place));
                 store4(deltas + place, v);
-                values[n * SAMPLES] = v.x, values[(n + 1) * SAMPLES] = v.y, values[(n + 2) * SAMPLES] = v.z, values[(n + 3) * SAMPLES] = v.w;
+                put(values + n * SAMPLES, v);
             }
         }
     };
-    for_each_slab<WIDTH * SLAB>(call.shared, Known<PASSES>(), Known<SLABS>(), copy, begin, use, end);
-    if constexpr (LAYER > 0) backward_layer<LAYER - 1>(call, tape, dx, deltas);
+    for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
+}
+
+// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many outputs of a block.
+
+template <class Run>
+__device__ __forceinline__ void with_own(int outputs, Run run) {
+    const int own = outputs_of(outputs);
+    if (own == 16) run(Known<16>());
+    else if (own == 8) run(Known<8>());
+    else run(Known<4>());
+}
+
+template <int LAYER = 0>
+__device__ __forceinline__ void forward(const Call &call, Storage *y, Storage *tape) {
+    forward_layer<outputs_of(width(LAYER + 1)), LAYER + 1 == LAYERS>(call, Own<LAYER>(), y, tape);
+    if constexpr (LAYER + 1 < LAYERS) forward<LAYER + 1>(call, y, tape);
+}
+
+template <int LAYER = LAYERS - 1>
+__device__ __forceinline__ void backward(const Call &call, const Storage *tape, Storage *dx, Storage *deltas) {
+    if (LAYER == 0 && !dx) return;
+    backward_layer<outputs_of(width(LAYER)), LAYER == 0>(call, Own<LAYER>(), tape, dx, deltas);
+    if constexpr (LAYER > 0) backward<LAYER - 1>(call, tape, dx, deltas);
+}
+
+template <bool LAST>
+__device__ __forceinline__ void forward_any(const Call &call, int layer, Storage *y, Storage *tape) {
+    with_own(width(layer + 1), [&](auto own) { forward_layer<own, LAST>(call, Any(layer), y, tape); });
+}
+
+template <bool FIRST>
+__device__ __forceinline__ void backward_any(const Call &call, int layer, const Storage *tape, Storage *dx, Storage *deltas) {
+    with_own(width(layer), [&](auto own) { backward_layer<own, FIRST>(call, Any(layer), tape, dx, deltas); });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -114,7 +179,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
         const Call call = call_of(parameters, batch, tile, shared);
         take<INPUTS>(call, numbers_of(shared, 0) + call.column, x + call.sample * INPUTS);
-        forward_layer<0>(call, y, tape);
+        if constexpr (ALIKE) {
+#pragma unroll 1
+            for (int layer = 0; layer + 1 < LAYERS; ++layer) forward_any<false>(call, layer, y, tape);
+            forward_any<true>(call, LAYERS - 1, y, tape);
+        } else forward(call, y, tape);
     }
 }
 
@@ -124,8 +193,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(16) float shared[];
     for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
         const Call call = call_of(parameters, batch, tile, shared);
-        take_output_deltas(call, tape_at(LAYERS - 1), y, dy, tape, deltas);
-        backward_layer<LAYERS - 1>(call, tape, dx, deltas);
+        take_output_deltas(call, y, dy, tape, deltas);
+        if constexpr (ALIKE) {
+#pragma unroll 1
+            for (int layer = LAYERS - 1; layer > 0; --layer) backward_any<false>(call, layer, tape, dx, deltas);
+            if (dx) backward_any<true>(call, 0, tape, dx, deltas);
+        } else backward(call, tape, dx, deltas);
         // Without `dx`, or the next tile begins where this one is read.
         __syncthreads();
     }

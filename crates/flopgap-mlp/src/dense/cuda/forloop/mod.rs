@@ -79,10 +79,9 @@ impl Plan {
             ("SLAB", SLAB),
             ("VALUES_AT", self.values_at),
             ("VALUES_OF_ODD", self.values_of_odd),
+            ("ALIKE", usize::from(instructions(request) > 2 * budget::KERNEL)),
         ];
-        let short = instructions(request) <= 2 * budget::KERNEL;
-        let path = if short { "forloop/forloop.cu" } else { "forloop/any.cu" };
-        request.kernel(path, "", &constants)
+        request.kernel("forloop/forloop.cu", "", &constants)
     }
 
     fn launch(&self, batch: u32) -> Launch {
