@@ -34,7 +34,17 @@ __device__ __forceinline__ float slope_at_output(float a) {
 }
 
 #if STORAGE != STORAGE_F32
-// The same for two numbers in one register: gradients by an activation become those by the sums before it.
+// Two sums become two outputs in one register.
+template <int ACTIVATION>
+__device__ __forceinline__ u32 activate2(float low, float high) {
+    return narrow2(activate<ACTIVATION>(low), activate<ACTIVATION>(high));
+}
+template <int ACTIVATION>
+__device__ __forceinline__ u32 activate2(u32 sums) {
+    return activate2<ACTIVATION>(widen_low(sums), widen_high(sums));
+}
+
+// Two gradients by an activation become those by the sums before it.
 template <int ACTIVATION>
 __device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
     return narrow2(low * slope_at_kept<ACTIVATION>(widen_low(kept)), high * slope_at_kept<ACTIVATION>(widen_high(kept)));

@@ -85,3 +85,16 @@ struct Fragments {
                 }
     }
 };
+
+// STEPS steps along the inner dimension; the operands of the next are loaded while one's are multiplied:
+// `load(fragments, k)`, then `add(fragments)`.
+template <int MT, int NT, int STEPS, int UNROLL = STEPS, class Load, class Add>
+__device__ __forceinline__ void in_steps(Load load, Add add) {
+    Fragments<MT, NT> fragments[2];
+    load(fragments[0], 0);
+#pragma unroll UNROLL
+    for (int k = 0; k < STEPS; ++k) {
+        if (k + 1 < STEPS) load(fragments[(k + 1) & 1], k + 1);
+        add(fragments[k & 1]);
+    }
+}

@@ -53,3 +53,43 @@ __device__ constexpr int warps_along_columns(int rows, int columns) {
     }
     return best;
 }
+
+// What a warp computes of a product of ROWS rows and COLUMNS columns, CHUNK_COLUMNS of which are summed at a time.
+template <int ROWS, int COLUMNS, int CHUNK_COLUMNS_ = round_up(COLUMNS, 16)>
+struct WarpShare {
+    static constexpr int CHUNK_COLUMNS = CHUNK_COLUMNS_, ALONG = warps_along_columns(ROWS, CHUNK_COLUMNS);
+    static constexpr int MT = ROWS / (WARPS / ALONG) / 16, NT = round_up(CHUNK_COLUMNS, 16 * ALONG) / ALONG / 8;
+    static constexpr bool GUARDED = CHUNK_COLUMNS % (16 * ALONG) != 0 || COLUMNS % CHUNK_COLUMNS != 0;
+    using Array = Sums[MT][NT];
+
+    static __device__ __forceinline__ int row() { return (int)(threadIdx.x / 32) / ALONG * (16 * MT); }
+    static __device__ __forceinline__ int column() { return (int)(threadIdx.x / 32) % ALONG * (8 * NT); }
+
+    // The sums begin with the biases of the columns from `first_column` on.
+    static __device__ __forceinline__ void begin_with(Array &sums, const Storage *biases, int first_column) {
+#pragma unroll
+        for (int j = 0; j < NT; ++j) {
+            const int column = first_column + 8 * j + 2 * (threadIdx.x & 3);
+            const u32 pair = !GUARDED || column < COLUMNS ? *(const u32 *)(biases + column) : 0;
+#pragma unroll
+            for (int i = 0; i < MT; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) sums[i][j].set(half, widen_low(pair), widen_high(pair));
+        }
+    }
+
+    // `write(row, column, one, two, half)` for every row of this lane and every two pieces of 8 columns below `end`, of
+    // which `column` is the first.
+    template <class Write>
+    static __device__ __forceinline__ void for_every_row(const Array &sums, int first_column, int end, Write write) {
+        const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+        for (int i = 0; i < MT; ++i)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int j = 0; j < NT; j += 2)
+                    if (!GUARDED || first_column + 8 * j < end)
+                        write(row() + 16 * i + 8 * half + g, first_column + 8 * j, sums[i][j], sums[i][j + 1], half);
+    }
+};

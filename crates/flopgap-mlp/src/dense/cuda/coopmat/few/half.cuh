@@ -26,23 +26,19 @@ struct Product {
         const int k0 = group() * SHARE, row = warp_row(), column = across() * WARP_N;
         const u32 left = stage + (LEFT_ALONG ? row * LEFT_PITCH + k0 : k0 * LEFT_PITCH + row) * 2 + lane_offset<LEFT_ALONG>(LEFT_PITCH * 2);
         const u32 right = stage + RIGHT_AT + (RIGHT_ALONG ? column * RIGHT_PITCH + k0 : k0 * RIGHT_PITCH + column) * 2 + lane_offset<!RIGHT_ALONG>(RIGHT_PITCH * 2);
-        // The operands of the next step are loaded while this one's are multiplied.
-        Fragments<MT, NT> fragments[2];
-        const auto load = [&](int k) {
-            fragments[k & 1].template load<!LEFT_ALONG, !RIGHT_ALONG, LEFT_PITCH, RIGHT_PITCH, false>(
-                left + k * (LEFT_ALONG ? 32 : 32 * LEFT_PITCH), right + k * (RIGHT_ALONG ? 32 : 32 * RIGHT_PITCH), 0);
-        };
-        load(0);
+        in_steps<MT, NT, SHARE / 16>(
+            [&](auto &fragments, int k) {
+                fragments.template load<!LEFT_ALONG, !RIGHT_ALONG, LEFT_PITCH, RIGHT_PITCH, false>(
+                    left + k * (LEFT_ALONG ? 32 : 32 * LEFT_PITCH), right + k * (RIGHT_ALONG ? 32 : 32 * RIGHT_PITCH), 0);
+            },
+            [&](const auto &fragments) {
+                fragments.template add_product<false>(sums, 0);
+                if (!LEFT_ALONG && with_biases) {
 #pragma unroll
-        for (int k = 0; k < SHARE / 16; ++k) {
-            if (k + 1 < SHARE / 16) load(k + 1);
-            fragments[k & 1].template add_product<false>(sums, 0);
-            if (!LEFT_ALONG && with_biases) {
-#pragma unroll
-                for (int i = 0; i < MT; ++i)
-                    if (i % ACROSS == across()) multiply(biases[i], fragments[k & 1].a[i], ONES, ONES);
-            }
-        }
+                    for (int i = 0; i < MT; ++i)
+                        if (i % ACROSS == across()) multiply(biases[i], fragments.a[i], ONES, ONES);
+                }
+            });
     }
 
     __device__ __forceinline__ void put(float *partial) const {

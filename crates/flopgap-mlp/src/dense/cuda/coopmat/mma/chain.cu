@@ -4,10 +4,6 @@
 
 constexpr bool OUTPUT_SLOPE_AT_OUTPUT = slope_from_output<OUTPUT_ACTIVATION>();
 
-__device__ __forceinline__ u32 activate_pair(u32 sums) {
-    return narrow2(activate<HIDDEN_ACTIVATION>(widen_low(sums)), activate<HIDDEN_ACTIVATION>(widen_high(sums)));
-}
-
 struct Pass {
     Weights &weights;
     const Storage *tape;
@@ -48,7 +44,7 @@ struct Pass {
                         wait_copies<0>();
                         __syncthreads();
                     }
-                    for_every_row<OUTER>(sums, first_column, end, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+                    Share<OUTER>::for_every_row(sums, first_column, end, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                         const bool valid = first + row < batch;
                         const u64 at = (first + row) * OUTER + column;
                         if constexpr (LAST) {
@@ -63,7 +59,7 @@ struct Pass {
                             store_row(deltas + below + at, d0, d1, OUTER - column, valid);
                             // Where the tape has sums, the outputs are wanted later.
                             if constexpr (!slope_from_output<HIDDEN_ACTIVATION>())
-                                store_row(activations + below + at, activate_pair(a0), activate_pair(a1), OUTER - column, valid);
+                                store_row(activations + below + at, activate2<HIDDEN_ACTIVATION>(a0), activate2<HIDDEN_ACTIVATION>(a1), OUTER - column, valid);
                         }
                     });
                 });

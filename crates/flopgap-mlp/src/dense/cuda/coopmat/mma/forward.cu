@@ -23,24 +23,15 @@ struct Pass {
             product<INNER, OUTER>(
                 weights, layer, buffers[layer & 1],
                 [&](typename Share<OUTER>::Array &sums, int first_column) {
-                    using Mine = Share<OUTER>;
-#pragma unroll
-                    for (int j = 0; j < Mine::NT; ++j) {
-                        const int column = first_column + 8 * j + 2 * t;
-                        const u32 pair = !Mine::GUARDED || column < OUTER ? *(const u32 *)(biases + column) : 0;
-#pragma unroll
-                        for (int i = 0; i < Mine::MT; ++i)
-#pragma unroll
-                            for (int half = 0; half < 2; ++half) sums[i][j].set(half, widen_low(pair), widen_high(pair));
-                    }
+                    Share<OUTER>::begin_with(sums, biases, first_column);
                 },
                 [&] {
                     if (LAST) prefetch();
                 },
                 [&](typename Share<OUTER>::Array &sums, int first_column, int end) {
-                    for_every_row<OUTER>(sums, first_column, end, [&](int row, int column, const Sums &one, const Sums &two, int half) {
-                        u32 a0 = narrow2(activate<ACTIVATION>(one.low(half)), activate<ACTIVATION>(one.high(half)));
-                        u32 a1 = narrow2(activate<ACTIVATION>(two.low(half)), activate<ACTIVATION>(two.high(half)));
+                    Share<OUTER>::for_every_row(sums, first_column, end, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+                        u32 a0 = activate2<ACTIVATION>(one.low(half), one.high(half));
+                        u32 a1 = activate2<ACTIVATION>(two.low(half), two.high(half));
                         if (OUTER % 16 != 0 && column + 8 >= OUTER) a1 = 0;
                         const bool valid = first + row < batch;
                         const u64 at = (first + row) * OUTER + column;

@@ -16,17 +16,8 @@ constexpr int ACTIVATIONS_AT = INPUTS_AT + 2 * TILE * IN_PITCH;
 constexpr int DELTAS_AT = ACTIVATIONS_AT + TILE * HIDDEN_PITCH;
 constexpr int OUTPUTS_AT = DELTAS_AT + TILE * HIDDEN_PITCH;
 
-// A warp's part of a product of TILE rows and so many columns.
 template <int COLUMNS>
-struct Share {
-    static constexpr int ALONG = warps_along_columns(TILE, round_up(COLUMNS, 16));
-    static constexpr int MT = TILE / (WARPS / ALONG) / 16, NT = round_up(COLUMNS, 16 * ALONG) / ALONG / 8;
-    static constexpr bool GUARDED = COLUMNS % (16 * ALONG) != 0;
-    using Array = Sums[MT][NT];
-    static __device__ __forceinline__ int row() { return (int)(threadIdx.x / 32) / ALONG * (16 * MT); }
-    static __device__ __forceinline__ int column() { return (int)(threadIdx.x / 32) % ALONG * (8 * NT); }
-    static __device__ __forceinline__ int pieces() { return (COLUMNS - column() + 15) / 16; }
-};
+using Share = WarpShare<TILE, COLUMNS>;
 
 // Adds the product of TILE rows at `left` and weights at `right`, which lie by rows of the result (transposed: by rows of the inner dimension).
 template <int INNER, int COLUMNS, bool TRANSPOSED, int LEFT_PITCH, int RIGHT_PITCH>
@@ -35,32 +26,13 @@ __device__ __forceinline__ void add_product(typename Share<COLUMNS>::Array &sums
     constexpr int STEPS = round_up(INNER, 16) / 16;
     left += Mine::row() * LEFT_PITCH * 2 + lane_offset<true>(LEFT_PITCH * 2);
     right += (TRANSPOSED ? Mine::column() : Mine::column() * RIGHT_PITCH) * 2 + lane_offset<TRANSPOSED>(RIGHT_PITCH * 2);
-    Fragments<Mine::MT, Mine::NT> fragments[2];
-    const auto load = [&](int k) {
-        fragments[k & 1].template load<false, TRANSPOSED, LEFT_PITCH, RIGHT_PITCH, Mine::GUARDED>(
-            left + k * 32, right + (TRANSPOSED ? k * 16 * RIGHT_PITCH * 2 : k * 32), Mine::pieces());
-    };
-    load(0);
-#pragma unroll
-    for (int k = 0; k < STEPS; ++k) {
-        if (k + 1 < STEPS) load(k + 1);
-        fragments[k & 1].template add_product<Mine::GUARDED>(sums, Mine::pieces());
-    }
-}
-
-// Runs `write(row, column, one, two, half)` for every two pieces of 8 columns and every row of this lane.
-template <int COLUMNS, class Write>
-__device__ __forceinline__ void for_every_row(const typename Share<COLUMNS>::Array &sums, Write write) {
-    using Mine = Share<COLUMNS>;
-    const int g = (threadIdx.x & 31) >> 2;
-#pragma unroll
-    for (int i = 0; i < Mine::MT; ++i)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int j = 0; j < Mine::NT; j += 2)
-                if (!Mine::GUARDED || Mine::column() + 8 * j < COLUMNS)
-                    write(Mine::row() + 16 * i + 8 * half + g, Mine::column() + 8 * j, sums[i][j], sums[i][j + 1], half);
+    const int pieces = (COLUMNS - Mine::column() + 15) / 16;
+    in_steps<Mine::MT, Mine::NT, STEPS>(
+        [&](auto &fragments, int k) {
+            fragments.template load<false, TRANSPOSED, LEFT_PITCH, RIGHT_PITCH, Mine::GUARDED>(
+                left + k * 32, right + (TRANSPOSED ? k * 16 * RIGHT_PITCH * 2 : k * 32), pieces);
+        },
+        [&](const auto &fragments) { fragments.template add_product<Mine::GUARDED>(sums, pieces); });
 }
 
 // How warps share a layer's gradients: all of them are held, in at most MOST registers of a thread.
@@ -103,17 +75,13 @@ struct Gradients {
         constexpr int STEPS = TILE / 16 / S::ALONG_SAMPLES, DELTAS_PITCH = pitch(S::OUTPUTS), INPUTS_PITCH = pitch(S::INPUTS);
         const u32 left = deltas + (S::turn() * 16 * DELTAS_PITCH + S::out_warp() * S::M) * 2 + lane_offset<false>(DELTAS_PITCH * 2);
         const u32 right = inputs + (S::turn() * 16 * INPUTS_PITCH + S::in_warp() * S::N) * 2 + lane_offset<true>(INPUTS_PITCH * 2);
-        Fragments<S::M / 16, S::N / 8> fragments[2];
-        const auto load = [&](int k) {
-            const int rows = k * 16 * S::ALONG_SAMPLES;
-            fragments[k & 1].template load<true, true, DELTAS_PITCH, INPUTS_PITCH, false>(left + rows * DELTAS_PITCH * 2, right + rows * INPUTS_PITCH * 2, 0);
-        };
-        load(0);
-#pragma unroll
-        for (int k = 0; k < STEPS; ++k) {
-            if (k + 1 < STEPS) load(k + 1);
-            add_gradients<S>(acc, bias, fragments[k & 1], S::in_warp(), true);
-        }
+        in_steps<S::M / 16, S::N / 8, STEPS>(
+            [&](auto &fragments, int k) {
+                const int rows = k * 16 * S::ALONG_SAMPLES;
+                fragments.template load<true, true, DELTAS_PITCH, INPUTS_PITCH, false>(left + rows * DELTAS_PITCH * 2,
+                                                                                      right + rows * INPUTS_PITCH * 2, 0);
+            },
+            [&](const auto &fragments) { add_gradients<S>(acc, bias, fragments, S::in_warp(), true); });
     }
 
     __device__ __forceinline__ void write(float *sums) const { flush<S>(acc, bias, S::in_warp(), S::out_warp(), S::turn(), 0, 0, sums); }
@@ -163,21 +131,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         {
             typename Share<HIDDEN>::Array sums;
-#pragma unroll
-            for (int j = 0; j < Share<HIDDEN>::NT; ++j) {
-                const int column = Share<HIDDEN>::column() + 8 * j + 2 * t;
-                const u32 pair = !Share<HIDDEN>::GUARDED || column < HIDDEN ? *(const u32 *)(parameters + biases_at(0) + column) : 0;
-#pragma unroll
-                for (int i = 0; i < Share<HIDDEN>::MT; ++i)
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) sums[i][j].set(half, widen_low(pair), widen_high(pair));
-            }
+            Share<HIDDEN>::begin_with(sums, parameters + biases_at(0), Share<HIDDEN>::column());
             add_product<IN, HIDDEN, false, IN_PITCH, IN_PITCH>(sums, inputs(parity), base + FIRST_WEIGHTS * 2);
-            for_every_row<HIDDEN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+            Share<HIDDEN>::for_every_row(sums, Share<HIDDEN>::column(), HIDDEN, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 const u32 to = activations + (row * HIDDEN_PITCH + column + 2 * t) * 2;
                 const bool there = HIDDEN % 16 == 0 || column + 8 < HIDDEN;
-                store_shared(to, narrow2(activate<HIDDEN_ACTIVATION>(one.low(half)), activate<HIDDEN_ACTIVATION>(one.high(half))));
-                store_shared(to + 16, there ? narrow2(activate<HIDDEN_ACTIVATION>(two.low(half)), activate<HIDDEN_ACTIVATION>(two.high(half))) : 0);
+                store_shared(to, activate2<HIDDEN_ACTIVATION>(one.low(half), one.high(half)));
+                store_shared(to + 16, there ? activate2<HIDDEN_ACTIVATION>(two.low(half), two.high(half)) : 0);
             });
         }
         __syncthreads();
@@ -185,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             typename Share<HIDDEN>::Array sums;
             clear(sums);
             add_product<OUT, HIDDEN, true, OUT_PITCH, HIDDEN_PITCH>(sums, gradients(parity), base + SECOND_WEIGHTS * 2);
-            for_every_row<HIDDEN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+            Share<HIDDEN>::for_every_row(sums, Share<HIDDEN>::column(), HIDDEN, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 const int at = (row * HIDDEN_PITCH + column + 2 * t) * 2;
                 const bool there = HIDDEN % 16 == 0 || column + 8 < HIDDEN;
                 store_shared(deltas + at, times_slope<HIDDEN_ACTIVATION>(one.low(half), one.high(half), load_shared(activations + at)));
@@ -199,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             typename Share<IN>::Array sums;
             clear(sums);
             add_product<HIDDEN, IN, true, HIDDEN_PITCH, IN_PITCH>(sums, deltas, base + FIRST_WEIGHTS * 2);
-            for_every_row<IN>(sums, [&](int row, int column, const Sums &one, const Sums &two, int half) {
+            Share<IN>::for_every_row(sums, Share<IN>::column(), IN, [&](int row, int column, const Sums &one, const Sums &two, int half) {
                 store_row(dx + (first + row) * IN + column, narrow2(one.low(half), one.high(half)), narrow2(two.low(half), two.high(half)), IN - column,
                           first + row < batch);
             });

@@ -135,8 +135,7 @@ struct Rows {
                 const float4 one = *(const float4 *)(partial + (k * 16 + row) * P::PARTIAL_PITCH + local);
                 z.x += one.x, z.y += one.y, z.z += one.z, z.w += one.w;
             }
-            const uint2 a = make_uint2(narrow2(activate<ACTIVATION>(z.x), activate<ACTIVATION>(z.y)),
-                                       narrow2(activate<ACTIVATION>(z.z), activate<ACTIVATION>(z.w)));
+            const uint2 a = make_uint2(activate2<ACTIVATION>(z.x, z.y), activate2<ACTIVATION>(z.z, z.w));
             if constexpr (!LAST) send<LAYER>((uint2 *)(shared + ((LAYER + 1) & 1) * HIDDEN_BYTES + (row * hidden_pitch(P::N) + column) * 2), a, arrivals);
             const u64 at = (u64)(first + row) * P::N + column;
             const bool valid = first + row < batch;

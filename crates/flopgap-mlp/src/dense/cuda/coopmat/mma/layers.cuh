@@ -38,18 +38,9 @@ __device__ constexpr int buffer_elements(int parity) {
 }
 constexpr int BUFFERS_END = WEIGHTS_ELEMENTS + buffer_elements(0) + buffer_elements(1);
 
-// What a warp computes of a product of TILE rows and so many columns.
+// What a warp computes of a product with so many columns.
 template <int COLUMNS>
-struct Share {
-    static constexpr int CHUNK_COLUMNS = chunk_of(COLUMNS);
-    static constexpr int ALONG = warps_along_columns(TILE, CHUNK_COLUMNS);
-    static constexpr int MT = TILE / (WARPS / ALONG) / 16;
-    static constexpr int NT = round_up(CHUNK_COLUMNS, 16 * ALONG) / ALONG / 8;
-    using Array = Sums[MT][NT];
-    static constexpr bool GUARDED = CHUNK_COLUMNS % (16 * ALONG) != 0 || COLUMNS % CHUNK_COLUMNS != 0;
-    static __device__ __forceinline__ int row() { return (int)(threadIdx.x / 32) / ALONG * (16 * MT); }
-    static __device__ __forceinline__ int column() { return (int)(threadIdx.x / 32) % ALONG * (8 * NT); }
-};
+using Share = WarpShare<TILE, COLUMNS, chunk_of(COLUMNS)>;
 
 __device__ constexpr bool first_of_its_widths(int layer) {
     for (int before = 0; before < layer; ++before)
@@ -153,25 +144,21 @@ __device__ __forceinline__ void product(Weights &weights, int layer, u32 input, 
         const int pieces = (columns - Mine::column() + 15) / 16;
         Sums sums[Mine::MT][Mine::NT];
         begin(sums, first + Mine::column());
-        // The operands of the next step are loaded while this one's are multiplied.
-        Fragments<Mine::MT, Mine::NT> fragments[2];
         if constexpr (RESIDENT) {
             if (chunk == 0) {
                 __syncthreads();
                 started();
             }
             const u32 right = weights.shared + resident_at(layer) * 2 + lane + (BACKWARD ? first * 2 : first * WEIGHTS_PITCH * 2);
-            const auto load = [&](int k) {
-                fragments[k & 1].template load<false, BACKWARD, INPUT_PITCH, WEIGHTS_PITCH, Mine::GUARDED>(
-                    left + k * 32, right + (BACKWARD ? k * 16 * WEIGHTS_PITCH * 2 : k * 32), pieces);
-            };
-            load(0);
-#pragma unroll(STEPS <= 8 ? STEPS : 4)
-            for (int k = 0; k < STEPS; ++k) {
-                if (k + 1 < STEPS) load(k + 1);
-                fragments[k & 1].template add_product<Mine::GUARDED>(sums, pieces);
-            }
+            in_steps<Mine::MT, Mine::NT, STEPS, STEPS <= 8 ? STEPS : 4>(
+                [&](auto &fragments, int k) {
+                    fragments.template load<false, BACKWARD, INPUT_PITCH, WEIGHTS_PITCH, Mine::GUARDED>(
+                        left + k * 32, right + (BACKWARD ? k * 16 * WEIGHTS_PITCH * 2 : k * 32), pieces);
+                },
+                [&](const auto &fragments) { fragments.template add_product<Mine::GUARDED>(sums, pieces); });
         } else {
+            // The operands of the next step are loaded while this one's are multiplied, also from slab to slab.
+            Fragments<Mine::MT, Mine::NT> fragments[2];
             u32 right = 0;
             const auto next_slab = [&](bool very_first) {
                 weights.ring.wait();
@@ -204,20 +191,6 @@ __device__ __forceinline__ void product(Weights &weights, int layer, u32 input, 
         }
         finish(sums, first + Mine::column(), first + columns);
     }
-}
-
-// Runs `write(row, column, sums, i, j)` for every two pieces of 8 columns and every row of this lane: `column` is the first of the two pieces.
-template <int OUTER, int MT, int NT, class Write>
-__device__ __forceinline__ void for_every_row(const Sums (&sums)[MT][NT], int first_column, int end, Write write) {
-    const int g = (threadIdx.x & 31) >> 2;
-#pragma unroll
-    for (int i = 0; i < MT; ++i)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-            for (int j = 0; j < NT; j += 2)
-                if (!Share<OUTER>::GUARDED || first_column + 8 * j < end)
-                    write(Share<OUTER>::row() + 16 * i + 8 * half + g, first_column + 8 * j, sums[i][j], sums[i][j + 1], half);
 }
 
 // How many steps from this one on have its widths and are not the last: they share their code.
