@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
-use flopgap_report::chart::{Colour, Line, LineChart};
+use flopgap_report::chart::{Color, Line, LineChart};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
@@ -42,7 +42,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
             let point = (m.subject.batch as f64, part);
             match lines.iter_mut().find(|line| line.label == label) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Line { label, colour: Colour::nth(lines.len()), points: vec![point] }),
+                None => lines.push(Line { label, color: Color::nth(lines.len()), points: vec![point] }),
             }
         }
         let title = format!("{size}, {precision}, {pass}: how near the floor");

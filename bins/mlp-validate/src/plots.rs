@@ -6,7 +6,7 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
-use flopgap_report::chart::Colour;
+use flopgap_report::chart::Color;
 use flopgap_report::multiples::{Plot, PlotLine, SmallMultiples, WIDTH};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
@@ -46,17 +46,17 @@ fn picture(
     let share = |row: &Row, flops: u64| difference(flops, row.theory.total).1;
     let any_counted = rows.iter().any(|row| row.counted.is_some());
     let plots = by_columns.into_iter().map(|(m, rows)| {
-        let line = |label: &str, colour, value: &dyn Fn(&Row) -> Option<f64>| PlotLine {
+        let line = |label: &str, color, value: &dyn Fn(&Row) -> Option<f64>| PlotLine {
             label: label.to_owned(),
-            colour,
+            color,
             points: rows.iter().map(|row| (row.config.d as f64, value(row))).collect(),
         };
         let mut lines =
-            vec![line("framework's formula", Colour::NEUTRAL, &|row| share(row, row.framework.total))];
+            vec![line("framework's formula", Color::NEUTRAL, &|row| share(row, row.framework.total))];
         // Traces alone have no counters that could be missing.
         if any_counted {
             let counted = |row: &Row| row.counted.and_then(|counts| share(row, counts.total));
-            lines.push(line("counted", Colour::nth(0), &counted));
+            lines.push(line("counted", Color::nth(0), &counted));
         }
         Plot { name: format!("m = {m}"), lines }
     });

@@ -1,15 +1,15 @@
-//! What goes wrong with a browser.
+//! Errors of the browser.
 
 use std::fmt::Display;
 
-/// What went wrong.
+/// An error of the browser or of a page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no Chromium.
+    /// Chromium is not installed.
     #[error("{0}")]
     Missing(String),
-    /// The browser or the page did not do what it was asked to.
+    /// The browser or the page did not do what was requested.
     #[error("{what}: {reason}")]
     Failed {
         /// The command or expression.

@@ -31,7 +31,7 @@ impl Browser {
     /// [`Error::Failed`] when the browser is gone.
     pub fn point(&mut self, x: f64, y: f64) -> Result<(), Error> {
         self.mouse("mouseMoved", (x, y), "none", 0)?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// Clicks `count` times at a place in the window.
@@ -43,7 +43,7 @@ impl Browser {
             self.mouse("mousePressed", (x, y), "left", clicks)?;
             self.mouse("mouseReleased", (x, y), "left", clicks)?;
         }
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// Drags the mouse from one place to another.
@@ -57,7 +57,7 @@ impl Browser {
             self.mouse("mouseMoved", Swipe { from, to }.at(f64::from(step) / 8.0), "left", 0)?;
         }
         self.mouse("mouseReleased", to, "left", 1)?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     fn mouse(&mut self, kind: &str, at: (f64, f64), button: &str, count: u32) -> Result<Value, Error> {
@@ -74,7 +74,7 @@ impl Browser {
         let modifiers = if control { CONTROL } else { 0 };
         let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": down, "modifiers": modifiers });
         self.command("Input.dispatchMouseEvent", &event)?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// Moves fingers over the page.
@@ -92,7 +92,7 @@ impl Browser {
             self.command("Input.dispatchTouchEvent", &json!({ "type": kind, "touchPoints": points }))?;
         }
         self.command("Input.dispatchTouchEvent", &json!({ "type": "touchEnd", "touchPoints": [] }))?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// Presses a key by its name in the DOM, such as `ArrowRight` or `+`.
@@ -124,6 +124,6 @@ impl Browser {
         self.command("Input.dispatchKeyEvent", &down)?;
         down["type"] = "keyUp".into();
         self.command("Input.dispatchKeyEvent", &down)?;
-        self.settle()
+        self.wait_until_drawn()
     }
 }

@@ -65,7 +65,7 @@ impl Browser {
     pub fn resize(&mut self, width: u32, height: u32) -> Result<(), Error> {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": self.mobile });
         self.command("Emulation.setDeviceMetricsOverride", &size)?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// Shows pages as a phone does, with a finger in place of the mouse.
@@ -90,7 +90,7 @@ impl Browser {
             return Err(Error::failed("Page.navigate", reason));
         }
         self.wait_for("document.readyState === 'complete'")?;
-        self.settle()
+        self.wait_until_drawn()
     }
 
     /// The value of an expression in the page; a promise is waited for.
@@ -124,11 +124,11 @@ impl Browser {
         Ok(())
     }
 
-    /// Waits until the page has drawn what it was asked to.
+    /// Waits until the page has drawn.
     ///
     /// # Errors
     /// [`Error::Failed`] when the browser is gone.
-    pub fn settle(&mut self) -> Result<(), Error> {
+    pub fn wait_until_drawn(&mut self) -> Result<(), Error> {
         // Two frames: observers of sizes run in the first and ask for the second.
         let frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))";
         self.evaluate(frames).map(drop)

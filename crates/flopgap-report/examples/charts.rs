@@ -4,7 +4,7 @@
 
 use std::{error::Error, fs};
 
-use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice, Timeline};
+use flopgap_report::chart::{Bar, Color, Part, ShareBars, Slice, Timeline};
 use flopgap_report::html::{Block, Document};
 
 const CLASSES: [&str; 7] =
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|value| Slice { value, text: format!("{value:.2} ms") })
             .collect(),
     };
-    let part = |(n, label): (usize, &&str)| Part { label: (*label).to_owned(), colour: Colour::nth(n) };
+    let part = |(n, label): (usize, &&str)| Part { label: (*label).to_owned(), color: Color::nth(n) };
     let parts: Vec<Part> = CLASSES.iter().enumerate().map(part).collect();
     let one = ShareBars::new("One whole", parts.clone(), vec![bar("inference", 0.5)])?;
     let two = ShareBars::new(
@@ -39,18 +39,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("backward".to_owned(), 14_000_000, 32_000_000),
             ("optimizer".to_owned(), 32_000_000, 37_900_000),
         ];
-        for (colour, (label, start, end)) in ranges.into_iter().enumerate() {
-            let name = timeline.name(&label, Colour::nth(colour));
+        for (color, (label, start, end)) in ranges.into_iter().enumerate() {
+            let name = timeline.name(&label, Color::nth(color));
             timeline.push(thread, name, from + start..from + end);
         }
     }
     let gpu = timeline.row_of_work("GPU 0");
     let stream = timeline.lane(gpu, "stream 7");
     for class in 0..7 {
-        timeline.kind(format!("class {class}"), Colour::nth(class));
+        timeline.kind(format!("class {class}"), Color::nth(class));
     }
     for (n, class) in (0..4000_i64).zip((0..7).cycle()) {
-        let name = timeline.name(&format!("kernel {n}"), Colour::nth(class));
+        let name = timeline.name(&format!("kernel {n}"), Color::nth(class));
         timeline.push(stream, name, n * 50_000..n * 50_000 + 20_000 + n % 7 * 4_000);
     }
     let page = Document {

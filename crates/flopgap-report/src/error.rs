@@ -1,9 +1,13 @@
-/// Why a table, plot or page could not be made.
+//! Errors of tables, plots and pages.
+
+use flopgap_hint::Hint;
+
+/// An error of a table, a plot or a page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A row does not have one cell for each column.
-    #[error("table `{title}`: row {row} has {found} cells, the table has {expected} columns")]
+    /// A row has more or fewer cells than the table has columns.
+    #[error("table `{title}`: row {row} has {found} cells; expected {expected}, one for each column")]
     RowLength {
         /// Title of the table.
         title: String,
@@ -22,7 +26,7 @@ pub enum ReportError {
         /// The key.
         key: String,
     },
-    /// The axes or values of a plot contradict each other.
+    /// The axes or values of a plot are inconsistent.
     #[error("plot `{title}`: {reason}")]
     InvalidPlot {
         /// Title of the plot.
@@ -30,8 +34,8 @@ pub enum ReportError {
         /// What is wrong.
         reason: String,
     },
-    /// The plot has no value to draw. A caller that draws many plots usually skips this one and says so.
-    #[error("plot `{title}` has nothing to draw: {reason}")]
+    /// The plot has no value to draw. A caller that draws many plots usually skips it with a note.
+    #[error("plot `{title}`: nothing to draw: {reason}")]
     NothingToDraw {
         /// Title of the plot.
         title: String,
@@ -39,29 +43,31 @@ pub enum ReportError {
         reason: String,
     },
     /// The drawing backend failed.
-    #[error("plot `{title}` could not be drawn: {reason}")]
+    #[error("plot `{title}`: cannot be drawn: {reason}")]
     Drawing {
         /// Title of the plot.
         title: String,
         /// What the backend said.
         reason: String,
     },
-    /// The data of a page contradict each other.
+    /// The data of a page are inconsistent.
     #[error("report page: {reason}")]
     InvalidPage {
         /// What is wrong.
         reason: String,
     },
     /// The page template could not be rendered.
-    #[error("the report page could not be rendered: {0}")]
+    #[error("cannot render the page")]
     Template(#[from] minijinja::Error),
     /// CSV could not be written.
-    #[error("the table could not be written as CSV: {0}")]
+    #[error("cannot write the table as CSV")]
     Csv(#[from] csv::Error),
     /// JSON could not be written.
-    #[error("the table could not be written as JSON: {0}")]
+    #[error("cannot write the table as JSON")]
     Json(#[from] serde_json::Error),
     /// The output could not be written.
-    #[error("the output could not be written: {0}")]
+    #[error("cannot write the output")]
     Io(#[from] std::io::Error),
 }
+
+impl Hint for ReportError {}

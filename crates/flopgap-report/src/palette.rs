@@ -69,7 +69,7 @@ pub(crate) fn darken((r, g, b): Rgb, amount: f64) -> Rgb {
     (scale(r), scale(g), scale(b))
 }
 
-/// Colors of things that are told apart, on white: found by simulated annealing, so that any two differ as much as possible for ordinary vision,
+/// Colors of things that are distinguished, on white: found by simulated annealing, so that any two differ as much as possible for ordinary vision,
 /// deuteranopia and protanopia. The last one is gray, for what is left over.
 pub(crate) const CATEGORIES_LIGHT: [&str; 17] = [
     "#0e57b8", "#63242f", "#50b6f9", "#680177", "#1ac94d", "#7e0902", "#5359fd", "#572951", "#668dff",
@@ -178,7 +178,7 @@ pub(crate) mod seen {
         a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// CIE76 difference of two colors, the smaller one of ordinary vision and deuteranopia. Above 10, they are told apart at
+    /// CIE76 difference of two colors, the smaller one of ordinary vision and deuteranopia. Above 10, they are distinguished at
     /// a glance.
     pub(crate) fn difference(a: Rgb, b: Rgb) -> f64 {
         let ordinary = distance(lab(linear(a)), lab(linear(b)));
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Before, two colors differed by 2.5 for readers with deuteranopia: they could not be told apart.
+    /// Before, two colors differed by 2.5 for readers with deuteranopia: they could not be distinguished.
     #[test]
     fn any_two_categories_differ_at_a_glance() {
         for colors in [CATEGORIES_LIGHT, CATEGORIES_DARK] {

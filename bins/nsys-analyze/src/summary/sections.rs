@@ -18,7 +18,7 @@ use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
 
 use super::answers::time;
 use super::page::OfTrace;
-use super::work::colour;
+use super::work::color;
 use super::{Look, answers, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
 use crate::scope::named;
@@ -322,7 +322,7 @@ fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Fa
             kinds.push(share.work);
         }
     }
-    let part = |work: &Work| Part { label: work.as_str().to_owned(), colour: colour(*work) };
+    let part = |work: &Work| Part { label: work.as_str().to_owned(), color: color(*work) };
     let bar = |(name, shares): &(&str, &Shares)| {
         let slice = |work: &Work| {
             let found = shares.shares.iter().find(|share| share.work == *work);

@@ -7,14 +7,14 @@ use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GlobalId, NvtxRanges, Trace, fold_name};
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Colour, NameId, Timeline};
+use flopgap_report::chart::{Color, NameId, Timeline};
 use flopgap_report::html::Block;
 use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
 
 use super::page::OfTrace;
-use super::work::{self, Devices, Names, Operation, Stream, What, colour};
+use super::work::{self, Devices, Names, Operation, Stream, What, color};
 use crate::answer::report;
 use crate::failure;
 
@@ -69,10 +69,10 @@ pub(super) fn section(
     if let Some(time) = kept_from(devices, &ranges, &window) {
         timeline = timeline.keep_from(time);
     }
-    let mut colours = Colours::default();
-    host_rows(&ranges, &mut colours, &mut timeline);
+    let mut colors = Colors::default();
+    host_rows(&ranges, &mut colors, &mut timeline);
     if let Some(passes) = passes {
-        projected(passes, &mut colours, &mut timeline);
+        projected(passes, &mut colors, &mut timeline);
     }
     gpu_rows(trace, passes, devices, classifier, &window, &mut timeline)?;
     if timeline.is_empty() {
@@ -134,8 +134,8 @@ fn gpu_rows(
             } else {
                 let (name, work) = names.of(what)?;
                 let work = if of_optimizer { OPTIMIZER } else { work };
-                let name = timeline.name(&name, colour(work));
-                timeline.kind(work.as_str(), colour(work));
+                let name = timeline.name(&name, color(work));
+                timeline.kind(work.as_str(), color(work));
                 known.insert(key, name);
                 name
             };
@@ -174,13 +174,13 @@ fn optimizer(passes: &Passes) -> Vec<(i64, i64)> {
     stretches
 }
 
-/// A colour for each name, in the order in which they come.
+/// A color for each name, in the order in which they come.
 #[derive(Default)]
-struct Colours(BTreeMap<String, Colour>);
+struct Colors(BTreeMap<String, Color>);
 
-impl Colours {
-    fn of(&mut self, name: &str) -> Colour {
-        let next = Colour::nth(self.0.len());
+impl Colors {
+    fn of(&mut self, name: &str) -> Color {
+        let next = Color::nth(self.0.len());
         *self.0.entry(name.to_owned()).or_insert(next)
     }
 }
@@ -212,7 +212,7 @@ fn host_ranges<'a>(nvtx: &'a NvtxRanges, window: &Range<i64>) -> Vec<HostRange<'
 }
 
 /// The ranges of each thread.
-fn host_rows(ranges: &[HostRange<'_>], colours: &mut Colours, timeline: &mut Timeline) {
+fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timeline) {
     let threads: BTreeSet<GlobalId> = ranges.iter().map(|range| range.thread).collect();
     let row = timeline.row("Host: NVTX ranges");
     let several = threads.len() > 1;
@@ -222,16 +222,16 @@ fn host_rows(ranges: &[HostRange<'_>], colours: &mut Colours, timeline: &mut Tim
     });
     let lanes: BTreeMap<GlobalId, _> = lanes.collect();
     for range in ranges {
-        let name = timeline.name(range.name, colours.of(&fold_name(range.name)));
+        let name = timeline.name(range.name, colors.of(&fold_name(range.name)));
         timeline.push(lanes[&range.thread], name, range.start..range.end);
     }
 }
 
 /// The passes as their work ran on the GPU.
-fn projected(passes: &Passes, colours: &mut Colours, timeline: &mut Timeline) {
+fn projected(passes: &Passes, colors: &mut Colors, timeline: &mut Timeline) {
     let mut works = Vec::new();
     for pass in &passes.passes {
-        let name = timeline.name(&pass.name, colours.of(&pass.name));
+        let name = timeline.name(&pass.name, colors.of(&pass.name));
         let gpu = pass.instances.iter().filter_map(|instance| instance.gpu);
         works.extend(gpu.map(|work| (work.start_ns, std::cmp::Reverse(work.end_ns), name)));
     }

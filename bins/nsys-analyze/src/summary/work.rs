@@ -6,20 +6,20 @@ use std::ops::Range;
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{Error, Placement, Trace};
-use flopgap_report::chart::Colour;
+use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work;
 
 use crate::failure;
 
-/// The colour of a kind of work, the same on every page.
-pub(super) fn colour(work: Work) -> Colour {
+/// The color of a kind of work, the same on every page.
+pub(super) fn color(work: Work) -> Color {
     match work {
-        Work::Kernels(KernelClass::Other) => Colour::NEUTRAL,
+        Work::Kernels(KernelClass::Other) => Color::NEUTRAL,
         Work::Kernels(class) => {
-            KernelClass::ALL.iter().position(|known| *known == class).map_or(Colour::NEUTRAL, Colour::nth)
+            KernelClass::ALL.iter().position(|known| *known == class).map_or(Color::NEUTRAL, Color::nth)
         }
-        Work::Memcpy => Colour::nth(14),
-        Work::Memset => Colour::nth(15),
+        Work::Memcpy => Color::nth(14),
+        Work::Memset => Color::nth(15),
     }
 }
 

@@ -18,7 +18,7 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     browser.open(&page).unwrap();
     browser.wait_for("document.querySelector('.fg-timeline').dataset.ready === 'true'").unwrap();
-    browser.settle().unwrap();
+    browser.wait_until_drawn().unwrap();
 
     let legend = browser
         .evaluate("[...document.querySelectorAll('.fg-legend li')].map((entry) => [entry.childNodes[1].textContent.trim(), entry.querySelector('.fg-value').textContent])")
@@ -44,7 +44,7 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
     for width in [1440, 900, 360] {
         browser.resize(width, 900).unwrap();
         browser.evaluate("document.querySelector('figure.timeline').scrollIntoView({ block: 'start', behavior: 'instant' })").unwrap();
-        browser.settle().unwrap();
+        browser.wait_until_drawn().unwrap();
         let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
         assert!(sideways.as_i64().unwrap() <= 0, "{sideways} pixels at {width}");
         browser.shot(&format!("summary-timeline-{width}")).unwrap();

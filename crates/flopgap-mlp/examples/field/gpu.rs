@@ -8,7 +8,7 @@ use flopgap_mlp::dense::cuda::train::{AdamW, MeanSquaredError};
 use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
 use half::f16;
 
-use crate::{BATCH, COLOURS, Curve, Failure, Trained, schedule, settings};
+use crate::{BATCH, COLORS, Curve, Failure, Trained, schedule, settings};
 
 /// Gradients in half precision are kept this many times larger.
 const LOSS_SCALE: f32 = 4096.0;
@@ -16,7 +16,7 @@ const LOSS_SCALE: f32 = 4096.0;
 pub(crate) fn train(
     parameters: &Parameters,
     features: &[f32],
-    colours: &[f32],
+    colors: &[f32],
     epochs: usize,
     implementation: Implementation,
 ) -> Result<Trained, Failure> {
@@ -25,12 +25,12 @@ pub(crate) fn train(
     let mut model = Model::<f16>::new(&context, &network, Options::new(implementation))?;
     model.upload(&stream, parameters)?;
     let mut optimiser = AdamW::with_master(&stream, &model, parameters, settings(LOSS_SCALE.into()))?;
-    let mut error = MeanSquaredError::new(&stream, &network, COLOURS)?;
+    let mut error = MeanSquaredError::new(&stream, &network, COLORS)?;
 
-    let pixels = colours.len() / COLOURS;
+    let pixels = colors.len() / COLORS;
     let steps = pixels / BATCH;
     let narrow: Vec<f16> = features.iter().map(|&feature| f16::from_f32(feature)).collect();
-    let (x, targets) = (stream.upload(&narrow)?, stream.upload(colours)?);
+    let (x, targets) = (stream.upload(&narrow)?, stream.upload(colors)?);
     let mut y = stream.zeros::<f16>(BATCH * network.outputs())?;
     let mut dy = stream.zeros::<f16>(BATCH * network.outputs())?;
     let mut gradients = stream.zeros::<f32>(network.parameters())?;
@@ -39,7 +39,7 @@ pub(crate) fn train(
     let epoch = stream.capture(|| {
         (0..steps).try_for_each(|step| {
             let x = x.slice(step * BATCH * network.inputs()..(step + 1) * BATCH * network.inputs());
-            let targets = targets.slice(step * BATCH * COLOURS..(step + 1) * BATCH * COLOURS);
+            let targets = targets.slice(step * BATCH * COLORS..(step + 1) * BATCH * COLORS);
             let mut loss = losses.slice_mut(step..=step);
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
             error.queue(&stream, &y, &targets, LOSS_SCALE, &mut dy, &mut loss)?;

@@ -1,6 +1,6 @@
 //! Learns a picture as a function of the coordinates: `field [--cpu] [--epochs N] [--implementation NAME] [--output FOLDER]`.
 //!
-//! Coordinates are encoded as sines and cosines, a network of three hidden layers makes a colour of them, and `AdamW` brings the mean squared error
+//! Coordinates are encoded as sines and cosines, a network of three hidden layers makes a color of them, and `AdamW` brings the mean squared error
 //! down; on a GPU in half precision with one CUDA graph for an epoch, with `--cpu` in 32 bits on all cores. Prints the loss and the speed,
 //! and writes the target beside what was learned (`field.png`), the loss (`field_loss.svg`) and the parameters (`field.safetensors`).
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use flopgap_mlp::dense::cuda::Implementation;
 use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
-use flopgap_report::chart::{Colour, Line, LineChart};
+use flopgap_report::chart::{Color, Line, LineChart};
 use flopgap_report::surface::AxisLabel;
 
 use scene::{FEATURES, Pixels, SIDE};
@@ -25,7 +25,7 @@ use scene::{FEATURES, Pixels, SIDE};
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// Outputs that count; the network has 8.
-const COLOURS: usize = 3;
+const COLORS: usize = 3;
 /// Pixels of a step: a quarter of the picture.
 const BATCH: usize = 16_384;
 
@@ -129,7 +129,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     let trained = if options.cpu {
         on_cpu(&parameters, &pixels, options.epochs)?
     } else {
-        gpu::train(&parameters, &pixels.features, &pixels.colours, options.epochs, options.implementation)?
+        gpu::train(&parameters, &pixels.features, &pixels.colors, options.epochs, options.implementation)?
     };
     let steps = options.epochs * (SIDE * SIDE / BATCH);
     let rate = steps as f64 / trained.seconds;
@@ -139,18 +139,18 @@ fn run(options: &Options) -> Result<(), Failure> {
         trained.place,
         rate * BATCH as f64 / 1e6
     );
-    let error = mean_squared_error(&trained.outputs, &pixels.colours);
+    let error = mean_squared_error(&trained.outputs, &pixels.colors);
     println!("the picture: {:.2} dB", decibels(error));
     write(options, &pixels, &trained)
 }
 
-fn mean_squared_error(outputs: &[f32], colours: &[f32]) -> f64 {
-    let width = outputs.len() / (colours.len() / COLOURS);
-    let pairs = outputs.chunks_exact(width).zip(colours.chunks_exact(COLOURS));
-    let squares = pairs.flat_map(|(output, colour)| {
-        output.iter().zip(colour).map(|(output, colour)| f64::from(output - colour).powi(2))
+fn mean_squared_error(outputs: &[f32], colors: &[f32]) -> f64 {
+    let width = outputs.len() / (colors.len() / COLORS);
+    let pairs = outputs.chunks_exact(width).zip(colors.chunks_exact(COLORS));
+    let squares = pairs.flat_map(|(output, color)| {
+        output.iter().zip(color).map(|(output, color)| f64::from(output - color).powi(2))
     });
-    squares.sum::<f64>() / colours.len() as f64
+    squares.sum::<f64>() / colors.len() as f64
 }
 
 fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Trained, Failure> {
@@ -165,13 +165,13 @@ fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Tra
         optimiser.set_learning_rate(schedule(epoch, epochs));
         let mut sum = 0.0;
         let batches =
-            pixels.features.chunks_exact(BATCH * FEATURES).zip(pixels.colours.chunks_exact(BATCH * COLOURS));
+            pixels.features.chunks_exact(BATCH * FEATURES).zip(pixels.colors.chunks_exact(BATCH * COLORS));
         for (x, targets) in batches {
             let count = targets.len() as f64;
             sum += field.train(x, None, &mut gradients, |samples, y, dy| {
                 let mut squares = 0.0;
                 let rows = y.chunks_exact(network.outputs()).zip(dy.chunks_exact_mut(network.outputs()));
-                for ((y, dy), target) in rows.zip(targets.chunks_exact(COLOURS).skip(samples.start)) {
+                for ((y, dy), target) in rows.zip(targets.chunks_exact(COLORS).skip(samples.start)) {
                     dy.fill(0.0);
                     for ((y, dy), target) in y.iter().zip(dy).zip(target) {
                         let difference = y - target;
@@ -197,13 +197,13 @@ fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Tra
 fn write(options: &Options, pixels: &Pixels, trained: &Trained) -> Result<(), Failure> {
     let folder = &options.output;
     std::fs::create_dir_all(folder)?;
-    let target = pixels.picture(&pixels.colours, COLOURS);
+    let target = pixels.picture(&pixels.colors, COLORS);
     let learned = pixels.picture(&trained.outputs, trained.outputs.len() / pixels.order.len());
     write_pair(&folder.join("field.png"), &target, &learned)?;
 
     let points: Vec<(f64, f64)> =
         trained.curve.points.iter().map(|&(step, loss)| (step as f64, loss.log10())).collect();
-    let line = Line { label: "training".to_owned(), colour: Colour::nth(0), points };
+    let line = Line { label: "training".to_owned(), color: Color::nth(0), points };
     let chart = LineChart::new(
         "A picture learned from coordinates",
         AxisLabel::new("step"),

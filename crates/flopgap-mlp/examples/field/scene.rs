@@ -8,9 +8,9 @@ use flopgap_numerics::uniform;
 /// Width and height in pixels.
 pub(crate) const SIDE: usize = 256;
 
-type Colour = [f32; 3];
+type Color = [f32; 3];
 
-fn mix(a: Colour, b: Colour, t: f32) -> Colour {
+fn mix(a: Color, b: Color, t: f32) -> Color {
     let t = t.clamp(0.0, 1.0);
     [0, 1, 2].map(|channel| a[channel] + (b[channel] - a[channel]) * t)
 }
@@ -22,7 +22,7 @@ fn ridge(u: f32, base: f32, size: f32, phase: f32) -> f32 {
 }
 
 /// Above the horizon: `v` is 0 at the top and 1 at the bottom of the picture.
-fn land(u: f32, v: f32) -> Colour {
+fn land(u: f32, v: f32) -> Color {
     let (du, dv) = (u - 0.68, v - 0.27);
     let distance = (du * du + dv * dv).sqrt();
     let sky = mix([0.11, 0.18, 0.42], [0.98, 0.62, 0.35], v / 0.6);
@@ -42,8 +42,8 @@ fn land(u: f32, v: f32) -> Colour {
     sky
 }
 
-/// The colour at a place of the unit square.
-pub(crate) fn colour(u: f32, v: f32) -> Colour {
+/// The color at a place of the unit square.
+pub(crate) fn color(u: f32, v: f32) -> Color {
     const HORIZON: f32 = 0.62;
     // The buoy: a disc with chequers over everything else.
     let (du, dv) = (u - 0.27, v - 0.78);
@@ -89,7 +89,7 @@ pub(crate) struct Pixels {
     /// `pixels x FEATURES`.
     pub(crate) features: Vec<f32>,
     /// `pixels x 3`.
-    pub(crate) colours: Vec<f32>,
+    pub(crate) colors: Vec<f32>,
     /// The pixel of each row of the other two, counted along the rows of the picture.
     pub(crate) order: Vec<usize>,
 }
@@ -112,15 +112,15 @@ impl Pixels {
             })
         });
         let features = features.collect();
-        let colours = order.iter().flat_map(|&pixel| colour(place(pixel).0, place(pixel).1)).collect();
-        Pixels { features, colours, order }
+        let colors = order.iter().flat_map(|&pixel| color(place(pixel).0, place(pixel).1)).collect();
+        Pixels { features, colors, order }
     }
 
-    /// The picture of colours in the mixed order, `stride` numbers for each pixel, in bytes.
-    pub(crate) fn picture(&self, colours: &[f32], stride: usize) -> Vec<u8> {
+    /// The picture of colors in the mixed order, `stride` numbers for each pixel, in bytes.
+    pub(crate) fn picture(&self, colors: &[f32], stride: usize) -> Vec<u8> {
         let mut bytes = vec![0; 3 * SIDE * SIDE];
-        for (colour, &pixel) in colours.chunks_exact(stride).zip(&self.order) {
-            for (byte, value) in bytes[3 * pixel..3 * pixel + 3].iter_mut().zip(colour) {
+        for (color, &pixel) in colors.chunks_exact(stride).zip(&self.order) {
+            for (byte, value) in bytes[3 * pixel..3 * pixel + 3].iter_mut().zip(color) {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 255")]
                 let value = (value.clamp(0.0, 1.0) * 255.0).round() as u8;
                 *byte = value;

@@ -23,7 +23,7 @@ function heatmaps(data, tools, chosen) {
     return point[at.value + metric] === null ? "not measured" : `${data.metrics[metric].label} = ${valueText(point, metric)}`;
   }
 
-  // The first selector tells grids of a row apart, the others tell rows apart.
+  // The first selector distinguishes grids of a row, the others tell rows apart.
   function rowsOfGrids() {
     const rest = data.selectors.slice(1).reduce(
       (all, selector) => all.flatMap((chosen) => selector.options.map((_, option) => [...chosen, option])), [[]]);

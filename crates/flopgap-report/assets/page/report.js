@@ -118,27 +118,27 @@
     return { paper: variable("--paper"), ink: variable("--ink"), line: variable("--line"), raised: variable("--raised") };
   }
 
-  function positionAxis(axis, values, colours, solid) {
+  function positionAxis(axis, values, colors, solid) {
     const shown = values.filter((_, i) => labeled(values.length, 8)(i));
     return {
       title: { text: title(axis, isLog(values) ? "log2 scale" : "") }, type: isLog(values) ? "log" : "linear",
       tickmode: "array", tickvals: shown, ticktext: shown.map(exact), ...(solid ? { tickangle: 0 } : {}),
-      color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
-      backgroundcolor: colours.raised, showbackground: true,
+      color: colors.ink, gridcolor: colors.line, zeroline: false, showspikes: false,
+      backgroundcolor: colors.raised, showbackground: true,
     };
   }
 
   // Heights are positions on the scale, from 0 to 1.
-  function valueAxis(metric, scale, colours) {
+  function valueAxis(metric, scale, colors) {
     return {
       title: { text: title(metric, scale.note) }, range: [-0.03, 1.03], tickangle: 0,
       tickmode: "array", tickvals: scale.ticks.map(([value]) => scale.position(value)), ticktext: scale.ticks.map(([, label]) => label),
-      color: colours.ink, gridcolor: colours.line, zeroline: false, showspikes: false,
-      backgroundcolor: colours.raised, showbackground: true,
+      color: colors.ink, gridcolor: colors.line, zeroline: false, showspikes: false,
+      backgroundcolor: colors.raised, showbackground: true,
     };
   }
 
-  const scaleColours = () => RAMP.map((c, i) => [i / (RAMP.length - 1), `rgb(${c.join(",")})`]);
+  const scaleColors = () => RAMP.map((c, i) => [i / (RAMP.length - 1), `rgb(${c.join(",")})`]);
 
   const heights = (grid, scale) => grid.z.map((row) => row.map((value) => (value === null ? null : scale.position(value))));
 
@@ -149,7 +149,7 @@
     const surface = {
       type: "surface", x: grid.xs, y: grid.ys, z, text, hoverinfo: "text", connectgaps: false, showscale: false,
       surfacecolor: z.map((row) => row.map((height) => (height === null ? null : scale.shade(height)))),
-      cmin: 0, cmax: 1, colorscale: scaleColours(), contours: { x: { highlight: false }, y: { highlight: false }, z: { highlight: false } },
+      cmin: 0, cmax: 1, colorscale: scaleColors(), contours: { x: { highlight: false }, y: { highlight: false }, z: { highlight: false } },
       lighting: { ambient: 0.85, diffuse: 0.25, specular: 0.02, roughness: 0.9 },
     };
     // Grid lines through the measured points; null lifts the pen.
@@ -202,9 +202,9 @@
     return 1.3 * Math.min(1, room[0] / (1.1 * plot.clientHeight), room[1] / (0.8 * plot.clientHeight));
   }
 
-  function layout(colours, rest) {
+  function layout(colors, rest) {
     return {
-      paper_bgcolor: colours.paper, plot_bgcolor: colours.raised, font: { color: colours.ink, family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
+      paper_bgcolor: colors.paper, plot_bgcolor: colors.raised, font: { color: colors.ink, family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
       hoverlabel: { align: "left" }, uirevision: "keep", width: plot.clientWidth, height: plot.clientHeight, ...rest,
     };
   }
@@ -231,8 +231,8 @@
     plot.classList.toggle("off", !drawable);
     if (!drawable) return;
 
-    const colours = theme();
-    // The plotting code does not turn a surface into a line: it begins anew.
+    const colors = theme();
+    // The plotting code does not turn a surface into a line: it begins again.
     if (flat !== drawnAs && drawnAs !== null) Plotly.purge(plot);
     drawnAs = flat;
     // Buttons by name, and no server: plotly.js's own set holds one that uploads the chart to a web service.
@@ -246,19 +246,19 @@
         text: pairs.map(([i, j]) => (grid.points[j][i] ? describe(grid.points[j][i], grid.xs[i], grid.ys[j]) : "")),
         line: { color: data.line, width: 2 }, marker: { size: 9, color: data.line },
       };
-      Plotly.react(plot, [trace], layout(colours, {
+      Plotly.react(plot, [trace], layout(colors, {
         margin: { l: 90, r: 30, t: 40, b: 70 },
-        xaxis: positionAxis(overX ? data.x : data.y, values, colours), yaxis: valueAxis(metric, scale, colours),
+        xaxis: positionAxis(overX ? data.x : data.y, values, colors), yaxis: valueAxis(metric, scale, colors),
       }), options);
       return;
     }
     const size = boxSize();
-    Plotly.react(plot, surfaceTraces(grid, scale), layout(colours, {
+    Plotly.react(plot, surfaceTraces(grid, scale), layout(colors, {
       margin: { l: 0, r: 0, t: 30, b: 0 },
       scene: {
-        xaxis: positionAxis(data.x, grid.xs, colours, true), yaxis: positionAxis(data.y, grid.ys, colours, true),
-        zaxis: valueAxis(metric, scale, colours), camera: CAMERA,
-        aspectmode: "manual", aspectratio: { x: size, y: size, z: 0.73 * size }, bgcolor: colours.paper,
+        xaxis: positionAxis(data.x, grid.xs, colors, true), yaxis: positionAxis(data.y, grid.ys, colors, true),
+        zaxis: valueAxis(metric, scale, colors), camera: CAMERA,
+        aspectmode: "manual", aspectratio: { x: size, y: size, z: 0.73 * size }, bgcolor: colors.paper,
       },
     }), options);
   }

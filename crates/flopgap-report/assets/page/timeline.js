@@ -40,7 +40,7 @@
       }
       for (let i = 0, place = 0; i < sums; i += 1) {
         place += number();
-        found.sums.push({ start: place * data.stretch, color: number(), time: number(), count: number() });
+        found.sums.push({ start: place * data.span, color: number(), time: number(), count: number() });
       }
       return found;
     }
@@ -143,16 +143,16 @@
       }
       return to - from;
     };
-    // A stretch of sums is a column of its own kind: every color is spread evenly over it.
-    const { stretch } = sight;
+    // A span of sums is a column of its own kind: every color is spread evenly over it.
+    const { span } = sight;
     const early = lane.sums;
     let low = 0;
-    while (low < early.length && early[low].start + stretch <= min) low += 1;
+    while (low < early.length && early[low].start + span <= min) low += 1;
     for (let i = low; i < early.length && early[i].start < max;) {
       let next = i;
       while (next < early.length && early[next].start === early[i].start) next += 1;
       const { start } = early[i];
-      const end = Math.min(start + stretch, sight.extent);
+      const end = Math.min(start + span, sight.extent);
       const from = Math.max((start - min) * scale, 0);
       const to = Math.min((end - min) * scale, wide);
       for (let place = Math.floor(from); place < to; place += 1) {
@@ -191,7 +191,7 @@
     status.setAttribute("role", "status");
     root.replaceChildren(bar, plot, legend, status, help);
     if (data.detail > 0) {
-      root.append(element("p", { className: "note" }, `Single intervals are kept from ${duration(data.detail)} on; before, their sums over every ${duration(data.stretch)}.`));
+      root.append(element("p", { className: "note" }, `Single intervals are kept from ${duration(data.detail)} on; before, their sums over every ${duration(data.span)}.`));
     }
     for (const { left, label } of data.rows) {
       if (left[0] > 0) root.append(element("p", { className: "note" }, `${label}: ${left[0].toLocaleString("en-US")} more intervals (${duration(left[1])}) are not drawn: they overlap more than 12 deep, or lie beyond the first 48 lanes.`));
@@ -322,7 +322,7 @@
     }, [[0, data.extent], [null, null]], plot);
     u.over.append(tip);
 
-    // uPlot sets its scale later than it is told to, and by itself for a selection.
+    // uPlot sets its scale later than requested, and by itself for a selection.
     function scaled(self, scale) {
       tip.hidden = true;
       if (scale === "x") seen = [self.scales.x.min, self.scales.x.max];
@@ -339,10 +339,10 @@
       const away = (k) => Math.max(lane.start[k] - time, time - lane.end[k], 0);
       near.sort((a, b) => away(a) - away(b));
       if (near.length > 0) return { text: describe({ lane, i: near[0] }) };
-      const sums = lane.sums.filter((sum) => sum.start <= time && time < sum.start + data.stretch);
+      const sums = lane.sums.filter((sum) => sum.start <= time && time < sum.start + data.span);
       if (sums.length === 0) return null;
       const kinds = sums.map((sum) => `${data.kinds.find((kind) => kind[1] === sum.color)?.[0] ?? "other"} ${duration(sum.time)}`);
-      return { text: `${duration(data.stretch)} from ${duration(sums[0].start)}: ${kinds.join(", ")}` };
+      return { text: `${duration(data.span)} from ${duration(sums[0].start)}: ${kinds.join(", ")}` };
     }
     function point() {
       const { left, top } = u.cursor;

@@ -1,6 +1,7 @@
 //! The ticks of a time axis.
 
-use super::svg::{FIRST_WIDTH, class_of, shown_when, text_width, width_of};
+use super::svg::{class_of, shown_when, text_width};
+use super::widths::{FIRST_WIDTH, width_of};
 
 /// A tick: where it is, what it says, and the classes that show line and label.
 #[derive(Debug, PartialEq)]

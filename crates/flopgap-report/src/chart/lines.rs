@@ -1,7 +1,8 @@
 //! Values over one axis, several lines to compare.
 
-use super::Colour;
-use super::svg::{Drawing, LEVELS, class_of, escape, fitted, percent, text_width, width_of};
+use super::Color;
+use super::svg::{Drawing, class_of, escape, fitted, percent, text_width};
+use super::widths::{LEVELS, width_of};
 use crate::ReportError;
 use crate::numbers::ValueFormat;
 use crate::scale::Scale;
@@ -10,10 +11,10 @@ use crate::surface::{AxisLabel, Spacing};
 /// Several lines over one axis, with a mark at each value and a legend.
 ///
 /// ```
-/// use flopgap_report::chart::{Colour, Line, LineChart};
+/// use flopgap_report::chart::{Color, Line, LineChart};
 /// use flopgap_report::surface::AxisLabel;
 ///
-/// let line = Line { label: "m=16".to_owned(), colour: Colour::nth(0), points: vec![(128.0, 0.5), (256.0, 0.25)] };
+/// let line = Line { label: "m=16".to_owned(), color: Color::nth(0), points: vec![(128.0, 0.5), (256.0, 0.25)] };
 /// let chart = LineChart::new("Overhead", AxisLabel::new("width d"), AxisLabel::new("above theory"), vec![line])?;
 /// assert!(chart.to_svg()?.starts_with("<svg "));
 /// # Ok::<(), flopgap_report::ReportError>(())
@@ -33,8 +34,8 @@ pub struct LineChart {
 pub struct Line {
     /// Its name in the legend.
     pub label: String,
-    /// Its colour.
-    pub colour: Colour,
+    /// Its color.
+    pub color: Color,
     /// Place and value, in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
 }
@@ -136,18 +137,18 @@ impl LineChart {
     }
 
     fn draw_line(&self, drawing: &mut Drawing, line: &Line, scale: &Scale, places: &Places) {
-        let colour = line.colour.class();
+        let color = line.color.class();
         let at = |&(x, y): &(f64, f64)| (percent(places.position(x)), PLOT * (1.0 - scale.position(y)));
         for pair in line.points.windows(2) {
             let ((x1, y1), (x2, y2)) = (at(&pair[0]), at(&pair[1]));
             drawing.push(format_args!(
-                "<line class=\"{colour}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\" stroke-width=\"2\"/>"
+                "<line class=\"{color}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\" stroke-width=\"2\"/>"
             ));
         }
         for point in &line.points {
             let (x, y) = at(point);
             drawing.push(format_args!(
-                "<circle class=\"{colour}\" cx=\"{x}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}: {} at {}</title></circle>",
+                "<circle class=\"{color}\" cx=\"{x}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}: {} at {}</title></circle>",
                 escape(&line.label),
                 self.written(point.1),
                 point.0
@@ -167,7 +168,7 @@ impl LineChart {
             let base = drawing.height + 14.0;
             drawing.push(format_args!(
                 "<rect class=\"{}\" x=\"8\" y=\"{:.0}\" width=\"12\" height=\"12\"/>",
-                line.colour.class(),
+                line.color.class(),
                 base - 11.0
             ));
             drawing.push(format_args!(
@@ -219,7 +220,7 @@ impl Places {
         Self { values, spacing }
     }
 
-    /// The places that are labelled, each with the level from which on it has room beside those before it: both ends first, then round numbers before
+    /// The places that are labeled, each with the level from which on it has room beside those before it: both ends first, then round numbers before
     /// others. No two labels touch, on a chart of any width.
     fn labels(&self, part: f64) -> Vec<(f64, u32)> {
         let mut wanted = self.values.clone();
@@ -271,12 +272,12 @@ fn roundness(place: f64) -> (isize, bool) {
 mod tests {
     use super::*;
 
-    /// The steps of `field_loss.svg`. Before, labels lay over each other on wide charts, and stretches of the axis had none.
+    /// The steps of `field_loss.svg`. Before, labels lay over each other on wide charts, and spans of the axis had none.
     #[test]
     fn labels_of_places_never_touch_and_leave_no_gap() {
         let steps: Vec<(f64, f64)> =
             (0..=40).map(|n| (if n == 0 { 1.0 } else { f64::from(n) * 50.0 }, 0.0)).collect();
-        let line = Line { label: String::new(), colour: Colour::nth(0), points: steps };
+        let line = Line { label: String::new(), color: Color::nth(0), points: steps };
         let places = Places::of(&[line]);
         let part = 0.85;
         let labels = places.labels(part);
@@ -302,7 +303,7 @@ mod tests {
     fn chart(lines: &[&[(f64, f64)]]) -> Result<LineChart, ReportError> {
         let line = |(index, points): (usize, &&[(f64, f64)])| Line {
             label: format!("m<{index}"),
-            colour: Colour::nth(index),
+            color: Color::nth(index),
             points: points.to_vec(),
         };
         let lines = lines.iter().enumerate().map(line).collect();

@@ -1,7 +1,8 @@
 //! Points over two axes, with lines to judge them by.
 
-use super::Colour;
-use super::svg::{Drawing, LEVELS, class_of, escape, fitted, percent, text_width, width_of};
+use super::Color;
+use super::svg::{Drawing, class_of, escape, fitted, percent, text_width};
+use super::widths::{LEVELS, width_of};
 use crate::ReportError;
 use crate::numbers::ValueFormat;
 use crate::scale::Scale;
@@ -11,11 +12,11 @@ use crate::surface::AxisLabel;
 /// values span a factor of ten or more.
 ///
 /// ```
-/// use flopgap_report::chart::{Colour, Guide, PointGroup, ScatterChart};
+/// use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
 /// use flopgap_report::surface::AxisLabel;
 ///
 /// let points = vec![(10.0, 11.0), (100.0, 95.0), (1000.0, 1040.0)];
-/// let group = PointGroup { label: "fp16".to_owned(), colour: Colour::nth(0), points, joined: false };
+/// let group = PointGroup { label: "fp16".to_owned(), color: Color::nth(0), points, joined: false };
 /// let [x, y] = ["measured", "predicted"].map(|name| AxisLabel::new(name).unit("µs"));
 /// let chart = ScatterChart::new("Predicted against measured", x, y, vec![group])?
 ///     .same_scale()
@@ -44,7 +45,7 @@ pub struct PointGroup {
     /// Its name in the legend.
     pub label: String,
     /// Its color.
-    pub colour: Colour,
+    pub color: Color,
     /// Where the points are.
     pub points: Vec<(f64, f64)>,
     /// Whether each point is joined to the next.
@@ -254,7 +255,7 @@ impl ScatterChart {
             let base = drawing.height + 14.0;
             drawing.push(format_args!(
                 "<rect class=\"{}\" x=\"8\" y=\"{:.0}\" width=\"12\" height=\"12\"/>",
-                group.colour.class(),
+                group.color.class(),
                 base - 11.0
             ));
             legend_text(drawing, base, &group.label);
@@ -285,21 +286,20 @@ fn dashed(guide: &Guide) -> &'static str {
 }
 
 fn draw_group(drawing: &mut Drawing, group: &PointGroup, across: &Scale, up: &Scale, radius: f64) {
-    let colour = group.colour.class();
+    let color = group.color.class();
     let at = |&(x, y): &(f64, f64)| (percent(across.position(x)), PLOT * (1.0 - up.position(y)));
     if group.joined {
         for pair in group.points.windows(2) {
             let ((x1, y1), (x2, y2)) = (at(&pair[0]), at(&pair[1]));
             drawing.push(format_args!(
-                "<line class=\"{colour}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\" stroke-width=\"2\"/>"
+                "<line class=\"{color}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\" stroke-width=\"2\"/>"
             ));
         }
     }
     for point in &group.points {
         let (x, y) = at(point);
-        drawing.push(format_args!(
-            "<circle class=\"{colour} fg-dot\" cx=\"{x}\" cy=\"{y:.1}\" r=\"{radius}\"/>"
-        ));
+        drawing
+            .push(format_args!("<circle class=\"{color} fg-dot\" cx=\"{x}\" cy=\"{y:.1}\" r=\"{radius}\"/>"));
     }
 }
 
@@ -409,7 +409,7 @@ mod tests {
     fn chart(points: &[(f64, f64)]) -> Result<ScatterChart, ReportError> {
         let group = PointGroup {
             label: "a<b".to_owned(),
-            colour: Colour::nth(0),
+            color: Color::nth(0),
             points: points.to_vec(),
             joined: false,
         };

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::Colour;
+use super::Color;
 use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
 use crate::{ReportError, numbers};
 
 /// Of what one or several wholes are made: a bar for each, and below them a legend with the numbers.
 ///
 /// ```
-/// use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice};
+/// use flopgap_report::chart::{Bar, Color, Part, ShareBars, Slice};
 ///
-/// let part = |label: &str, n| Part { label: label.to_owned(), colour: Colour::nth(n) };
+/// let part = |label: &str, n| Part { label: label.to_owned(), color: Color::nth(n) };
 /// let slice = |ms: f64| Slice { value: ms, text: format!("{ms} ms") };
 /// let shares = ShareBars::new(
 ///     "GPU time by class",
@@ -38,8 +38,8 @@ pub struct ShareBars {
 pub struct Part {
     /// Its name.
     pub label: String,
-    /// Its colour.
-    pub colour: Colour,
+    /// Its color.
+    pub color: Color,
 }
 
 /// One whole.
@@ -191,7 +191,7 @@ impl ShareBars {
             let label = numbers::percent(share, usize::from(share < 0.1));
             drawing.push(format_args!(
                 "<rect class=\"{} fg-cut\" x=\"{}\" y=\"{top:.0}\" width=\"{}\" height=\"{BAR}\"><title>{}: {} ({})</title></rect>",
-                part.colour.class(),
+                part.color.class(),
                 percent(left),
                 percent(share),
                 escape(&part.label),
@@ -206,7 +206,7 @@ impl ShareBars {
             if let Some(class) = shown_when(share, text_width(&label) + 12.0) {
                 drawing.push(format_args!(
                     "<text class=\"fg-on fg-on{} fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{}</text>",
-                    part.colour.index(),
+                    part.color.index(),
                     percent(left + share / 2.0),
                     top + 20.0,
                     escape(&label)
@@ -245,7 +245,7 @@ impl ShareBars {
             let base = drawing.height + 14.0;
             drawing.push(format_args!(
                 "<rect class=\"{}\" x=\"1\" y=\"{:.0}\" width=\"12\" height=\"12\"/>",
-                part.colour.class(),
+                part.color.class(),
                 base - 11.0
             ));
             drawing.push(format_args!(
@@ -289,7 +289,7 @@ mod tests {
 
     fn bars(values: &[&[f64]]) -> Result<ShareBars, ReportError> {
         let slice = |value: &f64| Slice { value: *value, text: format!("{value} <ms>") };
-        let parts = (0..values[0].len()).map(|n| Part { label: format!("p&{n}"), colour: Colour::nth(n) });
+        let parts = (0..values[0].len()).map(|n| Part { label: format!("p&{n}"), color: Color::nth(n) });
         let bars = values.iter().map(|values| Bar {
             label: "a \"bar\"".to_owned(),
             total: "1 s".to_owned(),

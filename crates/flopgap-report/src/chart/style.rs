@@ -1,15 +1,15 @@
-//! Colours and the style sheet of charts.
+//! Colors and the style sheet of charts.
 
 use std::fmt::Write as _;
 
-use super::svg::{FIRST_WIDTH, LEVELS, width_of};
+use super::widths::{FIRST_WIDTH, LEVELS, width_of};
 use crate::palette::{CATEGORIES_DARK, CATEGORIES_LIGHT, DARK, LIGHT, Rgb, Theme, hex, letters_on};
 
-/// A colour of the charts: one of sixteen that can be told apart, or grey for what is left over.
+/// A color of the charts: one of sixteen that can be distinguished, or gray for the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Colour(u8);
+pub struct Color(u8);
 
-impl Colour {
+impl Color {
     /// For what stands out from nothing: the rest, or the unknown.
     pub const NEUTRAL: Self = Self(16);
 
@@ -22,7 +22,7 @@ impl Colour {
     /// How many there are.
     pub(super) const COUNT: usize = 17;
 
-    /// Its number, below [`Colour::COUNT`].
+    /// Its number, below [`Color::COUNT`].
     pub(super) const fn index(self) -> u8 {
         self.0
     }

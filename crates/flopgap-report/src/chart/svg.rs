@@ -3,18 +3,8 @@
 use std::fmt::Write as _;
 
 use super::style::file_style;
+use super::widths::{LEVELS, width_of};
 use crate::picture::canvas::printable;
-
-/// Charts are laid out for at least this many pixels.
-pub(super) const FIRST_WIDTH: u32 = 300;
-/// The widths from which on more is shown; beyond the last labels are given up.
-pub(super) const LEVELS: u32 = 16;
-
-/// The width of a level in pixels: 300, 400, 600, 800, 1200, … 76,800.
-pub(super) const fn width_of(level: u32) -> u32 {
-    let base = if level.is_multiple_of(2) { FIRST_WIDTH } else { 400 };
-    base << (level / 2)
-}
 
 /// Text within an element or an attribute.
 pub(super) fn escape(text: &str) -> String {

@@ -21,7 +21,7 @@ pub const WIDTH: u32 = 1240;
 pub struct Panel {
     /// What its row of grids has in common, such as `forward pass`.
     pub row: String,
-    /// What tells it from its neighbors, such as `n = 2`.
+    /// What distinguishes it from its neighbors, such as `n = 2`.
     pub column: String,
     /// Points `(x, y, value)` in any order; `None` stands for what was planned and not measured.
     pub points: Vec<(f64, f64, Option<f64>)>,

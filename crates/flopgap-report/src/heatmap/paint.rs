@@ -51,7 +51,7 @@ impl Painting for Painted<'_> {
             let middle = corner.0 + self.layout.grid().0 / 2.0;
             let name = &self.heatmaps.columns[*column];
             let (name, size) = canvas.fit(name, TEXT, 9.0, self.layout.grid().0)?;
-            canvas.text(&name, (middle, corner.1 - NAME / 2.0), size, INK, Anchor::Centre)?;
+            canvas.text(&name, (middle, corner.1 - NAME / 2.0), size, INK, Anchor::Center)?;
             self.cells(canvas, corner, field)?;
             self.axes(canvas, corner, self.layout.is_first(*column))?;
         }
@@ -80,7 +80,7 @@ impl Painted<'_> {
         for (index, (_, label)) in self.scale.bounds.iter().enumerate() {
             let x = left + (index + 1) as f64 * swatch;
             canvas.line(&[(x, top), (x, top + height + 4.0)], INK, 1.0)?;
-            canvas.text(label, (x, top + height + 13.0), TEXT, INK, Anchor::Centre)?;
+            canvas.text(label, (x, top + height + 13.0), TEXT, INK, Anchor::Center)?;
         }
         if self.heatmaps.missing() > 0 {
             let x = right + 28.0;
@@ -145,10 +145,10 @@ impl Painted<'_> {
         let (grid_width, grid_height) = self.layout.grid();
         let bottom = corner.1 + grid_height;
         let x_at = |index: usize| corner.0 + (index as f64 + 0.5) * width;
-        labels(canvas, &self.xs, |index| (x_at(index), bottom + 14.0), Anchor::Centre, MUTED)?;
+        labels(canvas, &self.xs, |index| (x_at(index), bottom + 14.0), Anchor::Center, MUTED)?;
         let title = self.heatmaps.x.title(None);
         let (title, size) = canvas.fit(&title, TEXT, 9.0, grid_width)?;
-        canvas.text(&title, (corner.0 + grid_width / 2.0, bottom + 33.0), size, INK, Anchor::Centre)?;
+        canvas.text(&title, (corner.0 + grid_width / 2.0, bottom + 33.0), size, INK, Anchor::Center)?;
         if !first {
             return Ok(());
         }
@@ -173,8 +173,8 @@ fn labels<DB: DrawingBackend>(
         .enumerate()
         .map(|(index, label)| Ok(TextBox::new(at(index), canvas.text_width(label, TEXT)?, TEXT)))
         .collect::<Result<Vec<_>, String>>()?;
-    for index in without_overlap(&boxes, if anchor == Anchor::Centre { 6.0 } else { -1.0 }) {
-        canvas.text(&labels[index], boxes[index].centre, TEXT, color, anchor)?;
+    for index in without_overlap(&boxes, if anchor == Anchor::Center { 6.0 } else { -1.0 }) {
+        canvas.text(&labels[index], boxes[index].center, TEXT, color, anchor)?;
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
             })
         })
         .collect();
-    // Causes of what was expected come first, so that one number tells them from the others.
+    // Causes of what was expected come first, so that one number separates them from the others.
     let (mut causes, mut labels, mut details) = (Options::default(), Options::default(), Options::default());
     let all = || explorer.points.iter().flat_map(|point| &point.steps);
     for step in all().filter(|step| step.expected) {

@@ -14,7 +14,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../assets/page/report.js"),
 );
 const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
-const PLOTLY_LICENCE: &str = include_str!("../../assets/plotly/LICENSE");
+const PLOTLY_LICENSE: &str = include_str!("../../assets/plotly/LICENSE");
 
 /// Everything that a page shows. All text is plain text: markup in it is shown, not obeyed.
 ///
@@ -69,7 +69,7 @@ pub struct Explorer {
     pub x: AxisLabel,
     /// The second quantity of the grid.
     pub y: AxisLabel,
-    /// What tells surfaces apart, such as `n` and `pass`. The choices are what occurs in the points, in that order.
+    /// What distinguishes surfaces, such as `n` and `pass`. The choices are what occurs in the points, in that order.
     pub selectors: Vec<String>,
     /// What is drawn upwards; the reader chooses one.
     pub metrics: Vec<Metric>,
@@ -159,7 +159,7 @@ impl ReportPage {
             policy => policy(&[PLOTLY, &script]),
             script,
             plotly => PLOTLY,
-            plotly_licence => PLOTLY_LICENCE,
+            plotly_license => PLOTLY_LICENSE,
             data,
         })?;
         Ok(html)

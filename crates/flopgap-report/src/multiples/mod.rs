@@ -3,7 +3,7 @@
 mod paint;
 
 use crate::ReportError;
-use crate::chart::Colour;
+use crate::chart::Color;
 use crate::field::Points;
 use crate::numbers::{self, ValueFormat};
 use crate::picture::{self, Size};
@@ -18,7 +18,7 @@ pub const WIDTH: u32 = 1240;
 /// One of several [`SmallMultiples`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What tells it from the others, such as `m = 16`.
+    /// What distinguishes it from the others, such as `m = 16`.
     pub name: String,
     /// Its lines; lines of several plots with the same label are one entry of the legend.
     pub lines: Vec<PlotLine>,
@@ -30,7 +30,7 @@ pub struct PlotLine {
     /// What it shows.
     pub label: String,
     /// Its color.
-    pub colour: Colour,
+    pub color: Color,
     /// Places and values in any order; `None` stands for what was planned and not measured.
     pub points: Vec<(f64, Option<f64>)>,
 }
@@ -41,12 +41,12 @@ pub struct PlotLine {
 /// them.
 ///
 /// ```
-/// use flopgap_report::chart::Colour;
+/// use flopgap_report::chart::Color;
 /// use flopgap_report::multiples::{Plot, PlotLine, SmallMultiples, WIDTH};
 /// use flopgap_report::surface::AxisLabel;
 ///
 /// let points = vec![(128.0, Some(7.2)), (256.0, None), (384.0, Some(0.02))];
-/// let line = PlotLine { label: "counted".to_owned(), colour: Colour::nth(0), points };
+/// let line = PlotLine { label: "counted".to_owned(), color: Color::nth(0), points };
 /// let plots = vec![Plot { name: "m = 16".to_owned(), lines: vec![line] }];
 /// let picture = SmallMultiples::new("Overhead", AxisLabel::new("width d"), AxisLabel::new("above theory"), plots)?;
 /// assert!(picture.to_svg(WIDTH)?.contains("1 of 3 values missing (×)"));

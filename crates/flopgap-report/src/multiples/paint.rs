@@ -3,7 +3,7 @@
 use plotters::prelude::DrawingBackend;
 
 use super::{Plot, PlotLine, SmallMultiples};
-use crate::chart::Colour;
+use crate::chart::Color;
 use crate::palette::{EDGE, GRID, INK, MUTED, PANE, PAPER};
 use crate::picture::Painting;
 use crate::picture::canvas::{Anchor, Canvas, Drawn, Point};
@@ -70,10 +70,10 @@ impl<'a> Painted<'a> {
     }
 
     fn legend<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Drawn {
-        let mut known: Vec<(&str, Colour)> = Vec::new();
+        let mut known: Vec<(&str, Color)> = Vec::new();
         for line in self.picture.plots.iter().flat_map(|plot| &plot.lines) {
-            if !known.contains(&(line.label.as_str(), line.colour)) {
-                known.push((&line.label, line.colour));
+            if !known.contains(&(line.label.as_str(), line.color)) {
+                known.push((&line.label, line.color));
             }
         }
         let title = self.picture.y.title(self.scale.spacing().note());
@@ -81,9 +81,9 @@ impl<'a> Painted<'a> {
         let y = HEADING + 8.0;
         canvas.text(&title, (MARGIN, y), size, INK, Anchor::Left)?;
         let mut x = MARGIN + canvas.text_width(&title, size)? + 36.0;
-        for (label, colour) in known {
-            canvas.line(&[(x, y), (x + 26.0, y)], colour.rgb(), 2.5)?;
-            canvas.dot((x + 13.0, y), 3.5, colour.rgb())?;
+        for (label, color) in known {
+            canvas.line(&[(x, y), (x + 26.0, y)], color.rgb(), 2.5)?;
+            canvas.dot((x + 13.0, y), 3.5, color.rgb())?;
             canvas.text(label, (x + 34.0, y), TEXT, INK, Anchor::Left)?;
             x += 34.0 + canvas.text_width(label, TEXT)? + 30.0;
         }
@@ -100,7 +100,7 @@ impl<'a> Painted<'a> {
             (corner.0 + self.width / 2.0, corner.1 - NAME / 2.0),
             size,
             INK,
-            Anchor::Centre,
+            Anchor::Center,
         )?;
 
         let ticks = self.scale.ticks();
@@ -114,7 +114,7 @@ impl<'a> Painted<'a> {
         }
         if index.is_multiple_of(self.columns) {
             for index in without_overlap(&boxes, 0.0) {
-                canvas.text(&ticks[index].1, boxes[index].centre, TEXT, MUTED, Anchor::Right)?;
+                canvas.text(&ticks[index].1, boxes[index].center, TEXT, MUTED, Anchor::Right)?;
             }
         }
         canvas.line(&[corner, (corner.0, bottom), (right, bottom)], EDGE, 1.0)?;
@@ -135,10 +135,10 @@ impl<'a> Painted<'a> {
             boxes.push(TextBox::new((x, bottom + 14.0), canvas.text_width(label, TEXT)?, TEXT));
         }
         for index in without_overlap(&boxes, 8.0) {
-            canvas.text(&labels[index], boxes[index].centre, TEXT, MUTED, Anchor::Centre)?;
+            canvas.text(&labels[index], boxes[index].center, TEXT, MUTED, Anchor::Center)?;
         }
         let (title, size) = canvas.fit(&self.axis.title(), TEXT - 1.0, 8.0, self.width)?;
-        canvas.text(&title, (corner.0 + self.width / 2.0, bottom + 31.0), size, MUTED, Anchor::Centre)
+        canvas.text(&title, (corner.0 + self.width / 2.0, bottom + 31.0), size, MUTED, Anchor::Center)
     }
 
     fn line<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>, corner: Point, line: &PlotLine) -> Drawn {
@@ -155,11 +155,11 @@ impl<'a> Painted<'a> {
         for run in points.split(Option::is_none) {
             let run: Vec<Point> = run.iter().flatten().copied().collect();
             if run.len() > 1 {
-                canvas.line(&run, line.colour.rgb(), 2.0)?;
+                canvas.line(&run, line.color.rgb(), 2.0)?;
             }
         }
         for point in points.iter().flatten() {
-            canvas.dot(*point, 2.5, line.colour.rgb())?;
+            canvas.dot(*point, 2.5, line.color.rgb())?;
         }
         for (x, _) in line.points.iter().filter(|(_, value)| value.is_none()) {
             cross(canvas, (self.x_of(corner, position(*x)), corner.1 + HEIGHT - 7.0), 3.5)?;

@@ -18,9 +18,9 @@ use crate::palette::Rgb;
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 static FONT_FILE: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans.ttf");
 
-/// Plotters centres text on its line or on its lower-case letters; figures and capitals are centred this share of the em
+/// Plotters centers text on its line or on its lower-case letters; figures and capitals are centered this share of the em
 /// farther down.
-const BELOW_CENTRE: f64 = 0.1;
+const BELOW_CENTER: f64 = 0.1;
 
 /// What a drawing call returns: nothing, or what the backend said.
 pub(crate) type Drawn = Result<(), String>;
@@ -34,7 +34,7 @@ pub(crate) type Point = (f64, f64);
 pub(crate) struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
     scale: f64,
-    /// Pieces of surface that the picture affords: more make smoother colours, and in vector formats a larger file.
+    /// Pieces of surface that the picture affords: more make smoother colors, and in vector formats a larger file.
     pub(crate) pieces: usize,
     /// Width in logical pixels.
     pub(crate) width: f64,
@@ -42,11 +42,11 @@ pub(crate) struct Canvas<'a, DB: DrawingBackend> {
     pub(crate) height: f64,
 }
 
-/// Where a text stands relative to its point, horizontally. Vertically it is always centred.
+/// Where a text stands relative to its point, horizontally. Vertically it is always centered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Left,
-    Centre,
+    Center,
     Right,
 }
 
@@ -62,53 +62,53 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
         Ok(Self { area, scale, pieces, width: f64::from(width) / scale, height: f64::from(height) / scale })
     }
 
-    pub(crate) fn clear(&self, colour: Rgb) -> Drawn {
-        self.area.fill(&rgb(colour)).map_err(said)
+    pub(crate) fn clear(&self, color: Rgb) -> Drawn {
+        self.area.fill(&rgb(color)).map_err(said)
     }
 
-    pub(crate) fn polygon(&self, points: &[Point], colour: Rgb) -> Drawn {
+    pub(crate) fn polygon(&self, points: &[Point], color: Rgb) -> Drawn {
         let points: Vec<_> = points.iter().map(|point| self.pixel(*point)).collect();
-        self.area.draw(&Polygon::new(points, rgb(colour).filled())).map_err(said)
+        self.area.draw(&Polygon::new(points, rgb(color).filled())).map_err(said)
     }
 
-    pub(crate) fn line(&self, points: &[Point], colour: Rgb, width: f64) -> Drawn {
+    pub(crate) fn line(&self, points: &[Point], color: Rgb, width: f64) -> Drawn {
         let points: Vec<_> = points.iter().map(|point| self.pixel(*point)).collect();
-        self.area.draw(&PathElement::new(points, self.stroke(colour, width))).map_err(said)
+        self.area.draw(&PathElement::new(points, self.stroke(color, width))).map_err(said)
     }
 
-    pub(crate) fn rectangle(&self, corner: Point, opposite: Point, colour: Rgb) -> Drawn {
+    pub(crate) fn rectangle(&self, corner: Point, opposite: Point, color: Rgb) -> Drawn {
         let corners = [self.pixel(corner), self.pixel(opposite)];
-        self.area.draw(&Rectangle::new(corners, rgb(colour).filled())).map_err(said)
+        self.area.draw(&Rectangle::new(corners, rgb(color).filled())).map_err(said)
     }
 
-    /// A dot with a white rim, so that it shows on every colour.
-    pub(crate) fn dot(&self, centre: Point, radius: f64, colour: Rgb) -> Drawn {
-        for (radius, colour) in [(radius + 1.0, (255, 255, 255)), (radius, colour)] {
-            let circle = Circle::new(self.pixel(centre), self.length(radius), rgb(colour).filled());
+    /// A dot with a white rim, so that it shows on every color.
+    pub(crate) fn dot(&self, center: Point, radius: f64, color: Rgb) -> Drawn {
+        for (radius, color) in [(radius + 1.0, (255, 255, 255)), (radius, color)] {
+            let circle = Circle::new(self.pixel(center), self.length(radius), rgb(color).filled());
             self.area.draw(&circle).map_err(said)?;
         }
         Ok(())
     }
 
-    /// One line of text, centred vertically on `at`.
-    pub(crate) fn text(&self, text: &str, at: Point, size: f64, colour: Rgb, anchor: Anchor) -> Drawn {
+    /// One line of text, centered vertically on `at`.
+    pub(crate) fn text(&self, text: &str, at: Point, size: f64, color: Rgb, anchor: Anchor) -> Drawn {
         let horizontal = match anchor {
             Anchor::Left => HPos::Left,
-            Anchor::Centre => HPos::Center,
+            Anchor::Center => HPos::Center,
             Anchor::Right => HPos::Right,
         };
-        let style = self.style(size, colour).pos(Pos::new(horizontal, VPos::Center));
-        let at = (at.0, at.1 + size * BELOW_CENTRE);
+        let style = self.style(size, color).pos(Pos::new(horizontal, VPos::Center));
+        let at = (at.0, at.1 + size * BELOW_CENTER);
         self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
     }
 
-    /// One line of text that reads upwards, centred on `at`.
-    pub(crate) fn text_upwards(&self, text: &str, at: Point, size: f64, colour: Rgb) -> Drawn {
+    /// One line of text that reads upwards, centered on `at`.
+    pub(crate) fn text_upwards(&self, text: &str, at: Point, size: f64, color: Rgb) -> Drawn {
         let style = self
-            .style(size, colour)
+            .style(size, color)
             .transform(FontTransform::Rotate270)
             .pos(Pos::new(HPos::Center, VPos::Center));
-        let at = (at.0 + size * BELOW_CENTRE, at.1);
+        let at = (at.0 + size * BELOW_CENTER, at.1);
         self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
     }
 
@@ -134,14 +134,14 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
         Ok((format!("{}…", shown.trim_end()), fitted))
     }
 
-    fn style(&self, size: f64, colour: Rgb) -> TextStyle<'static> {
+    fn style(&self, size: f64, color: Rgb) -> TextStyle<'static> {
         // Plotters takes the line height, 1.164 times the em of this font; callers give the em.
         let font = FontDesc::new(FontFamily::Name(FONT), size * self.scale * 1.164, FontStyle::Normal);
-        TextStyle { color: rgb(colour).to_backend_color(), ..TextStyle::from(font) }
+        TextStyle { color: rgb(color).to_backend_color(), ..TextStyle::from(font) }
     }
 
-    fn stroke(&self, colour: Rgb, width: f64) -> ShapeStyle {
-        rgb(colour).stroke_width(self.length(width))
+    fn stroke(&self, color: Rgb, width: f64) -> ShapeStyle {
+        rgb(color).stroke_width(self.length(width))
     }
 
     #[expect(

@@ -1,4 +1,4 @@
-//! What every plot has: colours, heading, labels that keep clear of each other.
+//! What every plot has: colors, heading, labels that keep clear of each other.
 
 use plotters::prelude::DrawingBackend;
 
@@ -34,15 +34,15 @@ pub(crate) fn cross<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, (x, y): Point, 
 /// The upright rectangle that a text covers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TextBox {
-    pub(crate) centre: Point,
+    pub(crate) center: Point,
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
 
 impl TextBox {
-    /// The box of a text of this width and size around `centre`.
-    pub(crate) fn new(centre: Point, width: f64, size: f64) -> Self {
-        Self { centre, width, height: size * 1.2 }
+    /// The box of a text of this width and size around `center`.
+    pub(crate) fn new(center: Point, width: f64, size: f64) -> Self {
+        Self { center, width, height: size * 1.2 }
     }
 
     /// The box beside a point: moved along `direction` until its border is `gap` away.
@@ -53,8 +53,8 @@ impl TextBox {
 
     /// Whether two boxes come nearer than `gap`.
     pub(crate) fn touches(&self, other: &Self, gap: f64) -> bool {
-        (self.centre.0 - other.centre.0).abs() < f64::midpoint(self.width, other.width) + gap
-            && (self.centre.1 - other.centre.1).abs() < f64::midpoint(self.height, other.height) + gap
+        (self.center.0 - other.center.0).abs() < f64::midpoint(self.width, other.width) + gap
+            && (self.center.1 - other.center.1).abs() < f64::midpoint(self.height, other.height) + gap
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_box_beside_a_point_keeps_its_gap() {
         let text = TextBox::beside((0.0, 0.0), (1.0, 0.0), 8.0, 40.0, 10.0);
-        assert_eq!(text.centre, (28.0, 0.0));
+        assert_eq!(text.center, (28.0, 0.0));
         assert!(text.touches(&TextBox::new((0.0, 0.0), 0.0, 0.0), 9.0));
         assert!(!text.touches(&TextBox::new((0.0, 0.0), 0.0, 0.0), 8.0));
     }

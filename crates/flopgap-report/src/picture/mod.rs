@@ -11,7 +11,7 @@ use crate::ReportError;
 
 /// Something to draw.
 pub(crate) trait Painting {
-    /// Its title, for messages and for whoever reads the file without seeing it.
+    /// Its title, for messages and screen readers.
     fn title(&self) -> &str;
 
     /// The size in pixels for which its distances and letters are designed; other sizes are enlarged or reduced to it. `None` where they

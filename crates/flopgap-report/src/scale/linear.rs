@@ -20,7 +20,7 @@ impl Scale {
         let step = nice_step((most - least) / INTERVALS)?;
         let (bottom, top) = ((least / step).floor(), (most / step).ceil());
         let count = top - bottom;
-        // Past 2^53 steps from zero, neighbouring ticks are no longer distinct numbers.
+        // Past 2^53 steps from zero, neighboring ticks are no longer distinct numbers.
         if !(1.0..=50.0).contains(&count) || bottom.abs().max(top.abs()) > 9e15 {
             return None;
         }

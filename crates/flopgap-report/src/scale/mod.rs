@@ -53,7 +53,7 @@ impl ValueSpacing {
 
 /// The value scale of a plot: its range, round numbers within it with their labels, and the bounds between its colors.
 ///
-/// Values that span a factor of ten or more stand by their logarithm, so that small ones are told apart, too; where 0 or negative values
+/// Values that span a factor of ten or more stand by their logarithm, so that small ones are distinguished, too; where 0 or negative values
 /// occur, what is near to 0 is linear. Ticks stand at equal steps.
 ///
 /// ```

@@ -1,6 +1,6 @@
 use crate::numbers;
 
-/// What an axis, a metric or a colour bar shows.
+/// What an axis, a metric or a color bar shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AxisLabel {
     /// The quantity, such as `layer width d`.
@@ -73,7 +73,7 @@ fn unevenness(values: &[f64]) -> f64 {
     most / least
 }
 
-/// A labelled axis with the values at which something was measured, in increasing order.
+/// A labeled axis with the values at which something was measured, in increasing order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) label: AxisLabel,

@@ -16,7 +16,7 @@ use crate::picture::frame::{
 use crate::scale::Scale;
 
 /// Points up to which each value is written beside its mark.
-const LABELLED_POINTS: usize = 8;
+const LABELED_POINTS: usize = 8;
 
 /// Draws the values over the axis that has more than one value, or over x when neither has.
 pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, scale: &Scale) -> Drawn {
@@ -56,14 +56,14 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     {
         cross(canvas, (x_of(position), bottom - 8.0), 4.0)?;
     }
-    // A gap breaks the line: nothing is known between its neighbours.
+    // A gap breaks the line: nothing is known between its neighbors.
     for run in points.split(Option::is_none) {
         let run: Vec<Point> = run.iter().flatten().map(|(point, _)| *point).collect();
         if run.len() > 1 {
             canvas.line(&run, LINE, 2.0)?;
         }
     }
-    let label = points.len() <= LABELLED_POINTS;
+    let label = points.len() <= LABELED_POINTS;
     for (index, point) in points.iter().enumerate() {
         let Some((place, value)) = *point else { continue };
         canvas.dot(place, 4.5, LINE)?;
@@ -74,7 +74,7 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
             let half = canvas.text_width(&text, TICK_SIZE)? / 2.0;
             let (x, y) = clear_of_line(place, before, after, half);
             let x = x.clamp(left + half + 6.0, canvas.width - half - 6.0);
-            canvas.text(&text, (x, y), TICK_SIZE, INK, Anchor::Centre)?;
+            canvas.text(&text, (x, y), TICK_SIZE, INK, Anchor::Center)?;
         }
     }
     Ok(())
@@ -83,8 +83,8 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
 /// Where the label of a point is not crossed by the line: above it, to the side on which the line falls away, and
 /// below it only in a valley.
 fn clear_of_line(point: Point, before: Option<Point>, after: Option<Point>, half_width: f64) -> Point {
-    // Pixels grow downwards: a neighbour with a smaller y is higher.
-    let higher = |neighbour: Option<Point>| neighbour.is_some_and(|neighbour| neighbour.1 < point.1 - 2.0);
+    // Pixels grow downwards: a neighbor with a smaller y is higher.
+    let higher = |neighbor: Option<Point>| neighbor.is_some_and(|neighbor| neighbor.1 < point.1 - 2.0);
     match (higher(before), higher(after)) {
         (false, false) => (point.0, point.1 - 18.0),
         (true, false) => (point.0 + half_width + 5.0, point.1 - 14.0),
@@ -120,10 +120,10 @@ fn position_axis<DB: DrawingBackend>(
         labels.push(label);
     }
     for index in without_overlap(&boxes, 8.0) {
-        canvas.text(&labels[index], boxes[index].centre, TICK_SIZE, INK, Anchor::Centre)?;
+        canvas.text(&labels[index], boxes[index].center, TICK_SIZE, INK, Anchor::Center)?;
     }
     let (title, size) = canvas.fit(&axis.title(), LABEL_SIZE, 11.0, right - left)?;
-    canvas.text(&title, (f64::midpoint(left, right), bottom + 52.0), size, INK, Anchor::Centre)
+    canvas.text(&title, (f64::midpoint(left, right), bottom + 52.0), size, INK, Anchor::Center)
 }
 
 /// A value with four significant digits or, as a percentage, two decimals.

@@ -14,7 +14,7 @@ pub(crate) struct Grid {
     pub(crate) heights: Vec<Option<f64>>,
 }
 
-/// The surface between neighbouring grid points.
+/// The surface between neighboring grid points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
     /// The grid points that bound the cell, in order around it: four, or three beside a gap.
@@ -78,7 +78,7 @@ fn far_to_near(count: usize, near_is_high: bool) -> Box<dyn Iterator<Item = usiz
 }
 
 impl Cell {
-    /// Splits the cell into `parts` by `parts` pieces, far to near, so that colour can follow height within it. The
+    /// Splits the cell into `parts` by `parts` pieces, far to near, so that color can follow height within it. The
     /// bilinear patch through four corners stays the same surface however it is split; a triangle is split likewise.
     pub(crate) fn pieces(&self, parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
         match self.corners[..] {

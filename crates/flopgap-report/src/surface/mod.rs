@@ -232,8 +232,8 @@ mod tests {
             "plot `t`: there are two points at d = 0, m = 1"
         );
         assert_eq!(message(&[(f64::NAN, 1.0, None)]), "plot `t`: the place d = NaN, m = 1 is not finite");
-        assert_eq!(message(&[(1.0, 1.0, None)]), "plot `t` has nothing to draw: no value was measured");
-        assert_eq!(message(&[]), "plot `t` has nothing to draw: no value was measured");
+        assert_eq!(message(&[(1.0, 1.0, None)]), "plot `t`: nothing to draw: no value was measured");
+        assert_eq!(message(&[]), "plot `t`: nothing to draw: no value was measured");
         let scattered: Vec<_> = (0..600).map(|i| (f64::from(i), f64::from(i), Some(0.0))).collect();
         assert_eq!(message(&scattered), "plot `t`: a grid of 600 by 600 values is too large to be read");
     }

@@ -1,4 +1,4 @@
-//! The three-dimensional plot: box, axes, surface and colour bar.
+//! The three-dimensional plot: box, axes, surface and color bar.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ use crate::picture::frame::{
 };
 use crate::scale::Scale;
 
-/// Width of the colour bar.
+/// Width of the color bar.
 const BAR_WIDTH: f64 = 22.0;
-/// Splits of a cell's side beyond which a difference of colour is no longer seen.
+/// Splits of a cell's side beyond which a difference of color is no longer seen.
 const MOST_PARTS: u32 = 24;
 /// Length of a tick mark.
 const TICK: f64 = 6.0;
-/// Cells up to which grid lines help; beyond, they would cover the colours.
+/// Cells up to which grid lines help; beyond, they would cover the colors.
 const LINED_CELLS: usize = 2_500;
 /// Points up to which each measured point is marked.
 const MARKED_POINTS: usize = 40;
@@ -191,7 +191,7 @@ fn base_axis<DB: DrawingBackend>(
     }
     let shown: Vec<usize> = without_overlap(&boxes, 3.0);
     for index in &shown {
-        canvas.text(&labels[*index], boxes[*index].centre, TICK_SIZE, INK, Anchor::Centre)?;
+        canvas.text(&labels[*index], boxes[*index].center, TICK_SIZE, INK, Anchor::Center)?;
     }
 
     let middle = at(0.5, near);
@@ -204,9 +204,9 @@ fn base_axis<DB: DrawingBackend>(
         gap += 1.0;
         place = TextBox::beside(middle, hang, gap, width, size);
     }
-    let x = place.centre.0.min(limit - width / 2.0).max(MARGIN + width / 2.0);
-    let y = place.centre.1.min(canvas.height - MARGIN + 8.0);
-    canvas.text(&title, (x, y), size, INK, Anchor::Centre)
+    let x = place.center.0.min(limit - width / 2.0).max(MARGIN + width / 2.0);
+    let y = place.center.1.min(canvas.height - MARGIN + 8.0);
+    canvas.text(&title, (x, y), size, INK, Anchor::Center)
 }
 
 fn direction(from: Point, to: Point) -> Point {
@@ -252,8 +252,8 @@ fn surface<DB: DrawingBackend>(
         if cells.len() <= LINED_CELLS {
             let next = cell.corners.iter().cycle().skip(1);
             for (from, to) in cell.corners.iter().zip(next) {
-                let colour = darken(shade(f64::midpoint(from.z, to.z)), 0.4);
-                canvas.line(&[view.project(*from), view.project(*to)], colour, 0.75)?;
+                let color = darken(shade(f64::midpoint(from.z, to.z)), 0.4);
+                canvas.line(&[view.project(*from), view.project(*to)], color, 0.75)?;
             }
         }
         if mark {
@@ -280,7 +280,7 @@ fn parts_per_cell(cells: usize, pieces: usize) -> u32 {
     (1..=MOST_PARTS).rev().find(|parts| cells * (parts * parts) as usize <= pieces).unwrap_or(1)
 }
 
-/// The outline with each corner moved away from the middle: neighbours overlap a little and leave no bright seam.
+/// The outline with each corner moved away from the middle: neighbors overlap a little and leave no bright seam.
 fn grown(outline: &[Point], by: f64) -> Vec<Point> {
     let count = outline.len() as f64;
     let middle = (

@@ -71,7 +71,7 @@ impl View {
         Self { corner, scale: 1.0, origin: (0.0, 0.0), height }
     }
 
-    /// The view from `corner`, as large as fits between two opposite corners of a rectangle, and centred in it.
+    /// The view from `corner`, as large as fits between two opposite corners of a rectangle, and centered in it.
     pub(crate) fn fitted(corner: Corner, (left, top): Point, (right, bottom): Point) -> Self {
         // A taller box shows more of the values; it is as tall as the rectangle allows within these bounds.
         let (base_width, base_depth) = Self::unscaled(corner, 0.0).extent();

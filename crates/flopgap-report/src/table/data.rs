@@ -25,7 +25,7 @@ impl Table {
     }
 }
 
-/// A table serialises as its rows, so that a caller can nest several tables in one JSON document.
+/// A table serializes as its rows, so that a caller can nest several tables in one JSON document.
 impl Serialize for Table {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut rows = serializer.serialize_seq(Some(self.rows.len()))?;

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 /// assert_eq!("md".parse::<Format>()?, Format::Markdown);
 /// assert_eq!(Format::Json.to_string(), "json");
 /// let error = "yaml".parse::<Format>().unwrap_err();
-/// assert_eq!(error.to_string(), "`yaml` is not an output format: use table, json, csv or markdown");
+/// assert_eq!(error.to_string(), "unknown output format `yaml`; expected table, json, csv or markdown");
 /// # Ok::<(), flopgap_report::table::ParseFormatError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,11 +44,11 @@ impl fmt::Display for Format {
     }
 }
 
-/// The word is not the name of a [`Format`].
+/// An unknown name of a [`Format`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` is not an output format: use table, json, csv or markdown")]
+#[error("unknown output format `{found}`; expected table, json, csv or markdown")]
 pub struct ParseFormatError {
-    /// The word that was given.
+    /// The name.
     pub found: String,
 }
 

@@ -182,7 +182,7 @@ mod tests {
         let mut table = Table::new("t", [Column::text("a", "A"), Column::number("b", "B")]).unwrap();
         table.push([Cell::from("x"), Cell::from(1_u64)]).unwrap();
         let error = table.push([Cell::from("y")]).unwrap_err();
-        assert_eq!(error.to_string(), "table `t`: row 2 has 1 cells, the table has 2 columns");
+        assert_eq!(error.to_string(), "table `t`: row 2 has 1 cells; expected 2, one for each column");
         assert_eq!(table.rows().len(), 1);
 
         let error = Table::new("t", [Column::text("a", "A"), Column::text("a", "B")]).unwrap_err();

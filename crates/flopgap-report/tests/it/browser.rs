@@ -1,7 +1,7 @@
 //! The page as readers see it, in a headless Chromium; skipped where there is none.
 
 use flopgap_browser::{Browser, Swipe, sheets};
-use flopgap_report::chart::{Colour, Timeline};
+use flopgap_report::chart::{Color, Timeline};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, ReportPage};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
@@ -155,7 +155,7 @@ fn the_plot_survives_a_resize_across_the_narrow_layout() {
     for width in [1440, 600, 1440, 500, 360, 1440] {
         browser.resize(width, 900).unwrap();
         browser.wait_for("document.getElementById('plot')._fullLayout.width === document.getElementById('plot').clientWidth").unwrap();
-        browser.settle().unwrap();
+        browser.wait_until_drawn().unwrap();
         let now = browser.evaluate(LAYOUT).unwrap();
         assert_eq!(now, json!({ "bars": 0, "filled": true, "width": true }), "at {width}");
     }
@@ -167,7 +167,7 @@ const VIEW: &str = "(() => { const scene = document.getElementById('plot')._full
     return [x, y, z, scene.aspectratio.x].map((value) => Math.round(value * 1000)); })()";
 
 fn view(browser: &mut Browser) -> Value {
-    browser.settle().unwrap();
+    browser.wait_until_drawn().unwrap();
     browser.evaluate(VIEW).unwrap()
 }
 
@@ -223,7 +223,7 @@ fn one_finger_scrolls_the_page_and_two_turn_the_surface() {
     let Some(mut browser) = opened("touch") else { return };
     browser.touch().unwrap();
     browser.resize(400, 740).unwrap();
-    browser.settle().unwrap();
+    browser.wait_until_drawn().unwrap();
     let (x, y) = middle(&mut browser);
     let first = view(&mut browser);
     let top = browser.evaluate("scrollY").unwrap();
@@ -278,9 +278,9 @@ fn large_timeline(kept_from: Option<i64>) -> Document {
     let streams = [timeline.lane(gpu, "stream 7"), timeline.lane(gpu, "stream 14")];
     let kinds = ["matmul", "optimizer", "copy"];
     for (n, kind) in kinds.into_iter().enumerate() {
-        timeline.kind(kind, Colour::nth(n));
+        timeline.kind(kind, Color::nth(n));
     }
-    let [matmul, optimizer, copy] = [0, 1, 2].map(|n| timeline.name(&format!("kernel_{n}"), Colour::nth(n)));
+    let [matmul, optimizer, copy] = [0, 1, 2].map(|n| timeline.name(&format!("kernel_{n}"), Color::nth(n)));
     for step in 0..STEPS {
         let start = step * STEP;
         // 67 products of 40 µs, 500 kernels of an optimizer of 1 µs, each followed by as much idle time; 100 copies beside them.
@@ -311,7 +311,7 @@ fn opened_timeline(test: &str, kept_from: Option<i64>) -> Option<Browser> {
     std::fs::write(&file, html).unwrap();
     browser.open(&file).unwrap();
     browser.wait_for("document.querySelector('.fg-timeline').dataset.ready === 'true'").unwrap();
-    browser.settle().unwrap();
+    browser.wait_until_drawn().unwrap();
     Some(browser)
 }
 
@@ -357,7 +357,7 @@ fn check_areas(browser: &mut Browser, windows: &[(i64, i64)]) {
         browser
             .evaluate(&format!("document.querySelector('figure.timeline').timeline.show({from}, {to})"))
             .unwrap();
-        browser.settle().unwrap();
+        browser.wait_until_drawn().unwrap();
         let found = browser.evaluate(PIXELS).unwrap();
         for (kind, expected) in shares(from, to).into_iter().enumerate() {
             let found = found[kind].as_f64().unwrap();
@@ -391,7 +391,7 @@ fn the_area_of_a_kind_is_its_time_at_every_zoom() {
 #[test]
 fn areas_stay_right_where_only_sums_are_kept() {
     let Some(mut browser) = opened_timeline("areas of sums", Some(100 * STEP)) else { return };
-    // Whole steps, so that no stretch of sums is cut in the middle of a kind.
+    // Whole steps, so that no span of sums is cut in the middle of a kind.
     check_areas(&mut browser, &[(0, STEPS * STEP), (0, 100 * STEP), (110 * STEP, 111 * STEP)]);
     let notes = browser.evaluate("document.querySelector('.fg-timeline').textContent").unwrap();
     assert!(notes.as_str().unwrap().contains("Single intervals are kept from 400 ms on"), "{notes}");
@@ -399,7 +399,7 @@ fn areas_stay_right_where_only_sums_are_kept() {
 
 /// What is in sight.
 fn sight(browser: &mut Browser) -> (f64, f64) {
-    browser.settle().unwrap();
+    browser.wait_until_drawn().unwrap();
     let sight = browser.evaluate("(() => { const { min, max } = document.querySelector('figure.timeline').timeline.u.scales.x; return [min, max]; })()").unwrap();
     (sight[0].as_f64().unwrap(), sight[1].as_f64().unwrap())
 }

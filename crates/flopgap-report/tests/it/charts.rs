@@ -1,6 +1,6 @@
 //! Charts and the page around them: well-formed, complete, and safe against what names may contain.
 
-use flopgap_report::chart::{Bar, Colour, Part, ShareBars, Slice, Timeline};
+use flopgap_report::chart::{Bar, Color, Part, ShareBars, Slice, Timeline};
 use flopgap_report::html::{Block, Document};
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::markup::check_well_formed;
 
 fn shares(text: &str) -> ShareBars {
     let slice = |value: f64| Slice { value, text: text.to_owned() };
-    let part = |n| Part { label: text.to_owned(), colour: Colour::nth(n) };
+    let part = |n| Part { label: text.to_owned(), color: Color::nth(n) };
     let bar = Bar { label: text.to_owned(), total: text.to_owned(), slices: vec![slice(3.0), slice(1.0)] };
     ShareBars::new(text, vec![part(0), part(1)], vec![bar.clone(), bar]).unwrap()
 }
@@ -17,8 +17,8 @@ fn timeline(text: &str) -> Timeline {
     let mut timeline = Timeline::new(text, 0..1_000_000).unwrap();
     let row = timeline.row_of_work(text);
     let lane = timeline.lane(row, text);
-    let name = timeline.name(text, Colour::NEUTRAL);
-    timeline.kind(text, Colour::NEUTRAL);
+    let name = timeline.name(text, Color::NEUTRAL);
+    timeline.kind(text, Color::NEUTRAL);
     timeline.push(lane, name, 0..1_000_000);
     timeline.push(lane, name, 5..10);
     timeline

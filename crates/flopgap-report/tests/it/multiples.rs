@@ -1,7 +1,7 @@
 //! Small multiples to SVG and PNG. The values come from formulas: they exercise the drawing.
 
 use flopgap_report::ReportError;
-use flopgap_report::chart::Colour;
+use flopgap_report::chart::Color;
 use flopgap_report::multiples::{Plot, PlotLine, SmallMultiples, WIDTH};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
@@ -12,7 +12,7 @@ use crate::markup::check_well_formed;
 fn picture(value: impl Fn(f64, f64) -> Option<f64>) -> Result<SmallMultiples, ReportError> {
     let widths = || (1..=16).map(|step| f64::from(step) * 128.0);
     let line =
-        |label: &str, index, points| PlotLine { label: label.to_owned(), colour: Colour::nth(index), points };
+        |label: &str, index, points| PlotLine { label: label.to_owned(), color: Color::nth(index), points };
     let plots = (1..=16).map(|step| {
         let m = f64::from(step) * 16.0;
         let counted = widths().rev().map(|d| (d, value(d, m))).collect();

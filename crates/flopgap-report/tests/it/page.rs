@@ -84,7 +84,7 @@ fn the_page_is_complete_and_loads_nothing() {
     }
     assert!(
         html.contains("Permission is hereby granted, free of charge"),
-        "the licence of plotly.js is in the file"
+        "the license of plotly.js is in the file"
     );
 }
 

@@ -69,7 +69,7 @@ fn svg_names_everything_a_reader_needs() {
     ] {
         assert!(texts.contains(&wanted), "{wanted} is not in {texts:?}");
     }
-    // Once beside its axis and once above the colour bar.
+    // Once beside its axis and once above the color bar.
     assert_eq!(texts.iter().filter(|text| **text == "ε (log scale)").count(), 2);
 }
 
@@ -103,16 +103,16 @@ fn every_text_stays_on_the_page() {
 }
 
 #[test]
-fn png_has_its_size_and_shows_the_colours() {
+fn png_has_its_size_and_shows_the_colors() {
     let plot = surface(&WIDTHS, &BATCHES, overhead).unwrap();
     for size in [Size::default(), Size { width: 640, height: 400 }, Size { width: 1700, height: 1300 }] {
         let (width, height, pixels) = decode(&plot.to_png(size).unwrap());
         assert_eq!((width, height), (size.width, size.height));
         assert_eq!(&pixels[..3], &[255, 255, 255], "the paper is white");
-        let coloured =
+        let colored =
             pixels.chunks_exact(3).filter(|p| p.iter().max().unwrap() - p.iter().min().unwrap() > 60);
-        let share = coloured.count() as f64 / f64::from(width * height);
-        assert!((0.08..0.6).contains(&share), "{share} of the picture is coloured");
+        let share = colored.count() as f64 / f64::from(width * height);
+        assert!((0.08..0.6).contains(&share), "{share} of the picture is colored");
     }
 }
 

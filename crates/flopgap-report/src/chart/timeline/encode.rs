@@ -1,7 +1,7 @@
 //! The timeline as data of a page.
 //!
 //! Intervals are numbers of variable length (LEB128): for each level, the time since the last one ended, its length, and its name; then the sums
-//! of what came before, each as the stretches since the last one, its color, its time, and its count. All of it is compressed by zlib and written in
+//! of what came before, each as the spans since the last one, its color, its time, and its count. All of it is compressed by zlib and written in
 //! base64, which a browser reads without a library.
 
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde::Serialize;
 
-use super::{Colour, Level, Timeline};
+use super::{Color, Level, Timeline};
 use crate::ReportError;
 
 #[derive(Serialize)]
@@ -20,8 +20,8 @@ struct Data<'a> {
     extent: u64,
     /// Single intervals are there from here on.
     detail: u64,
-    /// The length of the stretches of the sums.
-    stretch: u64,
+    /// The length of the spans of the sums.
+    span: u64,
     /// Label and color.
     names: Vec<(&'a str, u8)>,
     kinds: Vec<(&'a str, u8)>,
@@ -61,11 +61,11 @@ pub(crate) fn script_json(timeline: &Timeline) -> Result<String, ReportError> {
         let left = (row.left_out.count, row.left_out.nanoseconds);
         rows.push(RowData { label: &row.label, work: row.work, left, lanes });
     }
-    let entry = |entry: &'_ (String, Colour)| entry.1.index();
+    let entry = |entry: &'_ (String, Color)| entry.1.index();
     let data = Data {
         extent: timeline.extent,
         detail: timeline.detail,
-        stretch: timeline.stretch(),
+        span: timeline.span(),
         names: timeline.names.iter().map(|name| (name.0.as_str(), entry(name))).collect(),
         kinds: timeline.kinds.iter().map(|kind| (kind.0.as_str(), entry(kind))).collect(),
         rows,
@@ -91,12 +91,12 @@ fn write(level: &Level, out: &mut ZlibEncoder<Vec<u8>>) -> Result<(), ReportErro
         }
     }
     let mut place = 0;
-    for ((stretch, colour), sum) in &level.sums {
-        number(u64::from(stretch - place), &mut buffer);
-        number(u64::from(*colour), &mut buffer);
+    for ((span, color), sum) in &level.sums {
+        number(u64::from(span - place), &mut buffer);
+        number(u64::from(*color), &mut buffer);
         number(sum.nanoseconds, &mut buffer);
         number(sum.count, &mut buffer);
-        place = *stretch;
+        place = *span;
     }
     out.write_all(&buffer)?;
     Ok(())

@@ -6,7 +6,7 @@ mod picture;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::Colour;
+use super::Color;
 use crate::ReportError;
 pub(crate) use encode::script_json;
 
@@ -17,17 +17,17 @@ pub(crate) use encode::script_json;
 /// time, at every zoom.
 ///
 /// ```
-/// use flopgap_report::chart::{Colour, Timeline};
+/// use flopgap_report::chart::{Color, Timeline};
 ///
 /// let mut timeline = Timeline::new("A step", 0..9_000_000)?;
 /// let host = timeline.row("Host");
 /// let thread = timeline.lane(host, "thread 1");
-/// let forward = timeline.name("forward", Colour::nth(0));
+/// let forward = timeline.name("forward", Color::nth(0));
 /// timeline.push(thread, forward, 0..4_000_000);
 /// let gpu = timeline.row_of_work("GPU 0");
 /// let stream = timeline.lane(gpu, "stream 7");
-/// timeline.kind("matmul", Colour::nth(1));
-/// let kernel = timeline.name("sgemm_128x64", Colour::nth(1));
+/// timeline.kind("matmul", Color::nth(1));
+/// let kernel = timeline.name("sgemm_128x64", Color::nth(1));
 /// timeline.push(stream, kernel, 1_000_000..8_000_000);
 /// assert!(timeline.to_svg().starts_with("<svg "));
 /// # Ok::<(), flopgap_report::ReportError>(())
@@ -39,9 +39,9 @@ pub struct Timeline {
     extent: u64,
     /// From here on, single intervals are kept; before, sums.
     detail: u64,
-    names: Vec<(String, Colour)>,
-    known: HashMap<(String, Colour), NameId>,
-    kinds: Vec<(String, Colour)>,
+    names: Vec<(String, Color)>,
+    known: HashMap<(String, Color), NameId>,
+    kinds: Vec<(String, Color)>,
     rows: Vec<Row>,
 }
 
@@ -79,7 +79,7 @@ struct Level {
     intervals: Vec<Interval>,
     /// Where the last one ends.
     end: u64,
-    /// By stretch of time and color: what began before `detail`.
+    /// By span of time and color: what began before `detail`.
     sums: BTreeMap<(u32, u8), Sum>,
 }
 
@@ -99,8 +99,8 @@ struct Sum {
 
 /// A page stays below about 3 MB with as many intervals; where there are more, the last ones are kept.
 const KEPT: usize = 500_000;
-/// Into how many stretches of time earlier ones are summed up.
-const STRETCHES: u64 = 4_096;
+/// Into how many spans of time earlier ones are summed up.
+const SPANS: u64 = 4_096;
 /// Intervals that overlap deeper, and further lanes of a row, are not drawn; the row says how many.
 const LEVELS: usize = 12;
 const LANES: usize = 48;
@@ -138,7 +138,7 @@ impl Timeline {
         KEPT
     }
 
-    /// Keeps single intervals only from `time` on. Of those that begin before, the sums by color over 4,096 stretches of the window are kept: the
+    /// Keeps single intervals only from `time` on. Of those that begin before, the sums by color over 4,096 spans of the window are kept: the
     /// areas stay right.
     #[must_use]
     pub fn keep_from(mut self, time: i64) -> Self {
@@ -174,16 +174,16 @@ impl Timeline {
     }
 
     /// Adds an entry to the legend: what is drawn in a color.
-    pub fn kind(&mut self, label: impl Into<String>, colour: Colour) {
-        let entry = (label.into(), colour);
+    pub fn kind(&mut self, label: impl Into<String>, color: Color) {
+        let entry = (label.into(), color);
         if !self.kinds.contains(&entry) {
             self.kinds.push(entry);
         }
     }
 
     /// What intervals are called, and their color.
-    pub fn name(&mut self, label: &str, colour: Colour) -> NameId {
-        let key = (label.to_owned(), colour);
+    pub fn name(&mut self, label: &str, color: Color) -> NameId {
+        let key = (label.to_owned(), color);
         let next = NameId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         *self.known.entry(key).or_insert_with_key(|key| {
             self.names.push(key.clone());
@@ -199,8 +199,8 @@ impl Timeline {
             return;
         }
         let (start, end) = (self.offset(interval.start), self.offset(interval.end));
-        let colour = self.names.get(name.0 as usize).map_or(Colour::NEUTRAL, |name| name.1);
-        let (detail, stretch) = (self.detail, self.stretch());
+        let color = self.names.get(name.0 as usize).map_or(Color::NEUTRAL, |name| name.1);
+        let (detail, span) = (self.detail, self.span());
         let row = &mut self.rows[lane.0];
         let levels = &mut row.lanes[lane.1].levels;
         let level = match levels.iter().position(|level| level.end <= start) {
@@ -216,13 +216,13 @@ impl Timeline {
         if start >= detail {
             level.intervals.push(Interval { start, end, name: name.0 });
         } else {
-            level.sum_up(start..end, colour, stretch);
+            level.sum_up(start..end, color, span);
         }
     }
 
-    /// The length of the stretches of time by which early intervals are summed up.
-    fn stretch(&self) -> u64 {
-        self.extent.div_ceil(STRETCHES).max(1)
+    /// The length of the spans of time by which early intervals are summed up.
+    fn span(&self) -> u64 {
+        self.extent.div_ceil(SPANS).max(1)
     }
 
     /// A time as an offset within the window.
@@ -247,13 +247,13 @@ impl Timeline {
 }
 
 impl Level {
-    /// Adds an interval to the sums of the stretches that it touches, and itself to that in which it begins.
-    fn sum_up(&mut self, interval: Range<u64>, colour: Colour, stretch: u64) {
+    /// Adds an interval to the sums of the spans that it touches, and itself to that in which it begins.
+    fn sum_up(&mut self, interval: Range<u64>, color: Color, span: u64) {
         let (mut start, mut count) = (interval.start, 1);
         loop {
-            let place = start / stretch;
-            let end = interval.end.min((place + 1) * stretch);
-            let key = (u32::try_from(place).unwrap_or(u32::MAX), colour.index());
+            let place = start / span;
+            let end = interval.end.min((place + 1) * span);
+            let key = (u32::try_from(place).unwrap_or(u32::MAX), color.index());
             self.sums.entry(key).or_default().add(count, end - start);
             if end == interval.end {
                 return;
@@ -279,7 +279,7 @@ mod tests {
         let mut timeline = Timeline::new("t", window).unwrap();
         let row = timeline.row("r");
         let lane = timeline.lane(row, "");
-        let name = timeline.name("a<b", Colour::nth(1));
+        let name = timeline.name("a<b", Color::nth(1));
         for interval in intervals {
             timeline.push(lane, name, interval.clone());
         }
@@ -313,7 +313,7 @@ mod tests {
         let mut part = Timeline::new("t", 0..1_000_000).unwrap().keep_from(700_050);
         let row = part.row("r");
         let lane = part.lane(row, "");
-        let name = part.name("a", Colour::nth(1));
+        let name = part.name("a", Color::nth(1));
         for interval in &intervals {
             part.push(lane, name, interval.clone());
         }
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn windows_that_cannot_be_drawn_are_refused() {
         let error = |window| Timeline::new("t", window).unwrap_err().to_string();
-        assert_eq!(error(4..4), "plot `t` has nothing to draw: everything is one instant");
+        assert_eq!(error(4..4), "plot `t`: nothing to draw: everything is one instant");
         assert!(error(i64::MIN..i64::MAX).contains("104 days"));
     }
 
@@ -345,7 +345,7 @@ mod tests {
         #[test]
         fn any_intervals_are_drawn(raw in proptest::collection::vec((-1000_i64..1000, 0_i64..500), 1..40), detail in -1000_i64..1000) {
             let mut timeline = timeline(-900..900, &[]).keep_from(detail);
-            let name = timeline.name("b", Colour::nth(3));
+            let name = timeline.name("b", Color::nth(3));
             for (start, length) in raw {
                 timeline.push(LaneId(0, 0), name, start..start + length);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Level, Timeline};
-use crate::chart::Colour;
+use crate::chart::Color;
 use crate::chart::axis::ticks;
 use crate::chart::svg::{Drawing, escape, fitted, percent};
 use crate::numbers;
@@ -67,26 +67,26 @@ fn draw_level(timeline: &Timeline, level: &Level, label: &str, drawing: &mut Dra
     ));
     let extent = timeline.extent as f64;
     let column = 1.0 / f64::from(COLUMNS);
-    let mut stacks: BTreeMap<u16, [f64; Colour::COUNT]> = BTreeMap::new();
-    let mut stack = |colour: u8, start: f64, end: f64| {
+    let mut stacks: BTreeMap<u16, [f64; Color::COUNT]> = BTreeMap::new();
+    let mut stack = |color: u8, start: f64, end: f64| {
         let mut at = start;
         while at < end {
             let (place, next) = place(at);
             let until = end.min(next);
-            stacks.entry(place).or_insert([0.0; Colour::COUNT])[usize::from(colour)] += until - at;
+            stacks.entry(place).or_insert([0.0; Color::COUNT])[usize::from(color)] += until - at;
             at = until;
         }
     };
     for interval in &level.intervals {
-        let (name, colour) = &timeline.names[interval.name as usize];
+        let (name, color) = &timeline.names[interval.name as usize];
         let (start, end) = (interval.start as f64 / extent, interval.end as f64 / extent);
         if end - start < column {
-            stack(colour.index(), start, end);
+            stack(color.index(), start, end);
             continue;
         }
         drawing.push(format_args!(
             "<rect class=\"{}\" stroke-width=\".4\" x=\"{}\" y=\"{top:.0}\" width=\"{}\" height=\"{height:.0}\"><title>{}: {}, from {}</title></rect>",
-            colour.class(),
+            color.class(),
             percent(start),
             percent(end - start),
             escape(name),
@@ -94,19 +94,19 @@ fn draw_level(timeline: &Timeline, level: &Level, label: &str, drawing: &mut Dra
             duration(interval.start),
         ));
     }
-    let stretch = timeline.stretch();
-    for ((at, colour), sum) in &level.sums {
-        let start = (u64::from(*at) * stretch) as f64 / extent;
-        stack(*colour, start, start + sum.nanoseconds as f64 / extent);
+    let span = timeline.span();
+    for ((at, color), sum) in &level.sums {
+        let start = (u64::from(*at) * span) as f64 / extent;
+        stack(*color, start, start + sum.nanoseconds as f64 / extent);
     }
     for (place, times) in stacks {
         let mut bottom = top + height;
-        for (colour, time) in times.iter().enumerate().filter(|(_, time)| **time > 0.0) {
+        for (color, time) in times.iter().enumerate().filter(|(_, time)| **time > 0.0) {
             let part = (time / column).min(1.0) * height;
             bottom -= part;
             drawing.push(format_args!(
                 "<rect class=\"{}\" stroke-width=\"0\" x=\"{}\" y=\"{bottom:.2}\" width=\"{}\" height=\"{part:.2}\"/>",
-                Colour::of_index(colour).class(),
+                Color::of_index(color).class(),
                 percent(f64::from(place) * column),
                 percent(column),
             ));
