@@ -7,7 +7,7 @@ use crate::{FlopError, checked};
 
 /// FLOPs of one pass, split by what the kernel that executed them was for.
 ///
-/// Serialises as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`; reading it
+/// Serializes as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`; reading it
 /// back refuses a `total` that is not the sum of the classes.
 ///
 /// ```

@@ -1,8 +1,10 @@
-//! The one error type of the crate.
+//! The error type of the crate.
 
 use std::borrow::Cow;
 
-/// Why a count could not be computed.
+use flopgap_hint::Hint;
+
+/// An error of computing a count.
 ///
 /// Sizes and counts are checked integers: a result that does not fit is an [`Overflow`](Self::Overflow) that
 /// names the quantity, never a wrapped, saturated or rounded number.
@@ -17,20 +19,20 @@ pub enum FlopError {
         quantity: Cow<'static, str>,
     },
     /// A size that must be at least 1 is 0.
-    #[error("{name} is 0; it must be at least 1")]
+    #[error("{name} is 0; expected at least 1")]
     ZeroSize {
-        /// The size at fault.
+        /// The size.
         name: Cow<'static, str>,
     },
     /// An MLP was given fewer than two sizes.
-    #[error("an MLP needs an input size and at least one output size, but {found} size(s) were given")]
+    #[error("an MLP needs at least two sizes (input and output); found {found}")]
     TooFewSizes {
         /// How many sizes were given.
         found: usize,
     },
-    /// A recorded total disagrees with the classes beside it.
+    /// A recorded total differs from the sum of its classes.
     #[error(
-        "total is {stated}, but gemm + split_k + activation + other is {sum}; the record is damaged or edited"
+        "total is {stated}, but gemm + split_k + activation + other is {sum}: the record is damaged or was edited"
     )]
     TotalMismatch {
         /// The recorded total.
@@ -38,7 +40,7 @@ pub enum FlopError {
         /// The sum of the recorded classes.
         sum: u64,
     },
-    /// A name that is none of the accepted ones.
+    /// An unknown name.
     #[error("unknown {what} `{found}`; expected one of: {expected}")]
     UnknownName {
         /// What kind of name was read: `pass`, `activation`, `element type`.
@@ -49,7 +51,9 @@ pub enum FlopError {
         expected: String,
     },
     /// Grouped-query attention needs the query heads to be a multiple of the key/value heads.
-    #[error("{heads} query heads cannot share {kv_heads} key/value heads evenly; use a divisor of {heads}")]
+    #[error(
+        "{heads} query heads cannot share {kv_heads} key/value heads evenly; expected a divisor of {heads}"
+    )]
     UnevenHeads {
         /// Query heads.
         heads: u64,
@@ -57,7 +61,7 @@ pub enum FlopError {
         kv_heads: u64,
     },
     /// Causal attention with fewer keys than queries leaves queries that may attend to nothing.
-    #[error("causal attention with {queries} queries needs at least as many keys, but there are {keys}")]
+    #[error("causal attention with {queries} queries needs at least as many keys; found {keys}")]
     CausalNeedsKeys {
         /// Query positions.
         queries: u64,
@@ -73,7 +77,7 @@ pub enum FlopError {
         max: u64,
     },
     /// The groups of a convolution must divide its channels.
-    #[error("{channels} channels cannot be divided into {groups} groups evenly")]
+    #[error("{channels} channels cannot be divided evenly into {groups} groups")]
     UnevenGroups {
         /// Channels read or written.
         channels: u64,
@@ -81,7 +85,7 @@ pub enum FlopError {
         groups: u64,
     },
     /// A window is larger than the image with its padding.
-    #[error("a window of {window} does not fit into an image of {image}, padding included")]
+    #[error("a window of {window} does not fit in an image of {image}, padding included")]
     WindowTooLarge {
         /// What the window covers, dilation included.
         window: u64,
@@ -91,7 +95,7 @@ pub enum FlopError {
     /// Lists of sizes by dimension that differ in length.
     #[error("{name} has {found} sizes, but the image has {expected} dimensions")]
     UnequalRanks {
-        /// The list at fault.
+        /// The list.
         name: &'static str,
         /// Its length.
         found: usize,
@@ -99,9 +103,11 @@ pub enum FlopError {
         expected: usize,
     },
     /// A fraction with denominator 0.
-    #[error("a ratio needs a denominator other than 0")]
+    #[error("denominator of a ratio is 0")]
     ZeroDenominator,
 }
+
+impl Hint for FlopError {}
 
 impl FlopError {
     pub(crate) fn overflow(quantity: impl Into<Cow<'static, str>>) -> Self {

@@ -8,7 +8,7 @@ use crate::FlopError;
 /// A signed fraction of integers in lowest terms: the exact value of an overhead factor.
 ///
 /// `{}` prints the nearest `f64`. `{:.4}` prints the fraction itself rounded to four decimals, ties to even,
-/// from its integers: no binary rounding happens in between. Width, fill, `+` and `0` are honoured as for
+/// from its integers: no binary rounding happens in between. Width, fill, `+` and `0` are honored as for
 /// numbers.
 ///
 /// ```
@@ -87,7 +87,7 @@ impl Ratio {
 
     /// Exact product with a count; `None` when it does not fit.
     ///
-    /// Common factors are cancelled before multiplying, so the product overflows only if its lowest terms do.
+    /// Common factors are canceled before multiplying, so the product overflows only if its lowest terms do.
     #[must_use]
     pub fn checked_scale(self, factor: u64) -> Option<Self> {
         let factor = u128::from(factor);

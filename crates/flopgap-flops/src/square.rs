@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(error, FlopError::ZeroSize { name: name.into() });
         }
         let error = serde_json::from_str::<SquareMlp>(r#"{"layers":2,"width":0,"tokens":3}"#).unwrap_err();
-        assert!(error.to_string().starts_with("width is 0; it must be at least 1"), "{error}");
+        assert!(error.to_string().starts_with("width is 0; expected at least 1"), "{error}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Classifier {
         Self::default()
     }
 
-    /// What `name` tells.
+    /// What `name` says.
     pub fn get(&self, name: &str) -> Arc<KernelInfo> {
         // A thread that panicked while it held the lock cannot have left a wrong entry, so poison is no reason to stop.
         if let Some(info) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// At most this many characters are shown of what tells two names apart.
+/// At most this many characters are shown of what distinguishes two names.
 const SHOWN: usize = 40;
 
 /// The display names of the kernels of one table, each different where the kernels are.

@@ -1,4 +1,4 @@
-//! From a name to everything it tells.
+//! From a name to everything in it.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::library::library_of;
 use crate::normalize::normalize;
 use crate::operation::{operation, wrapped};
-use crate::path::{Path, base_of, memory_operation, settle};
+use crate::path::{Path, base_of, memory_operation, resolve};
 use crate::precision::precision_of;
 use crate::rules::class_of;
 use crate::short::short_of;
@@ -15,7 +15,7 @@ use crate::taxonomy::{KernelClass, Library, Precision, Tile};
 use crate::tile::tile_of;
 use crate::unit::Subject;
 
-/// What a kernel's name tells about it.
+/// What a kernel's name says about it.
 ///
 /// Only the name is read. Where it does not tell, the field is `None` (or [`KernelClass::Other`],
 /// [`Library::Unknown`]); nothing is guessed from what usually goes with it.
@@ -85,7 +85,7 @@ pub fn classify(name: &str) -> KernelInfo {
     let tile = tile_of(&with_args);
     let (class, library) = (class_of(&subject), library_of(&subject, &lower));
     let unit = Subject { class, library, precision, name: &with_args, whole: &lower };
-    let base = settle(Cow::Borrowed(base_of(&text))).into_owned();
+    let base = resolve(Cow::Borrowed(base_of(&text))).into_owned();
     let short = short_of(&base, &path, operation.as_deref(), precision, tile);
     KernelInfo {
         class,

@@ -81,7 +81,7 @@ pub(crate) fn operation(path: &Path<'_>) -> Option<String> {
         return None;
     }
     if carrier {
-        return first_telling_word(path.args?).map(canonical);
+        return first_informative_word(path.args?).map(canonical);
     }
     launched_class(path.args?).map(str::to_owned)
 }
@@ -96,7 +96,7 @@ fn launched_class(args: &str) -> Option<&str> {
 }
 
 /// The first identifier that is neither a namespace, a type, an adapter nor a number.
-fn first_telling_word(args: &str) -> Option<&str> {
+fn first_informative_word(args: &str) -> Option<&str> {
     for (word, rest) in words(args) {
         if rest.starts_with("::") || is_placeholder(word) {
             continue;

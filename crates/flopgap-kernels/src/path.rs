@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::normalize::normalize;
 
-/// A name taken apart. All parts borrow from the normalised text.
+/// A name taken apart. All parts borrow from the normalized text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path<'a> {
     /// The identifiers of the path, namespaces first, without template arguments, `operator()` and lambdas.
@@ -24,7 +24,7 @@ impl<'a> Path<'a> {
         self.parts.last().copied().map(strip_counter)
     }
 
-    /// Take a normalised name apart.
+    /// Take a normalized name apart.
     pub(crate) fn parse(text: &'a str) -> Self {
         let mut path = Self::default();
         let mut at = 0;
@@ -115,12 +115,12 @@ impl<'a> Path<'a> {
 /// assert_eq!(base_name("_ZN7cutlass7Kernel2I43cutlass_80_simt_sgemm_256x128_8x4_nn_align1EEvNT_6ParamsE"), "Kernel2");
 /// ```
 pub fn base_name(name: &str) -> Cow<'_, str> {
-    settle(base_once(name))
+    resolve(base_once(name))
 }
 
 /// A base name can itself be mangled, or end where another counter begins. Each round shortens the text in all but
 /// contrived cases, which the bound ends.
-pub(crate) fn settle(mut base: Cow<'_, str>) -> Cow<'_, str> {
+pub(crate) fn resolve(mut base: Cow<'_, str>) -> Cow<'_, str> {
     for _ in 0..8 {
         let next = base_once(&base);
         if next == base {
@@ -138,7 +138,7 @@ fn base_once(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The base name of a normalised text.
+/// The base name of a normalized text.
 pub(crate) fn base_of(text: &str) -> &str {
     memory_operation(text).or_else(|| Path::parse(text).base()).unwrap_or(text)
 }

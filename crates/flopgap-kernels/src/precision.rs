@@ -1,4 +1,4 @@
-//! The number format that a name tells.
+//! The number format in a name.
 
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<Precision> {
     // `cutlass::Kernel2<cutlass_80_simt_sgemm_...>`: the argument is the name.
     let name =
         path.args.filter(|args| args.starts_with("cutlass_") && !args.contains(['<', ','])).unwrap_or(base);
-    // The parameters of a template are no evidence: a quantised product takes its scales as `float*`.
+    // The parameters of a template are no evidence: a quantized product takes its scales as `float*`.
     let types = path.args.or(path.params);
     from_library_name(name)
         .or_else(|| types.and_then(from_types))

@@ -18,13 +18,13 @@ pub enum KernelClass {
     Gemv,
     /// The second kernel of a split-K matrix product: it adds up the partial products.
     SplitKReduce,
-    /// Arithmetic per element: activations and their gradients, bias, comparisons, selection, quantisation.
+    /// Arithmetic per element: activations and their gradients, bias, comparisons, selection, quantization.
     Elementwise,
     /// Many values to few: sums, means, norms of a vector, arg-max, prefix sums, pooling windows, loss values.
     Reduction,
     /// Softmax and log-softmax, forward and backward.
     Softmax,
-    /// Layer, RMS, batch, group and instance normalisation, forward and backward.
+    /// Layer, RMS, batch, group and instance normalization, forward and backward.
     Norm,
     /// Attention in one kernel: scores, softmax and weighted sum, and the helpers that only attention launches.
     Attention,
@@ -36,7 +36,7 @@ pub enum KernelClass {
     Optimizer,
     /// Movement without arithmetic: copy, cast, fill, transpose, concatenate, layout change, memcpy, memset.
     Copy,
-    /// Random numbers: initialisation, sampling from a distribution, dropout.
+    /// Random numbers: initialization, sampling from a distribution, dropout.
     Random,
     /// Collectives and point-to-point messages between GPUs.
     Communication,
@@ -89,7 +89,7 @@ impl KernelClass {
 /// Who wrote the kernel, as far as the name says.
 ///
 /// cuBLAS, cuDNN and PyTorch ship kernels generated from CUTLASS; a name that says CUTLASS is reported as
-/// [`Library::Cutlass`] whoever shipped it, because the name does not say more.
+/// [`Library::Cutlass`] in any distribution, because the name does not say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Library {
@@ -97,7 +97,7 @@ pub enum Library {
     Cuda,
     /// cuBLAS and cuBLASLt.
     Cublas,
-    /// CUTLASS templates, whoever instantiated them.
+    /// CUTLASS templates, in any library.
     Cutlass,
     /// cuDNN.
     Cudnn,

@@ -1,4 +1,4 @@
-//! The output tile that a name tells.
+//! The output tile in a name.
 
 use std::sync::LazyLock;
 

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(large.multiply_adds(), Err(FlopError::overflow("convolution multiply-adds")));
         assert_eq!(
             window_positions(4, 3, 1, 2, [0, 0]).unwrap_err().to_string(),
-            "a window of 5 does not fit into an image of 4, padding included"
+            "a window of 5 does not fit in an image of 4, padding included"
         );
     }
 }

@@ -222,7 +222,7 @@ impl Attention {
         };
         let quantity = "attention pairs";
         let next = checked::sum(quantity, &[queries, 1])?;
-        // Halve the even one of the two neighbours, so that the product is the result and not its double.
+        // Halve the even one of the two neighbors, so that the product is the result and not its double.
         let triangle = if queries % 2 == 0 { [queries / 2, next] } else { [queries, next / 2] };
         checked::sum(
             quantity,

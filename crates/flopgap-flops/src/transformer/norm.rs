@@ -1,10 +1,10 @@
-//! Normalisation over the features of a token.
+//! Normalization over the features of a token.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ElementType, FlopError, Work, checked};
 
-/// Which normalisation. In text and JSON: `layer_norm`, `rms_norm`.
+/// Which normalization. In text and JSON: `layer_norm`, `rms_norm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Norm {
@@ -42,7 +42,7 @@ impl Norm {
         Work::of_elements(flops, &[elements, self.parameters(width)?], &[elements], element)
     }
 
-    /// Layer norm: 13 FLOPs per element. Normalise again 2, gradient of the gain 2 and of the shift 1,
+    /// Layer norm: 13 FLOPs per element. Normalize again 2, gradient of the gain 2 and of the shift 1,
     /// `g = dy * gain` 1, the row sums of `g` and of `g * xhat` 3,
     /// `rstd * (g - mean(g) - xhat * mean(g xhat))` 4. RMS norm: 9, the same without mean and shift: 1, 2, 1,
     /// 2, 3. Reads `dy`, `x` and the gain, writes `dx` and the parameter gradients; the saved row statistics
