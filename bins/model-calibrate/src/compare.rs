@@ -9,7 +9,7 @@ use flopgap_report::numbers::{percent, signed_percent};
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
 use crate::PROGRAM;
-use crate::load::{self, of_report};
+use crate::load;
 
 /// Rows of a table for readers.
 const SHOWN: usize = 20;
@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let format: Format = arguments.format.into();
     let whole = arguments.all || matches!(format, Format::Json | Format::Csv);
     let shown = if whole { comparison.changes.len() } else { SHOWN };
-    let table = table(&comparison, shown).map_err(|error| of_report(&error))?;
-    let text = table.render(format, &TextOptions::for_stdout()).map_err(|error| of_report(&error))?;
+    let table = table(&comparison, shown)?;
+    let text = table.render(format, &TextOptions::for_stdout())?;
     flopgap_cli::print(&text)?;
     judge(&comparison, arguments.threshold / 100.0)
 }

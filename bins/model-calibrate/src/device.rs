@@ -38,7 +38,7 @@ impl Device {
         }
     }
 
-    /// The device's caches, as far as it tells of them.
+    /// The device's caches, as far as it reports them.
     ///
     /// # Errors
     /// When there is no such GPU.

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Do not ask this machine's GPU which kernels would run, even if it is the calibration's.
     #[arg(long)]
     sizes_alone: bool,
-    /// Fit anew, and keep nothing of it: without the user's cache of fits.
+    /// Fit again, and keep nothing of it: without the user's cache of fits.
     #[arg(long)]
     no_cache: bool,
     /// How to print the result.
@@ -80,9 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
     let mut kernels = if arguments.sizes_alone {
         Kernels::SizesAlone("as asked by --sizes-alone".to_owned())
-    } else if of.engine != kernels::TELLS || origin.kind != kernels::TELLS {
+    } else if of.engine != kernels::NAMES_KERNELS || origin.kind != kernels::NAMES_KERNELS {
         Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
-    } else if listed.told == 0 {
+    } else if listed.reported == 0 {
         Kernels::without_rows()
     } else {
         kernels::ask(&known.contents.header, &steps, arguments.precision, mode)
@@ -94,9 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if kernels.algorithms().is_some() && !predictor.knows_kernels() {
         kernels = Kernels::without_rows();
     }
-    let estimate = predictor
-        .estimate(&steps, arguments.precision, mode, kernels.algorithms())
-        .map_err(|error| Failure::from_error(&error))?;
+    let estimate = predictor.estimate(&steps, arguments.precision, mode, kernels.algorithms())?;
     for unknown in &model.unknown {
         flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
     }

@@ -16,7 +16,7 @@ use flopgap_roofline::predict::{Baseline, FitSettings};
 
 use crate::PROGRAM;
 use crate::judging::{FOLDS, JudgedSeries, judging};
-use crate::load::{self, of_judge, of_report};
+use crate::load::{self, of_judge};
 
 /// An efficiency that says that times do not depend on the work.
 const NO_ROOF: f64 = 1e3;
@@ -45,10 +45,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let judging = judging(&calibration, &arguments.calibration, &settings)?;
     let header = &calibration.header;
     let request = FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings };
-    let mut tables = vec![overview(&judging.series).map_err(|error| of_report(&error))?];
+    let mut tables = vec![overview(&judging.series)?];
     for series in &judging.series {
         let name = series.series.to_string();
-        tables.push(bars(&name, &series.accuracy).map_err(|error| of_report(&error))?);
+        tables.push(bars(&name, &series.accuracy)?);
         let start = Instant::now();
         // A fit to all rows is what `estimate` uses; nothing is judged by it.
         let fitted = Fitted::fit(&series.rows, None, request).map_err(|error| of_judge(&error))?;
@@ -56,11 +56,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             PROGRAM,
             format_args!("{name}: {} rows fitted in {:.2} s", fitted.rows(), start.elapsed().as_secs_f64()),
         );
-        tables.push(constants(&name, &fitted, &series.rows).map_err(|error| of_report(&error))?);
+        tables.push(constants(&name, &fitted, &series.rows)?);
     }
-    print(tables, arguments.format.into())
-        .map_err(|error| of_report(&error))
-        .and_then(|text| flopgap_cli::print(&text))
+    flopgap_cli::print(&print(tables, arguments.format.into())?)
 }
 
 fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {

@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_flops::Work;
 use flopgap_graph::{Graph, GraphError, Layer, Op, StatedShape};
-use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
+use crate::load::of_graph;
 use modules::Module;
 
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new("--depth goes with --by module").exit(Exit::Usage));
     }
     let shapes = arguments.shape.iter().cloned().collect();
-    let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| failure(&error))?;
+    let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| of_graph(&error))?;
     let result = match (arguments.format, arguments.by) {
         (FormatArg::Json, _) => in_json(arguments, &graph)?,
         (format, By::Layer) => render(&by_layer(&graph, format)?, format)?,
@@ -59,23 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How an error of the library ends this program.
-fn failure(error: &GraphError) -> Failure {
-    let exit = match error {
-        GraphError::Shape { .. } => Exit::Usage,
-        error if error.is_absence() => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint().as_deref()).exit(exit)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: ReportError) -> Failure {
-    Failure::from_error(&error)
-}
-
 fn render(table: &Table, format: FormatArg) -> Result<String, Failure> {
-    table.render(format.into(), &TextOptions::for_stdout()).map_err(failed)
+    Ok(table.render(format.into(), &TextOptions::for_stdout())?)
 }
 
 /// Shapes of tensors, such as `1x64x56x56, 64x64x3x3`.
@@ -115,8 +100,7 @@ fn columns() -> [Column; 5] {
 
 /// The cells of those columns.
 fn cells(macs: Option<u64>, work: Option<Work>) -> Result<[Cell; 5], Failure> {
-    let intensity =
-        work.map(|work| work.intensity()).transpose().map_err(|error| Failure::from_error(&error))?;
+    let intensity = work.map(|work| work.intensity()).transpose()?;
     Ok([
         macs.into(),
         work.map(|work| work.flops).into(),
@@ -127,8 +111,8 @@ fn cells(macs: Option<u64>, work: Option<Work>) -> Result<[Cell; 5], Failure> {
 }
 
 fn total(graph: &Graph) -> Result<[Cell; 5], Failure> {
-    let macs = graph.multiply_adds().map_err(|error| failure(&error))?;
-    cells(Some(macs), Some(graph.work().map_err(|error| failure(&error))?))
+    let macs = graph.multiply_adds().map_err(|error| of_graph(&error))?;
+    cells(Some(macs), Some(graph.work().map_err(|error| of_graph(&error))?))
 }
 
 fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
@@ -146,7 +130,7 @@ fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
         0 => format!("{}: {} layers", graph.name, shown.len()),
         _ => format!("{}: {} layers, and {hidden} that only change shapes", graph.name, shown.len()),
     };
-    let mut table = Table::new(title, first.into_iter().chain(columns())).map_err(failed)?;
+    let mut table = Table::new(title, first.into_iter().chain(columns()))?;
     for layer in shown {
         let names = [
             Cell::text(layer.name.clone()),
@@ -155,15 +139,15 @@ fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
             Cell::text(shapes(graph, &layer.outputs)),
         ];
         let counts = cells(multiply_adds(layer)?, layer.work)?;
-        table.push(names.into_iter().chain(counts)).map_err(failed)?;
+        table.push(names.into_iter().chain(counts))?;
     }
     let names = [Cell::text("total"), Cell::text(""), Cell::text(""), Cell::text("")];
-    table.push(names.into_iter().chain(total(graph)?)).map_err(failed)?;
+    table.push(names.into_iter().chain(total(graph)?))?;
     Ok(table)
 }
 
 fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
-    let modules = modules::of(graph).map_err(|error| Failure::from_error(&error))?;
+    let modules = modules::of(graph)?;
     let first = [
         Column::text("module", "module"),
         Column::number("layers", "layers"),
@@ -171,7 +155,7 @@ fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
         Column::number("parameters", "parameters"),
     ];
     let title = format!("{}: modules with all that they contain", graph.name);
-    let mut table = Table::new(title, first.into_iter().chain(columns())).map_err(failed)?;
+    let mut table = Table::new(title, first.into_iter().chain(columns()))?;
     let shown = modules.iter().filter(|module| depth.is_none_or(|depth| module.depth() <= depth));
     for module in shown {
         let name = if module.path.is_empty() { "(model)" } else { module.path.as_str() };
@@ -181,7 +165,7 @@ fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
             Cell::from(module.unknown),
             Cell::from(module.parameters),
         ];
-        table.push(counts.into_iter().chain(cells(Some(module.macs), Some(module.work))?)).map_err(failed)?;
+        table.push(counts.into_iter().chain(cells(Some(module.macs), Some(module.work))?))?;
     }
     Ok(table)
 }
@@ -204,9 +188,9 @@ fn in_json(arguments: &Arguments, graph: &Graph) -> Result<String, Failure> {
             "work": layer.work,
         }));
     }
-    let modules = modules::of(graph).map_err(|error| Failure::from_error(&error))?;
+    let modules = modules::of(graph)?;
     let shown = modules.iter().filter(|module| arguments.depth.is_none_or(|depth| module.depth() <= depth));
-    let counted = |error: GraphError| failure(&error);
+    let counted = |error: GraphError| of_graph(&error);
     Ok(format!(
         "{:#}",
         json!({

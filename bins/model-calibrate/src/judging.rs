@@ -48,7 +48,7 @@ pub(crate) fn judging<'a>(
             Err(JudgeError::Fit(FitError::TooFew { needed, .. })) => {
                 let there = rows.len();
                 judging.warnings.push(if there < needed {
-                    format!("{series}: a fit needs at least {needed} rows, but there are {there}")
+                    format!("{series}: a fit needs at least {needed} rows; found {there}")
                 } else {
                     format!("{series}: {there} rows are too few to judge a fit: parts are left out of {needed} at least")
                 });

@@ -1,15 +1,15 @@
 //! Files of measurements, whatever their kind.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use flopgap_calibration::judge::JudgeError;
 use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
 use flopgap_calibration::{Calibration, FileError, Header};
-use flopgap_cli::{Exit, Failure};
-use flopgap_report::ReportError;
-use flopgap_roofline::{Ceilings, CeilingsError};
+use flopgap_cli::Failure;
+use flopgap_graph::GraphError;
+use flopgap_roofline::Ceilings;
+use flopgap_roofline::predict::FitError;
 
 use crate::PROGRAM;
 
@@ -69,13 +69,7 @@ pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibrati
 /// Puts measured ceilings into a calibration, in the place of those that it has.
 pub(crate) fn set_ceilings(header: &mut Header, path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let failure = |error: &CeilingsError| {
-        let missing =
-            matches!(error, CeilingsError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
-        let exit = if missing { Exit::Absent } else { Exit::Failed };
-        Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
-    };
-    let ceilings = Ceilings::read(path).map_err(|error| failure(&error))?;
+    let ceilings = Ceilings::read(path)?;
     let origin = &header.origin;
     if let Err(error) = ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties) {
         let message = format!("{}: not of the calibration's machine: {error}", path.display());
@@ -100,22 +94,49 @@ fn warn_torn(calibration: &Calibration, path: &Path) {
     }
 }
 
+/// A failure of a calibration file, with the options of this program that help.
 pub(crate) fn of_file(error: &FileError) -> Failure {
-    let missing = matches!(error, FileError::Io { source, .. } if source.kind() == ErrorKind::NotFound);
-    let exit = if missing { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = Failure::of(error);
+    match error {
+        FileError::Row { .. } | FileError::Number { .. } | FileError::Exists { .. } => {
+            failure.hint("`sweep --resume` continues a sweep")
+        }
+        _ => failure,
+    }
 }
 
+/// A failure of a CSV table, with the options of this program that help.
 pub(crate) fn of_sheet(error: &SheetError) -> Failure {
-    let missing = matches!(error, SheetError::Io { source, .. } if source.kind() == ErrorKind::NotFound);
-    let exit = if missing || error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = Failure::of(error);
+    match error {
+        SheetError::MissingColumns { missing, .. }
+            if missing.iter().any(|name| name.starts_with("analytical_")) =>
+        {
+            failure.hint("`--analytical FILE` adds a table of estimates")
+        }
+        SheetError::MixedDevices { .. } | SheetError::NoSuchDevice { .. } => {
+            failure.hint("`--device NAME` chooses a device")
+        }
+        _ => failure,
+    }
 }
 
+/// A failure of a fit, with the options of this program that help.
 pub(crate) fn of_judge(error: &JudgeError) -> Failure {
-    Failure::from_error(error).maybe_hint(error.hint())
+    let failure = Failure::of(error);
+    match error {
+        JudgeError::Fit(FitError::TooFew { .. }) => failure.hint("`sweep --quick` measures 150 rows"),
+        _ => failure,
+    }
 }
 
-pub(crate) fn of_report(error: &ReportError) -> Failure {
-    Failure::from_error(error)
+/// A failure of a model, with the options of this program that help.
+pub(crate) fn of_graph(error: &GraphError) -> Failure {
+    let failure = Failure::of(error);
+    match error {
+        GraphError::Dynamic { .. } | GraphError::Shape { .. } | GraphError::NoSuchShape { .. } => {
+            failure.hint("`--shape NAME=SIZES` specifies sizes")
+        }
+        _ => failure,
+    }
 }

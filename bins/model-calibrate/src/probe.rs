@@ -11,8 +11,8 @@ use flopgap_cli::{Exit, Failure, FormatArg, note, print, warn_all};
 use flopgap_engines::Nvml;
 use flopgap_gpu::Device as Gpu;
 use flopgap_report::progress::Progress;
+use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
-use flopgap_roofline::{Ceilings, CeilingsError};
 
 use crate::PROGRAM;
 use crate::device::Device;
@@ -48,26 +48,18 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ceilings = match &arguments.input {
-        Some(path) => Ceilings::read(path).map_err(|error| unusable(&error))?,
+        Some(path) => Ceilings::read(path)?,
         None => measured(arguments)?,
     };
     warn_all(PROGRAM, &ceilings.details.absent);
     if let Some(path) = &arguments.output {
-        ceilings.write(path).map_err(|error| unusable(&error))?;
+        ceilings.write(path)?;
         note(PROGRAM, format_args!("wrote {}", path.display()));
     }
     if let Some(folder) = &arguments.plots {
         plots::write(&ceilings, folder)?;
     }
     print(&tables::render(&ceilings, arguments.format)?)
-}
-
-fn unusable(error: &CeilingsError) -> Failure {
-    let exit = match error {
-        CeilingsError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
 }
 
 fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
@@ -81,7 +73,7 @@ fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
     }
 }
 
-/// About how many measurements a probe tells of.
+/// About how many measurements a probe takes.
 const MEASUREMENTS: u64 = 90;
 
 /// Measures with a bar on the terminal; `watch` is called before each measurement.
@@ -113,7 +105,7 @@ fn of_gpu(number: usize) -> Result<Ceilings, Failure> {
     let mut states = States::default();
     let watch = || states.see(nvml.as_mut());
     let mut ceilings = measure(watch, |progress| probe::cuda::probe(number, progress))?;
-    ceilings.details.state = states.told();
+    ceilings.details.state = states.reported();
     Ok(ceilings)
 }
 
@@ -140,24 +132,23 @@ impl States {
         }
     }
 
-    fn told(self) -> BTreeMap<String, String> {
-        let mut told = BTreeMap::new();
+    fn reported(self) -> BTreeMap<String, String> {
+        let mut reported = BTreeMap::new();
         if let Some((low, high)) = self.clocks_mhz {
-            told.insert("clock_mhz".to_owned(), format!("{low} to {high}"));
+            reported.insert("clock_mhz".to_owned(), format!("{low} to {high}"));
         }
-        told.extend(self.hottest_c.map(|degrees| ("temperature_c".to_owned(), degrees.to_string())));
+        reported.extend(self.hottest_c.map(|degrees| ("temperature_c".to_owned(), degrees.to_string())));
         if !self.throttle.is_empty() {
-            told.insert("throttle".to_owned(), self.throttle.join(" "));
+            reported.insert("throttle".to_owned(), self.throttle.join(" "));
         }
-        told
+        reported
     }
 }
 
 fn failure(error: &ProbeError) -> Failure {
-    let exit = match error {
-        ProbeError::Threads { .. } => Exit::Usage,
-        error if error.is_absence() => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = Failure::of(error);
+    match error {
+        ProbeError::Threads { .. } => failure.hint("omit `--threads` to use all threads"),
+        _ => failure,
+    }
 }

@@ -13,7 +13,7 @@ use flopgap_roofline::predict::FitSettings;
 
 use crate::PROGRAM;
 use crate::judging::{FOLDS, Judging, judging};
-use crate::load::{self, Empirical, of_report, of_sheet};
+use crate::load::{self, Empirical, of_sheet};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -56,8 +56,10 @@ impl Kind {
             "json" => Ok(Kind::Json),
             "csv" => Ok(Kind::Csv),
             _ => {
-                let message = format!("{}: the kind of a report is told by its name", path.display());
-                Err(Failure::new(message).exit(Exit::Usage).hint("end it with .md, .html, .json, or .csv"))
+                let message = format!("{}: unknown kind of report", path.display());
+                Err(Failure::new(message)
+                    .exit(Exit::Usage)
+                    .hint("end the name with .md, .html, .json, or .csv"))
             }
         }
     }
@@ -96,8 +98,8 @@ impl Page {
                 self.write_charts(path)?;
                 self.document.to_markdown()
             }
-            Kind::Html => self.document.to_html().map_err(|error| of_report(&error))?,
-            Kind::Json => self.document.to_json().map_err(|error| of_report(&error))?,
+            Kind::Html => self.document.to_html()?,
+            Kind::Json => self.document.to_json()?,
             Kind::Csv => sheet::to_csv(&self.identity, &self.rows),
         };
         write(path, text.as_bytes())
@@ -108,7 +110,7 @@ impl Page {
             if let Block::Scatter(chart) = block
                 && !chart.file_name().is_empty()
             {
-                let svg = chart.to_svg().map_err(|error| of_report(&error))?;
+                let svg = chart.to_svg()?;
                 write(&path.with_file_name(chart.file_name()), svg.as_bytes())?;
             }
         }
@@ -160,7 +162,7 @@ fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure
         scenarios: ScenarioRange::of(&header.origin, header.ceilings.as_ref()),
         charts: charts(arguments.output.as_deref()),
     };
-    let document = document(&input).map_err(|error| of_report(&error))?;
+    let document = document(&input)?;
     let table = table(&header.origin, rows.into_iter().zip(judged.iter().map(Some)));
     Ok(Page { document, identity: table.identity, rows: table.records.iter().map(SheetRow::from).collect() })
 }
@@ -199,7 +201,7 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
         charts: charts(arguments.output.as_deref()),
         ..ReportInput::default()
     };
-    let document = document(&input).map_err(|error| of_report(&error))?;
+    let document = document(&input)?;
     let rows = table.records.iter().map(SheetRow::from).collect();
     Ok(Page { document, identity: table.identity, rows })
 }

@@ -131,19 +131,19 @@ fn follows(kernels: &[String]) -> Option<Follows> {
     }
 }
 
-/// Splits that were launched. cuBLASLt starts fewer than it says where `k` is short; its grid tells.
+/// Splits that were launched. cuBLASLt starts fewer than it reports where `k` is short; its grid shows how many.
 fn splits(algorithm: &Algorithm, family: Family, kernel: &str, tiles: u64) -> u64 {
-    let told = u64::from(algorithm.split_k.unwrap_or(1).max(1));
-    // Blocks of kernels for SM90 take one tile after the other: there, their number tells nothing.
+    let reported = u64::from(algorithm.split_k.unwrap_or(1).max(1));
+    // Blocks of kernels for SM90 take one tile after the other: there, their number says nothing.
     if family == Family::Nvjet || kernel.starts_with("sm90") {
-        return told;
+        return reported;
     }
     let blocks = algorithm.attributes.get("blocks").and_then(|&blocks| u64::try_from(blocks).ok());
     match blocks {
         Some(blocks) if tiles > 0 && blocks >= tiles && blocks.is_multiple_of(tiles) => {
-            told.min(blocks / tiles)
+            reported.min(blocks / tiles)
         }
-        _ => told,
+        _ => reported,
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Row {
     pub measurement: Measurement,
 }
 
-/// What tells rows apart: a sweep measures each of these once.
+/// What distinguishes rows: a sweep measures each of these once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowKey {
     /// What was run.
@@ -41,7 +41,7 @@ pub struct RowKey {
 }
 
 impl Row {
-    /// What tells this row from others.
+    /// What distinguishes this row from others.
     pub fn key(&self) -> RowKey {
         RowKey {
             workload: self.workload.clone(),
@@ -133,7 +133,7 @@ pub struct Timing {
     pub runs: u64,
     /// Whether the repetitions ended because of the cap, not because the interval was narrow enough.
     pub capped: bool,
-    /// Median of the plain wall time, where `median_ns` is normalised by references.
+    /// Median of the plain wall time, where `median_ns` is normalized by references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<f64>,
 }

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
+use flopgap_hint::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::grid::Point;
@@ -63,24 +64,24 @@ pub struct PlannedRow {
     pub count: bool,
 }
 
-/// Why a plan could not be used.
+/// An error of the plan of a sweep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// There is no plan.
-    #[error("{}: no sweep to resume: it has no {PLAN}", run.display())]
+    /// The directory has no plan.
+    #[error("{}: no sweep to resume: {PLAN} is missing", run.display())]
     NoPlan {
-        /// The folder.
+        /// The directory.
         run: PathBuf,
     },
-    /// The folder is already a sweep's.
-    #[error("{}: there is a sweep already", run.display())]
+    /// The directory already holds a sweep.
+    #[error("{}: already holds a sweep", run.display())]
     Occupied {
-        /// The folder.
+        /// The directory.
         run: PathBuf,
     },
     /// The plan cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -88,16 +89,16 @@ pub enum RunError {
         source: io::Error,
     },
     /// The plan is damaged.
-    #[error("{}: not a plan: {source}", path.display())]
+    #[error("{}: not a plan", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong, with line and column.
         source: serde_json::Error,
     },
-    /// The plan was written by a newer program, or by another one.
+    /// The plan was written by a newer version, or by another program.
     #[error(
-        "{}: format `{format}` version {version} is not one that this program reads ({PLAN_FORMAT}, up to version {PLAN_VERSION})",
+        "{}: unsupported format `{format}` version {version}; supported: {PLAN_FORMAT} up to version {PLAN_VERSION}",
         path.display()
     )]
     Version {
@@ -113,18 +114,24 @@ pub enum RunError {
     Write(#[from] flopgap_fs::WriteError),
 }
 
-impl RunError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for RunError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
-            Self::NoPlan { .. } => Some("pass the folder that `model-calibrate sweep --output` made"),
-            Self::Occupied { .. } => Some("go on with it by --resume, or choose another folder"),
+            Self::NoPlan { .. } => Some("pass a directory that `model-calibrate sweep` created".into()),
+            Self::Occupied { .. } => Some("resume it, or choose another directory".into()),
             Self::Damaged { .. } => {
-                Some("start a new sweep in another folder; the rows that were measured are still good")
+                Some("start a new sweep in another directory; rows that were measured remain valid".into())
             }
-            Self::Version { .. } => Some("update flopgap, or start a new sweep"),
-            Self::Write(error) => error.hint(),
+            Self::Version { .. } => Some("update flopgap, or start a new sweep".into()),
+            Self::Write(error) => error.hint().map(Text::from),
             Self::Io { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoPlan { .. } => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
         }
     }
 }
@@ -212,7 +219,7 @@ impl RunPlan {
     }
 }
 
-/// What tells the rows of one run apart.
+/// What distinguishes the rows of one run.
 type Key<'a> = (&'a Workload, &'a str, Mode, Precision);
 
 /// Joins the points of several engines to the rows of a plan, in an order that mixes them, and plans some of them again. What is measured again lies as
@@ -263,17 +270,17 @@ mod tests {
         assert_eq!(plan.engines(), ["cuda", "torch-eager"]);
         assert_eq!(fs::read_to_string(run.join(PLAN)).unwrap().lines().count(), 4);
         let error = plan.write_new(&run).unwrap_err();
-        assert!(error.to_string().ends_with("run: there is a sweep already"), "{error}");
+        assert!(error.to_string().ends_with("run: already holds a sweep"), "{error}");
     }
 
     #[test]
-    fn what_is_no_plan_is_refused() {
+    fn what_is_not_a_plan_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let read = || RunPlan::read(dir.path()).unwrap_err();
         assert!(matches!(read(), RunError::NoPlan { .. }));
         let write = |text: &str| fs::write(dir.path().join(PLAN), text).unwrap();
         write("{\"format\":\"flopgap-sweep-plan\",\"version\":2}");
-        assert!(read().to_string().contains("version 2 is not one that this program reads"));
+        assert!(read().to_string().contains("version 2; supported: "));
         write("{\"format\":\"flopgap-sweep-plan\",\"version\":1,");
         assert!(matches!(read(), RunError::Damaged { .. }));
     }

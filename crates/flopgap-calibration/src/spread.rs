@@ -19,7 +19,7 @@ const ALIGNMENT: f64 = 1.0;
 ///
 /// Who may measure and fit only so many products chooses them so that they cover the sizes. This
 /// choice goes by what is known before anything is timed: sizes, precision, mode, and the algorithm
-/// that the library would take, where it tells. It never looks at a time, begins at a row that a
+/// that the library would take, where it reports it. It never looks at a time, begins at a row that a
 /// hash decides, and always comes out the same; fewer rows are the first of more. Rows are chosen
 /// among those that are given, the fitted side of a split: which rows judge does not depend on it.
 pub fn at_most(mut rows: Vec<&Row>, most: usize) -> Vec<&Row> {

@@ -69,7 +69,7 @@ pub trait Session {
     /// The engine's.
     fn run_for(&mut self, duration: Duration) -> Result<u64, EngineError>;
 
-    /// Bytes that the engine's own allocator held at most, parameters included, where it tells.
+    /// Bytes that the engine's own allocator held at most, parameters included, where it reports it.
     fn memory_bytes(&self) -> Option<u64>;
 
     /// Bytes that the device lost to it at most, where that can be seen.
@@ -81,7 +81,7 @@ pub trait Session {
     /// The engine's; a machine without counters gives `None`.
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError>;
 
-    /// How each step is computed, where the engine tells.
+    /// How each step is computed, where the engine reports it.
     fn algorithms(&self) -> Vec<Algorithm>;
 
     /// What a reader of the row must know.

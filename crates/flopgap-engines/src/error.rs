@@ -1,6 +1,8 @@
-//! Why a workload cannot be measured.
+//! Errors of engines.
 
-/// Why a workload cannot be measured.
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+/// An error of an engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -14,26 +16,26 @@ pub enum EngineError {
         /// Why not.
         reason: String,
     },
-    /// What the engine needs is not on this machine.
-    #[error("{what} is not on this machine: {reason}")]
+    /// A library or program that the engine needs is missing.
+    #[error("{what} is not available: {reason}")]
     Missing {
-        /// What is needed.
+        /// The library or program.
         what: &'static str,
-        /// What was searched or asked.
+        /// Where it was searched, or what it answered.
         reason: String,
         /// What to do.
         hint: &'static str,
     },
-    /// A library refused or failed.
+    /// A library failed.
     #[error("{action}: {message}")]
     Failed {
-        /// What was tried.
+        /// The call.
         action: String,
-        /// What the library said.
+        /// The message of the library.
         message: String,
     },
-    /// The device's memory does not hold it.
-    #[error("{what} needs {needed} bytes, of which the device has {free} free")]
+    /// The workload does not fit in the device's memory.
+    #[error("{what} needs {needed} bytes, but the device has {free} free")]
     Memory {
         /// The workload.
         what: String,
@@ -42,7 +44,25 @@ pub enum EngineError {
         /// Bytes free.
         free: u64,
     },
-    /// CUDA.
+    /// CUDA failed or is missing.
     #[error(transparent)]
     Gpu(#[from] flopgap_gpu::GpuError),
+}
+
+impl Hint for EngineError {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            Self::Missing { hint, .. } => Some((*hint).into()),
+            Self::Gpu(error) => error.hint().map(Text::from),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Missing { .. } => ErrorKind::Absent,
+            Self::Gpu(error) if error.is_absence() => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
+        }
+    }
 }

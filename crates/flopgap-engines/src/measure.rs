@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use flopgap_calibration::{Check, DeviceState, Energy, EnergySource, Measurement, Row};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
@@ -12,7 +13,7 @@ use crate::placed;
 
 /// What watches a device while rows are measured: NVML on a GPU, RAPL on a CPU.
 pub trait Monitor {
-    /// The state of the device at this moment, where it tells.
+    /// The state of the device at this moment, where it reports it.
     fn state(&mut self) -> Option<DeviceState>;
 
     /// Joules that the device has used since a moment that does not change, and where that was read.
@@ -53,17 +54,17 @@ pub const SHORTEST_WINDOW: Duration = Duration::from_secs(2);
 /// the beginning as at the end.
 const BEFORE_WINDOW: Duration = Duration::from_millis(300);
 
-/// Why there is no row.
+/// An error of measuring a row.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// The engine's.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The output is not what the network computes: its time means nothing.
+    /// The output is wrong, so that its time means nothing.
     #[error(
-        "the output of {engine} is off by {:.3e} of its magnitude against {}, of which {:.3e} is allowed: the row is refused",
-        check.error, check.reference, check.bound
+        "output of {engine} differs from {} by {:.3e} of its magnitude; {:.3e} is allowed",
+        check.reference, check.error, check.bound
     )]
     Wrong {
         /// The engine.
@@ -71,14 +72,30 @@ pub enum MeasureError {
         /// The comparison.
         check: Check,
     },
-    /// The engine gave a time that is none.
-    #[error("{engine} gave {nanoseconds} ns for a run, which cannot be: the row is refused")]
+    /// The engine reported an impossible time.
+    #[error("{engine} reported {nanoseconds} ns for a run; expected a positive number")]
     Time {
         /// The engine.
         engine: &'static str,
         /// The time.
         nanoseconds: f64,
     },
+}
+
+impl Hint for MeasureError {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            Self::Engine(error) => error.hint(),
+            Self::Wrong { .. } | Self::Time { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Engine(error) => error.kind(),
+            Self::Wrong { .. } | Self::Time { .. } => ErrorKind::Failed,
+        }
+    }
 }
 
 /// Measures a workload: opened, checked against a reference, timed; then its memory, energy and counted FLOPs, as far as they are asked for and can
@@ -147,7 +164,7 @@ fn counted(session: &mut dyn Session, remarks: &mut Vec<String>) -> Option<u64> 
     match session.counted_flops() {
         Ok(counted) => counted,
         Err(error) => {
-            remarks.push(format!("FLOPs were not counted: {error}"));
+            remarks.push(format!("FLOPs were not counted: {}", flopgap_hint::chain(&error)));
             None
         }
     }
@@ -360,7 +377,7 @@ mod tests {
         for error in [2e-3, f64::NAN] {
             let engine = fake(error, 250.0);
             let message = run(&engine, false, false, &mut Unwatched).unwrap_err().to_string();
-            assert!(message.starts_with("the output of fake is off by "), "{message}");
+            assert!(message.starts_with("output of fake differs from "), "{message}");
             assert_eq!(engine.calls.take(), ["check"]);
         }
     }

@@ -67,7 +67,7 @@ impl Native {
         Native { settings: settings.clone(), origin, references }
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn settings(&self) -> &CpuSettings {
         &self.settings
     }
@@ -221,7 +221,10 @@ impl Opened<'_> {
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn failed(error: MlpError) -> EngineError {
-    EngineError::Failed { action: "running a network on the CPU".to_owned(), message: error.to_string() }
+    EngineError::Failed {
+        action: "running a network on the CPU".to_owned(),
+        message: flopgap_hint::chain(&error).to_string(),
+    }
 }
 
 impl Session for Opened<'_> {

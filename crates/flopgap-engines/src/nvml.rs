@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_library_nvml_is_missing_and_with_it_the_gpu_tells() {
+    fn nvml_is_missing_without_the_library_and_reports_with_it() {
         let device = match Device::get(0) {
             Ok(device) => device,
             Err(error) => {

@@ -200,7 +200,10 @@ impl Ort {
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn graph_failed(error: GraphError) -> EngineError {
-    EngineError::Failed { action: "writing the model".to_owned(), message: error.to_string() }
+    EngineError::Failed {
+        action: "writing the model".to_owned(),
+        message: flopgap_hint::chain(&error).to_string(),
+    }
 }
 
 impl Engine for Ort {
@@ -234,7 +237,7 @@ impl Engine for Ort {
             return self.file(spec).map(|_| ());
         }
         match Self::graph(workload) {
-            Err(error) => refuse(error.to_string()),
+            Err(error) => refuse(flopgap_hint::chain(&error).to_string()),
             Ok(graph) => match graph.unknown().next() {
                 Some(layer) => refuse(format!("{} has no known operation", layer.name)),
                 None => Ok(()),

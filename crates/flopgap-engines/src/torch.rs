@@ -36,7 +36,7 @@ pub enum TorchMode {
     Graph,
 }
 
-/// What [`Torch`] is told.
+/// Settings of [`Torch`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct TorchSettings {
     /// How networks are run.
@@ -281,7 +281,7 @@ impl Engine for Torch {
         match workload.graph() {
             Ok(_) => Ok(()),
             Err(_) if is_empty(workload) => Ok(()),
-            Err(error) => refuse(error.to_string()),
+            Err(error) => refuse(flopgap_hint::chain(&error).to_string()),
         }
     }
 
@@ -326,7 +326,7 @@ impl Engine for Torch {
             })?;
             request["graph"] = json!(graph);
         }
-        let opened: Told = self.ask("opening a network with PyTorch", workload, request)?;
+        let opened: OpenAnswer = self.ask("opening a network with PyTorch", workload, request)?;
         let stopwatch =
             self.references.as_ref().map(|best| Stopwatch::new(best, self.settings.cpu.threads.get()));
         let worker = self.workers.get();
@@ -336,7 +336,7 @@ impl Engine for Torch {
             number,
             worker,
             stopwatch,
-            told: opened,
+            opened,
             remarks,
         }))
     }
@@ -348,7 +348,7 @@ fn is_empty(workload: &Workload) -> bool {
 
 /// What the worker says of an open session.
 #[derive(Deserialize)]
-struct Told {
+struct OpenAnswer {
     memory: Option<u64>,
     device_memory: Option<u64>,
 }
@@ -361,7 +361,7 @@ struct Opened<'a> {
     worker: u64,
     /// On a CPU.
     stopwatch: Option<Stopwatch<'a>>,
-    told: Told,
+    opened: OpenAnswer,
     remarks: Vec<String>,
 }
 
@@ -437,11 +437,11 @@ impl Session for Opened<'_> {
     }
 
     fn memory_bytes(&self) -> Option<u64> {
-        self.told.memory
+        self.opened.memory
     }
 
     fn device_memory_bytes(&self) -> Option<u64> {
-        self.told.device_memory
+        self.opened.device_memory
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {

@@ -1,16 +1,17 @@
-//! What can be wrong with a model or a workload.
+//! Errors of models and workloads.
 
 use std::io;
 use std::path::PathBuf;
 
 use flopgap_flops::FlopError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// Why a model cannot be read, counted or written. [`hint`](Self::hint) says what to do.
+/// An error of reading, counting or writing a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// A size or count is impossible or too large.
-    #[error("{place}: {source}")]
+    #[error("{place}: cannot be counted")]
     Count {
         /// The layer or family.
         place: String,
@@ -33,15 +34,15 @@ pub enum GraphError {
         /// Why not.
         source: io::Error,
     },
-    /// The file is no model of a known kind.
-    #[error("{}: neither an ONNX model nor a .pt2 archive of torch.export: {reason}", path.display())]
+    /// The file is not a model of a known kind.
+    #[error("{}: neither an ONNX model nor a `.pt2` archive of `torch.export`: {reason}", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
         /// What it looks like instead.
         reason: String,
     },
-    /// The file is of a known kind, and damaged or incomplete.
+    /// The file is of a known kind, but damaged or incomplete.
     #[error("{}: {place}: {reason}", path.display())]
     Damaged {
         /// The file.
@@ -51,8 +52,8 @@ pub enum GraphError {
         /// What is wrong there.
         reason: String,
     },
-    /// The file is of a version that this crate does not know.
-    #[error("{}: {what} {found} is not known; this program reads {known}", path.display())]
+    /// The file has an unsupported version.
+    #[error("{}: unsupported {what} {found}; supported: {known}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -60,31 +61,31 @@ pub enum GraphError {
         what: &'static str,
         /// The file's.
         found: String,
-        /// Those that are known.
+        /// The supported versions.
         known: &'static str,
     },
     /// Dimensions that the file leaves open.
-    #[error("{}: the sizes of {} are not in the file", path.display(), list(names))]
+    #[error("{}: the file leaves the sizes of {} open", path.display(), list(names))]
     Dynamic {
         /// The file.
         path: PathBuf,
         /// Dimensions by name, or `input[0]` where they have none.
         names: Vec<String>,
-        /// An option that would set the first.
-        option: String,
+        /// Sizes for the first of them, as [`Shapes`](crate::Shapes) reads them: `input=1x784`.
+        example: String,
     },
-    /// A `--shape` that fits nothing in the model.
-    #[error("{}: the model has no input or dimension `{name}`; it has {}", path.display(), list(known))]
+    /// A given shape names nothing in the model.
+    #[error("{}: no input or dimension `{name}`; the model has {}", path.display(), list(known))]
     NoSuchShape {
         /// The file.
         path: PathBuf,
         /// The name that was given.
         name: String,
-        /// The names there are.
+        /// The names in the model.
         known: Vec<String>,
     },
     /// A given shape contradicts the model.
-    #[error("{}: input `{name}` is {stated} in the file, not {given}", path.display())]
+    #[error("{}: input `{name}` is {stated} in the file, but {given} was given", path.display())]
     WrongShape {
         /// The file.
         path: PathBuf,
@@ -95,24 +96,24 @@ pub enum GraphError {
         /// The shape that was given.
         given: String,
     },
-    /// A `--shape` that cannot be read.
-    #[error("`{text}` is no shape: {reason}")]
+    /// A given shape cannot be parsed.
+    #[error("invalid shape `{text}`: {reason}")]
     Shape {
-        /// What was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Parameters are kept in another file, which is not there.
-    #[error("{}: {count} tensors, first `{tensor}`, are in `{location}`, which is not beside it", path.display())]
+    /// Parameters are in another file, which is missing.
+    #[error("{}: `{location}` with {count} tensors (first `{tensor}`) is missing", path.display())]
     ExternalData {
         /// The model.
         path: PathBuf,
-        /// How many tensors are there.
+        /// The number of its tensors.
         count: usize,
         /// The first of them.
         tensor: String,
-        /// The file as the model names it.
+        /// The missing file, as the model names it.
         location: String,
     },
     /// The graph cannot be written.
@@ -125,41 +126,40 @@ pub enum GraphError {
     },
 }
 
-impl GraphError {
-    /// What to do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for GraphError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
-            Self::Dynamic { option, .. } => Some(format!("state the sizes, such as {option}")),
+            Self::Dynamic { example, .. } => Some(format!("specify the sizes, such as `{example}`").into()),
             Self::Shape { .. } => {
-                Some("write --shape NAME=8x3x224x224 for an input, --shape NAME=8 for a dimension".to_owned())
+                Some("write `NAME=8x3x224x224` for an input, `NAME=8` for a dimension".into())
             }
             Self::ExternalData { location, .. } => {
-                Some(format!("copy `{location}` to the folder of the model"))
+                Some(format!("copy `{location}` to the directory of the model").into())
             }
             Self::Unknown { .. } => Some(
-                "export the model with torch.onnx.export, or with torch.export.save to a .pt2 file"
-                    .to_owned(),
+                "export the model with `torch.onnx.export`, or with `torch.export.save` to a `.pt2` file"
+                    .into(),
             ),
-            Self::Damaged { .. } => Some("copy or export the model again".to_owned()),
+            Self::Damaged { .. } => Some("copy or export the model again".into()),
             Self::Version { what: "opset", .. } => {
-                Some("convert the model with onnx.version_converter".to_owned())
+                Some("convert the model with `onnx.version_converter`".into())
             }
-            Self::Version { .. } => {
-                Some("export the model again with a PyTorch of a version that is known".to_owned())
-            }
+            Self::Version { .. } => Some("export the model again with a supported version of PyTorch".into()),
             _ => None,
         }
     }
 
-    /// Whether what was asked for is not there, rather than wrong.
-    pub fn is_absence(&self) -> bool {
+    fn kind(&self) -> ErrorKind {
         match self {
-            Self::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            Self::ExternalData { .. } | Self::NoSuchShape { .. } => true,
-            _ => false,
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => ErrorKind::Absent,
+            Self::ExternalData { .. } | Self::NoSuchShape { .. } => ErrorKind::Absent,
+            Self::Shape { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
         }
     }
+}
 
+impl GraphError {
     pub(crate) fn count(place: impl Into<String>) -> impl FnOnce(FlopError) -> Self {
         let place = place.into();
         move |source| Self::Count { place, source }

@@ -22,7 +22,7 @@ pub(crate) use sizes::{
 };
 pub(crate) use table::{pointwise, reduction};
 
-/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. What it is, its content tells.
+/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. What it is, its content decides.
 ///
 /// Every value of a model gets a shape: stated in the file, or inferred from the inputs and parameters. What the file leaves open, `shapes` must
 /// state: for an input by its name, for a dimension by its own. An operator without a formula is a layer without work

@@ -64,7 +64,7 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
         return Err(damaged(&member, format!("larger than {LARGEST} bytes")));
     }
     let program: Value =
-        serde_json::from_slice(&text).map_err(|error| damaged(&member, format!("no JSON: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| damaged(&member, format!("not JSON: {error}")))?;
     check_version(path, &program)?;
     walk::graph(path, &member, &program, shapes)
 }

@@ -27,16 +27,14 @@ impl FromStr for StatedShape {
 
     fn from_str(text: &str) -> Result<Self, GraphError> {
         let wrong = |reason| GraphError::Shape { text: text.to_owned(), reason };
-        let (name, sizes) = text.rsplit_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        let (name, sizes) = text.rsplit_once('=').ok_or_else(|| wrong("`=` is missing"))?;
         if name.is_empty() {
-            return Err(wrong("there is no name before the `=`"));
+            return Err(wrong("the name before `=` is missing"));
         }
         let sizes = sizes
             .split(['x', ','])
             .filter(|size| !(sizes.is_empty() && size.is_empty()))
-            .map(|size| {
-                size.trim().parse().map_err(|_| wrong("sizes are whole numbers with `x` between them"))
-            })
+            .map(|size| size.trim().parse().map_err(|_| wrong("sizes are whole numbers separated by `x`")))
             .collect::<Result<Vec<u64>, _>>()?;
         Ok(StatedShape { name: name.to_owned(), sizes })
     }
@@ -90,10 +88,10 @@ mod tests {
         assert_eq!(read("a=b=2").unwrap(), StatedShape { name: "a=b".to_owned(), sizes: vec![2] });
         assert!(read("scalar=").unwrap().sizes.is_empty());
         for (text, message) in [
-            ("x", "`x` is no shape: there is no `=`"),
-            ("=3", "`=3` is no shape: there is no name before the `=`"),
-            ("x=3x-1", "`x=3x-1` is no shape: sizes are whole numbers with `x` between them"),
-            ("x=3xx4", "`x=3xx4` is no shape: sizes are whole numbers with `x` between them"),
+            ("x", "invalid shape `x`: `=` is missing"),
+            ("=3", "invalid shape `=3`: the name before `=` is missing"),
+            ("x=3x-1", "invalid shape `x=3x-1`: sizes are whole numbers separated by `x`"),
+            ("x=3xx4", "invalid shape `x=3xx4`: sizes are whole numbers separated by `x`"),
         ] {
             assert_eq!(read(text).unwrap_err().to_string(), message);
         }

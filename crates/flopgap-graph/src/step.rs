@@ -129,7 +129,7 @@ pub struct PlannedStep {
     pub outputs: Vec<usize>,
 }
 
-/// The configuration of the kernel that computed a step, as far as the library tells.
+/// The configuration of the kernel that computed a step, as far as the library reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Algorithm {
     /// The library's number or name of the algorithm.
@@ -146,10 +146,10 @@ pub struct Algorithm {
     pub waves_thousandths: Option<u64>,
     /// Bytes of workspace it uses.
     pub workspace: Option<u64>,
-    /// The kernels that compute it, by short names, in order, where the driver tells; `name x4` is four of one.
+    /// The kernels that compute it, by short names, in order, where the driver reports them; `name x4` is four of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// How they were launched, one for each of `kernels`, where the driver tells; the first of several alike.
+    /// How they were launched, one for each of `kernels`, where the driver reports it; the first of several alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches: Vec<KernelLaunch>,
     /// Other attributes: inner shape, swizzle, reduction scheme, by the library's names.
@@ -160,7 +160,7 @@ pub struct Algorithm {
 /// How a kernel was launched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelLaunch {
-    /// The name with its template arguments and without its parameters, where it tells more than the short one does.
+    /// The name with its template arguments and without its parameters, where it says more than the short one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Blocks in x, y and z.
@@ -169,10 +169,10 @@ pub struct KernelLaunch {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Registers of a thread, where the driver tells.
+    /// Registers of a thread, where the driver reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
-    /// Blocks that a multiprocessor holds at once, where the driver tells.
+    /// Blocks that a multiprocessor holds at once, where the driver reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<u32>,
 }

@@ -7,20 +7,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flopgap_hint::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::Ceilings;
 
-/// What the first field says.
+/// The value of the first field.
 const FORMAT: &str = "flopgap-ceilings";
-/// The version that is written, and the newest that is read.
+/// The version that is written, and the newest version that is read.
 const VERSION: u32 = 1;
 
 /// Why a file of ceilings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CeilingsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
         /// The file.
@@ -28,27 +29,27 @@ pub enum CeilingsError {
         /// Why.
         source: io::Error,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
-    /// It is no file of ceilings.
-    #[error("{}: not a file of ceilings: {reason}", path.display())]
+    /// The file does not hold ceilings.
+    #[error("{}: not a ceilings file: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// What is wrong, with line and column where it is JSON.
         reason: String,
     },
-    /// It was written by a newer flopgap.
-    #[error("{}: version {version} of the format; this program reads up to {VERSION}", path.display())]
+    /// The file was written by a newer version of flopgap.
+    #[error("{}: format version {version} is newer than the supported version {VERSION}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         version: u64,
     },
-    /// A number in it cannot be.
-    #[error("{}: {place} is {value}, but must be a positive number", path.display())]
+    /// A number in the file is impossible.
+    #[error("{}: {place} is {value}; expected a positive number", path.display())]
     Number {
         /// The file.
         path: PathBuf,
@@ -57,8 +58,8 @@ pub enum CeilingsError {
         /// The number.
         value: f64,
     },
-    /// It was measured on another machine.
-    #[error("the ceilings were measured on another machine: {what} is {found} there and {expected} here")]
+    /// The ceilings were measured on another machine.
+    #[error("ceilings are from another machine: {what} is {found} there and {expected} here")]
     OtherMachine {
         /// What differs.
         what: String,
@@ -69,18 +70,27 @@ pub enum CeilingsError {
     },
 }
 
-impl CeilingsError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for CeilingsError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             CeilingsError::Format { .. } | CeilingsError::Number { .. } => {
-                Some("measure again: model-calibrate probe --output FILE")
+                Some("measure the ceilings again with `model-calibrate probe`".into())
             }
-            CeilingsError::Version { .. } => Some("use a newer model-calibrate, or measure again"),
+            CeilingsError::Version { .. } => Some("update flopgap, or measure the ceilings again".into()),
             CeilingsError::OtherMachine { .. } => {
-                Some("measure the ceilings of this machine: model-calibrate probe")
+                Some("measure the ceilings of this machine with `model-calibrate probe`".into())
             }
-            _ => None,
+            CeilingsError::Write(error) => error.hint().map(Text::from),
+            CeilingsError::Read { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            CeilingsError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                ErrorKind::Absent
+            }
+            _ => ErrorKind::Failed,
         }
     }
 }
@@ -100,7 +110,7 @@ struct Head {
 }
 
 impl Ceilings {
-    /// The text of a file of ceilings.
+    /// The ceilings as the text of a file.
     ///
     /// # Errors
     /// A number that JSON does not have (NaN, infinity).
@@ -122,7 +132,7 @@ impl Ceilings {
         Ok(flopgap_fs::write_atomic(path, text.as_bytes())?)
     }
 
-    /// Reads a file of ceilings and checks that its numbers can be.
+    /// Reads a file of ceilings and checks that its numbers are possible.
     ///
     /// # Errors
     /// All of [`CeilingsError`] but `Write` and `OtherMachine`.
@@ -133,15 +143,15 @@ impl Ceilings {
         let head: Head = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
         match head.format.as_deref() {
             Some(FORMAT) => {}
-            Some(other) => return Err(format(format!("its format is {other:?}, not {FORMAT:?}"))),
-            None => return Err(format(format!("it has no field \"format\" with {FORMAT:?}"))),
+            Some(other) => return Err(format(format!("its format is `{other}`; expected `{FORMAT}`"))),
+            None => return Err(format(format!("the field `format` is missing; expected `{FORMAT}`"))),
         }
         match head.version {
             Some(version) if version > u64::from(VERSION) => {
                 return Err(CeilingsError::Version { path: path.to_owned(), version });
             }
             Some(1) => {}
-            _ => return Err(format("it has no version".to_owned())),
+            _ => return Err(format("the field `version` is missing".to_owned())),
         }
         let ceilings: Self = serde_json::from_str(&text).map_err(|error| format(error.to_string()))?;
         match ceilings.impossible() {
@@ -242,22 +252,22 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Ceilings, CeilingsError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ceilings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ceilings.json");
         fs::write(&path, text).unwrap();
         Ceilings::read(&path)
     }
 
     fn message(text: &str) -> String {
         let error = read(text).unwrap_err().to_string();
-        // Without the folder, which is another one each time.
+        // Without the temporary directory.
         error.split_once("ceilings.json: ").unwrap().1.to_owned()
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ceilings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ceilings.json");
         ceilings().write(&path).unwrap();
         assert_eq!(Ceilings::read(&path).unwrap(), ceilings());
         assert!(fs::read_to_string(&path).unwrap().starts_with("{\n  \"format\": \"flopgap-ceilings\",\n"));
@@ -267,13 +277,13 @@ mod tests {
     fn what_is_no_file_of_ceilings_is_refused_with_the_reason() {
         let good = ceilings().to_json().unwrap();
         assert!(message("").contains("EOF while parsing a value at line 1 column 0"));
-        assert!(message("{}").contains("it has no field \"format\""));
+        assert!(message("{}").contains("the field `format` is missing"));
         let other = good.replace("flopgap-ceilings", "flopgap-plan");
-        assert!(message(&other).contains("its format is \"flopgap-plan\", not \"flopgap-ceilings\""));
+        assert!(message(&other).contains("its format is `flopgap-plan`; expected `flopgap-ceilings`"));
         let newer = good.replace("\"version\": 1", "\"version\": 7");
-        assert_eq!(message(&newer), "version 7 of the format; this program reads up to 1");
+        assert_eq!(message(&newer), "format version 7 is newer than the supported version 1");
         let cut = &good[..good.len() / 2];
-        assert!(message(cut).contains("not a file of ceilings: EOF"));
+        assert!(message(cut).contains("not a ceilings file: EOF"));
         let without = good.replace("\"peaks\"", "\"hills\"");
         assert!(message(&without).contains("missing field `peaks`"));
     }
@@ -281,9 +291,9 @@ mod tests {
     #[test]
     fn numbers_that_cannot_be_are_refused_with_their_place() {
         let zero = ceilings().to_json().unwrap().replace("2000.0", "0.0");
-        assert_eq!(message(&zero), "launch_ns is 0, but must be a positive number");
+        assert_eq!(message(&zero), "launch_ns is 0; expected a positive number");
         let negative = ceilings().to_json().unwrap().replace("900000000000000.0", "-5.0");
-        assert_eq!(message(&negative), "the peak of fp16 is -5, but must be a positive number");
+        assert_eq!(message(&negative), "the peak of fp16 is -5; expected a positive number");
     }
 
     #[test]
@@ -295,7 +305,7 @@ mod tests {
         let message = |error: CeilingsError| error.to_string();
         assert_eq!(
             message(ceilings.expect_machine("cuda", "NVIDIA L4", &nine).unwrap_err()),
-            "the ceilings were measured on another machine: the device is NVIDIA H200 there and NVIDIA L4 here"
+            "ceilings are from another machine: the device is NVIDIA H200 there and NVIDIA L4 here"
         );
         assert!(
             message(ceilings.expect_machine("cpu", "EPYC", &nine).unwrap_err()).contains("kind of device")

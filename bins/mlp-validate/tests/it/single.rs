@@ -99,7 +99,7 @@ fn without_any_source_the_formula_is_compared_and_live_counters_are_missed_in_a_
 }
 
 #[test]
-fn a_trace_of_another_network_is_told() {
+fn a_trace_of_another_network_is_reported() {
     let output = run(&["single", "-n", "5", "--kineto", &trace()]);
     assert_eq!(output.code, 0);
     let more = 5 * PRODUCT;

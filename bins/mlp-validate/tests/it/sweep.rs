@@ -137,7 +137,7 @@ fn traces_alone_are_a_comparison() {
 }
 
 #[test]
-fn a_trace_under_another_name_is_told_by_its_products() {
+fn a_trace_under_another_name_is_recognized_by_its_products() {
     let (_guard, folder) = folder();
     fs::copy(trace(), folder.join("n10_d512_m128.json.gz")).unwrap();
     fs::copy(trace(), folder.join("n10_d1024_m128.json.gz")).unwrap();

@@ -12,8 +12,8 @@ use flopgap_flops::Precision;
 use flopgap_gpu::{Device, GpuError};
 use flopgap_graph::{Algorithm, Mode, Step, Workload};
 
-/// The engine that tells of kernels.
-pub(super) const TELLS: &str = "cuda";
+/// The engine that reports kernels.
+pub(super) const NAMES_KERNELS: &str = "cuda";
 
 /// What an estimate knows of kernels.
 #[derive(Debug)]
@@ -59,11 +59,15 @@ pub(super) fn ask(header: &Header, steps: &[Step], precision: Precision, mode: M
     let references = Some(&header.references).filter(|best| !best.is_empty());
     let asked =
         Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
-    asked.map_or_else(|error| Kernels::SizesAlone(error.to_string()), Kernels::Asked)
+    asked.map_or_else(|error| Kernels::SizesAlone(flopgap_hint::chain(&error).to_string()), Kernels::Asked)
 }
 
 fn without(error: &GpuError) -> String {
-    if error.is_absence() { "no GPU is in this machine".to_owned() } else { error.to_string() }
+    if error.is_absence() {
+        "no GPU is in this machine".to_owned()
+    } else {
+        flopgap_hint::chain(error).to_string()
+    }
 }
 
 /// The kernels of each step. Equal steps are opened once, and one at a time: the memory of the
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gpu_tells_of_each_step() {
+    fn the_gpu_names_the_kernels_of_each_step() {
         let cuda = match Cuda::new(0) {
             Ok(cuda) => cuda,
             Err(error) => return flopgap_skip::skip("gpu", error),

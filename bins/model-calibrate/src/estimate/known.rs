@@ -28,7 +28,7 @@ pub(super) struct Listed {
     threads: u32,
     pub(super) rows: usize,
     /// Rows that tell of kernels.
-    pub(super) told: usize,
+    pub(super) reported: usize,
     /// Rows of each precision and mode that there is.
     pub(super) ways: Vec<(Precision, Mode, usize)>,
 }
@@ -57,8 +57,8 @@ impl Contents {
                     None => ways.push((row.precision, row.mode, 1)),
                 }
             }
-            let told = rows.iter().filter(|row| !row.measurement.algorithms.is_empty()).count();
-            Listed { engine: of.engine, threads: of.threads, rows: rows.len(), told, ways }
+            let reported = rows.iter().filter(|row| !row.measurement.algorithms.is_empty()).count();
+            Listed { engine: of.engine, threads: of.threads, rows: rows.len(), reported, ways }
         };
         let header = calibration.header.clone();
         Contents { header, series: series(&calibration.rows).into_iter().map(listed).collect() }

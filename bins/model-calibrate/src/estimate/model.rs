@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::Activation;
-use flopgap_graph::{Graph, GraphError, MlpSpec, PlannedStep, StatedShape, Workload, plan};
+use flopgap_graph::{Graph, MlpSpec, PlannedStep, StatedShape, Workload, plan};
+
+use crate::load::of_graph;
 
 #[derive(clap::Args)]
 pub(crate) struct ModelOptions {
@@ -82,9 +84,4 @@ fn layer_name(graph: &Graph, step: &PlannedStep) -> String {
         return String::new();
     };
     if layer.module.is_empty() { layer.name.clone() } else { layer.module.clone() }
-}
-
-fn of_graph(error: &GraphError) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint().as_deref()).exit(exit)
 }

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use super::kernels::Kernels;
 use super::model::Model;
-use crate::load::of_report;
 
 /// What is printed.
 pub(super) struct Output<'a> {
@@ -71,7 +70,7 @@ const MS: f64 = 1e6;
 
 impl Output<'_> {
     pub(super) fn render(&self, format: FormatArg) -> Result<String, Failure> {
-        let document = self.document().map_err(|error| Failure::from_error(&error))?;
+        let document = self.document()?;
         let format: Format = format.into();
         if format == Format::Json {
             let mut json = serde_json::to_string_pretty(&document)
@@ -79,8 +78,8 @@ impl Output<'_> {
             json.push('\n');
             return Ok(json);
         }
-        let table = layers(&document).map_err(|error| of_report(&error))?;
-        let text = table.render(format, &TextOptions::for_stdout()).map_err(|error| of_report(&error))?;
+        let table = layers(&document)?;
+        let text = table.render(format, &TextOptions::for_stdout())?;
         Ok(if format == Format::Csv { text } else { self.heading(&document) + &text })
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_cli::{Failure, note};
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Colour, Guide, PointGroup, ScatterChart};
+use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
 use flopgap_report::surface::AxisLabel;
 use flopgap_roofline::{Bandwidth, Ceilings, Level, Peak};
 
@@ -17,9 +17,9 @@ const INTENSITIES: (f64, f64) = (0.1, 10_000.0);
 pub(super) fn write(ceilings: &Ceilings, folder: &Path) -> Result<(), Failure> {
     flopgap_fs::create_folder(folder)
         .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
-    for (name, chart) in charts(ceilings).map_err(|error| Failure::from_error(&error))? {
+    for (name, chart) in charts(ceilings)? {
         let path = folder.join(name);
-        let svg = chart.to_svg().map_err(|error| Failure::from_error(&error))?;
+        let svg = chart.to_svg()?;
         flopgap_fs::write_atomic(&path, svg.as_bytes())
             .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
         note(PROGRAM, format_args!("wrote {}", path.display()));
@@ -66,7 +66,7 @@ fn bandwidth(title: &str, curve: &[Bandwidth], levels: &[Level]) -> Result<Scatt
     let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
     let group = |index, label: &str, of: fn(&Bandwidth) -> f64| PointGroup {
         label: label.to_owned(),
-        colour: Colour::nth(index),
+        color: Color::nth(index),
         points: curve.iter().map(|point| (kibibytes(point.bytes), of(point) / 1e9)).collect(),
         joined: true,
     };
@@ -107,7 +107,7 @@ fn roofline(ceilings: &Ceilings) -> Result<ScatterChart, ReportError> {
         let ridge = peak_rate / memory;
         PointGroup {
             label: format!("{}: {:.1} TFLOP/s, ridge {ridge:.0}", peak.precision, peak_rate / 1e12),
-            colour: Colour::nth(index),
+            color: Color::nth(index),
             points: vec![(low, low * memory / 1e12), (ridge, peak_rate / 1e12), (high, peak_rate / 1e12)],
             joined: true,
         }

@@ -8,7 +8,7 @@ use flopgap_cli::Failure;
 use flopgap_engines::{Engine, Measure, MeasureError, Monitor, Repetition, SHORTEST_WINDOW, measure};
 use flopgap_report::progress::Progress;
 
-use super::file_failure;
+use crate::load::of_file;
 
 /// Rows that may fail one after the other. A device that was lost fails every row, and there are thousands.
 const IN_A_ROW: usize = 10;
@@ -87,8 +87,9 @@ impl Driver<'_> {
             Measure { repetition: self.repetition, energy: energy.then_some(SHORTEST_WINDOW), count: *count };
         let monitor = self.monitor.as_mut();
         let row = measure(engine, &point.workload, point.precision, point.mode, &what, monitor);
-        let row = row.map_err(|error: MeasureError| Unmeasured::Row(error.to_string()))?;
-        self.writer.append(&row).map_err(|error| Unmeasured::File(file_failure(&error)))
+        let row =
+            row.map_err(|error: MeasureError| Unmeasured::Row(flopgap_hint::chain(&error).to_string()))?;
+        self.writer.append(&row).map_err(|error| Unmeasured::File(of_file(&error)))
     }
 }
 

@@ -64,9 +64,12 @@ impl Engines {
                 Err(Opening::Engine(error @ EngineError::Missing { .. }))
                     if asked.is_empty() && place > 0 =>
                 {
-                    flopgap_cli::note(PROGRAM, format_args!("without engine {name}: {error}"));
+                    flopgap_cli::note(
+                        PROGRAM,
+                        format_args!("without engine {name}: {}", flopgap_hint::chain(&error)),
+                    );
                 }
-                Err(Opening::Engine(error)) => return Err(engine_failure(&error)),
+                Err(Opening::Engine(error)) => return Err(Failure::of(&error)),
                 Err(Opening::Name(failure)) => return Err(failure),
             }
         }
@@ -192,23 +195,10 @@ pub(crate) fn monitor(device: Device, energy: bool) -> Box<dyn Monitor> {
             .map(|nvml| Box::new(nvml) as Box<dyn Monitor>),
     };
     opened.unwrap_or_else(|error| {
-        // On a GPU, clocks and throttling are missing, too; on cores, RAPL tells of energy alone.
+        // On a GPU, clocks and throttling are missing, too; on a CPU, RAPL reports energy alone.
         if energy || device != Device::Cpu {
-            flopgap_cli::note(PROGRAM, format_args!("without energy: {error}"));
+            flopgap_cli::note(PROGRAM, format_args!("without energy: {}", flopgap_hint::chain(&error)));
         }
         Box::new(Unwatched)
     })
-}
-
-/// How an error of an engine ends the program.
-pub(crate) fn engine_failure(error: &EngineError) -> Failure {
-    let failure = Failure::from_error(error);
-    match error {
-        EngineError::Missing { hint, .. } => failure.hint(*hint).exit(Exit::Absent),
-        EngineError::Gpu(gpu) => {
-            let exit = if gpu.is_absence() { Exit::Absent } else { Exit::Failed };
-            failure.maybe_hint(gpu.hint()).exit(exit)
-        }
-        _ => failure,
-    }
 }

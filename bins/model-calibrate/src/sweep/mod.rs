@@ -17,12 +17,14 @@ use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer};
 use flopgap_cli::{Exit, Failure};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
+use flopgap_hint::chain;
 use flopgap_roofline::Ceilings;
 
 pub(crate) use arguments::Arguments;
 
 use crate::PROGRAM;
 use crate::device::Device;
+use crate::load::of_file;
 use arguments::Options;
 use drive::{Driver, Filled};
 use engines::Engines;
@@ -53,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
     let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
     let path = run::calibration_path(&run);
-    let writer = Writer::create(&path, &header).map_err(|error| file_failure(&error))?;
+    let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
     let open = Open { run: &run, plan: &plan, engines: &engines, device, options: &options };
     open.fill(writer, &[], arguments.limit.map(|limit| begin + limit), begin)
 }
@@ -79,7 +81,7 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     // A sweep that was killed between its plan and its file has measured nothing.
     let is_begun = path.exists();
     let references = if is_begun {
-        Some(Calibration::read(&path).map_err(|error| file_failure(&error))?.header.references)
+        Some(Calibration::read(&path).map_err(|error| of_file(&error))?.header.references)
     } else {
         None
     };
@@ -96,7 +98,7 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
         (writer, found.rows)
     } else {
         let header = Header { references: engines.references(), ..ours };
-        (Writer::create(&path, &header).map_err(|error| file_failure(&error))?, Vec::new())
+        (Writer::create(&path, &header).map_err(|error| of_file(&error))?, Vec::new())
     };
     let open = Open { run, plan: &plan, engines: &engines, device, options: &options };
     open.fill(writer, &measured, arguments.limit.map(|limit| begin + limit), begin)
@@ -108,7 +110,7 @@ fn reopened(path: &Path, header: &Header) -> Result<(Writer, Calibration), Failu
     loop {
         match Writer::resume(path, header) {
             Err(FileError::Locked { .. }) if begin.elapsed() < PATIENCE => thread::sleep(PATIENCE / 20),
-            opened => return opened.map_err(|error| file_failure(&error)),
+            opened => return opened.map_err(|error| of_file(&error)),
         }
     }
 }
@@ -146,10 +148,10 @@ impl Open<'_> {
             until,
         };
         let filled = driver.fill(&outstanding)?;
-        driver.writer.sync().map_err(|error| file_failure(&error))?;
+        driver.writer.sync().map_err(|error| of_file(&error))?;
         drop(driver);
         let path = run::calibration_path(self.run);
-        let calibration = Calibration::read(&path).map_err(|error| file_failure(&error))?;
+        let calibration = Calibration::read(&path).map_err(|error| of_file(&error))?;
         summary::of_rows(&calibration.rows)?;
         conclude(&filled, self.run, begin.elapsed())
     }
@@ -236,7 +238,7 @@ fn of_models(options: &Options, engine: &dyn Engine, models: &[UserModel]) -> Ve
     let mut points = Vec::new();
     for (model, point) in models::points(models, options, &options.modes(engine.modes())) {
         let supported = models[model].suits(engine.name()).and_then(|()| {
-            engine.supports(&point.workload, point.precision).map_err(|error| error.to_string())
+            engine.supports(&point.workload, point.precision).map_err(|error| chain(&error).to_string())
         });
         match supported {
             Ok(()) => points.push(point),
@@ -270,9 +272,11 @@ fn drawn(options: &Options, device: Device, engine: &dyn Engine) -> Result<Vec<P
         caches: device.caches().map_err(Undrawn::Failed)?,
         seed: options.seed(),
     };
-    let mut accept =
-        |point: &Point| engine.supports(&point.workload, point.precision).map_err(|error| error.to_string());
-    let plan = grid::plan(&request, &mut accept).map_err(|error| Undrawn::Nothing(error.to_string()))?;
+    let mut accept = |point: &Point| {
+        engine.supports(&point.workload, point.precision).map_err(|error| chain(&error).to_string())
+    };
+    let plan =
+        grid::plan(&request, &mut accept).map_err(|error| Undrawn::Nothing(chain(&error).to_string()))?;
     for (family, refusal) in &plan.refused {
         // Single refusals are the design's: a size that an engine cannot have is drawn again.
         if plan.points.iter().all(|point| Family::of(&point.workload) != Some(*family)) {
@@ -309,11 +313,9 @@ fn mark(rows: &mut [PlannedRow], count: usize, set: impl Fn(&mut PlannedRow)) {
 /// The ceilings that the file's header keeps.
 fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, Failure> {
     let Some(path) = &arguments.ceilings else { return Ok(None) };
-    let failure =
-        |error: flopgap_roofline::CeilingsError| Failure::from_error(&error).maybe_hint(error.hint());
-    let ceilings = Ceilings::read(path).map_err(failure)?;
+    let ceilings = Ceilings::read(path)?;
     ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties).map_err(|error| {
-        let hint = "measure them here: model-calibrate probe --output ceilings.json";
+        let hint = "measure them with `model-calibrate probe --output ceilings.json`";
         Failure::new(format!("{}: {error}", path.display())).hint(hint)
     })?;
     Ok(Some(ceilings))
@@ -328,13 +330,9 @@ fn folder_name(device: Device) -> PathBuf {
 }
 
 fn run_failure(error: &run::RunError) -> Failure {
-    let exit = match error {
-        run::RunError::NoPlan { .. } => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
-}
-
-fn file_failure(error: &FileError) -> Failure {
-    Failure::from_error(error).maybe_hint(error.hint())
+    let failure = Failure::of(error);
+    match error {
+        run::RunError::Occupied { .. } => failure.hint("`--resume` continues a sweep"),
+        _ => failure,
+    }
 }

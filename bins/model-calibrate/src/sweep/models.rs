@@ -6,13 +6,14 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_engines::ModelFile;
 use flopgap_flops::Precision;
-use flopgap_graph::{FileSpec, Graph, GraphError, Mode, StatedShape, Workload, plan};
+use flopgap_graph::{FileSpec, Graph, Mode, StatedShape, Workload, plan};
 use sha2::{Digest as _, Sha256};
 
 use super::arguments::Options;
+use crate::load::of_graph;
 use flopgap_calibration::grid::Point;
 
 /// A model from a file.
@@ -29,7 +30,7 @@ pub(crate) struct UserModel {
 }
 
 impl UserModel {
-    /// What engines that load the file are told.
+    /// What engines that load the file are given.
     pub(crate) fn file(&self) -> ModelFile {
         ModelFile { path: self.path.clone(), shapes: self.shapes.clone() }
     }
@@ -118,9 +119,4 @@ pub(crate) fn points(models: &[UserModel], options: &Options, launched: &[Mode])
         }
     }
     points
-}
-
-fn of_graph(error: &GraphError) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint().as_deref()).exit(exit)
 }

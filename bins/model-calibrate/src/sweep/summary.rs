@@ -94,11 +94,10 @@ fn cells((engine, workload, precision, mode): Kind) -> Vec<Cell> {
 }
 
 fn print(title: &str, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
-    let failed = |error: flopgap_report::ReportError| Failure::from_error(&error);
-    let mut table = Table::new(title, columns).map_err(failed)?;
+    let mut table = Table::new(title, columns)?;
     for row in rows {
-        table.push(row).map_err(failed)?;
+        table.push(row)?;
     }
-    let text = table.render(Format::Table, &TextOptions::for_stdout()).map_err(failed)?;
+    let text = table.render(Format::Table, &TextOptions::for_stdout())?;
     flopgap_cli::print(&text)
 }

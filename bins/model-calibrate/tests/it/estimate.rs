@@ -48,7 +48,7 @@ fn what_is_known_of_kernels_is_said() {
 }
 
 #[test]
-fn a_fit_is_kept_and_a_damaged_one_is_made_anew() {
+fn a_fit_is_kept_and_a_damaged_one_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];

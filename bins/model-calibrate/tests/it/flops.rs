@@ -55,22 +55,22 @@ fn json_has_every_layer_with_its_operation() {
 }
 
 #[test]
-fn open_sizes_are_stated_as_the_hint_says() {
-    let message = "mlp_old.onnx: the sizes of `batch` are not in the file\n  hint: state the sizes, such as --shape input=1x784";
+fn open_sizes_are_specified_as_the_hint_says() {
+    let message = "mlp_old.onnx: the file leaves the sizes of `batch` open\n  hint: specify the sizes, such as `input=1x784`\n  hint: `--shape NAME=SIZES` specifies sizes";
     fails(&models(), &["flops", "mlp_old.onnx"], 1, message);
     for (shape, macs) in [("input=1x784", "535,040"), ("batch=32", "17,121,280")] {
         let ended = done(&models(), &["flops", "mlp_old.onnx", "--shape", shape]);
         assert!(ended.out.lines().last().unwrap().contains(macs), "{}", ended.out);
     }
-    let message = "mlp_old.onnx: the model has no input or dimension `bath`; it has `batch`, `input`";
+    let message = "mlp_old.onnx: no input or dimension `bath`; the model has `batch`, `input`\n  hint: `--shape NAME=SIZES` specifies sizes";
     fails(&models(), &["flops", "mlp_old.onnx", "--shape", "batch=1", "--shape", "bath=1"], 3, message);
     let ended = run(&models(), &["flops", "mlp_old.onnx", "--shape", "batch"]);
     assert_eq!(ended.code, 2);
-    assert!(ended.err.contains("`batch` is no shape: there is no `=`"), "{}", ended.err);
+    assert!(ended.err.contains("invalid shape `batch`: `=` is missing"), "{}", ended.err);
 }
 
 #[test]
-fn files_that_are_no_models_are_told() {
+fn files_that_are_not_models_are_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     std::fs::write(path.join("rows.csv"), "a,b\n1,2\n").unwrap();
@@ -79,7 +79,7 @@ fn files_that_are_no_models_are_told() {
     let ended = run(path, &["flops", "rows.csv"]);
     assert_eq!(ended.code, 1);
     assert!(
-        ended.err.contains("rows.csv: neither an ONNX model nor a .pt2 archive of torch.export"),
+        ended.err.contains("rows.csv: neither an ONNX model nor a `.pt2` archive of `torch.export`"),
         "{}",
         ended.err
     );

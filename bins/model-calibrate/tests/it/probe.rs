@@ -23,7 +23,7 @@ fn what_cannot_be_probed_is_refused() {
     assert_eq!(message, "model-calibrate: error: --threads is for the CPU\n  hint: add --device cpu\n");
     assert_eq!(code, Some(2));
     let (message, code) = refusal(&["--device", "cpu", "--threads", "1000000"]);
-    assert!(message.contains("1000000 threads: this machine has "), "{message}");
+    assert!(message.contains("1000000 threads were requested, but this machine has "), "{message}");
     assert_eq!(code, Some(2));
 }
 
@@ -78,8 +78,8 @@ fn a_file_that_holds_no_ceilings_is_refused() {
     let file = folder.path().join("ceilings.json");
     std::fs::write(&file, RECORDED.replace("950.0", "-1.0")).unwrap();
     let (message, code) = refusal(&["--input", file.to_str().unwrap()]);
-    assert!(message.contains("ceilings.json: launch_ns is -1, but must be a positive number"), "{message}");
-    assert!(message.contains("hint: measure again"), "{message}");
+    assert!(message.contains("ceilings.json: launch_ns is -1; expected a positive number"), "{message}");
+    assert!(message.contains("hint: measure the ceilings again"), "{message}");
     assert_eq!(code, Some(1));
     let (message, code) = refusal(&["--input", folder.path().join("none.json").to_str().unwrap()]);
     assert!(message.contains("none.json: cannot be read"), "{message}");
@@ -98,7 +98,7 @@ fn ceilings_of_another_machine_do_not_come_into_a_sweep() {
     command.args(["sweep", "--device", "cpu", "--quick", "--engine", "native", "--ceilings"]);
     let output = command.arg(&file).arg("--output").arg(&run).output().expect("it runs");
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("measured on another machine: the device is a CPU there"), "{message}");
-    assert!(message.contains("hint: measure them here"), "{message}");
+    assert!(message.contains("ceilings are from another machine: the device is a CPU there"), "{message}");
+    assert!(message.contains("hint: measure them with"), "{message}");
     assert_eq!(output.status.code(), Some(1));
 }

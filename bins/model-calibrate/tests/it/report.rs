@@ -52,8 +52,7 @@ fn a_report_is_written_in_the_kind_of_its_name() {
     // What was written is judged as what it was made from.
     let again = done(dir.path(), &["report", "--empirical", "a.csv"]);
     assert!(again.out.contains("- Total configs tested: 84."), "{}", again.out);
-    let message =
-        "a.pdf: the kind of a report is told by its name\n  hint: end it with .md, .html, .json, or .csv";
+    let message = "a.pdf: unknown kind of report\n  hint: end the name with .md, .html, .json, or .csv";
     fails(dir.path(), &["report", "--empirical", "a.csv", "--output", "a.pdf"], 2, message);
 }
 
@@ -131,8 +130,9 @@ fn bad_tables_are_refused() {
         (
             "model,empirical_time_ms\na,1\n",
             1,
-            "t.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has model, \
-             empirical_time_ms\n  hint: pass the estimates with --analytical FILE, or a table that has both"
+            "t.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has: model, \
+             empirical_time_ms\n  hint: pass the estimates as a second table, or a table that has both\n  \
+             hint: `--analytical FILE` adds a table of estimates"
                 .to_owned(),
         ),
     ];
@@ -144,18 +144,18 @@ fn bad_tables_are_refused() {
         write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\nmlp_1layer,256,[128],64,2,cpu,fp32,{time}\n"));
         let message = format!(
             "t.csv:3: empirical_time_ms is `{said}`; a time is a number above 0\n  \
-             hint: correct the cell; leave out rows that were not measured"
+             hint: correct the cell, or remove rows that were not measured"
         );
         fails(dir.path(), &["fit", "t.csv"], 1, &message);
     }
     write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\n{}\n", good.replace("cpu", "cuda")));
-    let message = "t.csv: rows of 2 devices are mixed: cpu (1 rows), cuda (1 rows)\n  \
-                   hint: choose one with --device NAME";
+    let message = "t.csv: rows from 2 devices: cpu (1 rows), cuda (1 rows)\n  \
+                   hint: `--device NAME` chooses a device";
     fails(dir.path(), &["fit", "t.csv"], 1, message);
-    let message = "t.csv: no rows of device `tpu`; the file has cpu (1 rows), cuda (1 rows)\n  \
-                   hint: choose one with --device NAME";
+    let message = "t.csv: no rows from device `tpu`; the file has cpu (1 rows), cuda (1 rows)\n  \
+                   hint: `--device NAME` chooses a device";
     fails(dir.path(), &["fit", "t.csv", "--device", "tpu"], 3, message);
-    let message = "t.csv: table: a fit needs at least 20 rows, but there are 1\n  \
+    let message = "t.csv: table: a fit needs at least 20 rows; found 1\n  \
                    hint: measure more rows with `model-calibrate sweep`; `--quick` measures 150";
     fails(dir.path(), &["fit", "t.csv", "--device", "cpu"], 1, message);
 }
@@ -167,7 +167,7 @@ fn bad_calibrations_are_refused() {
     calibration(1.0).write(&whole).unwrap();
     let text = fs::read_to_string(&whole).unwrap();
     write(dir.path(), "twice.jsonl", &format!("{text}{text}"));
-    let message = "twice.jsonl:118: a second header: this is two calibrations in one file\n  \
+    let message = "twice.jsonl:118: second header: the file holds two calibrations\n  \
                    hint: pass one file for each sweep";
     fails(dir.path(), &["report", "--empirical", "twice.jsonl"], 1, message);
     let (cut, _) = text.split_at(text.len() - 100);
@@ -181,8 +181,8 @@ fn bad_calibrations_are_refused() {
         ended.err
     );
     write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
-    let message = "newer.jsonl: format `flopgap-calibration` version 9 is not one that this program reads \
-                   (flopgap-calibration, up to version 1)\n  hint: update flopgap, or measure again with \
+    let message = "newer.jsonl: unsupported format `flopgap-calibration` version 9; supported: \
+                   flopgap-calibration up to version 1\n  hint: update flopgap, or measure again with \
                    `model-calibrate sweep`";
     fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
     let missing = run(dir.path(), &["fit", "missing.jsonl"]);

@@ -68,7 +68,7 @@ fn a_sweep_measures_its_plan() {
     }
 
     let error = expect(&sweep(&run, &SHORT).output().unwrap(), 1);
-    assert!(error.contains("there is a sweep already") && error.contains("hint: go on with it by --resume"));
+    assert!(error.contains("already holds a sweep") && error.contains("hint: `--resume` continues a sweep"));
     // Nothing is left to do.
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
     assert!(error.contains("12 of 12 rows are done"), "{error}");
@@ -114,7 +114,7 @@ fn two_sweeps_do_not_fill_one_run() {
     let file = OpenOptions::new().append(true).open(calibration_path(&run)).unwrap();
     file.lock().unwrap();
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("another process is writing to it"), "{error}");
+    assert!(error.contains("another process is writing to the file"), "{error}");
 }
 
 #[test]
@@ -140,7 +140,10 @@ fn rows_of_another_machine_are_not_mixed_in() {
     assert_ne!(elsewhere, header);
     fs::write(&path, elsewhere).unwrap();
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("measured elsewhere: the device is `another "), "{error}");
+    assert!(
+        error.contains("measured on another machine or with other software: the device is `another "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Most {
 /// Interleaved references bring times of a CPU into this table; a GPU's are as they are.
 const CPU: &str = "cpu";
 /// The engine that `estimate` asks for kernels, where it is on the device.
-const TELLS: &str = "cuda";
+const NAMES_KERNELS: &str = "cuda";
 
 /// What an accuracy is asked of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -394,7 +394,7 @@ impl Table<'_> {
 
     fn push(&mut self, mut verdict: Verdict) {
         let engine = self.candidates.rows.first().map(|row| row.engine.as_str());
-        verdict.kernels_decide = self.candidates.kind != CPU && engine == Some(TELLS);
+        verdict.kernels_decide = self.candidates.kind != CPU && engine == Some(NAMES_KERNELS);
         self.verdicts.push(verdict);
     }
 }

@@ -1,30 +1,32 @@
-//! Why a calibration file could not be used.
+//! Errors of calibration files.
 
 use std::io;
 use std::path::PathBuf;
 
+use flopgap_hint::{ErrorKind, Hint, Text};
+
 use super::OriginDifference;
 
-/// Why a calibration file could not be read or written.
+/// An error of reading or writing a calibration file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The file holds nothing.
-    #[error("{}: the file is empty", path.display())]
+    /// The file is empty.
+    #[error("{}: file is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The compressed data is damaged or cut off.
-    #[error("{}: cannot be decompressed: {source}", path.display())]
+    /// The compressed data is damaged or truncated.
+    #[error("{}: cannot be decompressed", path.display())]
     Compressed {
         /// The file.
         path: PathBuf,
@@ -47,9 +49,9 @@ pub enum FileError {
         /// What is wrong.
         reason: String,
     },
-    /// The file was written by a newer program, or by another one.
+    /// The file was written by a newer version, or by another program.
     #[error(
-        "{}: format `{format}` version {version} is not one that this program reads ({}, up to version {})",
+        "{}: unsupported format `{format}` version {version}; supported: {} up to version {}",
         path.display(), super::FORMAT, super::VERSION
     )]
     Version {
@@ -70,8 +72,8 @@ pub enum FileError {
         /// What is wrong, with the column.
         reason: String,
     },
-    /// A number cannot have been measured: a time of zero.
-    #[error("{}:{line}: {what} is {value}, which cannot have been measured", path.display())]
+    /// A number is impossible, such as a time of zero.
+    #[error("{}:{line}: {what} is {value}, which is impossible", path.display())]
     Number {
         /// The file.
         path: PathBuf,
@@ -82,8 +84,8 @@ pub enum FileError {
         /// Its value.
         value: f64,
     },
-    /// A row was not written, because one of its numbers cannot have been measured.
-    #[error("{}: a row was not written: {what} is {value}, which cannot have been measured", path.display())]
+    /// A row was not written, because one of its numbers is impossible.
+    #[error("{}: row not written: {what} is {value}, which is impossible", path.display())]
     NotWritten {
         /// The file.
         path: PathBuf,
@@ -92,36 +94,36 @@ pub enum FileError {
         /// Its value.
         value: f64,
     },
-    /// Files were joined.
-    #[error("{}:{line}: a second header: this is two calibrations in one file", path.display())]
+    /// The file holds several calibrations.
+    #[error("{}:{line}: second header: the file holds two calibrations", path.display())]
     SecondHeader {
         /// The file.
         path: PathBuf,
         /// The line of the second header, from 1.
         line: usize,
     },
-    /// Rows of another machine, or of other software, would be mixed in.
-    #[error("{}: measured elsewhere: {difference}", path.display())]
+    /// The rows are from another machine, or other software.
+    #[error("{}: measured on another machine or with other software: {difference}", path.display())]
     OtherOrigin {
         /// The file.
         path: PathBuf,
         /// How the origins differ.
         difference: OriginDifference,
     },
-    /// A compressed file was to be appended to.
-    #[error("{}: is compressed: rows cannot be appended", path.display())]
+    /// Rows cannot be appended to a compressed file.
+    #[error("{}: cannot append rows to a compressed file", path.display())]
     Packed {
         /// The file.
         path: PathBuf,
     },
-    /// A new file was to be written where there is one.
+    /// The file to create already exists.
     #[error("{}: already exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// Another process is writing to the file.
-    #[error("{}: another process is writing to it", path.display())]
+    #[error("{}: another process is writing to the file", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
@@ -131,30 +133,36 @@ pub enum FileError {
     Write(#[from] flopgap_fs::WriteError),
 }
 
-impl FileError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+impl Hint for FileError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "`model-calibrate sweep` writes calibration files"
             }
             Self::Compressed { .. } => "copy the complete file again",
             Self::Empty { .. } | Self::NotACalibration { .. } | Self::TooLarge { .. } => {
-                "pass a file that `model-calibrate sweep` wrote: calibration.jsonl or .jsonl.zst"
+                "pass a file that `model-calibrate sweep` wrote: calibration.jsonl or calibration.jsonl.zst"
             }
             Self::Version { .. } => "update flopgap, or measure again with `model-calibrate sweep`",
             Self::Row { .. } | Self::Number { .. } => {
-                "the file was changed after it was measured: restore it, or delete the line and \
-                 measure it again with `model-calibrate sweep --resume`"
+                "restore the file, or delete the line and resume the sweep to measure it again"
             }
             Self::SecondHeader { .. } => "pass one file for each sweep",
-            Self::OtherOrigin { .. } => "rows of unlike origins are not mixed: start a new sweep",
+            Self::OtherOrigin { .. } => "start a new sweep for this machine and software",
             Self::Packed { .. } => "decompress it first with `zstd -d`",
-            Self::Exists { .. } => "choose another name, or continue the sweep with --resume",
-            Self::Locked { .. } => "wait for the other sweep to end, or choose another folder",
-            Self::Write(error) => return error.hint(),
+            Self::Exists { .. } => "choose another name, or resume the sweep",
+            Self::Locked { .. } => "wait for the other sweep to end, or choose another directory",
+            Self::Write(error) => return error.hint().map(Text::from),
             Self::Io { .. } | Self::NotWritten { .. } => return None,
-        })
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
+        }
     }
 }
 

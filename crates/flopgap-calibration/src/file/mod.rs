@@ -229,6 +229,8 @@ fn read_row(bytes: &[u8], line: usize, path: &Path) -> Result<Row, FileError> {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::Hint as _;
+
     use super::*;
     use crate::testing;
 
@@ -268,7 +270,7 @@ mod tests {
     #[test]
     fn what_is_not_a_calibration_is_named() {
         let message = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
-        assert_eq!(message(b""), "a.jsonl: the file is empty");
+        assert_eq!(message(b""), "a.jsonl: file is empty");
         assert_eq!(message(b"n,d,m\n"), "a.jsonl: not a calibration: its first line is not JSON");
         assert_eq!(
             message(b"{}\n"),
@@ -276,8 +278,8 @@ mod tests {
         );
         assert_eq!(
             message(b"{\"format\":\"flopgap-calibration\",\"version\":2}\n"),
-            "a.jsonl: format `flopgap-calibration` version 2 is not one that this program reads \
-             (flopgap-calibration, up to version 1)"
+            "a.jsonl: unsupported format `flopgap-calibration` version 2; supported: \
+             flopgap-calibration up to version 1"
         );
         assert_eq!(
             message(b"{\"format\":\"flopgap-calibration\",\"version\":1}\n"),
@@ -290,13 +292,10 @@ mod tests {
         let twice = text(2) + &text(1);
         assert_eq!(
             parse(twice).unwrap_err().to_string(),
-            "a.jsonl:4: a second header: this is two calibrations in one file"
+            "a.jsonl:4: second header: the file holds two calibrations"
         );
         let zero = text(2).replacen("\"median_ns\":1001", "\"median_ns\":0", 1);
-        assert_eq!(
-            parse(zero).unwrap_err().to_string(),
-            "a.jsonl:3: median_ns is 0, which cannot have been measured"
-        );
+        assert_eq!(parse(zero).unwrap_err().to_string(), "a.jsonl:3: median_ns is 0, which is impossible");
         let garbled = text(2).replacen("\"median_ns\":1001", "\"median_ns\":null", 1);
         assert!(parse(garbled).unwrap_err().to_string().starts_with("a.jsonl:3: not a row: "));
     }
@@ -305,7 +304,7 @@ mod tests {
     fn a_compressed_file_that_was_cut_off_is_refused() {
         let packed = zstd::encode_all(text(50).as_bytes(), 3).unwrap();
         let error = parse(&packed[..packed.len() / 2]).unwrap_err();
-        assert!(error.to_string().starts_with("a.jsonl: cannot be decompressed: "), "{error}");
+        assert!(error.to_string().starts_with("a.jsonl: cannot be decompressed"), "{error}");
         assert!(error.hint().unwrap().contains("copy"));
     }
 

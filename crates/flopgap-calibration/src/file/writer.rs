@@ -139,7 +139,7 @@ mod tests {
         let error = Writer::create(&path, &header).unwrap_err();
         assert_eq!(error.to_string(), format!("{name}: already exists"));
         let error = Writer::resume(&path, &header).unwrap_err();
-        assert_eq!(error.to_string(), format!("{name}: another process is writing to it"));
+        assert_eq!(error.to_string(), format!("{name}: another process is writing to the file"));
         drop(writer);
         Writer::resume(&path, &header).unwrap();
     }

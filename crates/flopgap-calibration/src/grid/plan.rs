@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
+use flopgap_hint::{ErrorKind, Hint};
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
@@ -42,16 +43,16 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// Why there is nothing to measure.
+/// An empty plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The machine lacks a cache.
     #[error(transparent)]
     NoSuchLevel(#[from] NoSuchLevel),
-    /// No workload of those that are asked for has such a working set.
+    /// No requested workload has such a working set.
     #[error(
-        "{scenario} is empty: of what is asked for, nothing has a working set of more than {low} and at most {high} bytes"
+        "{scenario} is empty: no requested workload has a working set of more than {low} and at most {high} bytes"
     )]
     EmptyScenario {
         /// The scenario.
@@ -61,12 +62,18 @@ pub enum PlanError {
         /// Bytes up to which it goes.
         high: u64,
     },
-    /// The engine can run none of it.
+    /// The engine supports no requested workload.
     #[error("nothing to measure: {reasons}")]
     Nothing {
         /// Why, by family.
         reasons: String,
     },
+}
+
+impl Hint for PlanError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Absent
+    }
 }
 
 /// Rows of a quick sweep, for each family.

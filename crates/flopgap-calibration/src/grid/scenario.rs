@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Graph, GraphError, Op, Workload};
+use flopgap_hint::{ErrorKind, Hint};
 
 use crate::row::Origin;
 
@@ -63,9 +64,9 @@ pub struct Caches {
     pub l3: Option<u64>,
 }
 
-/// A scenario that this machine cannot have.
+/// A scenario that this machine does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{scenario} needs a machine with {level}, which this one does not have, or does not tell of")]
+#[error("{scenario} needs {level}, which this machine does not have or does not report")]
 pub struct NoSuchLevel {
     /// The scenario.
     pub scenario: Scenario,
@@ -76,8 +77,14 @@ pub struct NoSuchLevel {
 /// How many times the largest cache the working sets of `DRAM_spill` take at most.
 const SPILL: u64 = 4;
 
+impl Hint for NoSuchLevel {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Absent
+    }
+}
+
 impl Caches {
-    /// The caches that an origin tells of: of a CPU `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`); of a GPU
+    /// The caches that an origin lists: of a CPU `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`); of a GPU
     /// `shared_bytes_per_multiprocessor`, which is its first level, and `l2_bytes`.
     pub fn of(origin: &Origin) -> Caches {
         let property = |name: &str| origin.properties.get(name).and_then(|text| bytes(text));
@@ -223,7 +230,7 @@ mod tests {
         let error = H200.range(Scenario::L3Fit).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "L3_fit needs a machine with an L3 cache, which this one does not have, or does not tell of"
+            "L3_fit needs an L3 cache, which this machine does not have or does not report"
         );
         assert_eq!(H200.range(Scenario::DramSpill).unwrap(), (50 << 20, 200 << 20));
         assert_eq!(H200.scenario(51 << 20), Some(Scenario::DramSpill));
@@ -232,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_tells_of_its_caches() {
+    fn an_origin_lists_its_caches() {
         let of = |kind: &str, properties: &[(&str, &str)]| {
             let properties = properties.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
             let properties = properties.collect();

@@ -1,27 +1,28 @@
-//! Why rows cannot be judged.
+//! Errors of fitting and judging.
 
 use flopgap_flops::FlopError;
 use flopgap_graph::GraphError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_roofline::predict::FitError;
 
-/// Why rows cannot be fitted or judged.
+/// An error of fitting rows, or of judging a fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// A fit was to see a row that judges it, or a row that it saw was to judge it.
-    #[error("{label} is fitted and validates the same fit")]
+    /// A row would be fitted and judge the same fit.
+    #[error("{label} would be fitted and judge the same fit")]
     Leak {
         /// What both sides have.
         label: String,
     },
-    /// The predictor cannot be fitted or asked.
+    /// The predictor failed.
     #[error(transparent)]
     Fit(#[from] FitError),
     /// A row's sizes describe no network.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// A row's work cannot be counted.
-    #[error("{label}: {source}")]
+    #[error("{label}: cannot be counted")]
     Work {
         /// What was run.
         label: String,
@@ -30,15 +31,23 @@ pub enum JudgeError {
     },
 }
 
-impl JudgeError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for JudgeError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             Self::Fit(FitError::TooFew { .. }) => {
-                Some("measure more rows with `model-calibrate sweep`; `--quick` measures 150")
+                Some("measure more rows with `model-calibrate sweep`".into())
             }
-            Self::Leak { .. } => Some("this is a defect of flopgap: please report it"),
-            _ => None,
+            Self::Leak { .. } => Some("this is a defect of flopgap: report it".into()),
+            Self::Fit(error) => error.hint(),
+            Self::Graph(error) => error.hint(),
+            Self::Work { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Graph(error) => error.kind(),
+            _ => ErrorKind::Failed,
         }
     }
 }

@@ -37,8 +37,8 @@ pub struct WithKernels {
     pub energy: Option<Pair>,
 }
 
-/// One measured run beside its estimate. Reports and accuracies are made of these, whoever
-/// estimated.
+/// One measured run next to its estimate, from any estimator. Reports and accuracies are made of
+/// these.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// What was run.
@@ -81,7 +81,7 @@ pub struct Judged {
     pub bottleneck: Option<String>,
     /// What its interval is set by: `launch`, `compute`, `memory`.
     pub regime: Option<String>,
-    /// Estimated nanoseconds by bottleneck, over the steps; empty where a table tells none.
+    /// Estimated nanoseconds by bottleneck, over the steps; empty where a table has none.
     pub shares: Vec<(Bottleneck, f64)>,
     /// Whether the estimate lies outside of what was fitted.
     pub extrapolated: bool,

@@ -1,6 +1,6 @@
 //! The report: measurements beside estimates, on a page.
 //!
-//! [`document`] makes a [`Document`] of judged rows, whoever estimated them: this crate's predictor
+//! [`document`] makes a [`Document`] of judged rows from any estimator: this crate's predictor
 //! on rows that it did not see, or the table of another estimator. A section for which there are no
 //! numbers is left out.
 

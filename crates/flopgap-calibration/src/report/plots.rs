@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Colour, Guide, PointGroup, ScatterChart};
+use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
@@ -45,7 +45,7 @@ fn by_precision(judged: &[Judged], point: impl Fn(&Judged) -> Option<(f64, f64)>
         .enumerate()
         .map(|(index, (precision, points))| PointGroup {
             label: if precision.is_empty() { "runs".to_owned() } else { precision.to_owned() },
-            colour: Colour::nth(index),
+            color: Color::nth(index),
             points,
             joined: false,
         })
@@ -150,7 +150,7 @@ fn bandwidth(ceilings: &Ceilings) -> Result<Option<Named>, ReportError> {
     }
     let group = |index, label: &str, of: fn(&flopgap_roofline::Bandwidth) -> f64| PointGroup {
         label: label.to_owned(),
-        colour: Colour::nth(index),
+        color: Color::nth(index),
         points: ceilings.bandwidth.iter().map(|at| (at.bytes as f64 / 1024.0, of(at) / 1e9)).collect(),
         joined: true,
     };

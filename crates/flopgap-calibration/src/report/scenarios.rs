@@ -28,7 +28,7 @@ pub struct ScenarioRange {
 }
 
 impl ScenarioRange {
-    /// The scenarios of a machine whose origin tells of its caches; none where it does not.
+    /// The scenarios of a machine whose origin reports its caches; none where it does not.
     /// Thresholds are of fp32 by the widest unit there is, where the machine was probed.
     pub fn of(origin: &Origin, ceilings: Option<&Ceilings>) -> Vec<ScenarioRange> {
         let caches = Caches::of(origin);

@@ -1,21 +1,23 @@
-//! Why a table cannot be used.
+//! Errors of CSV tables.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a CSV table cannot be read or joined.
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+/// An error of reading or joining CSV tables.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SheetError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The file holds nothing, or a header alone.
+    /// The file is empty, or has only a header.
     #[error("{}: {what}", path.display())]
     Empty {
         /// The file.
@@ -34,17 +36,17 @@ pub enum SheetError {
         reason: String,
     },
     /// Columns are missing.
-    #[error("{}: missing columns: {}; the file has {}", path.display(), missing.join(", "), found.join(", "))]
+    #[error("{}: missing columns: {}; the file has: {}", path.display(), missing.join(", "), found.join(", "))]
     MissingColumns {
         /// The file.
         path: PathBuf,
-        /// Those that are needed.
+        /// The missing columns.
         missing: Vec<String>,
-        /// Those that there are.
+        /// The columns of the file.
         found: Vec<String>,
     },
-    /// Two columns have one name.
-    #[error("{}: two columns are called `{column}`", path.display())]
+    /// Two columns have the same name.
+    #[error("{}: two columns are named `{column}`", path.display())]
     DuplicateColumn {
         /// The file.
         path: PathBuf,
@@ -52,7 +54,7 @@ pub enum SheetError {
         column: String,
     },
     /// A row has more or fewer fields than the header.
-    #[error("{}:{line}: {found} fields, but the header has {expected}", path.display())]
+    #[error("{}:{line}: {found} fields; the header has {expected}", path.display())]
     Fields {
         /// The file.
         path: PathBuf,
@@ -63,15 +65,15 @@ pub enum SheetError {
         /// Fields of the header.
         expected: u64,
     },
-    /// A header in the midst of rows: files were joined.
-    #[error("{}:{line}: a second header: this is two tables in one file", path.display())]
+    /// A second header among the rows.
+    #[error("{}:{line}: second header: the file holds two tables", path.display())]
     SecondHeader {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
     },
-    /// A cell is not what its column holds.
+    /// A cell is invalid.
     #[error("{}:{line}: {column} is `{text}`; {expected}", path.display())]
     Cell {
         /// The file.
@@ -80,31 +82,31 @@ pub enum SheetError {
         line: u64,
         /// The column.
         column: String,
-        /// What it says.
+        /// The cell.
         text: String,
-        /// What it should be: `a time is a number above 0`.
+        /// What is valid: `a time is a number above 0`.
         expected: &'static str,
     },
-    /// Rows of several devices, of which none was chosen.
-    #[error("{}: rows of {} devices are mixed: {}", path.display(), devices.len(), listed(devices))]
+    /// The rows are from several devices, and none was chosen.
+    #[error("{}: rows from {} devices: {}", path.display(), devices.len(), listed(devices))]
     MixedDevices {
         /// The file.
         path: PathBuf,
         /// The devices and how many rows each has.
         devices: Vec<(String, usize)>,
     },
-    /// No row of the device that was asked for.
-    #[error("{}: no rows of device `{device}`; the file has {}", path.display(), listed(devices))]
+    /// No row is from the requested device.
+    #[error("{}: no rows from device `{device}`; the file has {}", path.display(), listed(devices))]
     NoSuchDevice {
         /// The file.
         path: PathBuf,
-        /// The one asked for.
+        /// The requested device.
         device: String,
         /// The devices and how many rows each has.
         devices: Vec<(String, usize)>,
     },
-    /// An estimator has two answers.
-    #[error("{}:{line}: estimates the same as line {first}: {label}", path.display())]
+    /// A row is estimated twice.
+    #[error("{}:{line}: estimates the same row as line {first}: {label}", path.display())]
     Duplicate {
         /// The file.
         path: PathBuf,
@@ -115,8 +117,8 @@ pub enum SheetError {
         /// What both estimate.
         label: String,
     },
-    /// The tables have no column in common that says what was run.
-    #[error("{}: has none of the columns that identify measurements: {}", path.display(), wanted.join(", "))]
+    /// The tables share no column that identifies a row.
+    #[error("{}: none of the columns that identify measurements: {}", path.display(), wanted.join(", "))]
     NothingInCommon {
         /// The file with the estimates.
         path: PathBuf,
@@ -124,7 +126,7 @@ pub enum SheetError {
         wanted: Vec<String>,
     },
     /// No measured row has an estimate.
-    #[error("{}: estimates none of the {rows} measured rows; the first is {first}", path.display())]
+    #[error("{}: no estimate for any of the {rows} measured rows; the first is {first}", path.display())]
     NothingMatches {
         /// The file with the estimates.
         path: PathBuf,
@@ -137,45 +139,47 @@ pub enum SheetError {
 
 fn listed(devices: &[(String, usize)]) -> String {
     let one = |(name, rows): &(String, usize)| match name.as_str() {
-        "" => format!("none named ({rows} rows)"),
+        "" => format!("unnamed ({rows} rows)"),
         name => format!("{name} ({rows} rows)"),
     };
     devices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-impl SheetError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+impl Hint for SheetError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "pass a calibration file or a CSV table; `model-calibrate sweep` makes the first"
+                "pass a CSV table, or a calibration file that `model-calibrate sweep` wrote"
             }
-            Self::Io { .. } => return None,
+            Self::Io { .. } | Self::MixedDevices { .. } | Self::NoSuchDevice { .. } => return None,
             Self::Empty { .. } => "pass a table with a header and at least one row",
             Self::Malformed { .. } => "pass a CSV table in UTF-8, or a calibration file",
             Self::MissingColumns { missing, .. }
                 if missing.iter().any(|name| name.starts_with("analytical_")) =>
             {
-                "pass the estimates with --analytical FILE, or a table that has both"
+                "pass the estimates as a second table, or a table that has both"
             }
             Self::MissingColumns { .. } => {
-                "a table has batch_size, device, precision, empirical_time_ms, what identifies a row \
+                "a table needs batch_size, device, precision, empirical_time_ms, the columns that identify a row \
                  (model, input_dim, hidden_dims, output_dim), and estimates as analytical_time_ms"
             }
             Self::DuplicateColumn { .. } => "rename or remove one of them",
-            Self::Fields { .. } => "put cells that contain a comma into quotes: \"[512, 512]\"",
+            Self::Fields { .. } => "quote cells that contain a comma: \"[512, 512]\"",
             Self::SecondHeader { .. } => "pass one file for each sweep",
-            Self::Cell { .. } => "correct the cell; leave out rows that were not measured",
-            Self::MixedDevices { .. } | Self::NoSuchDevice { .. } => "choose one with --device NAME",
+            Self::Cell { .. } => "correct the cell, or remove rows that were not measured",
             Self::Duplicate { .. } => "keep one estimate for each row",
             Self::NothingInCommon { .. } | Self::NothingMatches { .. } => {
-                "the two tables must name what was run in the same way, in the same columns"
+                "identify rows by the same columns and the same names in both tables"
             }
-        })
+        };
+        Some(hint.into())
     }
 
-    /// Whether what was asked for is not in the file, rather than the file being wrong.
-    pub fn is_absence(&self) -> bool {
-        matches!(self, Self::NoSuchDevice { .. } | Self::NothingMatches { .. })
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ErrorKind::Absent,
+            Self::NoSuchDevice { .. } | Self::NothingMatches { .. } => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
+        }
     }
 }

@@ -59,7 +59,7 @@ fn with_kernels() -> Vec<Row> {
 }
 
 #[test]
-fn kernels_decide_where_the_device_tells_them() {
+fn kernels_decide_where_the_device_reports_them() {
     let rows = with_kernels();
     let (_, rows) = series(&rows).remove(0);
     let settings = FitSettings::default();
@@ -118,14 +118,14 @@ fn a_fit_that_sees_what_judges_it_is_an_error() {
     let settings = FitSettings::default();
     let split = Split::Workloads;
     let all = Fitted::fit(&rows, Some(&split), request(&settings)).unwrap_err();
-    assert!(all.to_string().ends_with("is fitted and validates the same fit"), "{all}");
+    assert!(all.to_string().ends_with("would be fitted and judge the same fit"), "{all}");
 
     let divided = split.divide(rows.iter().copied());
     let fitted = Fitted::fit(&divided.fit, Some(&split), request(&settings)).unwrap();
     assert_eq!(fitted.rows(), divided.fit.len());
     assert_eq!(fitted.judge(&divided.validation).unwrap().len(), divided.validation.len());
     let leak = fitted.judge(&divided.fit[..1]).unwrap_err();
-    assert!(leak.to_string().ends_with("is fitted and validates the same fit"), "{leak}");
+    assert!(leak.to_string().ends_with("would be fitted and judge the same fit"), "{leak}");
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn every_row_is_judged_once_in_cross_validation() {
 }
 
 #[test]
-fn too_few_rows_are_said() {
+fn too_few_rows_are_an_error() {
     let rows = synthetic::rows(9, 0, 0.0);
     let (_, rows) = series(&rows).remove(0);
     let settings = FitSettings::default();
     let error = cross_validated(&rows, 5, request(&settings)).unwrap_err();
-    assert!(error.to_string().starts_with("a fit needs at least 20 observations, but there are "), "{error}");
+    assert!(error.to_string().starts_with("a fit needs at least 20 observations; found "), "{error}");
     let found = accuracy(Candidates { rows: &rows, kind: "cuda", request: request(&settings) }).unwrap();
     assert!(verdict(&found.verdicts, "GEMM").note.starts_with("a fit needs at least 20 observations"));
 }

@@ -6,6 +6,7 @@ use flopgap_calibration::accuracy::Errors;
 use flopgap_calibration::sheet::{Role, Sheet, SheetError, SheetRow, join, parse, read, to_csv};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Op, Workload};
+use flopgap_hint::Hint as _;
 
 const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
 
@@ -66,7 +67,7 @@ fn the_whole_sweep_on_a_jetson_has_the_error_that_is_stated_for_it() {
 }
 
 #[test]
-fn products_and_convolutions_are_told_by_their_columns() {
+fn products_and_convolutions_are_recognized_by_their_columns() {
     let gemm = parse_text(
         "M,N,K,batch_size,precision,device,flops,empirical_time_ms,analytical_time_ms\n\
          1024,128,512,4,fp16,cuda,536870912,0.39,0.08\n",
@@ -108,7 +109,7 @@ fn bad_tables_are_refused_by_place() {
             "mlp_1layer,256,[128],64,1,cpu,fp32,fast\n",
             "a.csv:2: empirical_time_ms is `fast`; a time is a number above 0",
         ),
-        ("mlp_2layer,256,[512, 512],64,1,cpu,fp32,1\n", "a.csv:2: 9 fields, but the header has 8"),
+        ("mlp_2layer,256,[512, 512],64,1,cpu,fp32,1\n", "a.csv:2: 9 fields; the header has 8"),
         (
             "mlp_2layer,256,[512;512],64,1,cpu,fp32,1\n",
             "a.csv:2: hidden_dims is `[512;512]`; a list of widths is expected: [512, 512]",
@@ -120,22 +121,22 @@ fn bad_tables_are_refused_by_place() {
         ("", "a.csv: no rows below the header"),
         (
             "mlp_1layer,256,[128],64,1,cpu,fp32,1\nmlp_1layer,256,[128],64,1,cuda,fp32,1\n",
-            "a.csv: rows of 2 devices are mixed: cpu (1 rows), cuda (1 rows)",
+            "a.csv: rows from 2 devices: cpu (1 rows), cuda (1 rows)",
         ),
     ] {
         assert_eq!(message(empirical(rows)), expected);
     }
     let twice = format!("mlp_1layer,256,[128],64,1,cpu,fp32,1\n{HEADER}\n");
-    assert_eq!(message(empirical(&twice)), "a.csv:3: a second header: this is two tables in one file");
+    assert_eq!(message(empirical(&twice)), "a.csv:3: second header: the file holds two tables");
     assert_eq!(message(parse_text(" \n", Role::Both)), "a.csv: the file is empty");
     assert_eq!(
         message(parse_text("model,empirical_time_ms\nmlp,1\n", Role::Both)),
-        "a.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has model, \
+        "a.csv: missing columns: batch_size, device, precision, analytical_time_ms; the file has: model, \
          empirical_time_ms"
     );
     assert_eq!(
         message(parse_text("model,model,analytical_time_ms\na,b,1\n", Role::Analytical)),
-        "a.csv: two columns are called `model`"
+        "a.csv: two columns are named `model`"
     );
     let latin = b"model,analytical_time_ms\nm\xfcller,1\n";
     let error = parse(latin, Path::new("a.csv"), Role::Analytical, None).unwrap_err();
@@ -151,7 +152,10 @@ fn one_device_is_chosen_of_several() {
     assert_eq!(sheet.records.len(), 1);
     assert_eq!(sheet.records[0].identity[0], "b");
     let error = of("tpu").unwrap_err();
-    assert_eq!(error.to_string(), "a.csv: no rows of device `tpu`; the file has cpu (1 rows), cuda (1 rows)");
+    assert_eq!(
+        error.to_string(),
+        "a.csv: no rows from device `tpu`; the file has cpu (1 rows), cuda (1 rows)"
+    );
     assert!(error.is_absence());
 }
 
@@ -176,11 +180,11 @@ fn estimates_of_another_table_are_put_beside_their_rows() {
     let error = join(other, analytical, Path::new("b.csv")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "b.csv: estimates none of the 1 measured rows; the first is mlp_1layer 256 [64] 64 1 cpu fp32"
+        "b.csv: no estimate for any of the 1 measured rows; the first is mlp_1layer 256 [64] 64 1 cpu fp32"
     );
     let twice = parse_text("model,analytical_time_ms\na,1\na,2\n", Role::Analytical).unwrap();
     let error = join(empirical("a,,,,1,cpu,fp32,1\n").unwrap(), twice, Path::new("b.csv")).unwrap_err();
-    assert_eq!(error.to_string(), "b.csv:3: estimates the same as line 2: a");
+    assert_eq!(error.to_string(), "b.csv:3: estimates the same row as line 2: a");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Memory of the process and of the machine, as Linux tells.
+//! Memory of the process and of the machine, from Linux.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn of_process(field: &str) -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, field)
 }
 
-/// Bytes of memory that a program can have without swapping, where the system tells.
+/// Bytes of memory that a program can have without swapping, where the system reports it.
 pub fn available() -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }

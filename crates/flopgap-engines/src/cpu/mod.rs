@@ -20,7 +20,7 @@ pub(crate) use check::{Chain, chain_rows, fp32_bound, largest_difference};
 pub(crate) use clock::{Elapsed, Stopwatch, run_for};
 pub(crate) use memory::Peak;
 
-/// What an engine on the CPU is told.
+/// Settings of an engine on the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuSettings {
     /// Threads that compute.

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_x86_machine_is_told() {
+    fn an_x86_machine_is_described() {
         let text = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\
                     stepping\t: 1\nflags\t\t: fpu avx avx2 fma avx512f avx512_vnni flush_l1d\n\n\
                     processor\t: 1\nvendor_id\t: Other\n";
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_tells_nothing_has_no_properties() {
+    fn a_system_that_says_nothing_has_no_properties() {
         let origin = parse("");
         assert!(origin.device.starts_with("CPU ("), "{}", origin.device);
         assert!(origin.properties.is_empty());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_told() {
+    fn this_machine_is_described() {
         let origin = origin();
         assert_eq!(origin.kind, "cpu");
         assert!(!origin.device.is_empty());

@@ -153,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: &Path| Rapl::of(path).unwrap_err().to_string();
         let none = message(&folder.path().join("none"));
-        assert!(none.starts_with("RAPL is not on this machine: ") && none.contains("none"), "{none}");
+        assert!(none.starts_with("RAPL is not available: ") && none.contains("none"), "{none}");
         zone(folder.path(), "dtpm", "platform", "1");
         assert!(message(folder.path()).ends_with("has no package"), "{}", message(folder.path()));
         zone(folder.path(), "intel-rapl:0", "package-0", "n/a");

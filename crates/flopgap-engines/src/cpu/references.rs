@@ -1,7 +1,7 @@
 //! Two kernels whose times tell how slow the machine is at a moment.
 //!
 //! On a machine that is shared, the same work takes a quarter longer or shorter from minute to
-//! minute, and no statistic of its own runs tells. So known work runs between the runs (duet
+//! minute, which no statistic of its own runs shows. So known work runs between the runs (duet
 //! benchmarking, Bulej et al., ICPE 2020): one kernel that computes in registers, and one that reads
 //! memory, on the calling thread. How much longer they take than at their best is how slow the
 //! machine is.
@@ -105,7 +105,7 @@ impl References {
     /// Runs both now.
     pub(crate) fn read(&self, clock: Clock) -> Reading {
         let best_of = |kernel: &dyn Fn()| {
-            settled(|| {
+            steady_best(|| {
                 let start = clock.now();
                 kernel();
                 clock.now() - start
@@ -141,7 +141,7 @@ impl References {
 }
 
 /// The best of a few times, and of more as long as they become shorter.
-fn settled(mut time: impl FnMut() -> f64) -> f64 {
+fn steady_best(mut time: impl FnMut() -> f64) -> f64 {
     let mut best = f64::INFINITY;
     for run in 1..=MOST {
         let found = time();
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_goes_on_until_it_has_settled() {
+    fn a_reading_goes_on_until_it_is_steady() {
         let read = |times: &[f64]| {
             let mut given = times.iter().copied();
-            let best = settled(|| given.next().unwrap());
+            let best = steady_best(|| given.next().unwrap());
             (best, times.len() - given.len())
         };
         assert_eq!(read(&[5.0, 5.0, 5.0, 1.0]), (5.0, 3));

@@ -67,9 +67,10 @@ pub(super) fn counted_flops(
     match count(context, (steps, precision), run) {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.is_absence() => Ok(None),
-        Err(error) => {
-            Err(EngineError::Failed { action: "count FLOPs".to_owned(), message: error.to_string() })
-        }
+        Err(error) => Err(EngineError::Failed {
+            action: "count FLOPs".to_owned(),
+            message: flopgap_hint::chain(&error).to_string(),
+        }),
     }
 }
 

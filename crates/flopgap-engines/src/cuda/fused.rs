@@ -79,9 +79,10 @@ fn failed(error: MlpError) -> EngineError {
     match error {
         MlpError::Gpu(error) => EngineError::Gpu(error),
         MlpError::Compile(CompileError::Library(error)) => EngineError::Gpu(error.into()),
-        error => {
-            EngineError::Failed { action: "run a network on the GPU".to_owned(), message: error.to_string() }
-        }
+        error => EngineError::Failed {
+            action: "run a network on the GPU".to_owned(),
+            message: flopgap_hint::chain(&error).to_string(),
+        },
     }
 }
 

@@ -50,9 +50,9 @@ pub(super) fn add(algorithm: &mut Algorithm, kernels: &[KernelNode], multiproces
 fn launch(kernel: &KernelNode, info: &KernelInfo) -> KernelLaunch {
     let demangled = demangle(&kernel.name);
     let name = without_parameters(demangled.as_deref().unwrap_or(&kernel.name));
-    let tells = name != info.short && name.len() <= LONGEST;
+    let informative = name != info.short && name.len() <= LONGEST;
     KernelLaunch {
-        name: tells.then(|| name.to_owned()),
+        name: informative.then(|| name.to_owned()),
         grid: kernel.grid,
         threads: kernel.threads,
         shared: kernel.shared,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_that_multiplies_tells_tile_and_waves() {
+    fn the_kernel_that_multiplies_has_tile_and_waves() {
         let pad = node("void pad_kernel(float*)", [9, 1, 1]);
         let multiply = node(
             "sm80_xmma_fprop_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x64x64_stage3_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn",
@@ -108,9 +108,14 @@ mod tests {
         assert_eq!(unknown.kernels, ["pad_kernel x2"]);
         assert_eq!(unknown.launches.len(), 1);
         assert!(unknown.tile.is_none() && unknown.attributes.is_empty(), "nothing is guessed");
-        let mut told = Algorithm { tile: Some([1, 2]), waves_thousandths: Some(7), ..Algorithm::default() };
-        add(&mut told, &[pad], 132);
-        assert_eq!((told.tile, told.waves_thousandths), (Some([1, 2]), Some(7)), "the library's word stands");
+        let mut reported =
+            Algorithm { tile: Some([1, 2]), waves_thousandths: Some(7), ..Algorithm::default() };
+        add(&mut reported, &[pad], 132);
+        assert_eq!(
+            (reported.tile, reported.waves_thousandths),
+            (Some([1, 2]), Some(7)),
+            "the library's word stands"
+        );
     }
 
     #[test]

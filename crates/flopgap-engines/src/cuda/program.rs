@@ -61,7 +61,11 @@ pub(super) fn steps(workload: &Workload) -> Result<Vec<Step>, EngineError> {
 }
 
 fn refused(workload: &Workload, error: &GraphError) -> EngineError {
-    EngineError::Unsupported { engine: NAME, what: workload.label(), reason: error.to_string() }
+    EngineError::Unsupported {
+        engine: NAME,
+        what: workload.label(),
+        reason: flopgap_hint::chain(error).to_string(),
+    }
 }
 
 impl Program {

@@ -69,7 +69,7 @@ impl Drop for ExactArena<'_> {
             let environment = self.environment.ptr().cast_mut();
             ort::Error::result_from_status((ort::api().UnregisterAllocator)(environment, self.info.ptr()))
         };
-        // One that could not be taken back makes the next registration fail, which is told.
+        // One that could not be taken back makes the next registration fail, which is reported.
         drop(status);
     }
 }

@@ -177,9 +177,6 @@ mod tests {
         assert!(reason.contains(&file.display().to_string()), "{reason}");
         assert!(hint.contains("pip install onnxruntime"));
         let nowhere = Candidates { files: Vec::new(), searched: "nowhere".to_owned() };
-        assert_eq!(
-            load_from(&nowhere).unwrap_err().to_string(),
-            "ONNX Runtime is not on this machine: nowhere"
-        );
+        assert_eq!(load_from(&nowhere).unwrap_err().to_string(), "ONNX Runtime is not available: nowhere");
     }
 }

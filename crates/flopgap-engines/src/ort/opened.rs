@@ -21,7 +21,7 @@ use crate::error::EngineError;
 use crate::truth;
 
 /// What a check of zeros is worth.
-pub(crate) const ALL_ZERO: &str = "all outputs are 0: the check tells little";
+pub(crate) const ALL_ZERO: &str = "all outputs are 0, so the check shows little";
 
 /// What is loaded.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(super) struct Opened<'a> {
     measured: Option<Measured<'a>>,
 }
 
-/// What is told of a session besides its time.
+/// What is reported of a session besides its time.
 pub(super) struct Measured<'a> {
     /// Bytes that the process grew by.
     pub(super) growth: Option<u64>,

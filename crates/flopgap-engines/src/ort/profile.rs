@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub(super) struct Profile {
     /// `FusedConv`, `Gemm`, …, in the order in which they ran.
     pub(super) operators: Vec<String>,
-    /// Bytes in use of the CPU's arena at most: activations, and parameters that kernels have packed. `None` where nothing tells.
+    /// Bytes in use of the CPU's arena at most: activations, and parameters that kernels have packed. `None` where it is unknown.
     arena_bytes: Option<u64>,
     /// Bytes of parameters that the nodes read as they were stored. They are not in the arena.
     stored_bytes: u64,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_without_memory_tells_none() {
+    fn a_profile_without_memory_has_none() {
         let profile =
             Profile::parse(r#"[{"cat":"Node","name":"a_kernel_time","args":{"op_name":"Relu"}}]"#).unwrap();
         assert_eq!((profile.operators.len(), profile.bytes()), (1, None));

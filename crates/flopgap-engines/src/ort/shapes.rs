@@ -43,10 +43,10 @@ impl Shapes {
                 (true, _) => sizes.push(size),
                 (false, Some((_, size))) => sizes.push(size),
                 (false, None) if symbol.is_empty() => {
-                    return Err(open(format!("a dimension is open; say `--shape {input}=SIZES`")));
+                    return Err(open(format!("a dimension is open; specify `{input}=SIZES`")));
                 }
                 (false, None) => {
-                    return Err(open(format!("dimension {symbol} is open; say `--shape {symbol}=SIZE`")));
+                    return Err(open(format!("dimension {symbol} is open; specify `{symbol}=SIZE`")));
                 }
             }
         }
@@ -81,9 +81,9 @@ mod tests {
         let message = of(&Shapes::default()).unwrap_err().to_string();
         assert_eq!(
             message,
-            "ort cannot run a model whose input \"x\" has the shape batch x 64: dimension batch is open; say `--shape batch=SIZE`"
+            "ort cannot run a model whose input \"x\" has the shape batch x 64: dimension batch is open; specify `batch=SIZE`"
         );
         let nameless = Shapes::default().resolve("x", &[-1], &[String::new()]).unwrap_err().to_string();
-        assert!(nameless.ends_with("say `--shape x=SIZES`") && nameless.contains("shape ?"), "{nameless}");
+        assert!(nameless.ends_with("specify `x=SIZES`") && nameless.contains("shape ?"), "{nameless}");
     }
 }

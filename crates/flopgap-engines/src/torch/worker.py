@@ -313,7 +313,7 @@ def exported(path, dtype, seed, shapes):
             continue
         given = shapes.get(name)
         if given is None and any(not isinstance(size, int) for size in value.shape):
-            raise unsupported(f"input {name} has open dimensions; say `--shape {name}=SIZES`")
+            raise unsupported(f"input {name} has open dimensions; specify `{name}=SIZES`")
         shape = given or list(value.shape)
         if value.dtype.is_floating_point:
             inputs.append(torch.empty(shape).uniform_(-1, 1, generator=generator).to(DEVICE, dtype))

@@ -21,7 +21,7 @@ const SOURCE: &str = include_str!("worker.py");
 const LONGEST: Duration = Duration::from_mins(10);
 /// How long the process may take to end when its input has ended.
 const ENDING: Duration = Duration::from_secs(3);
-/// What of its standard error is told when it ends.
+/// Bytes of its standard error that are reported when it ends.
 const LAST_WORDS: u64 = 2000;
 
 /// A running worker. Dropping it ends the process.
@@ -120,11 +120,11 @@ impl Worker {
             Err(RecvTimeoutError::Disconnected) => return Err(self.lost()),
         };
         let nonsense = |why: String| Failure::Lost(format!("the worker answered {line:?}: {why}"));
-        let told: Line = serde_json::from_str(&line).map_err(|error| nonsense(error.to_string()))?;
-        if told.id != id {
-            return Err(nonsense(format!("that is the answer to request {}, not {id}", told.id)));
+        let answer: Line = serde_json::from_str(&line).map_err(|error| nonsense(error.to_string()))?;
+        if answer.id != id {
+            return Err(nonsense(format!("that is the answer to request {}, not {id}", answer.id)));
         }
-        match (told.answer, told.error) {
+        match (answer.answer, answer.error) {
             (_, Some(refusal)) => Err(Failure::Refused(refusal)),
             (Some(value), None) => serde_json::from_value(value).map_err(|error| nonsense(error.to_string())),
             (None, None) => Err(nonsense("neither an answer nor an error".to_owned())),

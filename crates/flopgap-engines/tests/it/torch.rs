@@ -92,7 +92,7 @@ fn a_session_asks_the_worker() {
 }
 
 #[test]
-fn refusals_of_the_worker_are_told() {
+fn refusals_of_the_worker_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let refuse = |kind: &str| {
         let line =

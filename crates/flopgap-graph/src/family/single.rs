@@ -11,7 +11,7 @@ use crate::step::Step;
 /// The operation of a step with its epilogue as layers behind it: what [`plan`](crate::plan) fuses back into the step.
 ///
 /// Weights, biases, gains and tables are parameters; residuals and the second operand of batched products are inputs. An operation that is
-/// told by its number of elements alone gets a shape that has as many.
+/// recognized by its number of elements alone gets a shape that has as many.
 pub(crate) fn single(step: &Step) -> Result<Graph, GraphError> {
     let label = step.label();
     let refused = |reason: &str| GraphError::Workload { what: step.label(), reason: reason.to_owned() };

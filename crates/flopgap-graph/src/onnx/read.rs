@@ -185,10 +185,10 @@ impl<'a> Walk<'a> {
         sizes.ok_or_else(|| self.assembly.damaged(format!("tensor `{name}`"), "it has a negative size"))
     }
 
-    /// Adds the inputs that callers supply. All that is open is told at once.
+    /// Adds the inputs that callers supply. All open sizes are reported together.
     fn inputs(&mut self, proto: &'a GraphProto) -> Result<(), GraphError> {
         let mut open: Vec<String> = Vec::new();
-        let mut option = None;
+        let mut example = None;
         for input in &proto.input {
             let name = input.name.as_deref().unwrap_or_default();
             // Before version 4 of the format, parameters are inputs, too.
@@ -204,7 +204,7 @@ impl<'a> Walk<'a> {
                 (None, Some(given)) => given.to_vec(),
                 (None, None) => {
                     open.push(name.to_owned());
-                    option.get_or_insert_with(|| format!("--shape {name}=1x3x224x224"));
+                    example.get_or_insert_with(|| format!("{name}=1x3x224x224"));
                     Vec::new()
                 }
                 (Some(dims), given) => {
@@ -237,7 +237,7 @@ impl<'a> Walk<'a> {
                     }
                     if open.len() > before {
                         let sizes: Vec<u64> = dims.iter().map(|dim| size(dim).unwrap_or(1)).collect();
-                        option.get_or_insert_with(|| format!("--shape {name}={}", written(&sizes)));
+                        example.get_or_insert_with(|| format!("{name}={}", written(&sizes)));
                     }
                     shape
                 }
@@ -246,9 +246,9 @@ impl<'a> Walk<'a> {
             self.assembly.graph.inputs.push(index);
         }
         open.dedup();
-        match option {
-            Some(option) => {
-                Err(GraphError::Dynamic { path: self.assembly.path().to_owned(), names: open, option })
+        match example {
+            Some(example) => {
+                Err(GraphError::Dynamic { path: self.assembly.path().to_owned(), names: open, example })
             }
             None => Ok(()),
         }
@@ -374,7 +374,7 @@ impl<'a> Walk<'a> {
             let shape = stated.or(inferred).or_else(given).ok_or_else(|| GraphError::Dynamic {
                 path: self.assembly.path().to_owned(),
                 names: vec![output.clone()],
-                option: format!("--shape {output}=1x64"),
+                example: format!("{output}=1x64"),
             })?;
             shapes.push(shape);
         }

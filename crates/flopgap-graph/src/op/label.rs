@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_the_order_of_the_convention() {
+    fn sizes_are_in_the_order_of_the_convention() {
         assert_eq!(Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 }).label(), "gemm 32x512x1024");
         let conv = Conv {
             batch: 8,

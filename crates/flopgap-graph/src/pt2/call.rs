@@ -11,7 +11,7 @@ pub(super) struct Operand {
     pub(super) argument: String,
     /// Its index in the graph.
     pub(super) tensor: usize,
-    /// Its strides, in elements, where the file tells.
+    /// Its strides, in elements, where the file has them.
     pub(super) strides: Vec<u64>,
 }
 

@@ -77,7 +77,7 @@ impl Walk<'_> {
     }
 
     fn object<'v>(&self, value: &'v Value, key: &str) -> Result<&'v Map<String, Value>, GraphError> {
-        value[key].as_object().ok_or_else(|| self.damaged(format!("`{key}` is missing or no object")))
+        value[key].as_object().ok_or_else(|| self.damaged(format!("`{key}` is missing or not an object")))
     }
 
     /// Sorts inputs into those of the caller and what is stored with the model; the latter with their names in the model.
@@ -89,7 +89,7 @@ impl Walk<'_> {
         let mut stored = FxHashMap::default();
         let specs = module["signature"]["input_specs"]
             .as_array()
-            .ok_or_else(|| self.damaged("`input_specs` is missing or no list"))?;
+            .ok_or_else(|| self.damaged("`input_specs` is missing or not a list"))?;
         for spec in specs {
             for (kind, key) in [
                 ("parameter", "parameter_name"),
@@ -206,37 +206,38 @@ impl Walk<'_> {
                         self.open.insert(symbol);
                         Ok(0)
                     }
-                    _ => Err(self.damaged(format!("value `{called}` has a size that is no number: {size}"))),
+                    _ => Err(self.damaged(format!("value `{called}` has the invalid size {size}"))),
                 }
             })
             .collect()
     }
 
-    /// The error about symbols without sizes, with an option that would give the first of them one.
+    /// The error for symbols without sizes, with a size for the first of them.
     fn dynamic(&self, values: &Map<String, Value>) -> GraphError {
-        let mut option = String::new();
+        let mut example = String::new();
         for &input in &self.assembly.graph.inputs {
             let name = &self.assembly.graph.tensors[input].name;
             let sizes = list(&values[name], "sizes");
-            if option.is_empty() && sizes.iter().any(|size| size["as_int"].is_null()) {
+            if example.is_empty() && sizes.iter().any(|size| size["as_int"].is_null()) {
                 let sizes: Vec<String> =
                     sizes.iter().map(|size| size["as_int"].as_u64().unwrap_or(1).to_string()).collect();
-                option = format!("--shape {name}={}", sizes.join("x"));
+                example = format!("{name}={}", sizes.join("x"));
             }
         }
-        if option.is_empty() {
-            // Sizes that only running the model tells.
-            option = format!("--shape {}=1", self.open.first().map_or("NAME", String::as_str));
+        if example.is_empty() {
+            // Sizes that are only known when the model runs.
+            example = format!("{}=1", self.open.first().map_or("NAME", String::as_str));
         }
         let names = self.open.iter().cloned().collect();
-        GraphError::Dynamic { path: self.assembly.path().to_owned(), names, option }
+        GraphError::Dynamic { path: self.assembly.path().to_owned(), names, example }
     }
 
     fn nodes(&mut self, body: &Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
         if depth > DEEPEST {
             return Err(self.damaged("graphs are nested too deeply"));
         }
-        let nodes = body["nodes"].as_array().ok_or_else(|| self.damaged("`nodes` is missing or no list"))?;
+        let nodes =
+            body["nodes"].as_array().ok_or_else(|| self.damaged("`nodes` is missing or not a list"))?;
         for node in nodes {
             self.node(node, prefix, depth)?;
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use flopgap_graph::{GraphError, Shapes, read};
+use flopgap_hint::Hint as _;
 use rten_onnx::onnx::{DataLocation, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 
 use crate::support::{file, fixture, integers, model, node, read_bytes, read_nodes, shapes, value, weights};
@@ -15,11 +16,11 @@ fn message(path: &Path, error: &GraphError) -> String {
 fn refused(name: &str, bytes: &[u8]) -> (String, Option<String>) {
     let (_folder, path) = file(name, bytes);
     let error = read(&path, &Shapes::default()).unwrap_err();
-    (message(&path, &error), error.hint())
+    (message(&path, &error), error.hint().map(Into::into))
 }
 
 #[test]
-fn what_is_no_model_is_told_by_its_content() {
+fn what_is_not_a_model_is_refused_by_its_content() {
     for (bytes, reason) in [
         (&b""[..], "it is empty"),
         (b"PK\x05\x06\0\0", "it is an empty zip archive"),
@@ -30,7 +31,7 @@ fn what_is_no_model_is_told_by_its_content() {
         let (message, hint) = refused("file", bytes);
         assert_eq!(
             message,
-            format!("file: neither an ONNX model nor a .pt2 archive of torch.export: {reason}")
+            format!("file: neither an ONNX model nor a `.pt2` archive of `torch.export`: {reason}")
         );
         assert!(hint.unwrap().contains("torch.export.save"));
     }
@@ -42,7 +43,7 @@ fn what_is_no_model_is_told_by_its_content() {
 }
 
 #[test]
-fn archives_that_are_cut_short_are_told() {
+fn archives_that_are_cut_short_are_refused() {
     let whole = std::fs::read(fixture("resnet18.pt2")).unwrap();
     for length in [100, whole.len() / 2, whole.len() - 10] {
         let (message, hint) = refused("cut.pt2", &whole[..length]);
@@ -58,7 +59,7 @@ fn archives_that_are_cut_short_are_told() {
 }
 
 #[test]
-fn models_that_are_cut_short_are_told() {
+fn models_that_are_cut_short_are_refused() {
     let whole = std::fs::read(fixture("resnet18_old.onnx")).unwrap();
     for length in [100, whole.len() / 2, whole.len() - 1] {
         let (message, _) = refused("cut.onnx", &whole[..length]);
@@ -84,16 +85,19 @@ fn other_versions_and_archives_are_refused() {
         assert!(hint.is_some());
         message
     };
-    let known = "is not known; this program reads 8.x, of PyTorch 2.6 to 2.11";
-    assert_eq!(with(r#"{"major":9,"minor":1}"#), format!("m.pt2: schema version 9.1 {known}"));
-    assert_eq!(with("5"), format!("m.pt2: schema version 5 {known}"));
-    assert_eq!(with("null"), format!("m.pt2: schema version none {known}"));
+    let supported = "supported: 8.x, of PyTorch 2.6 to 2.11";
+    assert_eq!(
+        with(r#"{"major":9,"minor":1}"#),
+        format!("m.pt2: unsupported schema version 9.1; {supported}")
+    );
+    assert_eq!(with("5"), format!("m.pt2: unsupported schema version 5; {supported}"));
+    assert_eq!(with("null"), format!("m.pt2: unsupported schema version none; {supported}"));
     assert_eq!(
         with(r#"{"major":8,"minor":1}"#),
-        "m.pt2: m/models/m.json: `tensor_values` is missing or no object"
+        "m.pt2: m/models/m.json: `tensor_values` is missing or not an object"
     );
     let (message, _) = refused("m.pt2", &archive("m/models/m.json", "{"));
-    assert!(message.starts_with("m.pt2: m/models/m.json: no JSON: "), "{message}");
+    assert!(message.starts_with("m.pt2: m/models/m.json: not JSON: "), "{message}");
     let (message, _) = refused("m.zip", &archive("notes.txt", "hello"));
     assert!(message.ends_with("it is a zip archive without models/NAME.json"), "{message}");
     let (message, _) = refused("m.pt", &archive("m/data.pkl", "hello"));
@@ -105,20 +109,23 @@ fn open_dimensions_are_asked_for() {
     let path = fixture("mlp_old.onnx");
     let read = |stated: &[&str]| read(&path, &shapes(stated));
     let error = read(&[]).unwrap_err();
-    assert_eq!(message(&path, &error), "mlp_old.onnx: the sizes of `batch` are not in the file");
-    assert_eq!(error.hint().as_deref(), Some("state the sizes, such as --shape input=1x784"));
+    assert_eq!(message(&path, &error), "mlp_old.onnx: the file leaves the sizes of `batch` open");
+    assert_eq!(error.hint().as_deref(), Some("specify the sizes, such as `input=1x784`"));
     // What the hint says works.
     assert!(read(&["input=1x784"]).is_ok() && read(&["batch=1"]).is_ok());
     let error = read(&["input=32x100"]).unwrap_err();
-    assert_eq!(message(&path, &error), "mlp_old.onnx: input `input` is batchx784 in the file, not 32x100");
+    assert_eq!(
+        message(&path, &error),
+        "mlp_old.onnx: input `input` is batchx784 in the file, but 32x100 was given"
+    );
     let error = read(&["batch=2", "bath=2"]).unwrap_err();
     assert!(error.is_absence());
     let text = message(&path, &error);
-    assert_eq!(text, "mlp_old.onnx: the model has no input or dimension `bath`; it has `batch`, `input`");
+    assert_eq!(text, "mlp_old.onnx: no input or dimension `bath`; the model has `batch`, `input`");
     let inputs = vec![value("a", "? x 3"), value("b", "n x m")];
     let nodes = vec![node("Relu a -> r", vec![])];
     let error = read_nodes(inputs, vec![], nodes, &["r"], &[]).unwrap_err();
-    assert!(error.to_string().ends_with("the sizes of `a[0]`, `n`, `m` are not in the file"), "{error}");
+    assert!(error.to_string().ends_with("the file leaves the sizes of `a[0]`, `n`, `m` open"), "{error}");
 }
 
 /// The same in a program of `torch.export` with symbolic sizes.
@@ -141,24 +148,24 @@ fn symbols_are_asked_for() {
     };
     let bytes = archive("m/models/model.json", &program("2*s77"));
     let error = read_bytes("m.pt2", &bytes, &[]).unwrap_err();
-    assert!(error.to_string().ends_with("the sizes of `s77` are not in the file"), "{error}");
-    assert_eq!(error.hint().as_deref(), Some("state the sizes, such as --shape x=1x4"));
+    assert!(error.to_string().ends_with("the file leaves the sizes of `s77` open"), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("specify the sizes, such as `x=1x4`"));
     for stated in [&["x=5x4"], &["s77=5"]] {
         let graph = read_bytes("m.pt2", &bytes, stated).unwrap();
         assert_eq!(graph.tensors[graph.outputs[0]].shape, [10, 4]);
         assert_eq!(graph.inputs.len(), 1);
     }
     let error = read_bytes("m.pt2", &bytes, &["x=5x5"]).unwrap_err();
-    assert!(error.to_string().ends_with("input `x` is s77x4 in the file, not 5x5"), "{error}");
+    assert!(error.to_string().ends_with("input `x` is s77x4 in the file, but 5x5 was given"), "{error}");
     let error = read_bytes("m.pt2", &bytes, &["z=5"]).unwrap_err();
-    assert!(error.to_string().ends_with("no input or dimension `z`; it has `s77`, `x`"), "{error}");
+    assert!(error.to_string().ends_with("no input or dimension `z`; the model has `s77`, `x`"), "{error}");
     let strange = archive("m/models/model.json", &program("s77 $ 2"));
     let error = read_bytes("m.pt2", &strange, &["s77=5"]).unwrap_err();
-    assert!(error.to_string().contains("value `y` has a size that is no number"), "{error}");
+    assert!(error.to_string().contains("value `y` has the invalid size"), "{error}");
 }
 
 #[test]
-fn operator_sets_that_are_not_known_are_refused() {
+fn unsupported_operator_sets_are_refused() {
     for (version, found) in [(Some(99), "99"), (Some(6), "6"), (None, "none")] {
         let graph = GraphProto {
             node: vec![node("Relu x -> r", vec![])],
@@ -168,8 +175,8 @@ fn operator_sets_that_are_not_known_are_refused() {
         let mut proto = model(graph);
         proto.opset_import = vec![OperatorSetIdProto { domain: Some(String::new()), version }];
         let (message, hint) = refused("m.onnx", &proto.write_buf().unwrap());
-        assert_eq!(message, format!("m.onnx: opset {found} is not known; this program reads 7 to 28"));
-        assert_eq!(hint.as_deref(), Some("convert the model with onnx.version_converter"));
+        assert_eq!(message, format!("m.onnx: unsupported opset {found}; supported: 7 to 28"));
+        assert_eq!(hint.as_deref(), Some("convert the model with `onnx.version_converter`"));
     }
 }
 
@@ -195,11 +202,8 @@ fn parameters_outside_the_file_must_be_there() {
     };
     let (folder, path) = file("model.onnx", &model(graph).write_buf().unwrap());
     let error = read(&path, &Shapes::default()).unwrap_err();
-    assert_eq!(
-        message(&path, &error),
-        "model.onnx: 2 tensors, first `w`, are in `model.onnx.data`, which is not beside it"
-    );
-    assert_eq!(error.hint().as_deref(), Some("copy `model.onnx.data` to the folder of the model"));
+    assert_eq!(message(&path, &error), "model.onnx: `model.onnx.data` with 2 tensors (first `w`) is missing");
+    assert_eq!(error.hint().as_deref(), Some("copy `model.onnx.data` to the directory of the model"));
     assert!(error.is_absence());
     let data = folder.path().join("model.onnx.data");
     std::fs::write(&data, [0; 63]).unwrap();
@@ -225,7 +229,7 @@ fn graphs_that_contradict_themselves_are_refused() {
     assert_eq!(one("Relu gone -> r"), "node `the Relu`: nothing before it writes `gone`");
     assert_eq!(one("Relu x -> s"), "output `r`: no node writes it");
     // What does not fit has no shape, and then it is asked for.
-    assert_eq!(one("Reshape x c -> r"), "the sizes of `r` are not in the file");
+    assert_eq!(one("Reshape x c -> r"), "the file leaves the sizes of `r` open");
     let graph = GraphProto {
         node: vec![node("Relu x -> r", vec![])],
         input: vec![value("x", "2 x 3")],
@@ -241,9 +245,9 @@ fn graphs_that_contradict_themselves_are_refused() {
 
 /// Products of sizes that no integer holds.
 #[test]
-fn counts_that_overflow_are_told() {
+fn counts_that_overflow_are_refused() {
     let inputs = vec![value("x", "4000000000 x 4000000000"), value("y", "4000000000 x 4000000000")];
     let error = read_nodes(inputs, vec![], vec![node("MatMul x y -> r", vec![])], &["r"], &[]).unwrap_err();
-    let text = error.to_string();
+    let text = flopgap_hint::chain(&error).to_string();
     assert!(text.contains("the MatMul: ") && text.contains("overflows its integer"), "{text}");
 }

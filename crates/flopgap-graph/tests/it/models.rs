@@ -164,7 +164,7 @@ fn layers_know_their_modules() {
 
 /// A reshape after a change of dimensions copies; where strides allow it, nothing moves.
 #[test]
-fn copies_are_told_from_views() {
+fn copies_are_distinguished_from_views() {
     let graph = load("swin_t.pt2");
     let reshapes = graph.layers.iter().filter(|layer| layer.operator == "aten.reshape.default");
     assert!(reshapes.clone().any(|layer| matches!(layer.op, Some(Op::Copy { .. }))));

@@ -57,7 +57,7 @@ fn workloads() -> Vec<Workload> {
     steps.map(Workload::Step).into_iter().chain([Workload::Mlp(mlp)]).chain(resnets).collect()
 }
 
-/// One by one, so that a difference is told in a line.
+/// One by one, so that a difference is reported in one line.
 fn same(found: &[Step], workload: &Workload) {
     let steps = workload.steps().unwrap();
     for (found, step) in found.iter().zip(&steps) {

@@ -69,14 +69,14 @@ pub(super) mod at {
     pub(in super::super) const UNALIGNED: usize = 22;
     /// Fourier transforms of inputs, results and weights, and the products of frequencies.
     pub(in super::super) const FOURIER: usize = 25;
-    /// Inputs read anew at each position of the window.
+    /// Inputs read again at each position of the window.
     pub(in super::super) const TAPS: usize = 29;
 }
 
 /// Terms of a convolution whose kernels are known.
 pub(super) const TERMS: usize = 30;
 
-/// What convolutions are told apart by: the kind of kernel, and its tile as well.
+/// What distinguishes convolutions: the kind of kernel, and its tile as well.
 pub(super) fn names(algorithm: &Algorithm) -> Option<[String; 2]> {
     let main = main_of(algorithm)?;
     let (name, times) = repeated(&algorithm.kernels[main]);
@@ -123,18 +123,18 @@ fn kind(name: &str) -> String {
 
 /// The tile and cluster of a kernel in rows and columns of the result.
 fn tile_of(algorithm: &Algorithm, name: &str) -> (Option<[f64; 2]>, [f64; 2]) {
-    let told = algorithm.tile.map(|tile| tile.map(|side| f64::from(side.max(1))));
+    let reported = algorithm.tile.map(|tile| tile.map(|side| f64::from(side.max(1))));
     let knob = |name: &str| algorithm.attributes.get(name).map_or(1.0, |&value| (value as f64).max(1.0));
     let cluster = CLUSTER.map(knob);
     // Products compute the transposed result: columns are pixels there.
     let product = name.starts_with("nvjet") || (name.contains("gemm") && !name.contains("implicit"));
     if !product {
-        return (told, cluster);
+        return (reported, cluster);
     }
     let words: Vec<Vec<f64>> = name.split('_').map(numbers).collect();
     let mut pairs = words.iter().filter_map(|word| <[f64; 2]>::try_from(word.as_slice()).ok());
     let cluster = if name.starts_with("nvjet") { pairs.nth(2).unwrap_or([1.0; 2]) } else { cluster };
-    (told.map(|[rows, columns]| [columns, rows]), [cluster[1], cluster[0]])
+    (reported.map(|[rows, columns]| [columns, rows]), [cluster[1], cluster[0]])
 }
 
 impl Work {
@@ -170,10 +170,10 @@ impl Work {
         let grid = |grid: &[u32; 3]| grid.iter().map(|&size| f64::from(size)).product::<f64>();
         let blocks = launch.map(|launch| grid(&launch.grid)).or_else(|| attribute("blocks"));
         let waves = algorithm.waves_thousandths.map(|waves| waves as f64 / 1000.0);
-        let told =
+        let reported =
             waves.zip(blocks).map(|(waves, blocks)| (blocks / waves.max(1e-3) / machine.units).round());
         let resident =
-            launch.and_then(|launch| launch.resident).map(f64::from).or(told).unwrap_or(1.0).max(1.0);
+            launch.and_then(|launch| launch.resident).map(f64::from).or(reported).unwrap_or(1.0).max(1.0);
         let (tile, cluster) = tile_of(algorithm, name);
         let vector = 16.0 / element;
         // Channels that a kernel before has filled up with zeros.

@@ -2,7 +2,7 @@
 //!
 //! Kernels compute whole tiles of registers, of a few rows by one to three vectors (the crate `gemm`:
 //! 48 x 8 of the transposed result; MLAS of ONNX Runtime: 12 x 32). The weights of all layers are read
-//! anew in each run, from the level of the caches that holds them together. Weights that are not packed
+//! again in each run, from the level of the caches that holds them together. Weights that are not packed
 //! are read by columns: whole pages apart where layers are wide, and from few sets of a cache where
 //! their widths are powers of two.
 

@@ -1,11 +1,13 @@
-//! Why a predictor cannot be fitted or asked.
+//! Errors of fitting and of estimates.
 
-/// Why observations give no predictor, or a predictor no estimate.
+use flopgap_hint::Hint;
+
+/// An error of fitting a predictor, or of an estimate.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
     /// Fewer observations than a fit needs.
-    #[error("a fit needs at least {needed} observations, but there are {found}")]
+    #[error("a fit needs at least {needed} observations; found {found}")]
     TooFew {
         /// Observations that a fit needs.
         needed: usize,
@@ -13,32 +15,32 @@ pub enum FitError {
         found: usize,
     },
     /// A time that is zero, negative, infinite or NaN.
-    #[error("observation {index}: the time is {nanoseconds} ns; a time is a positive number")]
+    #[error("observation {index}: time is {nanoseconds} ns; expected a positive number")]
     NotATime {
         /// Place of the observation, from 0.
         index: usize,
         /// The time given.
         nanoseconds: f64,
     },
-    /// A run of nothing.
-    #[error("observation {index} has no steps; a run has at least one")]
+    /// An observation without steps.
+    #[error("observation {index} has no steps; expected at least one")]
     Nothing {
         /// Place of the observation, from 0.
         index: usize,
     },
     /// An energy that is zero, negative, infinite or NaN.
-    #[error("observation {index}: the energy is {joules} J; an energy is a positive number, or absent")]
+    #[error("observation {index}: energy is {joules} J; expected a positive number or none")]
     NotAnEnergy {
         /// Place of the observation, from 0.
         index: usize,
         /// The energy given.
         joules: f64,
     },
-    /// An estimate of nothing.
-    #[error("there are no steps to estimate; a model has at least one")]
+    /// An estimate without steps.
+    #[error("no steps to estimate; a model needs at least one")]
     NoSteps,
     /// A setting outside its range.
-    #[error("{setting} is {value}; it must be {expected}")]
+    #[error("{setting} is {value}; expected {expected}")]
     Setting {
         /// The name of the setting.
         setting: &'static str,
@@ -47,7 +49,9 @@ pub enum FitError {
         /// What is accepted.
         expected: &'static str,
     },
-    /// The library that grows the trees refused.
-    #[error("the forest could not be grown: {0}")]
+    /// The library that grows the trees failed.
+    #[error("could not grow the trees: {0}")]
     Forest(String),
 }
+
+impl Hint for FitError {}

@@ -7,7 +7,7 @@ use super::Regime;
 pub struct Estimate {
     /// Nanoseconds of a run.
     pub nanoseconds: f64,
-    /// Lower bound of the interval: 90 % of the runs lie within, unless the fit was told otherwise.
+    /// Lower bound of the interval: 90 % of the runs lie within, unless the settings of the fit say otherwise.
     pub low: f64,
     /// Upper bound.
     pub high: f64,

@@ -52,7 +52,7 @@ struct Prepared {
 }
 
 impl Experts {
-    /// Fits to measured steps; with `kernels`, to what the library tells of them, too.
+    /// Fits to measured steps; with `kernels`, to what the library reports about its kernels, too.
     pub(super) fn fit(
         machine: &Machine,
         points: &[Point<'_>],

@@ -65,9 +65,9 @@ pub(super) struct Kernels {
 
 impl Kernels {
     pub(super) fn of(points: &[Point<'_>]) -> Self {
-        let told = || points.iter().filter_map(|point| point.algorithm);
-        let frequent = most_frequent(told().map(|algorithm| &*algorithm.id), KERNELS);
-        let names = told().flat_map(|algorithm| algorithm.attributes.keys().map(String::as_str));
+        let reported = || points.iter().filter_map(|point| point.algorithm);
+        let frequent = most_frequent(reported().map(|algorithm| &*algorithm.id), KERNELS);
+        let names = reported().flat_map(|algorithm| algorithm.attributes.keys().map(String::as_str));
         Self { frequent, attributes: most_frequent(names, ATTRIBUTES) }
     }
 
@@ -78,8 +78,8 @@ impl Kernels {
         let number = |value: Option<u32>| value.map_or(-1.0, f64::from);
         let tile = algorithm.tile.map(|[rows, columns]| (f64::from(rows.max(1)), f64::from(columns.max(1))));
         let [own, tail, waste] = tile.map_or([-1.0; 3], |tile| waves(&point.shape, tile, machine.units));
-        let told = algorithm.waves_thousandths.map_or(-1.0, |waves| waves as f64 / 1000.0);
-        let told_tail = if told > 0.0 { (told.ceil() / told).ln() } else { -1.0 };
+        let reported = algorithm.waves_thousandths.map_or(-1.0, |waves| waves as f64 / 1000.0);
+        let reported_tail = if reported > 0.0 { (reported.ceil() / reported).ln() } else { -1.0 };
         let mut row = vec![
             tile.map_or(-1.0, |(rows, _)| rows),
             tile.map_or(-1.0, |(_, columns)| columns),
@@ -89,8 +89,8 @@ impl Kernels {
             own,
             tail,
             waste,
-            told.max(1e-3).ln(),
-            told_tail,
+            reported.max(1e-3).ln(),
+            reported_tail,
             algorithm.kernels.len() as f64,
             algorithm.workspace.map_or(-1.0, |bytes| bytes as f64),
         ];

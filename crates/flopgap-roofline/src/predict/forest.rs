@@ -12,7 +12,7 @@ pub(super) struct Growth {
     pub(super) seed: u64,
     /// Parts that each row is left out of once in a round.
     pub(super) folds: usize,
-    /// Times that the rows are cut anew.
+    /// Times that the rows are cut again.
     pub(super) rounds: usize,
     /// Trees of a part.
     pub(super) trees: usize,

@@ -1,4 +1,4 @@
-//! What a library's kernel has to do: by its tile, and by what its name tells of the steps within a tile.
+//! What a library's kernel has to do: by its tile, and by what its name says of the steps within a tile.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;
@@ -57,9 +57,9 @@ impl Named {
                     }
                     _ => {}
                 }
-                let told = |prefix: &str| word.strip_prefix(prefix)?.parse::<f64>().ok();
-                named.alignment = named.alignment.or_else(|| told("align"));
-                named.architecture = named.architecture.or_else(|| told("sm"));
+                let reported = |prefix: &str| word.strip_prefix(prefix)?.parse::<f64>().ok();
+                named.alignment = named.alignment.or_else(|| reported("align"));
+                named.architecture = named.architecture.or_else(|| reported("sm"));
             }
         }
         named
@@ -68,8 +68,8 @@ impl Named {
 
 /// A name without its ` x2`, and the number in that.
 pub(super) fn repeated(kernel: &str) -> (&str, f64) {
-    let told = kernel.rsplit_once(" x").and_then(|(name, times)| Some((name, times.parse().ok()?)));
-    told.unwrap_or((kernel, 1.0))
+    let reported = kernel.rsplit_once(" x").and_then(|(name, times)| Some((name, times.parse().ok()?)));
+    reported.unwrap_or((kernel, 1.0))
 }
 
 /// The numbers of a word that is nothing but numbers with `x` between them.

@@ -11,7 +11,7 @@ use crate::Ceilings;
 pub(super) struct Machine {
     /// Multiprocessors or threads.
     pub(super) units: f64,
-    /// Operations in a nanosecond, in the order of [`Precision::ALL`]; absent where nothing tells.
+    /// Operations in a nanosecond, in the order of [`Precision::ALL`]; absent where it is unknown.
     peaks: [Option<f64>; 5],
     /// Working sets in bytes and the bytes read in a nanosecond there, smallest first.
     bandwidth: Vec<(f64, f64)>,
@@ -112,7 +112,7 @@ impl Machine {
         machine
     }
 
-    /// Operations in a nanosecond; where nothing tells, those of the precision that is nearest in width.
+    /// Operations in a nanosecond; where it is unknown, those of the precision that is nearest in width.
     pub(super) fn peak(&self, precision: Precision) -> f64 {
         let own = place(precision);
         let known = (0..5).filter_map(|other| self.peaks[other].map(|rate| (own.abs_diff(other), rate)));
@@ -138,7 +138,7 @@ impl Machine {
         self.bandwidth.iter().map(|(_, rate)| *rate).reduce(f64::max).unwrap_or(1.0)
     }
 
-    /// Nanoseconds before a step computes; 0 where nothing tells.
+    /// Nanoseconds before a step computes; 0 where it is unknown.
     pub(super) fn launch(&self, mode: Mode) -> f64 {
         self.launch[place_of(mode)].unwrap_or(0.0)
     }

@@ -106,7 +106,7 @@ pub(super) fn kind(points: &[Point<'_>]) -> Kind {
 }
 
 /// Terms of a run: parameters as they are, padded, and aligned; activations all together, and those that a chain of steps needs at one time;
-/// what goes in and out; workspace as far as the library tells it; a constant and one for each step.
+/// what goes in and out; workspace as far as the library reports it; a constant and one for each step.
 pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
     let of = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
     let aligned = |bytes: f64| (bytes / ALIGNMENT).ceil() * ALIGNMENT;
@@ -135,8 +135,8 @@ pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
         .map(|point| aligned(of(point, point.shape.inputs)) + aligned(of(point, point.shape.outputs)))
         .fold(0.0, f64::max);
     let widest = points.iter().map(|point| of(point, point.shape.outputs)).fold(0.0, f64::max);
-    let told = |algorithm: &Algorithm| algorithm.workspace.unwrap_or(0) as f64;
-    let workspace = points.iter().filter_map(|point| point.algorithm).map(told).fold(0.0, f64::max);
+    let reported = |algorithm: &Algorithm| algorithm.workspace.unwrap_or(0) as f64;
+    let workspace = points.iter().filter_map(|point| point.algorithm).map(reported).fold(0.0, f64::max);
     let count = points.len() as f64;
     // A CPU works on so many samples at a time, in panels of the widest layer.
     let panel = |samples: f64| {

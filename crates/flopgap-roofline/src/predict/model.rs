@@ -1,5 +1,5 @@
 //! Models of time, memory and power, of steps and of what steps cost each other; fitted once by sizes alone and once with what a library
-//! tells of its kernels.
+//! reports about its kernels.
 
 use std::hash::{Hash, Hasher};
 
@@ -22,7 +22,7 @@ use super::{FitError, FitSettings, Observation};
 
 /// Fewest measured steps that trees are grown from, or models that a structure is fitted to.
 pub(super) const LEAST: usize = 12;
-/// Half-width on the logarithm where nothing tells: a factor of 2.
+/// Half-width on the logarithm where it is unknown: a factor of 2.
 pub(super) const UNKNOWN: f64 = std::f64::consts::LN_2;
 
 /// The models.
@@ -189,7 +189,7 @@ impl Model {
         self.steps.is_none() && self.structure.is_none()
     }
 
-    /// Whether it was fitted to what a library tells of its kernels.
+    /// Whether it was fitted to what a library reports about its kernels.
     pub(super) fn with_kernels(&self) -> bool {
         self.with_kernels
     }

@@ -1,6 +1,6 @@
 //! Sums of times with factors that are not negative, fitted to the least relative error.
 
-/// Times that the weights are computed anew: absolute errors by iteratively reweighted squares.
+/// Times that the weights are computed again: absolute errors by iteratively reweighted squares.
 const ROUNDS: usize = 8;
 /// Passes of the descent in each round that stay near the start, which is wanted where there are few rows.
 pub(super) const FEW: usize = 40;

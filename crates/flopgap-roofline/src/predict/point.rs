@@ -55,7 +55,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// What algorithms are told apart by: coarsely the library's name, finely the tile and the kernels.
+    /// What distinguishes algorithms: coarsely the library's name, finely the tile and the kernels.
     pub(super) fn kernel(&self) -> Option<[String; 2]> {
         let algorithm = self.algorithm?;
         let tile = algorithm.tile.map_or(String::new(), |[rows, columns]| format!(" {rows}x{columns}"));

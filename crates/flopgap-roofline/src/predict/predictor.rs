@@ -74,12 +74,12 @@ impl Predictor {
         }
         let measured = MeasuredRuns::of(observations);
         let of = (&machine, &constants);
-        let told = observations.iter().filter(|row| row.algorithms.len() == row.steps.len()).count();
+        let reported = observations.iter().filter(|row| row.algorithms.len() == row.steps.len()).count();
         let (by_size, by_kernel) = rayon::join(
             || Model::fit(of, &measured, observations, settings, false),
             || {
                 let fit = || Model::fit(of, &measured, observations, settings, true);
-                (settings.kernels && told >= LEAST).then(fit).transpose()
+                (settings.kernels && reported >= LEAST).then(fit).transpose()
             },
         );
         let (by_size, by_kernel) = (by_size?, by_kernel?);

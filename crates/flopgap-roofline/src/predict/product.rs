@@ -55,7 +55,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// With the place of the kernel that tells.
+    /// With the place of the kernel that decides.
     fn of(kernels: &[String]) -> (Self, usize) {
         const WORDS: [(&str, Class); 9] = [
             ("nvjet", Class::Jet),
@@ -160,14 +160,14 @@ fn class_of(precision: Precision) -> Precision {
     if precision == Precision::Bf16 { Precision::Fp16 } else { precision }
 }
 
-/// A number for a kernel by its name, without what is fused with it, and by what its launch tells
+/// A number for a kernel by its name, without what is fused with it, and by what its launch says
 /// where the name is the same for several.
 fn number_of(name: &str, launch: Option<&KernelLaunch>) -> u64 {
     let words = name.split('_').filter(|word| !word.ends_with("bias"));
     let template = launch.and_then(|launch| arguments(launch.name.as_deref()?)).unwrap_or_default();
-    let told = launch.map_or([0; 2], |launch| [launch.threads, launch.registers.unwrap_or(0)]);
+    let reported = launch.map_or([0; 2], |launch| [launch.threads, launch.registers.unwrap_or(0)]);
     let text = words.chain(template).flat_map(str::bytes).map(u64::from);
-    text.chain(told.map(u64::from)).fold(0, mix)
+    text.chain(reported.map(u64::from)).fold(0, mix)
 }
 
 /// The first arguments of a kernel's template: a type, sizes and switches. Those after the first
@@ -195,17 +195,17 @@ impl Cut {
         let tiles = shape.batch * (shape.m / rows).ceil() * (shape.n / columns).ceil();
         let mut parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
         let mut blocks = tiles * parts;
-        let (told, threads) = launched(algorithm, launch);
+        let (reported, threads) = launched(algorithm, launch);
         // CUTLASS rounds the length of a part up, and so has fewer parts than it was asked for.
-        if matches!(class, Class::Simt | Class::Tensor) && told > 0.0 && told < blocks {
-            (parts, blocks) = ((told / tiles).max(1.0), told);
+        if matches!(class, Class::Simt | Class::Tensor) && reported > 0.0 && reported < blocks {
+            (parts, blocks) = ((reported / tiles).max(1.0), reported);
         }
         let shortest = if point.precision == Precision::Fp32 { 8.0 } else { 16.0 };
         let depth = named.depth.unwrap_or(0.0).max(shortest);
         let steps = (shape.k / parts / depth).ceil().max(1.0);
         let full = blocks / machine.units;
         let (rounds, waves) = if class == Class::Jet {
-            let staying = if told > 0.0 { told.min(machine.units) } else { machine.units };
+            let staying = if reported > 0.0 { reported.min(machine.units) } else { machine.units };
             let rounds = (blocks / staying).ceil();
             (rounds, rounds)
         } else {
@@ -225,10 +225,10 @@ impl Cut {
     }
 }
 
-/// Blocks, 0 where nothing tells, and threads of a block.
+/// Blocks, 0 where it is unknown, and threads of a block.
 fn launched(algorithm: &Algorithm, launch: Option<&KernelLaunch>) -> (f64, f64) {
-    let told = [attribute(algorithm, "blocks"), attribute(algorithm, "threads")];
-    let [blocks, threads] = launch.map_or(told, |launch| {
+    let reported = [attribute(algorithm, "blocks"), attribute(algorithm, "threads")];
+    let [blocks, threads] = launch.map_or(reported, |launch| {
         [launch.grid.iter().map(|&blocks| f64::from(blocks)).product(), f64::from(launch.threads)]
     });
     (blocks, if threads > 0.0 { threads } else { 128.0 })
@@ -297,11 +297,11 @@ fn by_rows(
     (class, algorithm, launch): (Class, &Algorithm, Option<&KernelLaunch>),
     terms: &mut [f64; COUNT],
 ) {
-    let (told, threads) = launched(algorithm, launch);
+    let (reported, threads) = launched(algorithm, launch);
     let counted = algorithm.waves_thousandths.map_or(0.0, |waves| waves as f64 / 1000.0);
     let parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
-    let blocks = match (algorithm.tile, told) {
-        (_, told) if told > 0.0 => told,
+    let blocks = match (algorithm.tile, reported) {
+        (_, reported) if reported > 0.0 => reported,
         (Some([rows, columns]), _) => {
             let [rows, columns] = [rows, columns].map(|size| f64::from(size.max(1)));
             point.shape.batch * (point.shape.m / rows).ceil() * (point.shape.n / columns).ceil() * parts
@@ -389,8 +389,8 @@ mod tests {
     #[test]
     fn arguments_end_before_the_first_template() {
         let name = "gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, Batched<float const>>";
-        let told = arguments(name).unwrap();
-        assert_eq!((told.len(), told[5]), (8, "8"));
+        let reported = arguments(name).unwrap();
+        assert_eq!((reported.len(), reported[5]), (8, "8"));
         assert_eq!(arguments("gemv2T_kernel_val"), None);
     }
 

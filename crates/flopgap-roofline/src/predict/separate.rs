@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn convolutions_are_told_by_trees_of_their_own() {
+    fn convolutions_are_predicted_by_trees_of_their_own() {
         let (inputs, targets) = rows(60, 60);
         let trees = Separate::grow(&inputs, &targets, (4, 1), 1).unwrap();
         let said = trees.predict(inputs).unwrap();

@@ -1,4 +1,4 @@
-//! The model of single steps with its intervals, with and without what a library tells of its kernels.
+//! The model of single steps with its intervals, with and without what a library reports about its kernels.
 
 use super::FitError;
 use super::experts::Experts;

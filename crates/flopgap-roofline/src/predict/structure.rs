@@ -132,7 +132,7 @@ impl Structure {
         said.unwrap_or_else(|| self.of_kernels(terms, 2))
     }
 
-    /// By so many of the two ways of telling kernels apart, the coarse one first.
+    /// By how many of the two ways of distinguishing kernels, the coarse one first.
     fn of_kernels(&self, terms: &Terms, levels: usize) -> f64 {
         let mut said = self.fine(terms);
         let Some(names) = &terms.kernel else { return said };

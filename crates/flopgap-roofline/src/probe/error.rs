@@ -1,37 +1,38 @@
-//! Why ceilings cannot be measured.
+//! Errors of measuring ceilings.
 
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::{GpuError, KernelError};
+use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// Why ceilings cannot be measured.
+/// An error while measuring ceilings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// CUDA.
+    /// CUDA failed or is missing.
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// A kernel of the probe does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A kernel did not do the work that its rate is computed from.
-    #[error("the kernel {kernel} summed up {found} where {expected} was due: its rate would be wrong")]
+    /// A kernel did not do the work from which its rate is computed.
+    #[error("kernel {kernel} computed {found} instead of {expected}; its rate would be wrong")]
     Wrong {
         /// The kernel.
         kernel: &'static str,
         /// A thread's sum.
         found: f64,
-        /// What it must be.
+        /// The correct sum.
         expected: f64,
     },
-    /// Fewer or more threads than can be.
-    #[error("{asked} threads: this machine has {have}")]
+    /// No threads were requested, or more than the machine has.
+    #[error("{asked} threads were requested, but this machine has {have}")]
     Threads {
-        /// How many were asked for.
+        /// Threads requested.
         asked: usize,
-        /// How many there are.
+        /// Threads of the machine.
         have: usize,
     },
-    /// Threads could not be started.
+    /// The threads could not be started.
     #[error("threads could not be started: {reason}")]
     Start {
         /// What the system said.
@@ -39,26 +40,25 @@ pub enum ProbeError {
     },
 }
 
-impl ProbeError {
-    /// Whether what was asked for is not on this machine.
-    pub fn is_absence(&self) -> bool {
+impl Hint for ProbeError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
-            ProbeError::Gpu(error) => error.is_absence(),
-            ProbeError::Compile(CompileError::Library(_)) => true,
-            _ => false,
+            ProbeError::Gpu(error) => error.hint().map(Text::from),
+            ProbeError::Compile(error) => error.hint().map(Text::from),
+            ProbeError::Wrong { .. } => Some(
+                "run again; if the error persists, check the GPU for memory errors with `nvidia-smi -q`"
+                    .into(),
+            ),
+            ProbeError::Threads { .. } | ProbeError::Start { .. } => None,
         }
     }
 
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+    fn kind(&self) -> ErrorKind {
         match self {
-            ProbeError::Gpu(error) => error.hint(),
-            ProbeError::Compile(error) => error.hint(),
-            ProbeError::Wrong { .. } => {
-                Some("run it again; if it stays, check the GPU for memory errors (nvidia-smi -q)")
-            }
-            ProbeError::Threads { .. } => Some("leave --threads out to use all of them"),
-            _ => None,
+            ProbeError::Gpu(error) if error.is_absence() => ErrorKind::Absent,
+            ProbeError::Compile(CompileError::Library(_)) => ErrorKind::Absent,
+            ProbeError::Threads { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
         }
     }
 }

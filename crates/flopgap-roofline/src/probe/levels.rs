@@ -84,10 +84,10 @@ mod tests {
             point(9000, 11.0),
         ];
         let levels = levels(&[capacity("L1", 100), capacity("L2", 1000)], "DRAM", &curve, 0.5);
-        let told: Vec<(&str, Option<u64>, f64, f64)> =
+        let reported: Vec<(&str, Option<u64>, f64, f64)> =
             levels.iter().map(|level| (level.name.as_str(), level.bytes, level.read, level.copy)).collect();
         assert_eq!(
-            told,
+            reported,
             [("L1", Some(100), 95.0, 47.5), ("L2", Some(1000), 41.0, 20.5), ("DRAM", None, 10.5, 5.25)]
         );
     }

@@ -30,7 +30,7 @@ impl Quantity {
     }
 }
 
-/// What this part of sorted samples is below, linear between neighbours.
+/// What this part of sorted samples is below, linear between neighbors.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a slice")]
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;

@@ -129,7 +129,7 @@ fn equal_fits_say_the_same() {
 }
 
 #[test]
-fn beyond_what_was_fitted_is_told_and_doubted() {
+fn extrapolation_is_marked_and_widens_the_interval() {
     let rows = observations(8, 100, 0);
     let predictor = fit(&rows);
     let width = |said: &Estimate| (said.high / said.low).ln();
@@ -160,7 +160,7 @@ fn what_bounds_a_step() {
     assert_eq!(bottleneck(4, 4096, 4096), Bottleneck::Memory("memory".to_owned()));
 }
 
-/// Half of the steps run by a kernel that is three times slower, and nothing but its name tells.
+/// Half of the steps run by a kernel that is three times slower, and nothing but its name says.
 fn with_kernels(seed: u64) -> Vec<Observation> {
     let mut numbers = Numbers::new(seed + 99);
     let mut rows = observations(seed, 120, 0);
@@ -174,20 +174,20 @@ fn with_kernels(seed: u64) -> Vec<Observation> {
 }
 
 #[test]
-fn kernels_help_where_they_are_told() {
+fn kernels_help_where_they_are_known() {
     let predictor = fit(&with_kernels(10));
-    let error = |told: bool| {
+    let error = |reported: bool| {
         let rows = with_kernels(11);
         let each = rows.iter().map(|row| {
-            let algorithms = told.then_some(&*row.algorithms);
+            let algorithms = reported.then_some(&*row.algorithms);
             let said = predictor.estimate(&row.steps, row.precision, row.mode, algorithms).unwrap();
             (said.nanoseconds / row.nanoseconds - 1.0).abs()
         });
         each.sum::<f64>() / rows.len() as f64
     };
-    let (told, untold) = (error(true), error(false));
-    eprintln!("kernels told {told:.4}, untold {untold:.4}");
-    assert!(told < 0.06 && untold > 0.2, "{told} {untold}");
+    let (reported, unreported) = (error(true), error(false));
+    eprintln!("kernels reported {reported:.4}, unreported {unreported:.4}");
+    assert!(reported < 0.06 && unreported > 0.2, "{reported} {unreported}");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn what_no_fit_can_use_is_refused() {
     let few = Predictor::fit(None, &rows[..19], &FitSettings::default()).map(|_| ()).unwrap_err();
     assert_eq!(few, FitError::TooFew { needed: 20, found: 19 });
     let level = Predictor::fit(None, &rows, &FitSettings::default().with_level(1.0)).map(|_| ()).unwrap_err();
-    assert_eq!(level.to_string(), "level is 1; it must be between 0 and 1");
+    assert_eq!(level.to_string(), "level is 1; expected between 0 and 1");
     let none = fit(&rows).estimate(&[], Precision::Fp32, Mode::Graph, None).unwrap_err();
     assert_eq!(none, FitError::NoSteps);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flopgap_flops::Precision;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
+use flopgap_hint::Hint as _;
 use flopgap_roofline::probe::{cpu, cuda};
 use flopgap_skip::{none, skip};
 
@@ -33,15 +34,15 @@ fn the_kernels_compile_for_every_architecture_without_spills() {
 
 #[test]
 fn the_ceilings_of_a_gpu_are_in_order() {
-    let mut told = Vec::new();
-    let ceilings = match cuda::probe(0, &mut |what| told.push(what.to_owned())) {
+    let mut reported = Vec::new();
+    let ceilings = match cuda::probe(0, &mut |what| reported.push(what.to_owned())) {
         Ok(ceilings) => ceilings,
         Err(error) => {
             assert!(error.is_absence(), "{error}");
             return skip("gpu", error);
         }
     };
-    assert!(told.len() > 20, "{told:?}");
+    assert!(reported.len() > 20, "{reported:?}");
     let peak = |precision| ceilings.peak(precision).map_or(0.0, |peak| peak.ops_per_second.value);
     assert!(peak(Precision::Fp32) > 1e12);
     assert!(peak(Precision::Fp16) > 1.5 * peak(Precision::Fp32), "tensor cores");
@@ -68,9 +69,9 @@ fn the_ceilings_of_this_cpu_are_in_order() {
         // Small working sets: this is about the parts coming together, not about memory.
         largest: Some(256 << 10),
     };
-    let mut told = Vec::new();
-    let ceilings = cpu::probe(&settings, &mut |what| told.push(what.to_owned())).unwrap();
-    assert!(told.iter().any(|what| what == "a parallel region"), "{told:?}");
+    let mut reported = Vec::new();
+    let ceilings = cpu::probe(&settings, &mut |what| reported.push(what.to_owned())).unwrap();
+    assert!(reported.iter().any(|what| what == "a parallel region"), "{reported:?}");
     assert_eq!((ceilings.kind.as_str(), ceilings.device.as_str()), ("cpu", "a CPU"));
     assert_eq!(ceilings.details.properties, properties);
     assert!(ceilings.peak(Precision::Fp32).is_some() && ceilings.peak(Precision::Tf32).is_none());

@@ -53,7 +53,7 @@ fn csv(name: &str) -> Option<Vec<std::collections::HashMap<String, String>>> {
     Some(reader.deserialize().map(|row| row.unwrap()).collect())
 }
 
-/// What `NeuSight` knows of a kernel: names, and tiles where a name tells them.
+/// What `NeuSight` knows of a kernel: names, and tiles where a name reports it them.
 fn algorithm(kernels: &str, name: &str, blocks_per_sm: &str) -> Algorithm {
     // `ampere_sgemm_128x64_tn`, `..._tilesize128x128x8_...`: the last pair of numbers around an x.
     let bytes = name.as_bytes();

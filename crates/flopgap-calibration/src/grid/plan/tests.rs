@@ -145,11 +145,11 @@ fn an_empty_scenario_and_a_missing_cache_are_errors() {
     let huge = Request { batches: vec![1 << 20], scenario: Some(Scenario::L1Fit), ..quick.clone() };
     assert_eq!(
         plan(&huge, &mut connected).unwrap_err().to_string(),
-        "L1_fit is empty: of what is asked for, nothing has a working set of more than 0 and at most 49152 bytes"
+        "L1_fit is empty: no requested workload has a working set of more than 0 and at most 49152 bytes"
     );
     let caches = Caches { l3: None, ..quick.caches };
     let lacking = Request { caches, scenario: Some(Scenario::L3Fit), ..quick };
-    assert!(plan(&lacking, &mut connected).unwrap_err().to_string().starts_with("L3_fit needs a machine"));
+    assert!(plan(&lacking, &mut connected).unwrap_err().to_string().starts_with("L3_fit needs an L3 cache"));
 }
 
 #[test]

@@ -59,7 +59,7 @@ mod tests {
     use super::shape;
 
     #[test]
-    fn results_are_told_by_letters() {
+    fn results_are_named_by_letters() {
         assert_eq!(shape("bhqd, bhkd -> bhqk", &[&[2, 3, 5, 7], &[2, 3, 6, 7]]), Some(vec![2, 3, 5, 6]));
         assert_eq!(shape("...ij,...jk", &[&[9, 2, 3], &[3, 4]]), Some(vec![9, 2, 4]));
         assert_eq!(shape("ij->ji", &[&[2, 3]]), Some(vec![3, 2]));

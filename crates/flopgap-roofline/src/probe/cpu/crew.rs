@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::super::ProbeError;
 
-/// All threads pass it together. It spins: whoever sleeps wakes up late, and late by chance.
+/// All threads pass it together. It spins: a thread that sleeps wakes up late by a random time.
 struct Gate {
     threads: usize,
     arrived: AtomicUsize,
@@ -23,7 +23,7 @@ impl Gate {
         let mut spins = 0_u32;
         while self.arrived.load(Ordering::Acquire) < self.threads * round {
             spins += 1;
-            // On a machine with more to do than cores, whoever is waited for needs this one.
+            // On a busy machine, the thread that is waited for needs this core.
             if spins.is_multiple_of(1 << 12) {
                 thread::yield_now();
             } else {

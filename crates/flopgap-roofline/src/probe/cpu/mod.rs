@@ -7,7 +7,7 @@
 //! to a sum, and the sum is compared with the work that the rate is computed from.
 //!
 //! Each number is the best of many short measurements: other programs on the machine only ever make
-//! them worse, and what a ceiling is for is what the machine can do. The spread tells how much they
+//! them worse, and what a ceiling is for is what the machine can do. The spread says how much they
 //! were disturbed.
 
 mod arithmetic;
@@ -33,9 +33,9 @@ use crate::{Ceilings, Details, OneThread, Quantity};
 pub struct Settings {
     /// Its name: the model.
     pub device: String,
-    /// What tells it from others: kept with the ceilings, and asked for the sizes of its caches:
+    /// What distinguishes it from others: kept with the ceilings, and read for the sizes of its caches:
     /// `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`). Levels that
-    /// are not among them are not told apart.
+    /// are not among them are not distinguished.
     pub properties: BTreeMap<String, String>,
     /// Threads that compute, all of them unless given.
     pub threads: Option<NonZero<usize>>,
@@ -129,6 +129,8 @@ fn region(threads: usize, progress: Progress<'_>) -> Result<Quantity, ProbeError
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::{ErrorKind, Hint as _};
+
     use super::*;
 
     #[test]
@@ -140,8 +142,11 @@ mod tests {
             largest: None,
         };
         let error = probe(&settings, &mut |_| {}).unwrap_err();
-        assert!(error.to_string().starts_with("1000000 threads: this machine has "), "{error}");
-        assert!(error.hint().is_some());
+        assert!(
+            error.to_string().starts_with("1000000 threads were requested, but this machine has "),
+            "{error}"
+        );
+        assert_eq!(error.kind(), ErrorKind::Usage);
     }
 
     #[test]

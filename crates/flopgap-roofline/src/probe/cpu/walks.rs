@@ -37,7 +37,7 @@ pub(super) fn walk(walk: Walk, memory: &mut [u64], passes: u32) -> u64 {
     walk_any(walk, memory, passes, read)
 }
 
-/// Compiled anew into each of its callers, with their instructions. `read` gives all numbers of so
+/// Compiled again into each of its callers, with their instructions. `read` gives all numbers of so
 /// many passes, xor-ed.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "it must have the instructions of its caller")]

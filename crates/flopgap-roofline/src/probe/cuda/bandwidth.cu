@@ -1,5 +1,5 @@
 // Bandwidth: every thread walks through the working set in units of 16 bytes, beside its
-// neighbours, again and again.
+// neighbors, again and again.
 //
 // `shared_*`: all threads walk through one set, past the first-level cache. `own_*`: every block
 // has a slice of its own, which stays in the first-level cache where it fits.

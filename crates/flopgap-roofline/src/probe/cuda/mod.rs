@@ -71,7 +71,7 @@ pub fn probe(device: usize, progress: Progress<'_>) -> Result<Ceilings, ProbeErr
     })
 }
 
-/// What tells a GPU from others, as [`Details::properties`] has it.
+/// What distinguishes a GPU from others, as [`Details::properties`] has it.
 pub fn properties(device: &Device) -> BTreeMap<String, String> {
     let numbers = [
         ("multiprocessors", u64::from(device.multiprocessors)),

@@ -68,8 +68,8 @@ fn kinds(turing: bool) -> Vec<Kind> {
 
 /// Steps on ones: no sum reaches 2^24, up to which 32-bit floats count.
 const CHECKED_STEPS: u32 = 4;
-/// How long a timed kernel should take, and how long the GPU works before, so that its clock has
-/// settled.
+/// How long a timed kernel should take, and how long the GPU works before, so that its clock
+/// is steady.
 const TIMED_NS: f64 = 2e6;
 const WARM_UP: Duration = Duration::from_millis(120);
 const REPETITIONS: Repetitions = Repetitions { warmup: 2, measured: 15 };
