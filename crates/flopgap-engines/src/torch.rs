@@ -336,7 +336,7 @@ impl Engine for Torch {
             number,
             worker,
             stopwatch,
-            opened,
+            answer: opened,
             remarks,
         }))
     }
@@ -361,7 +361,7 @@ struct Opened<'a> {
     worker: u64,
     /// On a CPU.
     stopwatch: Option<Stopwatch<'a>>,
-    opened: OpenAnswer,
+    answer: OpenAnswer,
     remarks: Vec<String>,
 }
 
@@ -437,11 +437,11 @@ impl Session for Opened<'_> {
     }
 
     fn memory_bytes(&self) -> Option<u64> {
-        self.opened.memory
+        self.answer.memory
     }
 
     fn device_memory_bytes(&self) -> Option<u64> {
-        self.opened.device_memory
+        self.answer.device_memory
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
