@@ -7,6 +7,18 @@ __device__ __forceinline__ void add(float4 &sum, float4 more) {
     sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
 }
 
+// What a block found: to a place of its own, or added to what all blocks find.
+template <bool ATOMIC>
+__device__ __forceinline__ void give(float *to, float value) {
+    if constexpr (ATOMIC) atomicAdd(to, value);
+    else *to = value;
+}
+template <bool ATOMIC>
+__device__ __forceinline__ void give(float *to, float4 value) {
+    if constexpr (ATOMIC) atomicAdd(to, value.x), atomicAdd(to + 1, value.y), atomicAdd(to + 2, value.z), atomicAdd(to + 3, value.w);
+    else *reinterpret_cast<float4 *>(to) = value;
+}
+
 // Addends `from`, `from + step`, ... below `end`.
 struct Addends {
     u32 from, end, step;

@@ -47,7 +47,8 @@ struct Ring : Barriers<STAGES, EVENTS> {
     u32 places;
 
     __device__ __forceinline__ Ring(u32 places, u32 barriers) : Barriers<STAGES, EVENTS>{barriers}, places(places) {}
-    __device__ __forceinline__ u32 place(Use use) const { return places + use.stage * PLACE_BYTES; }
+    __device__ __forceinline__ static u32 offset(Use use) { return use.stage * PLACE_BYTES; }
+    __device__ __forceinline__ u32 place(Use use) const { return places + offset(use); }
     __device__ __forceinline__ u32 full(Use use) const { return this->of(FULL, use); }
     __device__ __forceinline__ u32 empty(Use use) const { return this->of(EMPTY, use); }
     // Waits until the place is free, and announces the bytes that are about to come: the copies name the

@@ -3,6 +3,7 @@
 // by the row's number modulo 8 (the swizzle of 128 bytes), so that nobody meets a bank conflict. A chunk
 // begins at a multiple of 1,024 bytes. What it has beyond the last column is zero.
 #include "tile/number.cuh"
+#include "tile/ptx/ldmatrix.cuh"
 
 constexpr int CHUNK = 64;
 constexpr int ROW_BYTES = 128;
@@ -20,6 +21,14 @@ __device__ __forceinline__ u32 lane_unit() {
 }
 // The same `step` times 16 columns further on, within the chunk.
 __device__ __forceinline__ u32 at_step(u32 unit, int step) { return unit ^ step << 5; }
+
+// A warp's 16 rows by 64 columns of words (`tile/fragment.cuh`) to rows of a chunk, which begin at `rows`.
+__device__ __forceinline__ void store_rows(u32 rows, const u32 (&words)[16]) {
+    const u32 at = rows + lane_unit();
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+        store_matrices(at_step(at, step), *reinterpret_cast<const u32(*)[4]>(words + 4 * step));
+}
 
 // ROWS rows of a matrix in global memory, `columns` from its first on, and zeros beyond its rows and
 // columns; by THREADS threads.

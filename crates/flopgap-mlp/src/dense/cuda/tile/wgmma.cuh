@@ -43,10 +43,16 @@ struct Across {
     u64 first;
     __device__ __forceinline__ explicit Across(u32 address) : first(descriptor(address, CHUNK_BYTES)) {}
     __device__ __forceinline__ u64 step(int i) const { return first + i * (16 * ROW_BYTES >> 4); }
+    // The same from a step on.
+    __device__ __forceinline__ Across from(int i) const {
+        Across rest = *this;
+        rest.first = step(i);
+        return rest;
+    }
 };
 
 // Queues STEPS products: the sums, unless they are ADDed to, are new.
-template <int STEPS, class A, class B, int N>
+template <int STEPS, class A, class B, int N, int = A::TRANSPOSED>
 __device__ __forceinline__ void multiply(float (&sums)[N], A a, B b, bool add) {
 #pragma unroll
     for (int i = 0; i < STEPS; ++i) wgmma<A::TRANSPOSED, B::TRANSPOSED>(sums, a.step(i), b.step(i), add || i > 0);
@@ -112,6 +118,22 @@ __device__ __forceinline__ void product(float (&sums)[N], A a, B b) {
     multiply<STEPS>(sums, a, b, false);
     wgmma_commit();
     wait_for_sums(sums);
+}
+
+template <int N>
+__device__ __forceinline__ void zero(float (&sums)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[i] = 0.0f;
+}
+
+// What this thread has of the sums, `f(row, column, low, high)` for each two neighbors in a row: its first
+// is at `row` and `column`.
+template <int N, class F>
+__device__ __forceinline__ void each_pair(const float (&sums)[N], int row, int column, F f) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int c = 0; c < 2 * N; c += 8) f(row + 8 * half, column + c, sums[c / 2 + 2 * half], sums[c / 2 + 2 * half + 1]);
 }
 
 // The same number in all threads of a warp, which the compiler then knows.

@@ -19,7 +19,7 @@ const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
 const KERNEL_DX: &str = "coopmat_mlp_backward_wgmma_fused_dx";
 const SUM: SumKernel = SumKernel {
-    name: "coopmat_mlp_backward_wgmma_sum",
+    name: "coopmat_mlp_backward_wgmma_fused_sum",
     threads: 1024,
     parameters_of_block: 128,
     overlap: true,
