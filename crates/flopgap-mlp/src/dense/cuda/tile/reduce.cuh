@@ -14,6 +14,11 @@ __device__ __forceinline__ void give(float *to, float value) {
     else *to = value;
 }
 template <bool ATOMIC>
+__device__ __forceinline__ void give(float *to, float2 value) {
+    if constexpr (ATOMIC) atomicAdd(to, value.x), atomicAdd(to + 1, value.y);
+    else *reinterpret_cast<float2 *>(to) = value;
+}
+template <bool ATOMIC>
 __device__ __forceinline__ void give(float *to, float4 value) {
     if constexpr (ATOMIC) atomicAdd(to, value.x), atomicAdd(to + 1, value.y), atomicAdd(to + 2, value.z), atomicAdd(to + 3, value.w);
     else *reinterpret_cast<float4 *>(to) = value;
@@ -34,16 +39,12 @@ __device__ __forceinline__ Addends in_runs(u32 part, u32 count) {
     return {part * each, min((part + 1) * each, count), 1};
 }
 
-// A block of PARTS * LANES threads sums LANES numbers of type T (a float or four), one of which this thread
-// has a share of: `addend(i)` gives the i-th addend. The result goes to `to`, if there is such a number.
-template <int LANES, int PARTS, int UNROLL, class T, class Addend>
-__device__ __forceinline__ void reduce(T *to, bool there, Addends mine, Addend addend) {
+// A block of PARTS * LANES threads sums LANES numbers of type T (a float or four), of one of which this
+// thread has a part. The result goes to `to`, if there is such a number.
+template <int LANES, int PARTS, class T>
+__device__ __forceinline__ void add_parts(T *to, bool there, T sum) {
     __shared__ T parts[PARTS][LANES];
     const int lane = threadIdx.x % LANES, part = threadIdx.x / LANES;
-    T sum = {};
-    if (there)
-#pragma unroll UNROLL
-        for (u32 i = mine.from; i < mine.end; i += mine.step) add(sum, addend(i));
     parts[part][lane] = sum;
     __syncthreads();
     if (part == 0 && there) {
@@ -51,6 +52,16 @@ __device__ __forceinline__ void reduce(T *to, bool there, Addends mine, Addend a
         for (int other = 1; other < PARTS; ++other) add(sum, parts[other][lane]);
         *to = sum;
     }
+}
+
+// The same from the start: `addend(i)` gives the i-th addend.
+template <int LANES, int PARTS, int UNROLL, class T, class Addend>
+__device__ __forceinline__ void reduce(T *to, bool there, Addends mine, Addend addend) {
+    T sum = {};
+    if (there)
+#pragma unroll UNROLL
+        for (u32 i = mine.from; i < mine.end; i += mine.step) add(sum, addend(i));
+    add_parts<LANES, PARTS>(to, there, sum);
 }
 
 // The same for the gradients of all parameters, four to a thread, of which `found` has one array for each of

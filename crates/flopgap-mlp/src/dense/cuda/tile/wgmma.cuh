@@ -11,6 +11,9 @@ __device__ constexpr int columns_of(int columns, int part) {
     return columns - PART * part < PART ? columns - PART * part : PART;
 }
 
+// The greatest, where blocks share the parts of something.
+__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
 // A step is a product over 16 terms: so many for all columns, and of those for a chunk.
 __device__ constexpr int steps_of(int columns) { return (columns + 15) / 16; }
 __device__ constexpr int steps_in(int columns, int chunk) {
@@ -126,14 +129,14 @@ __device__ __forceinline__ void zero(float (&sums)[N]) {
     for (int i = 0; i < N; ++i) sums[i] = 0.0f;
 }
 
-// What this thread has of the sums, `f(row, column, low, high)` for each two neighbors in a row: its first
-// is at `row` and `column`.
+// What this thread has of the sums: `f(rows, columns, low, high)` for each two neighbors in a row, so many
+// rows and columns beyond its first.
 template <int N, class F>
-__device__ __forceinline__ void each_pair(const float (&sums)[N], int row, int column, F f) {
+__device__ __forceinline__ void each_pair(const float (&sums)[N], F f) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int c = 0; c < 2 * N; c += 8) f(row + 8 * half, column + c, sums[c / 2 + 2 * half], sums[c / 2 + 2 * half + 1]);
+        for (int c = 0; c < 2 * N; c += 8) f(8 * half, c, sums[c / 2 + 2 * half], sums[c / 2 + 2 * half + 1]);
 }
 
 // The same number in all threads of a warp, which the compiler then knows.

@@ -28,7 +28,6 @@ struct Maps {
 
 // Rows of weights that are copied at once: half of a slab, or what divides the halves of all slabs of a
 // layer.
-__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 __device__ constexpr int box_of(int columns) {
     return columns <= 256 ? columns / CLUSTER : common_divisor(256 / CLUSTER, columns % 256 / CLUSTER);
 }

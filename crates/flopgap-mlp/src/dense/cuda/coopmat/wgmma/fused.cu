@@ -220,12 +220,12 @@ __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, 
     }
     // All have left the ring and the weights.
     named_sync<GROUPS * 128 + PREPARE>(PREPARED);
-    each_pair(sums.first, row, column, [&](int r, int c, float low, float high) {
-        *reinterpret_cast<float2 *>(mine + r * FIRST_PITCH + c) = make_float2(low, high);
+    float *first = mine + row * FIRST_PITCH + column, *second = mine + SECOND_SUMS + column * SECOND_PITCH + row;
+    each_pair(sums.first, [&](int r, int c, float low, float high) {
+        *reinterpret_cast<float2 *>(first + r * FIRST_PITCH + c) = make_float2(low, high);
     });
-    each_pair(sums.second, row, column, [&](int r, int c, float low, float high) {
-        float *to = mine + SECOND_SUMS + c * SECOND_PITCH + r;
-        to[0] = low, to[SECOND_PITCH] = high;
+    each_pair(sums.second, [&](int r, int c, float low, float high) {
+        second[c * SECOND_PITCH + r] = low, second[(c + 1) * SECOND_PITCH + r] = high;
     });
     if (lane % 4 == 0) mine[BIAS_SUMS + row] = sums.biases[0], mine[BIAS_SUMS + row + 8] = sums.biases[1];
     // Twice for racecheck: behind one it reports reads of these sums where there are two teams, though all of
