@@ -1,13 +1,18 @@
-// The whole backward pass of a network with one hidden layer, from what the forward pass kept, by a cluster of two blocks. Each block has half of the
-// inputs' columns and half of the hidden layer's, up to 128 of each. Of a tile of 64 samples it computes the gradients before the activation of its
-// half of the hidden layer and sends them to the other block; with both halves it has its columns of the gradients by the inputs, and adds to the
-// sums of its columns of the first layer's gradients and of its rows of the second layer's inputs, which stay in registers all the time.
+// The whole backward pass of a network with one hidden layer, from what the forward pass kept, by a cluster
+// of two blocks. Each block has half of the inputs' columns and half of the hidden layer's, up to 128 of
+// each. Of a tile of 64 samples it computes the gradients before the activation of its half of the hidden
+// layer and sends them to the other block; with both halves it has its columns of the gradients by the
+// inputs, and adds to the sums of its columns of the first layer's gradients and of its rows of the second
+// layer's inputs, which stay in registers all the time.
 //
-// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has the copy engine bring inputs and hidden layer. Warpgroup 2 goes down the
-// layers, from the gradients by the outputs to those by the inputs. A stage has all of a tile; its parts are left and filled one by one.
-#include "coopmat/wgmma/wgmma.cuh"
+// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has TMA bring inputs and hidden
+// layer. Warpgroup 2 goes down the layers, from the gradients by the outputs to those by the inputs. A place
+// has all of a tile; its parts are left and filled one by one.
 #include "tile/ptx/cluster.cuh"
 #include "tile/ptx/ldmatrix.cuh"
+#include "tile/reduce.cuh"
+#include "tile/ring.cuh"
+#include "tile/wgmma.cuh"
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = 3 * 128;
@@ -16,74 +21,55 @@ constexpr int HALF = 128;  // columns of a block
 constexpr int BOX_BYTES = TILE * ROW_BYTES, HALF_BYTES = 2 * BOX_BYTES;
 static_assert(LAYERS == 2 && INPUTS <= 2 * HALF && HIDDEN <= 2 * HALF && OUTPUTS <= CHUNK, "what a pair of blocks has room for");
 
-// Shared memory: weights of the first layer (the block's columns) and of the second (the block's half of the hidden layer), two stages, ones,
-// barriers.
+// A tile in a place, and what happens to it. Full: the hidden layer and the outputs' gradients; the inputs;
+// the hidden layer's gradients, of both blocks. Sent: the block's own half of these has come to the other
+// block.
+constexpr int X_AT = 0, HIDDEN_AT = HALF_BYTES, OUTPUTS_AT = 2 * HALF_BYTES, DELTAS_AT = OUTPUTS_AT + BOX_BYTES;
+enum { LAYER_FULL, LAYER_EMPTY, X_FULL, X_EMPTY, DELTAS_FULL, DELTAS_EMPTY, SENT, EVENTS };
+typedef Ring<2, DELTAS_AT + 2 * HALF_BYTES, EVENTS> Tiles;
+
+// Shared memory: weights of the first layer (the block's columns) and of the second (the block's half of the
+// hidden layer), tiles, ones, barriers.
 constexpr int FIRST_BYTES = 2 * HALF * ROW_BYTES;  // of a chunk
 constexpr int SECOND_BYTES = CHUNK * ROW_BYTES;
 constexpr int SECOND_IN_SHARED = 2 * FIRST_BYTES;
-constexpr int STAGES_IN_SHARED = SECOND_IN_SHARED + 2 * SECOND_BYTES;
-// In a stage.
-constexpr int X_AT = 0, HIDDEN_AT = HALF_BYTES, OUTPUTS_AT = 2 * HALF_BYTES, DELTAS_AT = OUTPUTS_AT + BOX_BYTES;
-constexpr int STAGE_BYTES = DELTAS_AT + 2 * HALF_BYTES;
-constexpr int ONES_IN_SHARED = STAGES_IN_SHARED + 2 * STAGE_BYTES;
-constexpr int BARRIERS_IN_SHARED = ONES_IN_SHARED + 1024;
-static_assert(BARRIERS_IN_SHARED + 14 * 8 == SHARED_BYTES, "as the host counts");
-
-// Each for both stages. Full: the hidden layer and the outputs' gradients; the inputs; the hidden layer's gradients, of both blocks.
-// Sent: the block's own half of these has come to the other block.
-enum { LAYER_FULL, LAYER_EMPTY, X_FULL, X_EMPTY, DELTAS_FULL, DELTAS_EMPTY, SENT };
-__device__ __forceinline__ u32 barrier_of(u32 shared, int kind, u32 tile) { return shared + BARRIERS_IN_SHARED + 16 * kind + tile % 2 * 8; }
-__device__ __forceinline__ u32 stage_of(u32 shared, u32 tile) { return shared + STAGES_IN_SHARED + tile % 2 * STAGE_BYTES; }
-// Until a stage has been filled for this tile, or left by the tile before the last.
-__device__ __forceinline__ void wait_full(u32 shared, int kind, u32 tile) { barrier_wait(barrier_of(shared, kind, tile), tile / 2 & 1); }
-__device__ __forceinline__ void wait_empty(u32 shared, int kind, u32 tile) {
-    if (tile >= 2) barrier_wait(barrier_of(shared, kind, tile), (tile / 2 & 1) ^ 1);
-}
+constexpr int TILES_IN_SHARED = SECOND_IN_SHARED + 2 * SECOND_BYTES;
+constexpr int ONES_IN_SHARED = TILES_IN_SHARED + Tiles::PLACES_BYTES;
+constexpr int BARRIERS_IN_SHARED = ONES_IN_SHARED + ONES_BYTES;
+static_assert(BARRIERS_IN_SHARED + Tiles::BYTES == SHARED_BYTES, "as the host counts");
 
 struct Maps {
     TensorMap x, hidden, dx;
 };
 
 struct Task {
+    Tiles ring;
     u32 shared, rank, first, step, count, batch;  // tiles: `first`, every `step`-th, `count` of them
+
+    __device__ __forceinline__ u32 sample(u32 n) const { return (first + n * step) * TILE; }
+    __device__ __forceinline__ u32 other() const { return rank ^ 1; }
 };
 
-// The same memory in the other block of the cluster.
-__device__ __forceinline__ u32 there(u32 address, u32 block) {
-    u32 to;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(address), "r"(block));
-    return to;
-}
-// Bytes to shared memory of a block of the cluster, counted by a barrier there.
-__device__ __forceinline__ void send(u32 to, u32 from, u32 bytes, u32 barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "r"(from), "r"(bytes),
-                 "r"(barrier)
-                 : "memory");
-}
+// ---- Copies, by one thread
 
-// ---- Copies
-
-__device__ __forceinline__ void copy_half(u32 to, const TensorMap &map, u32 full, const Task &task, u32 n) {
-    const int row = (task.first + n * task.step) * TILE, column = task.rank * HALF;
-    barrier_expect(full, HALF_BYTES);
-    tma_load(to, map, column, row, full);
-    tma_load(to + BOX_BYTES, map, column + CHUNK, row, full);
-}
-// By one thread: when the tile before the last has left the place.
-__device__ __forceinline__ void bring_hidden(const Maps &maps, const Task &task, u32 n) {
+// The block's half of the columns: what has left the place before is `empty`, what has come is `full`.
+__device__ __forceinline__ void bring(const TensorMap &map, const Task &task, u32 n, int at, int full, int empty) {
     if (n >= task.count) return;
-    wait_empty(task.shared, LAYER_EMPTY, n);
-    copy_half(stage_of(task.shared, n) + HIDDEN_AT, maps.hidden, barrier_of(task.shared, LAYER_FULL, n), task, n);
+    task.ring.wait_before(empty, n);
+    const u32 to = task.ring.place(n) + at, barrier = task.ring.of(full, n);
+    const int row = task.sample(n), column = task.rank * HALF;
+    barrier_expect(barrier, HALF_BYTES);
+    tma_load(to, map, column, row, barrier);
+    tma_load(to + BOX_BYTES, map, column + CHUNK, row, barrier);
+}
+__device__ __forceinline__ void bring_hidden(const Maps &maps, const Task &task, u32 n) {
+    bring(maps.hidden, task, n, HIDDEN_AT, LAYER_FULL, LAYER_EMPTY);
 }
 __device__ __forceinline__ void bring_inputs(const Maps &maps, const Task &task, u32 n) {
-    if (n >= task.count) return;
-    wait_empty(task.shared, X_EMPTY, n);
-    copy_half(stage_of(task.shared, n) + X_AT, maps.x, barrier_of(task.shared, X_FULL, n), task, n);
+    bring(maps.x, task, n, X_AT, X_FULL, X_EMPTY);
 }
 
 // ---- Down the layers
-
-__device__ __forceinline__ void descend_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 
 // The gradients before the activation of a tile's outputs.
 struct OutputGradients {
@@ -107,104 +93,98 @@ struct OutputGradients {
         return gradient;
     }
     __device__ __forceinline__ void store(const Task &task, u32 n) {
-        const int thread = threadIdx.x % 128, row = thread / 8, unit = thread % 8;
-        const u32 to = stage_of(task.shared, n) + OUTPUTS_AT + row * ROW_BYTES + ((unit ^ row % 8) << 4);
+        const int thread = threadIdx.x % 128;
+        const u32 to = task.ring.place(n) + OUTPUTS_AT + unit_at(thread / 8, thread % 8);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const uint4 g = gradients[i], k = kept[KEPT ? i : 0];
-            const u32 a = one(g.x, k.x), b = one(g.y, k.y), c = one(g.z, k.z), d = one(g.w, k.w);
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + 16 * i * ROW_BYTES), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+            store_shared(to + 16 * i * ROW_BYTES, make_uint4(one(g.x, k.x), one(g.y, k.y), one(g.z, k.z), one(g.w, k.w)));
         }
         fence_async();
         __syncwarp();
-        if (thread % 32 == 0) barrier_arrive(barrier_of(task.shared, LAYER_FULL, n));
+        if (thread % 32 == 0) task.ring.arrive(LAYER_FULL, n);
     }
 };
 
 // The gradients before the activation of the block's half of the hidden layer; those of the outputs' biases are added up. Meanwhile `load` is called.
 template <typename Load>
 __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &task, u32 n, int warp, int lane, Load load) {
-    const u32 shared = task.shared, stage = stage_of(shared, n), other = task.rank ^ 1;
+    const Tiles &ring = task.ring;
+    const u32 at = ring.place(n);
     float d[HALF / 2];
-    wait_full(shared, LAYER_FULL, n);
-    const u64 outputs = operand(stage + OUTPUTS_AT), weights = operand_across(shared + SECOND_IN_SHARED, SECOND_BYTES);
+    ring.wait(LAYER_FULL, n);
     wgmma_fence();
+    multiply<steps_of(OUTPUTS)>(d, Along<>(at + OUTPUTS_AT), Across<SECOND_BYTES>(task.shared + SECOND_IN_SHARED), false);
+    const Across<BOX_BYTES> outputs(at + OUTPUTS_AT);
+    const Along<> ones(task.shared + ONES_IN_SHARED);
 #pragma unroll
-    for (int step = 0; step < steps_of(OUTPUTS); ++step) wgmma<0, 1>(d, outputs + 2 * step, weights + 128 * step, step > 0);
-    const u64 across = operand_across(stage + OUTPUTS_AT, BOX_BYTES), ones = operand(shared + ONES_IN_SHARED);
-#pragma unroll
-    for (int step = 0; step < TILE / 16; ++step) wgmma<1, 0>(biases, across + 128 * step, ones, 1);
+    for (int step = 0; step < TILE / 16; ++step) multiply<1>(biases, outputs.from(step), ones, true);
     wgmma_commit();
     load();
-    wait_empty(shared, DELTAS_EMPTY, n);
+    ring.wait_before(DELTAS_EMPTY, n);
     // The gradients by the inputs of the tile before the last are still in this warp's rows of the block's half.
     if (lane == 0) tma_wait_read<0>();
     __syncwarp();
-    wgmma_wait<0>();
-    wgmma_complete(d);
+    wait_for_sums(d);
     wgmma_complete(biases);
-    const int row = warp * 16 + lane % 16;
-    const u32 at = row * ROW_BYTES + ((lane / 16 ^ row % 8) << 4);
-    const u32 from = stage + HIDDEN_AT + at, to = stage + DELTAS_AT + task.rank * HALF_BYTES + at;
+    const u32 of_warp = at + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES;
+    const u32 from = at + HIDDEN_AT + warp * 16 * ROW_BYTES + lane_unit(), to = of_warp + lane_unit();
 #pragma unroll
     for (int step = 0; step < HALF / 16; ++step) {
-        const int box = step / 4 * BOX_BYTES, unit = step % 4 << 5;
+        const int box = step / 4 * BOX_BYTES;
         u32 words[4];
-        load_matrices(words, (from ^ unit) + box);
+        load_matrices(words, at_step(from, step % 4) + box);
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[i] = times_slope<HIDDEN_ACTIVATION>(d[8 * step + 2 * i], d[8 * step + 2 * i + 1], words[i]);
-        store_matrices((to ^ unit) + box, words);
+        store_matrices(at_step(to, step % 4) + box, words);
     }
     fence_async();
     __syncwarp();
     if (lane == 0) {
-        const u32 full = barrier_of(shared, DELTAS_FULL, n), of_warp = stage + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES;
-        send(there(of_warp, other), of_warp, 16 * ROW_BYTES, there(full, other));
-        send(there(of_warp + BOX_BYTES, other), of_warp + BOX_BYTES, 16 * ROW_BYTES, there(full, other));
+        const u32 full = ring.of(DELTAS_FULL, n), there = in_block(full, task.other());
+#pragma unroll
+        for (int box = 0; box < HALF_BYTES; box += BOX_BYTES)
+            bulk_copy_to_block(in_block(of_warp + box, task.other()), of_warp + box, 16 * ROW_BYTES, there);
         // The other block's rows come to the same barrier.
         barrier_expect(full, 2 * 16 * ROW_BYTES);
-        barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
+        ring.arrive(LAYER_EMPTY, n);
     }
 }
 
-// The block's columns of the gradients by the inputs, which the copy engine stores. Meanwhile `work` is called.
+// The block's columns of the gradients by the inputs, which TMA stores. Meanwhile `work` is called.
 template <typename Work>
 __device__ __forceinline__ void input_gradients(const Maps &maps, const Task &task, u32 n, int warp, int lane, Work work) {
-    const u32 shared = task.shared, stage = stage_of(shared, n), other = task.rank ^ 1;
-    wait_full(shared, DELTAS_FULL, n);
-    if (lane == 0) barrier_arrive_at(barrier_of(shared, SENT, n), other);
+    const Tiles &ring = task.ring;
+    const u32 at = ring.place(n);
+    ring.wait(DELTAS_FULL, n);
+    if (lane == 0) barrier_arrive_at(ring.of(SENT, n), task.other());
     float d[HALF / 2];
-    const u64 deltas = operand(stage + DELTAS_AT), weights = operand_across(shared, FIRST_BYTES);
     wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < steps_of(HIDDEN); ++step)
-        wgmma<0, 1>(d, deltas + (step / 4 * BOX_BYTES >> 4) + 2 * (step % 4), weights + 128 * step, step > 0);
+    multiply<steps_of(HIDDEN)>(d, Along<BOX_BYTES>(at + DELTAS_AT), Across<FIRST_BYTES>(task.shared), false);
     wgmma_commit();
     work();
-    wgmma_wait<0>();
-    wgmma_complete(d);
-    if (lane == 0) barrier_arrive_at(barrier_of(shared, DELTAS_EMPTY, n), other);
-    // They take the place of the block's own half of the hidden layer's gradients, when that has been multiplied by everybody here and has come to
-    // the other block: every warp the rows that it had written there.
-    barrier_wait(barrier_of(shared, SENT, n), n / 2 & 1);
-    barrier_wait(barrier_of(shared, X_EMPTY, n), n / 2 & 1);
-    descend_sync();
-    const int row = warp * 16 + lane % 16;
-    const u32 of_warp = stage + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES;
-    const u32 to = of_warp + lane % 16 * ROW_BYTES + ((lane / 16 ^ row % 8) << 4);
+    wait_for_sums(d);
+    if (lane == 0) barrier_arrive_at(ring.of(DELTAS_EMPTY, n), task.other());
+    // They take the place of the block's own half of the hidden layer's gradients, when that has been
+    // multiplied by everybody here and has come to the other block: every warp the rows that it had written
+    // there.
+    ring.wait(SENT, n);
+    ring.wait(X_EMPTY, n);
+    named_sync<128>(1);
+    const u32 of_warp = at + DELTAS_AT + task.rank * HALF_BYTES + warp * 16 * ROW_BYTES, to = of_warp + lane_unit();
 #pragma unroll
     for (int step = 0; step < HALF / 16; ++step) {
         u32 words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[i] = narrow2(d[8 * step + 2 * i], d[8 * step + 2 * i + 1]);
-        store_matrices((to ^ step % 4 << 5) + step / 4 * BOX_BYTES, words);
+        store_matrices(at_step(to, step % 4) + step / 4 * BOX_BYTES, words);
     }
     fence_async();
     __syncwarp();
     if (lane == 0) {
-        const int sample = (task.first + n * task.step) * TILE + warp * 16, column = task.rank * HALF;
-        tma_store(maps.dx, column, sample, of_warp);
-        tma_store(maps.dx, column + CHUNK, sample, of_warp + BOX_BYTES);
+        const int row = task.sample(n) + warp * 16, column = task.rank * HALF;
+        tma_store(maps.dx, column, row, of_warp);
+        tma_store(maps.dx, column + CHUNK, row, of_warp + BOX_BYTES);
         tma_commit();
     }
 }
@@ -214,7 +194,7 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
     OutputGradients outputs{};
     float biases[4] = {};
     if (task.count > 0) {
-        outputs.load(dy, y, task.first * TILE, task.batch);
+        outputs.load(dy, y, task.sample(0), task.batch);
         outputs.store(task, 0);
     }
 #pragma unroll 1
@@ -222,11 +202,11 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
         const bool more = n + 1 < task.count;
         if (n < task.count)
             hidden_deltas(biases, task, n, warp, lane, [&] {
-                if (more) outputs.load(dy, y, (task.first + (n + 1) * task.step) * TILE, task.batch);
+                if (more) outputs.load(dy, y, task.sample(n + 1), task.batch);
             });
         const auto next = [&] {
             if (!more) return;
-            wait_empty(task.shared, LAYER_EMPTY, n + 1);
+            task.ring.wait_before(LAYER_EMPTY, n + 1);
             outputs.store(task, n + 1);
         };
         // A tile later, so that what the other block sends has time to come.
@@ -234,7 +214,7 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
             input_gradients(maps, task, n - 1, warp, lane, next);
         } else {
             next();
-            if (n > 0 && lane == 0) barrier_arrive_at(barrier_of(task.shared, DELTAS_EMPTY, n - 1), task.rank ^ 1);
+            if (n > 0 && lane == 0) barrier_arrive_at(task.ring.of(DELTAS_EMPTY, n - 1), task.other());
         }
     }
     if (lane == 0) tma_wait_read<0>();
@@ -250,38 +230,32 @@ __device__ __forceinline__ void down(const Maps &maps, const Storage *y, const S
 // This tile's inputs and gradients of the hidden layer are used.
 __device__ __forceinline__ void leave(const Task &task, u32 n, int lane) {
     if (lane != 0) return;
-    const u32 empty = barrier_of(task.shared, DELTAS_EMPTY, n);
-    barrier_arrive(barrier_of(task.shared, X_EMPTY, n));
-    barrier_arrive(empty);
-    barrier_arrive_at(empty, task.rank ^ 1);
+    task.ring.arrive(X_EMPTY, n);
+    task.ring.arrive(DELTAS_EMPTY, n);
+    barrier_arrive_at(task.ring.of(DELTAS_EMPTY, n), task.other());
 }
 
 __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task &task) {
+    const Tiles &ring = task.ring;
     const int warp = uniform(threadIdx.x / 32), group = warp / 4, lane = threadIdx.x % 32;
-    const u32 shared = task.shared;
     // 64 inputs by the hidden layer; outputs by 64 of the hidden layer; biases of these 64.
     float first[HALF], second[CHUNK / 2], bias[4];
-#pragma unroll
-    for (int i = 0; i < HALF; ++i) first[i] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < CHUNK / 2; ++i) second[i] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) bias[i] = 0.0f;
+    zero(first);
+    zero(second);
+    zero(bias);
     if (threadIdx.x == 0) {
         for (u32 n = 0; n < 2; ++n) bring_hidden(maps, task, n), bring_inputs(maps, task, n);
     }
     __syncwarp();
-    const u64 ones = operand(shared + ONES_IN_SHARED);
+    const Along<> ones(task.shared + ONES_IN_SHARED);
 #pragma unroll 1
     for (u32 n = 0; n < task.count; ++n) {
-        const u32 stage = stage_of(shared, n);
-        const u64 x = operand_across(stage + X_AT + group * BOX_BYTES, BOX_BYTES), hidden = operand_across(stage + HIDDEN_AT + group * BOX_BYTES, BOX_BYTES);
-        const u64 outputs = operand_across(stage + OUTPUTS_AT, BOX_BYTES), deltas = operand_across(stage + DELTAS_AT, BOX_BYTES);
-        const u64 own = operand_across(stage + DELTAS_AT + (2 * task.rank + group) * BOX_BYTES, BOX_BYTES);
-        wait_full(shared, LAYER_FULL, n);
+        const u32 at = ring.place(n);
+        const Across<BOX_BYTES> x(at + X_AT + group * BOX_BYTES), hidden(at + HIDDEN_AT + group * BOX_BYTES), outputs(at + OUTPUTS_AT);
+        const Across<BOX_BYTES> deltas(at + DELTAS_AT), own(at + DELTAS_AT + (2 * task.rank + group) * BOX_BYTES);
+        ring.wait(LAYER_FULL, n);
         wgmma_fence();
-#pragma unroll
-        for (int step = 0; step < TILE / 16; ++step) wgmma<1, 1>(second, outputs + 128 * step, hidden + 128 * step, 1);
+        multiply<TILE / 16>(second, outputs, hidden, true);
         wgmma_commit();
         wgmma_wait<1>();
         if (n > 0) leave(task, n - 1, lane);
@@ -289,14 +263,14 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
         __syncwarp();
         // There is time: the other half of the hidden layer's gradients is not there yet.
         wgmma_wait<0>();
-        if (lane == 0) barrier_arrive(barrier_of(shared, LAYER_EMPTY, n));
-        wait_full(shared, X_FULL, n);
-        wait_full(shared, DELTAS_FULL, n);
+        if (lane == 0) ring.arrive(LAYER_EMPTY, n);
+        ring.wait(X_FULL, n);
+        ring.wait(DELTAS_FULL, n);
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < TILE / 16; ++step) {
-            wgmma<1, 1>(first, x + 128 * step, deltas + 128 * step, 1);
-            wgmma<1, 0>(bias, own + 128 * step, ones, 1);
+            multiply<1>(first, x.from(step), deltas.from(step), true);
+            multiply<1>(bias, own.from(step), ones, true);
         }
         wgmma_commit();
         if (threadIdx.x == 0) bring_hidden(maps, task, n + 2);
@@ -308,44 +282,30 @@ __device__ __forceinline__ void add_up(const Maps &maps, float *sums, const Task
     wgmma_complete(second);
     wgmma_complete(bias);
     const int from = task.rank * HALF + group * CHUNK, row = warp % 4 * 16 + lane / 4, column = lane % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int input = from + row + 8 * half, output = row + 8 * half;
-        if (input < INPUTS) {
-#pragma unroll
-            for (int c = 0; c < 2 * HALF; c += 8) {
-                if (c >= HIDDEN) continue;
-                float *to = sums + weights_at(0) + (c + column) * INPUTS + input;
-                *to = first[c / 2 + 2 * half];
-                to[INPUTS] = first[c / 2 + 2 * half + 1];
-            }
-        }
-        if (output < OUTPUTS) {
-#pragma unroll
-            for (int c = 0; c < CHUNK; c += 8) {
-                if (from + c >= HIDDEN) continue;
-                float *to = sums + weights_at(1) + output * HIDDEN + from + c + column;
-                *to = second[c / 2 + 2 * half];
-                to[1] = second[c / 2 + 2 * half + 1];
-            }
-        }
-        if (column == 0 && input < HIDDEN) sums[biases_at(0) + input] = bias[2 * half];
-    }
+    float *by_inputs = sums + weights_at(0) + column * INPUTS + from + row;
+    each_pair(first, [&](int r, int c, float low, float high) {
+        if (from + row + r >= INPUTS || c >= HIDDEN) return;
+        by_inputs[c * INPUTS + r] = low;
+        by_inputs[(c + 1) * INPUTS + r] = high;
+    });
+    float *by_hidden = sums + weights_at(1) + row * HIDDEN + from + column;
+    each_pair(second, [&](int r, int c, float low, float high) {
+        if (row + r >= OUTPUTS || from + c >= HIDDEN) return;
+        by_hidden[r * HIDDEN + c] = low;
+        by_hidden[r * HIDDEN + c + 1] = high;
+    });
+    float *by_biases = sums + biases_at(0) + from + row;
+    if (column == 0 && from + row < HIDDEN) by_biases[0] = bias[0];
+    if (column == 0 && from + row + 8 < HIDDEN) by_biases[8] = bias[2];
 }
 
 // ---- All of it
 
-// Columns from `column` on of a layer's weights, in chunks of so many rows.
+// Columns of the block of a layer's weights, in chunks of so many rows.
 template <int LAYER, int ROWS>
 __device__ __forceinline__ void place(const Storage *parameters, char *shared, int column) {
-    constexpr int K = width(LAYER), N = width(LAYER + 1);
-#pragma unroll 4
-    for (int i = threadIdx.x; i < ROWS * HALF / 8; i += THREADS) {
-        const int n = i / (HALF / 8), unit = i % (HALF / 8), from = column + 8 * unit;
-        uint4 weights = make_uint4(0, 0, 0, 0);
-        if (from < K && n < N) weights = __ldg(reinterpret_cast<const uint4 *>(parameters + weights_at(LAYER) + n * K + from));
-        *reinterpret_cast<uint4 *>(shared + unit / 8 * (ROWS * ROW_BYTES) + n * ROW_BYTES + ((unit % 8 ^ n % 8) << 4)) = weights;
-    }
+    constexpr int K = width(LAYER);
+    place_matrix<THREADS, ROWS, 2, 4>(shared, parameters + weights_at(LAYER) + column, width(LAYER + 1), K - column, K);
 }
 
 // `y`: the outputs, or the sums before their activation where its slope needs these. `inputs`: whether there are
@@ -355,19 +315,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
                                     u32 batch, u32 inputs) {
     extern __shared__ __align__(1024) char shared[];
     const u32 base = shared_address(shared), rank = blockIdx.x % 2, cluster = blockIdx.x / 2, clusters = gridDim.x / 2;
+    const Tiles ring(base + TILES_IN_SHARED, base + BARRIERS_IN_SHARED);
     if (threadIdx.x == 0) {
-        for (int stage = 0; stage < 2; ++stage) {
-            barrier_init(barrier_of(base, LAYER_FULL, stage), 5);
-            barrier_init(barrier_of(base, LAYER_EMPTY, stage), 12);
-            barrier_init(barrier_of(base, X_FULL, stage), 1);
-            barrier_init(barrier_of(base, X_EMPTY, stage), 8);
-            barrier_init(barrier_of(base, DELTAS_FULL, stage), 4);
-            barrier_init(barrier_of(base, DELTAS_EMPTY, stage), 8 + 8 + 4);
-            barrier_init(barrier_of(base, SENT, stage), 4);
-        }
+        ring.init(LAYER_FULL, 5);
+        ring.init(LAYER_EMPTY, 12);
+        ring.init(X_FULL, 1);
+        ring.init(X_EMPTY, 8);
+        ring.init(DELTAS_FULL, 4);
+        ring.init(DELTAS_EMPTY, 8 + 8 + 4);
+        ring.init(SENT, 4);
         fence_barrier_init();
     }
-    if (threadIdx.x < 256) reinterpret_cast<u32 *>(shared + ONES_IN_SHARED)[threadIdx.x] = narrow2(1.0f, 1.0f);
+    place_ones(shared + ONES_IN_SHARED);
     place<0, 2 * HALF>(parameters, shared, rank * HALF);
     place<1, CHUNK>(parameters, shared + SECOND_IN_SHARED, rank * HALF);
     fence_async();
@@ -375,7 +334,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
     cluster_sync();
 
     const u32 tiles = (batch + TILE - 1) / TILE;
-    const Task task{base, rank, cluster, clusters, cluster < tiles ? (tiles - cluster + clusters - 1) / clusters : 0, batch};
+    const Task task{ring, base, rank, cluster, clusters, cluster < tiles ? (tiles - cluster + clusters - 1) / clusters : 0, batch};
     const int group = uniform(threadIdx.x / 128);
     if (group < 2) {
         take_registers<REGISTERS_TO_ADD>();
@@ -388,21 +347,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
     cluster_sync();
 }
 
-// The gradients are the sums of all clusters, in a fixed order: 128 parameters and 8 slices of the clusters a block.
+// The gradients are the sums of all clusters, in a fixed order.
 extern "C" __global__ void __launch_bounds__(256) coopmat_mlp_backward_wgmma_pair_sum(const float *sums, float *gradients, u32 clusters) {
-    __shared__ float4 slices[8][32];
-    const u32 lane = threadIdx.x % 32, slice = threadIdx.x / 32, parameter = (blockIdx.x * 32 + lane) * 4;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const auto add = [&](float4 more) { sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w; };
-    if (parameter < PARAMETERS) {
-#pragma unroll 4
-        for (u32 cluster = slice; cluster < clusters; cluster += 8) add(*reinterpret_cast<const float4 *>(sums + (u64)cluster * PARAMETERS + parameter));
-    }
-    slices[slice][lane] = sum;
-    __syncthreads();
-    if (slice == 0 && parameter < PARAMETERS) {
-#pragma unroll
-        for (int i = 1; i < 8; ++i) add(slices[i][lane]);
-        *reinterpret_cast<float4 *>(gradients + parameter) = sum;
-    }
+    reduce_gradients<32, 8, 4>(sums, gradients, clusters);
 }

@@ -4,9 +4,6 @@
 #include "tile/ring.cuh"
 #include "tile/wgmma.cuh"
 
-__device__ __forceinline__ u64 operand(u32 address) { return Along<>(address).first; }
-__device__ __forceinline__ u64 operand_across(u32 address, int chunk_bytes) { return descriptor(address, chunk_bytes); }
-
 // All weights in shared memory: for each layer its chunks, with rows of zeros up to a multiple of 16.
 __device__ constexpr int rows_in_chunk(int layer) { return steps_of(width(layer + 1)) * 16; }
 __device__ constexpr int chunk_bytes(int layer) { return rows_in_chunk(layer) * ROW_BYTES; }
