@@ -118,29 +118,75 @@ mod tests {
 
     use super::*;
 
-    fn device_code(folder: &Path, found: &mut Vec<PathBuf>) {
+    /// The files below a folder whose names end so.
+    fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                device_code(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "cu" || extension == "cuh") {
+                files(&path, endings, found);
+            } else if path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one)) {
                 found.push(path);
             }
         }
     }
 
+    /// The files of this crate whose names end so, and their texts.
+    fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
+        let mut paths = Vec::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), endings, &mut paths);
+        assert!(paths.len() > 20, "{paths:?}");
+        let read = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap();
+            (path, text)
+        };
+        paths.into_iter().map(read).collect()
+    }
+
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+    }
+
     #[test]
     fn every_include_names_a_file_of_this_crate() {
-        let mut paths = Vec::new();
-        device_code(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dense/cuda"), &mut paths);
-        assert!(paths.len() > 20, "{paths:?}");
-        for path in paths {
-            for line in fs::read_to_string(&path).unwrap().lines() {
-                if line.trim_start().starts_with("#include") {
-                    let known = included(line).is_some_and(|of| FILES.iter().any(|(file, _)| *file == of));
-                    assert!(known, "{}: {line}", path.display());
-                }
+        for (path, text) in texts(&["cu", "cuh"]) {
+            for line in text.lines().filter(|line| line.trim_start().starts_with("#include")) {
+                let known = included(line).is_some_and(|of| FILES.iter().any(|(file, _)| *file == of));
+                assert!(known, "{}: {line}", path.display());
             }
+        }
+    }
+
+    /// Also in the Rust code that writes some of it.
+    #[test]
+    fn inline_assembly_lies_in_tile_ptx() {
+        let (inside, outside): (Vec<_>, Vec<_>) = texts(&["cu", "cuh", "rs"])
+            .into_iter()
+            .filter(|(_, text)| words(text).any(|word| word == concat!("as", "m")))
+            .map(|(path, _)| path)
+            .partition(|path| path.parent().is_some_and(|folder| folder.ends_with("dense/cuda/tile/ptx")));
+        assert!(inside.len() > 8, "{inside:?}");
+        assert_eq!(outside, Vec::<PathBuf>::new(), "inline assembly outside of tile/ptx");
+    }
+
+    /// A profile knows kernels by their names.
+    #[test]
+    fn kernels_of_different_files_have_different_names() {
+        let mut kernels = Vec::new();
+        for (path, text) in texts(&["cu", "cuh"]) {
+            for declaration in text.split("__global__").skip(1) {
+                // The first word in front of a parenthesis that is no attribute.
+                let mut before = declaration.split('(').filter_map(|before| words(before).last());
+                let name = before.find(|name| !name.is_empty() && !name.starts_with("__"));
+                let name = name.unwrap_or_else(|| panic!("{}: a kernel without a name", path.display()));
+                kernels.push((name.to_owned(), path.clone()));
+            }
+        }
+        kernels.sort();
+        kernels.dedup();
+        assert!(kernels.iter().any(|(name, _)| name == "coopmat_mlp_forward_wgmma"), "{kernels:?}");
+        assert!(kernels.len() > 40, "{kernels:?}");
+        for pair in kernels.windows(2) {
+            assert_ne!(pair[0].0, pair[1].0, "in {} and {}", pair[0].1.display(), pair[1].1.display());
         }
     }
 

@@ -371,6 +371,7 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopmat_mlp_forward_few", KernelClass::Matmul),
         ("coopmat_mlp_backward_mma_fused", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_sum", KernelClass::Reduction),
+        ("coopmat_mlp_backward_wgmma_fused_sum", KernelClass::Reduction),
         ("coopmat_mlp_backward_wgmma_fused_dx", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_pair", KernelClass::Matmul),
         ("coopmat_mlp_backward_wgmma_pair_sum", KernelClass::Reduction),
