@@ -4,63 +4,23 @@
 // ROWS, WARPS, BLOCKS, STAGES; RELOAD: whether a layer's gradients are read again rather than kept in registers, for wide layers.
 #include "coopvec/weights.cuh"
 
-// The outputs of LAYER - 1 are what LAYER reads: that many come of LAYER's gradients.
-constexpr __device__ int slab_elements(int layer, int piece) { return elements(piece, width(layer + 1)); }
-constexpr __device__ int slabs_before(int layer) { return layer == LAYERS - 1 ? 0 : slabs_before(layer + 1) + pieces_of(width(layer + 1)); }
-constexpr __device__ int slab_at(int layer, int feature) { return elements(feature, width(layer + 1)); }
-constexpr __device__ int slabs_at(int layer) {
-    return layer == LAYERS - 1 ? 0 : slabs_at(layer + 1) + elements(width(layer + 1), width(layer + 2));
-}
-// Layers from this one down that have its widths, above the first: they share their code where there would be too much of it. The first not among them.
-constexpr __device__ int run_end(int layer) {
-    int end = layer - 1;
-    if (ROLLED > 0)
-        while (end > 0 && width(end) == width(layer) && width(end + 1) == width(layer + 1)) --end;
-    return end;
-}
-constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
-constexpr __device__ int largest(int layer) {
-    const int w = width(layer), here = slab_elements(layer, w >= 32 ? 32 : w >= 16 ? 16 : 8);
-    return layer == LAYERS - 1 ? here : most(here, largest(layer + 1));
-}
+// A step goes down a layer, from the last on: of the gradients behind it come those in front of it.
+__device__ constexpr int layer_of_step(int step) { return LAYERS - 1 - step; }
 
 template <bool INPUT_GRADIENTS>
-struct BackwardSchedule {
-    static constexpr int LOWEST = INPUT_GRADIENTS ? 0 : 1;
-    static constexpr int SLABS = slabs_before(LOWEST) + pieces_of(width(LOWEST));
-    static constexpr int MOST = largest(LOWEST);
+struct BackwardSteps {
+    static constexpr int STEPS = INPUT_GRADIENTS ? LAYERS : LAYERS - 1, RUNS_END = LAYERS - 1;
     const Storage *transposed;
 
-    // Layers of a run that are there.
-    template <int LAYER>
-    static constexpr int OF_RUN = LAYER - (run_end(LAYER) < LOWEST - 1 ? LOWEST - 1 : run_end(LAYER));
-
-    template <int LAYER>
-    static __device__ __forceinline__ int at_from(int slab) {
-        constexpr int EACH = pieces_of(width(LAYER)), RUN = OF_RUN<LAYER>;
-        if constexpr (LAYER - RUN >= LOWEST)
-            if (slab >= EACH * RUN) return at_from<LAYER - RUN>(slab - EACH * RUN);
-        const int of_run = RUN == 1 ? 0 : slab / EACH;
-        int found = 0;
-        piece_at<width(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
-            found = slabs_at(LAYER) + of_run * elements(width(LAYER), width(LAYER + 1)) + slab_at(LAYER, f);
-        });
-        return found;
+    static constexpr __device__ int inputs(int step) { return width(layer_of_step(step) + 1); }
+    static constexpr __device__ int outputs(int step) { return width(layer_of_step(step)); }
+    static constexpr __device__ int cut(int) { return 32; }
+    static constexpr __device__ int slab_elements(int step, int piece) { return elements(piece, inputs(step)); }
+    template <int STEP, int P>
+    __device__ __forceinline__ void fill(Storage *to, int of_run, int f) const {
+        constexpr int LAYER = layer_of_step(STEP), K = inputs(STEP);
+        ::fill<P, K, K>(to, transposed + weights_at(LAYER) - of_run * (width(LAYER) + 1) * K + f * K);
     }
-    static __device__ __forceinline__ int at(int slab) { return at_from<LAYERS - 1>(slab); }
-
-    template <int LAYER>
-    __device__ __forceinline__ void fill_from(Storage *to, int slab) {
-        constexpr int EACH = pieces_of(width(LAYER)), K = width(LAYER + 1), RUN = OF_RUN<LAYER>;
-        if constexpr (LAYER - RUN >= LOWEST)
-            if (slab >= EACH * RUN) return fill_from<LAYER - RUN>(to, slab - EACH * RUN);
-        const int of_run = RUN == 1 ? 0 : slab / EACH;
-        piece_at<width(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
-            constexpr int P = decltype(cut)::SIZE;
-            ::fill<P, K, K>(to, transposed + weights_at(LAYER) - of_run * (width(LAYER) + 1) * K + f * K);
-        });
-    }
-    __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<LAYERS - 1>(to, slab); }
 };
 
 // `outer` times the slope of an activation, where its output, or the sum before it, is `kept`.
@@ -78,7 +38,8 @@ struct BackwardPass {
     const Storage *x, *y, *dy, *tape;
     Storage *deltas, *outputs, *dx;
     u32 batch;
-    Slabs<BackwardSchedule<INPUT_GRADIENTS>> slabs;
+    Slabs<BackwardSteps<INPUT_GRADIENTS>> slabs;
+    using Steps = Schedule<BackwardSteps<INPUT_GRADIENTS>>;
 
     // The gradients before the activation of LAYER, of `batch x width(LAYER + 1)`.
     template <int LAYER>
@@ -97,7 +58,7 @@ struct BackwardPass {
             constexpr int P = decltype(cut)::SIZE;
             Vectors<P> slopes, result;
             read_piece<P>(slopes, kept, N, f, first, batch);
-            const Storage *weights = slabs.next(slabs_at(LAYER) + of_run * elements(N, K) + slab_at(LAYER, f));
+            const Storage *weights = slabs.next(Steps::template place<layer_of_step(LAYER)>(of_run, f));
             Sums<P> sums = zeros<P>();
             multiply<K>(sums, vectors, weights);
 #pragma unroll
@@ -140,7 +101,7 @@ struct BackwardPass {
             if constexpr (INPUT_GRADIENTS) {
                 const auto piece = [&](auto cut, int f) {
                     constexpr int P = decltype(cut)::SIZE;
-                    const Storage *weights = slabs.next(slabs_at(0) + slab_at(0, f));
+                    const Storage *weights = slabs.next(Steps::template place<layer_of_step(0)>(0, f));
                     Sums<P> sums = zeros<P>();
                     multiply<K>(sums, vectors, weights);
                     write_piece<P>(dx, N, f, first, batch, activated<P, IDENTITY>(sums, 0));
@@ -148,7 +109,7 @@ struct BackwardPass {
                 each_piece<N>(piece);
             }
         } else {
-            constexpr int END = run_end(LAYER);
+            constexpr int END = layer_of_step(Steps::run_end(layer_of_step(LAYER)));
             Vectors<N> next;
             below<LAYER>(vectors, next, first, 0);
             if constexpr (END < LAYER - 1) {

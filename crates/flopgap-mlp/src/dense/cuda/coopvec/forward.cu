@@ -9,71 +9,24 @@
 constexpr int IN_REGISTERS = INPUTS - PARKED;
 static_assert(PARKED == 0 || LAYERS == 2, "only the inputs of the last two layers can be parked");
 
-// What a slab of the forward pass holds: a piece of the outputs of LAYER, and behind it, for the last hidden layer, what they are multiplied by.
-constexpr __device__ int slab_elements(int layer, int piece) {
-    return elements(piece, width(layer)) + (layer == LAYERS - 2 ? elements(OUTPUTS, piece) : 0);
-}
-// Pieces of what a layer makes.
-constexpr __device__ int cut_of(int layer) { return layer == LAYERS - 2 ? CUT : 32; }
-constexpr __device__ int slabs_before(int layer) {
-    return layer == 0 ? 0 : slabs_before(layer - 1) + pieces_of(width(layer), cut_of(layer - 1));
-}
-constexpr __device__ int slab_at(int layer, int feature) {
-    const int cut = cut_of(layer);
-    return feature / cut * slab_elements(layer, cut) + (cut == 32 && (feature & 16) != 0 ? slab_elements(layer, 16) : 0);
-}
-constexpr __device__ int layer_end(int layer) {
-    const int w = width(layer + 1), last = w & 8 ? 8 : w & 16 && cut_of(layer) == 32 ? 16 : cut_of(layer);
-    return slab_at(layer, w - last) + slab_elements(layer, last);
-}
-constexpr __device__ int slabs_at(int layer) { return layer == 0 ? 0 : slabs_at(layer - 1) + layer_end(layer - 1); }
-// Layers from this one on that have its widths, in front of the last two: they share their code where there would be too much of it.
-constexpr __device__ int run_end(int layer) {
-    int end = layer + 1;
-    if (ROLLED > 0)
-        while (end < LAYERS - 2 && width(end) == width(layer) && width(end + 1) == width(layer + 1)) ++end;
-    return end;
-}
-constexpr __device__ int most(int a, int b) { return a > b ? a : b; }
-constexpr __device__ int largest_of(int layer) {
-    const int w = width(layer + 1), cut = cut_of(layer);
-    return slab_elements(layer, w >= cut ? cut : w >= 16 ? 16 : 8);
-}
-constexpr __device__ int largest(int layers) { return layers == 0 ? 0 : most(largest(layers - 1), largest_of(layers - 1)); }
-
-struct ForwardSchedule {
-    static constexpr int SLABS = slabs_before(LAYERS - 1);
-    static constexpr int MOST = largest(LAYERS - 1);
+// A step makes the outputs of a layer in front of the last two, or of those two together: behind a piece of the last
+// hidden layer lies what the outputs multiply it by.
+struct ForwardSteps {
+    static constexpr int STEPS = LAYERS - 1, RUNS_END = LAYERS - 2;
     const Storage *parameters;
 
-    template <int LAYER>
-    static __device__ __forceinline__ int at_from(int slab) {
-        constexpr int EACH = pieces_of(width(LAYER + 1), cut_of(LAYER)), END = run_end(LAYER);
-        if constexpr (LAYER < LAYERS - 2)
-            if (slab >= EACH * (END - LAYER)) return at_from<END>(slab - EACH * (END - LAYER));
-        const int of_run = END == LAYER + 1 ? 0 : slab / EACH;
-        int found = 0;
-        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
-            found = slabs_at(LAYER) + of_run * layer_end(LAYER) + slab_at(LAYER, f);
-        });
-        return found;
+    static constexpr __device__ int inputs(int step) { return width(step); }
+    static constexpr __device__ int outputs(int step) { return width(step + 1); }
+    static constexpr __device__ int cut(int step) { return step == LAYERS - 2 ? CUT : 32; }
+    static constexpr __device__ int slab_elements(int step, int piece) {
+        return elements(piece, width(step)) + (step == LAYERS - 2 ? elements(OUTPUTS, piece) : 0);
     }
-    static __device__ __forceinline__ int at(int slab) { return at_from<0>(slab); }
-
-    template <int LAYER>
-    __device__ __forceinline__ void fill_from(Storage *to, int slab) {
-        constexpr int EACH = pieces_of(width(LAYER + 1), cut_of(LAYER)), K = width(LAYER), END = run_end(LAYER);
-        if constexpr (LAYER < LAYERS - 2)
-            if (slab >= EACH * (END - LAYER)) return fill_from<END>(to, slab - EACH * (END - LAYER));
-        const int of_run = END == LAYER + 1 ? 0 : slab / EACH;
-        piece_at<width(LAYER + 1), cut_of(LAYER)>(slab - of_run * EACH, [&](auto cut, int f) {
-            constexpr int P = decltype(cut)::SIZE;
-            ::fill<P, K, K>(to, parameters + weights_at(LAYER) + of_run * (K + 1) * width(LAYER + 1) + f * K);
-            if constexpr (LAYER == LAYERS - 2)
-                ::fill<OUTPUTS, P, width(LAYER + 1)>(to + elements(P, K), parameters + weights_at(LAYER + 1) + f);
-        });
+    template <int STEP, int P>
+    __device__ __forceinline__ void fill(Storage *to, int of_run, int f) const {
+        constexpr int K = width(STEP), N = width(STEP + 1);
+        ::fill<P, K, K>(to, parameters + weights_at(STEP) + of_run * (K + 1) * N + f * K);
+        if constexpr (STEP == LAYERS - 2) ::fill<OUTPUTS, P, N>(to + elements(P, K), parameters + weights_at(STEP + 1) + f);
     }
-    __device__ __forceinline__ void fill(Storage *to, int slab) { fill_from<0>(to, slab); }
 };
 
 // Biases lie in shared memory as the numbers of a sample do on the tape.
@@ -88,7 +41,8 @@ struct ForwardPass {
     u32 batch;
     const float *biases;
     Storage *parked;  // this lane's, of this warp
-    Slabs<ForwardSchedule> slabs;
+    Slabs<ForwardSteps> slabs;
+    using Steps = Schedule<ForwardSteps>;
 
     // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the slope does not follow from those.
     template <int LAYER, int P, int W>
@@ -110,7 +64,7 @@ struct ForwardPass {
         constexpr int K = width(LAYER), N = width(LAYER + 1);
         const auto piece = [&](auto cut, int f) {
             constexpr int P = decltype(cut)::SIZE;
-            const Storage *weights = slabs.next(slabs_at(LAYER) + of_run * layer_end(LAYER) + slab_at(LAYER, f));
+            const Storage *weights = slabs.next(Steps::template place<LAYER>(of_run, f));
             Sums<P> sums;
             begin_with(sums, biases + tape_at(LAYER) + of_run * N + f);
             multiply<K>(sums, vectors, weights);
@@ -129,7 +83,7 @@ struct ForwardPass {
 
     template <int LAYER>
     __device__ __forceinline__ void from(const Vectors<LAYER == 0 ? IN_REGISTERS : width(LAYER)> &vectors, u32 first) {
-        constexpr int K = width(LAYER), N = width(LAYER + 1), END = run_end(LAYER);
+        constexpr int K = width(LAYER), N = width(LAYER + 1), END = Steps::run_end(LAYER);
         if constexpr (LAYER < LAYERS - 2) {
             Vectors<N> next;
             hidden<LAYER>(vectors, next, first, 0);
@@ -146,7 +100,7 @@ struct ForwardPass {
             begin_with(outputs, biases + tape_at(LAYER + 1));
             each_piece<N, CUT>([&](auto cut, int f) {
                 constexpr int P = decltype(cut)::SIZE;
-                const Storage *weights = slabs.next(slabs_at(LAYER) + slab_at(LAYER, f));
+                const Storage *weights = slabs.next(Steps::template place<LAYER>(0, f));
                 Sums<P> sums;
                 begin_with(sums, biases + tape_at(LAYER) + f);
                 multiply<K>(sums, vectors, weights, PARKED);

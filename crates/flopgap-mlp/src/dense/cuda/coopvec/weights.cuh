@@ -70,7 +70,7 @@ __device__ __forceinline__ void fill(Storage *to, const Storage *from) {
 #endif
 }
 
-// ---- Steps. A Schedule says how many slabs there are (SLABS), how large one is at most (MOST), where each lies if all stay (at), and fills one.
+// ---- Pieces of a width.
 
 // How many pieces a width has that is cut into pieces of CUT (32, or 16 where registers are short).
 constexpr __device__ int pieces_of(int width, int cut = 32) {
@@ -102,8 +102,74 @@ __device__ __forceinline__ void each_piece(F f) {
     if constexpr ((REST & 8) != 0) f(Piece<8>{}, W - 8);
 }
 
-template <class Schedule>
+// ---- Steps through the layers, and the slabs that they read.
+
+// `Steps` says: how many there are (STEPS), before which one a run must end (RUNS_END), and of a step its
+// `inputs(step)` and `outputs(step)`, the pieces its outputs are cut into (`cut(step)`), and what a slab has for one
+// (`slab_elements(step, piece)`). `fill<STEP, P>(to, of_run, feature)` brings the slab of a piece of P outputs.
+template <class Steps>
+struct Schedule : Steps {
+    // Where the slab of a piece lies among those of its step, if all stay, and where they end.
+    static constexpr __device__ int within(int step, int feature) {
+        const int cut = Steps::cut(step);
+        return feature / cut * Steps::slab_elements(step, cut) +
+               (cut == 32 && (feature & 16) != 0 ? Steps::slab_elements(step, 16) : 0);
+    }
+    static constexpr __device__ int end(int step) {
+        const int cut = Steps::cut(step), w = Steps::outputs(step), last = w & 8 ? 8 : w & 16 && cut == 32 ? 16 : cut;
+        return within(step, w - last) + Steps::slab_elements(step, last);
+    }
+    static constexpr __device__ int begin(int step) { return step == 0 ? 0 : begin(step - 1) + end(step - 1); }
+    // The slab of a piece that begins at `feature`, `of_run` steps further on with the same widths.
+    template <int STEP>
+    static __device__ __forceinline__ int place(int of_run, int feature) {
+        constexpr int BEGIN = begin(STEP), EACH = end(STEP);
+        return BEGIN + of_run * EACH + within(STEP, feature);
+    }
+    static constexpr __device__ int pieces(int step) { return pieces_of(Steps::outputs(step), Steps::cut(step)); }
+    // How many slabs there are before a step, and how large one is at most.
+    static constexpr __device__ int slabs(int step = Steps::STEPS) { return step == 0 ? 0 : slabs(step - 1) + pieces(step - 1); }
+    static constexpr __device__ int most(int steps = Steps::STEPS) {
+        if (steps == 0) return 0;
+        const int rest = most(steps - 1), w = Steps::outputs(steps - 1), cut = Steps::cut(steps - 1);
+        const int here = Steps::slab_elements(steps - 1, w >= cut ? cut : w >= 16 ? 16 : 8);
+        return here > rest ? here : rest;
+    }
+    // Steps from this one on that have its widths: they share their code where there would be too much of it.
+    static constexpr __device__ int run_end(int step) {
+        int end = step + 1;
+        if (ROLLED > 0)
+            while (end < Steps::RUNS_END && Steps::inputs(end) == Steps::inputs(step) && Steps::outputs(end) == Steps::outputs(step))
+                ++end;
+        return end;
+    }
+
+    // f(Piece<P>, step, of_run, first feature) for a slab, known at run time; `step` as a Piece.
+    template <int STEP = 0, class F>
+    static __device__ __forceinline__ void piece_of(int slab, F f) {
+        constexpr int EACH = pieces(STEP), END = run_end(STEP);
+        if constexpr (END < Steps::STEPS)
+            if (slab >= EACH * (END - STEP)) return piece_of<END>(slab - EACH * (END - STEP), f);
+        const int of_run = END == STEP + 1 ? 0 : slab / EACH;
+        piece_at<Steps::outputs(STEP), Steps::cut(STEP)>(slab - of_run * EACH,
+                                                         [&](auto cut, int feature) { f(cut, Piece<STEP>{}, of_run, feature); });
+    }
+    static __device__ __forceinline__ int place_of(int slab) {
+        int found = 0;
+        piece_of(slab, [&](auto, auto step, int of_run, int feature) { found = place<decltype(step)::SIZE>(of_run, feature); });
+        return found;
+    }
+    __device__ __forceinline__ void fill_slab(Storage *to, int slab) const {
+        piece_of(slab, [&](auto cut, auto step, int of_run, int feature) {
+            this->template fill<decltype(step)::SIZE, decltype(cut)::SIZE>(to, of_run, feature);
+        });
+    }
+};
+
+template <class Steps>
 struct Slabs {
+    using Schedule = ::Schedule<Steps>;
+    static constexpr int SLABS = Schedule::slabs(), MOST = Schedule::most();
     Storage *shared;
     Schedule schedule;
     CopyRing<STAGES> ring;
@@ -114,10 +180,10 @@ struct Slabs {
     // `rounds`: how often all slabs are read.
     __device__ __forceinline__ void start(u32 rounds) {
         if constexpr (STAGES == 0) {
-            for (int i = 0; i < Schedule::SLABS; ++i) schedule.fill(shared + Schedule::at(i), i);
+            for (int i = 0; i < SLABS; ++i) schedule.fill_slab(shared + Schedule::place_of(i), i);
             commit_copies();
         } else {
-            left = rounds * Schedule::SLABS;
+            left = rounds * SLABS;
             for (int i = 0; i < STAGES - 1; ++i) fill_next();
         }
     }
@@ -132,8 +198,8 @@ struct Slabs {
 
     __device__ __forceinline__ void fill_next() {
         if (left > 0) {
-            schedule.fill(shared + ring.to_fill * Schedule::MOST, slab);
-            slab = slab + 1 == Schedule::SLABS ? 0 : slab + 1;
+            schedule.fill_slab(shared + ring.to_fill * MOST, slab);
+            slab = slab + 1 == SLABS ? 0 : slab + 1;
             left -= 1;
         }
         ring.filled();
@@ -143,7 +209,7 @@ struct Slabs {
     __device__ __forceinline__ const Storage *next(int at) {
         if constexpr (STAGES == 0) return shared + at;
         ring.wait();
-        const Storage *found = shared + ring.to_use * Schedule::MOST;
+        const Storage *found = shared + ring.to_use * MOST;
         fill_next();
         ring.used();
         return found;
