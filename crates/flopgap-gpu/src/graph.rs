@@ -166,7 +166,7 @@ impl Graph {
 
 impl Drop for Graph {
     /// The fields go after this, the graph first. A launch that still runs keeps what it needs: the graph itself ends with it, memory is
-    /// freed behind it, and code is unloaded when the device is done (see [`Kernel`]). Only numbers of the host are left.
+    /// freed behind it, and code is unloaded when the device is done (see [`Kernel`](crate::Kernel)). Only numbers of the host are left.
     fn drop(&mut self) {
         if self.captured.reads_host() && (is_any_open() || self.stream.synchronize().is_err()) {
             // During a capture nothing may be waited for.

@@ -3,6 +3,8 @@
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
+use crate::dense::Precision;
+
 /// Why a network could not be made or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -24,6 +26,14 @@ pub enum MlpError {
         found: String,
         /// The network that they were given to.
         expected: String,
+    },
+    /// Numbers of another type than what they are for.
+    #[error("numbers of type {found}, expected {expected}")]
+    Precision {
+        /// The type that is needed.
+        expected: Precision,
+        /// The type that was given.
+        found: Precision,
     },
     /// A pass or a result was asked for before what it needs.
     #[error("{asked} needs {missing} first")]

@@ -51,6 +51,7 @@ const FILES: &[(&str, &str)] = files![
     "coopvec/transpose.cu",
     "coopvec/vectors.cuh",
     "coopvec/weights.cuh",
+    "device/device.cuh",
     "forloop/call.cuh",
     "forloop/forloop.cu",
     "gradients/gradients.cu",

@@ -7,6 +7,7 @@ mod budget;
 mod choice;
 mod coopmat;
 mod coopvec;
+mod device;
 mod dispatch;
 mod files;
 mod forloop;
@@ -25,6 +26,7 @@ pub mod train;
 // For the implementations, beside `kernels` and `source`.
 use flopgap_gpu::launch;
 
+pub use device::DeviceFunction;
 pub use dispatch::{compile_all, sources};
 pub use kernels::KernelFacts;
 pub use model::{Model, Tape};

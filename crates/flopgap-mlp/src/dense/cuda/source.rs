@@ -57,6 +57,13 @@ impl Source {
         Source { name: name.to_owned(), text, architecture }
     }
 
+    /// The same with further code after it, which has a name of its own in the compiler's messages.
+    pub(super) fn followed_by(&self, name: &str, code: &str) -> Self {
+        let mut text = self.text.clone();
+        let _ = write!(text, "\n#line 1 \"{name}\"\n{code}\n");
+        Source { name: name.to_owned(), text, architecture: self.architecture }
+    }
+
     /// The file name, as the compiler's messages have it.
     pub fn name(&self) -> &str {
         &self.name

@@ -4,6 +4,7 @@ mod activations;
 mod agreement;
 mod compile_times;
 mod cpu;
+mod device;
 mod draws;
 mod file;
 mod kernels;

@@ -169,7 +169,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forwar
                                                                                   u32 batch) {
     forward<false>(parameters, x, y, nullptr, batch);
 }
-#else
+#elif KERNEL == 1
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_forward_train(const Storage *parameters, const Storage *x, Storage *y,
                                                                                         Storage *tape, u32 batch) {
     forward<true>(parameters, x, y, tape, batch);

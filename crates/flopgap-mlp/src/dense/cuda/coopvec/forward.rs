@@ -212,6 +212,17 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     }
 }
 
+/// For device functions: see [`super::resident`].
+pub(super) fn resident(request: &Request<'_>) -> Result<super::Resident, MlpError> {
+    let shape = Shape::new(request.network, request.precision);
+    let tiled = tiled(request, &shape)?;
+    if tiled.parked > 0 {
+        return Err(request.unsupported("its inputs do not stay in registers"));
+    }
+    let weights = shape.forward_slabs(tiled.cut).all;
+    Ok(super::Resident { rows: tiled.rows, rolled: tiled.rolled as usize, weights })
+}
+
 /// Networks of one hidden layer: a slice of it for every warp, clusters of blocks where one block would load too much.
 fn sliced(request: &Request<'_>, shape: &Shape) -> Option<Sliced> {
     let &[inputs, hidden, outputs] = shape.widths.as_slice() else { return None };

@@ -49,6 +49,23 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
     Ok(())
 }
 
+/// How the network is computed in a kernel of someone else, with all weights in shared memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resident {
+    /// Samples of a lane.
+    pub(super) rows: usize,
+    /// `ROLLED` in `vectors.cuh`.
+    pub(super) rolled: usize,
+    /// Numbers of all weights in shared memory.
+    pub(super) weights: usize,
+}
+
+/// The same choice of samples a lane as for the forward pass, where nothing has to be cut or parked.
+pub(super) fn resident(request: &Request<'_>) -> Result<Resident, MlpError> {
+    check(request)?;
+    forward::resident(request)
+}
+
 /// A source of this folder. `kernel`: which kernel of the file, where each is compiled by itself, side by side with the other.
 fn source(
     request: &Request<'_>,
