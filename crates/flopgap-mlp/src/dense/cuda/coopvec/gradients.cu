@@ -52,13 +52,6 @@ __device__ __forceinline__ void load(Storage *to, const Storage *from, int width
     }
 }
 
-__device__ __forceinline__ void store(float *to, float value) {
-    if constexpr (ATOMIC)
-        atomicAdd(to, value);
-    else
-        *to = value;
-}
-
 #if STORAGE == STORAGE_F32
 
 // A thread's share of the tile: TILE_M / 16 by TILE_N / 16, in fours.
@@ -91,11 +84,11 @@ struct Tile {
         for (int i = 0; i < TILE_M / 16; ++i) {
             const int m = work.m + i / 4 * 64 + 4 * ty + i % 4;
             if (m >= work.outputs) continue;
-            if (tx == 0 && work.n == 0) store(work.biases + m, biases[i]);
+            if (tx == 0 && work.n == 0) give<ATOMIC>(work.biases + m, biases[i]);
 #pragma unroll
             for (int j = 0; j < TILE_N / 16; ++j) {
                 const int n = work.n + j / 4 * 64 + 4 * tx + j % 4;
-                if (n < work.width_in) store(work.weights + (u64)m * work.width_in + n, sums[i][j]);
+                if (n < work.width_in) give<ATOMIC>(work.weights + (u64)m * work.width_in + n, sums[i][j]);
             }
         }
     }
@@ -140,17 +133,13 @@ struct Tile {
             for (int half = 0; half < 2; ++half) {
                 const int m = work.m + warp / WARPS_N * (16 * M) + 16 * i + 8 * half + group();
                 if (m >= work.outputs) continue;
-                if (work.n == 0 && warp % WARPS_N == 0 && quarter() == 0) store(work.biases + m, low(biases[i][half]));
+                if (work.n == 0 && warp % WARPS_N == 0 && quarter() == 0) give<ATOMIC>(work.biases + m, low(biases[i][half]));
 #pragma unroll
                 for (int j = 0; j < N; ++j) {
                     const int n = work.n + warp % WARPS_N * (8 * N) + 8 * j + 2 * quarter();
                     float *to = work.weights + (u64)m * work.width_in + n;
                     if (n >= work.width_in) continue;
-                    if constexpr (ATOMIC) {
-                        atomicAdd(to, low(sums[i][half][j]));
-                        atomicAdd(to + 1, high(sums[i][half][j]));
-                    } else
-                        *(float2 *)to = make_float2(low(sums[i][half][j]), high(sums[i][half][j]));
+                    give<ATOMIC>(to, make_float2(low(sums[i][half][j]), high(sums[i][half][j])));
                 }
             }
     }

@@ -13,12 +13,6 @@ __device__ constexpr int outputs_of(int width) { return width >= 16 * GROUPS ? 1
 // Where the numbers of `layer` lie: those of the inputs and of every second layer, and the others.
 __device__ __forceinline__ float *numbers_of(float *shared, int layer) { return shared + VALUES_AT + (layer % 2 == 0 ? 0 : VALUES_OF_ODD); }
 
-// A number that is known when it is compiled.
-template <int VALUE>
-struct Known {
-    __device__ constexpr operator int() const { return VALUE; }
-};
-
 struct Call {
     const Storage *parameters;
     u64 sample;    // of this thread
@@ -29,9 +23,8 @@ struct Call {
 };
 
 // Goes through the slabs of a product: `passes` of `slabs` each, the next one on its way while `use(slab, weights)` works on one.
-// Both are integers, or `Known` ones.
-template <int STAGE, typename Passes, typename Slabs, typename Copy, typename Begin, typename Use, typename End>
-__device__ __forceinline__ void for_each_slab(float *shared, Passes passes, Slabs slabs, Copy copy, Begin begin, Use use, End end) {
+template <int STAGE, typename Copy, typename Begin, typename Use, typename End>
+__device__ __forceinline__ void for_each_slab(float *shared, int passes, int slabs, Copy copy, Begin begin, Use use, End end) {
     CopyRing<STAGES, BACKGROUND> ring;
     copy(shared, 0, 0);
     ring.filled();

@@ -115,14 +115,6 @@ __device__ __forceinline__ float below(float kept) {
     return kept;
 }
 
-__device__ __forceinline__ void add(float *to, float value) {
-#if ATOMIC
-    atomicAdd(to, value);
-#else
-    *to = value;
-#endif
-}
-
 // COUNT numbers, in fours that are STRIDE apart.
 template <int COUNT, int STRIDE>
 __device__ __forceinline__ void read_fours(float (&to)[COUNT], const float *from) {
@@ -198,7 +190,7 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
         }
     }
     if (first_column == 0 && threadIdx.x < T::HEIGHT && first_row + threadIdx.x < own.N)
-        add(call.sums + own.biases() + first_row + threadIdx.x, bias);
+        give<ATOMIC>(call.sums + own.biases() + first_row + threadIdx.x, bias);
     // The parts of a block are added in their order.
     if constexpr (T::PARTS > 1) {
         constexpr int NUMBERS = T::ROWS * T::COLUMNS, SHARING = 32 * T::DOWN * T::ACROSS;
@@ -230,7 +222,7 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
             if (k >= own.K) continue;
             // One by one: numbers that are stored as one have registers in order, whose banks are then those of the factors that go with them.
 #pragma unroll
-            for (int c = 0; c < 4; ++c) add(call.sums + own.weights() + (u64)n * own.K + k + c, sums[i][j + c]);
+            for (int c = 0; c < 4; ++c) give<ATOMIC>(call.sums + own.weights() + (u64)n * own.K + k + c, sums[i][j + c]);
         }
     }
 }

@@ -187,10 +187,10 @@ impl Gradients {
             ("SLAB", self.block.slab),
             ("STAGES", self.block.stages),
             ("EXCHANGE", self.shared / 4),
+            ("ATOMIC", usize::from(self.atomic)),
         ];
-        let macros =
-            format!("#define ATOMIC {}\n#define ALIKE {}\n", u8::from(self.atomic), u8::from(self.alike()));
-        request.kernel("gradients/gradients.cu", &(macros + &tables), &constants)
+        let alike = format!("#define ALIKE {}\n", u8::from(self.alike()));
+        request.kernel("gradients/gradients.cu", &(alike + &tables), &constants)
     }
 
     pub(super) fn load(&self, program: &Program) -> Result<Gradients<Kernel>, MlpError> {

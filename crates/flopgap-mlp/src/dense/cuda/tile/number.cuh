@@ -23,6 +23,12 @@ __device__ __forceinline__ float widen_low(u32 pair) { return widen(Storage{(u16
 __device__ __forceinline__ float widen_high(u32 pair) { return widen(Storage{(u16)(pair >> 16)}); }
 #endif
 
+// A number that is known when it is compiled, for functions that are given one.
+template <int VALUE>
+struct Known {
+    __device__ constexpr operator int() const { return VALUE; }
+};
+
 // A number as it comes back from where it is stored.
 __device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
 

@@ -55,9 +55,7 @@ __device__ __forceinline__ void flush(const Sums32 (&acc)[S::M / 16][S::N / 8], 
         for (int i = threadIdx.x; i < S::TILE_OUT && out0 + i < S::OUTPUTS; i += THREADS) {
             float sum = 0;
             for (int other = 0; other < S::ALONG_SAMPLES; ++other) sum += found[other * S::TILE_OUT + i];
-            float *to = sums + S::INPUTS * S::OUTPUTS + out0 + i;
-            if (ATOMIC) atomicAdd(to, sum);
-            else *to = sum;
+            give<ATOMIC>(sums + S::INPUTS * S::OUTPUTS + out0 + i, sum);
         }
         __syncthreads();
     }
@@ -65,9 +63,7 @@ __device__ __forceinline__ void flush(const Sums32 (&acc)[S::M / 16][S::N / 8], 
     const int row0 = out_warp * S::M + g, column0 = in_warp * S::N + 2 * t;
     const auto put = [&](int row, int column, float low, float high) {
         if ((S::OUTPUTS % S::TILE_OUT != 0 && out0 + row >= S::OUTPUTS) || (S::INPUTS % S::TILE_IN != 0 && in0 + column >= S::INPUTS)) return;
-        float *to = sums + (u64)(out0 + row) * S::INPUTS + in0 + column;
-        if (ATOMIC) atomicAdd(to, low), atomicAdd(to + 1, high);
-        else *(float2 *)to = make_float2(low, high);
+        give<ATOMIC>(sums + (u64)(out0 + row) * S::INPUTS + in0 + column, make_float2(low, high));
     };
     if constexpr (S::ALONG_SAMPLES == 1) {
         for_every_pair<MT, NT>(acc, row0, column0, put);

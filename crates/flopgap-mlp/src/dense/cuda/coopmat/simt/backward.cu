@@ -15,23 +15,18 @@ struct Call {
     float *shared;
 };
 
-// The weights of a slab of a step.
-template <int STEP>
-__device__ __forceinline__ void copy_weights_of(const Call &call, float *to, int slab) {
-    if constexpr (STEP + 1 < LAYERS) {
-        if (slab >= slabs_before<STEP + 1>()) {
-            copy_weights_of<STEP + 1>(call, to, slab);
-            return;
-        }
-    }
-    using S = Shape<STEP>;
-    const int own = slab - slabs_before<STEP>(), row = own % S::SLABS * SLAB, column = own / S::SLABS * S::WIDTH;
-    const Storage *from = call.parameters + weights_at(LAYERS - 1 - STEP) + (u64)row * S::N + column;
-    copy_rows<SLAB, S::WIDTH, S::N, S::WIDTH, THREADS, S::N % S::WIDTH != 0 || S::K % SLAB != 0>(to, from, S::K - row, S::N - column);
+// The weights of a slab.
+__device__ __forceinline__ void copy_weights(const Call &call, float *to, int slab) {
+    with_step_of(slab, [&](auto step, int own) {
+        using S = Shape<step>;
+        const int row = own % S::SLABS * SLAB, column = own / S::SLABS * S::WIDTH;
+        const Storage *from = call.parameters + weights_at(LAYERS - 1 - step) + (u64)row * S::N + column;
+        copy_rows<SLAB, S::WIDTH, S::N, S::WIDTH, THREADS, S::N % S::WIDTH != 0 || S::K % SLAB != 0>(to, from, S::K - row, S::N - column);
+    });
 }
 
 __device__ __forceinline__ void fill(const Call &call, Slabs &ring) {
-    if ((u64)ring.tile * SAMPLES < call.batch) copy_weights_of<0>(call, call.shared + ring.to_fill * STAGE, ring.slab);
+    if ((u64)ring.tile * SAMPLES < call.batch) copy_weights(call, call.shared + ring.to_fill * STAGE, ring.slab);
     // Without the gradients by the inputs, the last step is left out.
     ring.next(call.dx ? slabs_before<LAYERS>() : slabs_before<LAYERS - 1>());
 }

@@ -34,17 +34,6 @@ __device__ __forceinline__ void copy_weights(const Call &call, float *to, int sl
     copy_rows<S::WIDTH, SLAB, S::K, WEIGHTS_PITCH, THREADS, S::N % S::WIDTH != 0 || S::K % SLAB != 0>(to, from, S::N - column, S::K - k);
 }
 
-template <int LAYER>
-__device__ __forceinline__ void copy_weights_of(const Call &call, float *to, int slab) {
-    if constexpr (LAYER + 1 < LAYERS) {
-        if (slab >= slabs_before<LAYER + 1>()) {
-            copy_weights_of<LAYER + 1>(call, to, slab);
-            return;
-        }
-    }
-    copy_weights<LAYER>(call, to, slab - slabs_before<LAYER>());
-}
-
 // The inputs of a slab of the first layer, for a tile.
 __device__ __forceinline__ void copy_inputs(const Call &call, float *to, int slab, u32 tile) {
     const int k = slab % Shape<0>::SLABS * SLAB;
@@ -61,7 +50,8 @@ __device__ __forceinline__ void fill(const Call &call, Slabs &ring) {
     if ((u64)ring.tile * SAMPLES < call.batch) {
         float *const to = call.shared + ring.to_fill * STAGE;
         if (ring.slab < slabs_before<1>()) copy_inputs(call, to, ring.slab, ring.tile);
-        if (!RESIDENT) copy_weights_of<0>(call, to + STAGE_INPUTS, ring.slab);
+        if (!RESIDENT)
+            with_step_of(ring.slab, [&](auto layer, int slab) { copy_weights<layer>(call, to + STAGE_INPUTS, slab); });
     }
     ring.next(STREAMED);
 }
@@ -92,8 +82,7 @@ __device__ __forceinline__ void put(Storage *to, u64 sample, u32 batch, int colu
 template <int LAYER>
 __device__ __forceinline__ void layer(const Call &call, Slabs &ring, u32 tile) {
     using S = Shape<LAYER>;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
-    constexpr int ACTIVATION = activation_of(LAYER);
+    constexpr bool LAST = LAYER + 1 == LAYERS;
     constexpr int BELOW_PITCH = LAYER == 0 ? INPUTS_PITCH : samples_pitch(S::K), PITCH = samples_pitch(S::N);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // The thread's samples are LANES_DOWN apart, its outputs LANES_ACROSS.
@@ -123,21 +112,9 @@ __device__ __forceinline__ void layer(const Call &call, Slabs &ring, u32 tile) {
         }
         // The results take the place of the values below, when all threads have read those.
         if (LAYER > 0 && !LAST && VALUES_OF_EVEN == 0) __syncthreads();
-const int n = pass * S::WIDTH + column;
-#pragma unroll
-        for (int j = 0; j < S::COLUMNS; ++j) {
-            const float bias = biases[S::N % S::WIDTH == 0 || n + j * LANES_ACROSS < S::N ? n + j * LANES_ACROSS : 0];
-#pragma unroll
-            for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
-        }
-        Storage *const tape = call.tape + (u64)tape_at(LAYER) * call.batch;
-        if (FROM_SUMS && call.tape) put<LAYER>(tape, first + row, call.batch, n, sums);
-#pragma unroll
-        for (int j = 0; j < S::COLUMNS; ++j)
-#pragma unroll
-            for (int i = 0; i < S::ROWS; ++i) sums[i][j] = stored(activate<ACTIVATION>(sums[i][j]));
-        if (!LAST && !FROM_SUMS && call.tape) put<LAYER>(tape, first + row, call.batch, n, sums);
-        if (LAST) put<LAYER>(call.y, first + row, call.batch, n, sums);
+        const int n = pass * S::WIDTH + column;
+        finish<LAYER>(sums, biases, n, call.y, call.tape, call.batch,
+                      [&](Storage *to) { put<LAYER>(to, first + row, call.batch, n, sums); });
         if (!LAST) {
 #pragma unroll
             for (int j = 0; j < S::COLUMNS; ++j)
@@ -150,26 +127,22 @@ const int n = pass * S::WIDTH + column;
     if constexpr (!LAST) layer<LAYER + 1>(call, ring, tile);
 }
 
-template <int LAYER>
-__device__ __forceinline__ void copy_what_stays(const Call &call) {
-    if constexpr (LAYER < LAYERS) {
-        using S = Shape<LAYER>;
-        float *const to = call.shared + BIASES_AT + tape_at(LAYER);
-        for (int i = threadIdx.x; i < S::N; i += THREADS) to[i] = widen(call.parameters[biases_at(LAYER) + i]);
-        if (RESIDENT) {
+// The weights of this layer and of those after it.
+template <int LAYER = 0>
+__device__ __forceinline__ void copy_all_weights(const Call &call) {
+    using S = Shape<LAYER>;
 #pragma unroll 1
-            for (int slab = 0; slab < S::PASSES * S::SLABS; ++slab)
-                copy_weights<LAYER>(call, call.shared + RESIDENT_AT + weights_before<LAYER>() + slab * S::WIDTH * WEIGHTS_PITCH, slab);
-        }
-        copy_what_stays<LAYER + 1>(call);
-    }
+    for (int slab = 0; slab < S::PASSES * S::SLABS; ++slab)
+        copy_weights<LAYER>(call, call.shared + RESIDENT_AT + weights_before<LAYER>() + slab * S::WIDTH * WEIGHTS_PITCH, slab);
+    if constexpr (LAYER + 1 < LAYERS) copy_all_weights<LAYER + 1>(call);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_simt_mlp_forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ __align__(16) float shared[];
     const Call call{parameters, x, y, tape, batch, shared};
-    copy_what_stays<0>(call);
+    copy_biases(parameters, shared + BIASES_AT);
+    if (RESIDENT) copy_all_weights(call);
     Slabs ring;
 #pragma unroll 1
     for (int stage = 0; stage + 1 < STAGES; ++stage) fill(call, ring);

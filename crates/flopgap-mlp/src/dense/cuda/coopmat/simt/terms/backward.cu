@@ -64,7 +64,7 @@ __device__ __forceinline__ void prefetch(const Storage *from, u64 first, u32 bat
 }
 
 template <int STEP>
-__device__ __forceinline__ void step(Pass &pass, Slabs &ring, const Call &call, u64 first) {
+__device__ __forceinline__ void step(Pass &pass, HeldSlabs &ring, const Call &call, u64 first) {
     using S = Shape<STEP>;
     constexpr int LAYER = LAYERS - 1 - STEP;
     constexpr bool LAST = LAYER == 0;
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const Call call{y, dy, tape, dx, deltas};
     // Without the gradients by the inputs, the last step is left out.
     Pass pass{nullptr, shared, batch, dx ? streamed<LAYERS>() : streamed<LAYERS - 1>(), {}};
-    Slabs ring;
+    HeldSlabs ring;
     if (!RESIDENT && pass.slabs == 0) {
         // A single layer, and its gradients by the inputs are not wanted.
         for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) begin(pass, call, (u64)tile * SAMPLES);

@@ -9,10 +9,9 @@ struct Call {
 };
 
 template <int LAYER>
-__device__ __forceinline__ void layer(Pass &pass, Slabs &ring, const Call &call, u64 first) {
+__device__ __forceinline__ void layer(Pass &pass, HeldSlabs &ring, const Call &call, u64 first) {
     using S = Shape<LAYER>;
-    constexpr bool LAST = LAYER + 1 == LAYERS, FROM_SUMS = !slope_from_output<activation_of(LAYER)>();
-    constexpr int ACTIVATION = activation_of(LAYER);
+    constexpr bool LAST = LAYER + 1 == LAYERS;
     float *const values = pass.shared + values_at(LAYER);
     const float *const biases = pass.shared + BIASES_AT + tape_at(LAYER);
     if (RESIDENT && LAYER > 0) __syncthreads();
@@ -23,21 +22,9 @@ __device__ __forceinline__ void layer(Pass &pass, Slabs &ring, const Call &call,
         // The results take the place of the values below, when all threads have read those.
         if (LAYER > 0 && !LAST && VALUES_OF_EVEN == 0) __syncthreads();
         const int output = number * S::WIDTH + S::first_output();
-#pragma unroll
-        for (int j = 0; j < S::COLUMNS; ++j) {
-            const float bias = biases[S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N ? output + j * LANES_ACROSS : 0];
-#pragma unroll
-            for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
-        }
-        Storage *const tape = call.tape + (u64)tape_at(LAYER) * pass.batch;
-        if (FROM_SUMS && call.tape) put<LAYER>(tape, first, pass.batch, output, sums);
-#pragma unroll
-        for (int j = 0; j < S::COLUMNS; ++j)
-#pragma unroll
-            for (int i = 0; i < S::ROWS; ++i) sums[i][j] = stored(activate<ACTIVATION>(sums[i][j]));
-        if (!LAST && !FROM_SUMS && call.tape) put<LAYER>(tape, first, pass.batch, output, sums);
-        if (LAST) put<LAYER>(call.y, first, pass.batch, output, sums);
-        else
+        finish<LAYER>(sums, biases, output, call.y, call.tape, pass.batch,
+                      [&](Storage *to) { put<LAYER>(to, first, pass.batch, output, sums); });
+        if (!LAST)
 #pragma unroll
             for (int j = 0; j < S::COLUMNS; ++j)
                 if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) {
@@ -48,22 +35,13 @@ __device__ __forceinline__ void layer(Pass &pass, Slabs &ring, const Call &call,
     if constexpr (!LAST) layer<LAYER + 1>(pass, ring, call, first);
 }
 
-template <int LAYER>
-__device__ __forceinline__ void copy_biases(const Storage *parameters, float *shared) {
-    if constexpr (LAYER < LAYERS) {
-        float *const to = shared + BIASES_AT + tape_at(LAYER);
-        for (int i = threadIdx.x; i < Shape<LAYER>::N; i += THREADS) to[i] = widen(parameters[biases_at(LAYER) + i]);
-        copy_biases<LAYER + 1>(parameters, shared);
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_simt_mlp_forward_terms(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ __align__(16) float shared[];
     const Call call{y, tape};
     Pass pass{x, shared, batch, streamed<LAYERS>(), {}};
-    copy_biases<0>(parameters, shared);
-    Slabs ring;
+    copy_biases(parameters, shared + BIASES_AT);
+    HeldSlabs ring;
     begin_ring(pass, ring);
     for (u32 tile = blockIdx.x; (u64)tile * SAMPLES < batch; tile += gridDim.x) layer<0>(pass, ring, call, (u64)tile * SAMPLES);
 }

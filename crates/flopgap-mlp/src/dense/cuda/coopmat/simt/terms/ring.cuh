@@ -5,9 +5,6 @@
 constexpr int STAGE_INPUTS = BACKWARD ? 0 : SLAB * PITCH, STAGE = STAGE_INPUTS + (RESIDENT ? 0 : SLAB * widest_pass<0>());
 constexpr int RESIDENT_AT = STAGES * STAGE, AFTER_RING = RESIDENT_AT + (RESIDENT ? arranged_before<LAYERS>() : 0);
 
-// Where the values that layer `i` gives begin, in shared memory.
-__device__ constexpr int values_at(int i) { return VALUES_AT + (i % 2 == 0 ? VALUES_OF_EVEN : 0); }
-
 // Slabs of the first layers that go through the ring.
 template <int COUNT>
 __device__ constexpr int streamed() {
@@ -28,11 +25,8 @@ struct Pass {
     float4 held[BACKWARD ? 1 : PIECES];
 };
 
-// Where the ring stands. Filling goes ahead of using, over all tiles of the block.
-struct Slabs : CopyRing<STAGES, BACKGROUND> {
-    int slab = 0;            // the next to be copied
-    u32 tile = blockIdx.x;   // of this tile
-    // The slab that is on its way in registers, if it has inputs.
+// The ring, and the slab that is on its way in registers, if it has inputs.
+struct HeldSlabs : Slabs {
     bool held = false;
     int held_slab = 0;
     u32 held_tile = 0;
@@ -49,24 +43,19 @@ __device__ __forceinline__ void copy_all(float *to, const float *from) {
 }
 
 // The weights of a slab, as they were arranged.
-template <int LAYER>
 __device__ __forceinline__ void copy_weights(float *to, int slab) {
-    if constexpr (LAYER + 1 < LAYERS) {
-        if (slab >= slabs_before<LAYER + 1>()) {
-            copy_weights<LAYER + 1>(to, slab);
-            return;
-        }
-    }
-    constexpr int COUNT = SLAB * Shape<LAYER>::WIDTH;
-    copy_all<COUNT>(to, arranged + arranged_before<LAYER>() + (slab - slabs_before<LAYER>()) * COUNT);
+    with_step_of(slab, [&](auto layer, int own) {
+        constexpr int COUNT = SLAB * Shape<layer>::WIDTH;
+        copy_all<COUNT>(to, arranged + arranged_before<layer>() + own * COUNT);
+    });
 }
 
 // Begins to fill the next stage: weights in the background, inputs into registers.
-__device__ __forceinline__ void fill(Pass &pass, Slabs &ring) {
+__device__ __forceinline__ void fill(Pass &pass, HeldSlabs &ring) {
     const bool inside = (u64)ring.tile * SAMPLES < pass.batch;
     ring.held = !BACKWARD && inside && ring.slab < slabs_before<1>();
     if (inside) {
-        if (!RESIDENT) copy_weights<0>(pass.shared + ring.to_fill * STAGE + STAGE_INPUTS, ring.slab);
+        if (!RESIDENT) copy_weights(pass.shared + ring.to_fill * STAGE + STAGE_INPUTS, ring.slab);
         if (!BACKWARD && ring.held) {
             ring.held_slab = ring.slab, ring.held_tile = ring.tile;
             const int term = ring.slab % Shape<0>::SLABS * SLAB;
@@ -79,12 +68,11 @@ __device__ __forceinline__ void fill(Pass &pass, Slabs &ring) {
             }
         }
     }
-    ring.filled();
-    if (++ring.slab == pass.slabs) ring.slab = 0, ring.tile += gridDim.x;
+    ring.next(pass.slabs);
 }
 
 // What is held goes to the stage that was filled last.
-__device__ __forceinline__ void put_held(Pass &pass, Slabs &ring) {
+__device__ __forceinline__ void put_held(Pass &pass, HeldSlabs &ring) {
     if (BACKWARD || !ring.held) return;
     float *const stage = pass.shared + ring.before(ring.to_fill) * STAGE;
     const int term = ring.held_slab % Shape<0>::SLABS * SLAB;
@@ -102,7 +90,7 @@ __device__ __forceinline__ void put_held(Pass &pass, Slabs &ring) {
 }
 
 // The next stage, ready for all threads; the one used last is filled again.
-__device__ __forceinline__ const float *next_stage(Pass &pass, Slabs &ring) {
+__device__ __forceinline__ const float *next_stage(Pass &pass, HeldSlabs &ring) {
     put_held(pass, ring);
     ring.wait();
     fill(pass, ring);
@@ -111,7 +99,7 @@ __device__ __forceinline__ const float *next_stage(Pass &pass, Slabs &ring) {
     return stage;
 }
 
-__device__ __forceinline__ void begin_ring(Pass &pass, Slabs &ring) {
+__device__ __forceinline__ void begin_ring(Pass &pass, HeldSlabs &ring) {
     if (RESIDENT) copy_all<arranged_before<LAYERS>()>(pass.shared + RESIDENT_AT, arranged);
     if constexpr (RESIDENT && BACKWARD) {
         if (BACKGROUND) commit_copies(), wait_copies<0>();
@@ -169,7 +157,7 @@ __device__ __forceinline__ void put(Storage *to, u64 first, u32 batch, int outpu
 
 // The sums of a pass of a layer, whose stage or values below are `from` on.
 template <int LAYER>
-__device__ __forceinline__ void product(Pass &pass, Slabs &ring, int number, float (&sums)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
+__device__ __forceinline__ void product(Pass &pass, HeldSlabs &ring, int number, float (&sums)[Shape<LAYER>::ROWS][Shape<LAYER>::COLUMNS]) {
     using S = Shape<LAYER>;
     constexpr int GROUPS = S::K / GROUP, GROUPS_OF_SLAB = SLAB / GROUP;
     constexpr bool INPUTS_FROM_RING = LAYER == 0 && !BACKWARD, FROM_RING = INPUTS_FROM_RING || !RESIDENT;
