@@ -34,7 +34,7 @@ fn counts(totals: &[OperatorTotal], part: Part) -> Result<Counts, Failure> {
         for total in of_kind {
             if let Some(flops) = total.flops {
                 let more = sum.unwrap_or(0_u64).checked_add(flops);
-                sum = Some(more.ok_or_else(|| Failure::new("the trace's FLOPs are more than 2^64"))?);
+                sum = Some(more.ok_or_else(|| Failure::new("the FLOPs of the trace exceed 2^64"))?);
             }
         }
         Ok(sum)
@@ -47,7 +47,7 @@ fn counts(totals: &[OperatorTotal], part: Part) -> Result<Counts, Failure> {
     counts.total = counts
         .total
         .checked_add(counts.other.unwrap_or(0))
-        .ok_or_else(|| Failure::new("the trace's FLOPs are more than 2^64"))?;
+        .ok_or_else(|| Failure::new("the FLOPs of the trace exceed 2^64"))?;
     Ok(counts)
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn of_shapes(network: SquareMlp) -> Result<Source, Failure> {
 }
 
 fn products(network: SquareMlp, pass: Pass) -> Result<u64, Failure> {
-    let (n, d, m) = (network.layers(), network.width(), network.tokens());
+    let (n, d, m) = (network.layers(), network.width(), network.columns());
     let mm = |left: [u64; 2], right: [u64; 2]| {
         let shapes = [Some(left.to_vec()), Some(right.to_vec())];
         let flops = formula::flops("aten::mm", Inputs { shapes: &shapes, concrete: &[] });
@@ -100,8 +100,10 @@ fn products(network: SquareMlp, pass: Pass) -> Result<u64, Failure> {
 }
 
 fn too_large(network: SquareMlp) -> Failure {
-    let (n, d, m) = (network.layers(), network.width(), network.tokens());
-    Failure::new(format!("the network n={n} d={d} m={m} takes more than 2^64 FLOP, which no counter holds"))
+    let (n, d, m) = (network.layers(), network.width(), network.columns());
+    Failure::new(format!(
+        "the network n={n} d={d} m={m} needs more than 2^64 FLOPs, more than a counter can hold"
+    ))
 }
 
 #[cfg(test)]

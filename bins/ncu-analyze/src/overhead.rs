@@ -223,7 +223,7 @@ fn rows(analysis: &Analysis) -> Result<Table, AnyError> {
         table.push([
             Cell::from(network.layers()),
             Cell::from(network.width()),
-            Cell::from(network.tokens()),
+            Cell::from(network.columns()),
             Cell::text(pass.name()),
             Cell::from(measured.gemm),
             Cell::from(measured.split_k),

@@ -117,7 +117,7 @@ impl Overheads {
 
     /// The closed form without `other`, as the fraction that it evaluates to.
     fn closed_form(&self) -> Option<Ratio> {
-        let (n, d, m) = (self.model.layers(), self.model.width(), self.model.tokens());
+        let (n, d, m) = (self.model.layers(), self.model.width(), self.model.columns());
         let gemm_factor = Ratio::ONE.checked_add(self.epsilon)?;
         let element_factor = Ratio::ONE.checked_add(self.kappa)?.checked_add(self.rho)?;
         let gemm = |products: u64| {
@@ -183,7 +183,7 @@ impl OverheadFactors {
     /// With both totals at most `B`, and `Ta` at most half of `Tg`, that is largest for `A = Tg = B`:
     /// `14 B u`, which for `B = 2^48` is 7/16, less than half a FLOP.
     pub fn reconstruct_f64(&self, model: SquareMlp, pass: Pass, other: u64) -> f64 {
-        let (n, d, m) = (model.layers() as f64, model.width() as f64, model.tokens() as f64);
+        let (n, d, m) = (model.layers() as f64, model.width() as f64, model.columns() as f64);
         let gemm = |products: f64| products * (1.0 + self.epsilon) * d * d * m;
         let elements = |each: f64| each * (1.0 + self.kappa + self.rho) * d * m;
         let classes = match pass {

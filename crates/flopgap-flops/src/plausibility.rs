@@ -80,7 +80,7 @@ pub enum Bounded {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LikelyCause {
-    /// The stated layers, width or tokens are not those that ran.
+    /// The stated layers, width or columns are not those that ran.
     WrongSizes,
     /// Launches are missing from the recording.
     MissingLaunches,
@@ -210,11 +210,11 @@ impl Exactness {
 
 /// The additions that theory charges and a product need not execute: one for each element of its result.
 fn saved_additions(model: SquareMlp, pass: Pass) -> u64 {
-    let (layers, width, tokens) = (model.layers(), model.width(), model.tokens());
+    let (layers, width, columns) = (model.layers(), model.width(), model.columns());
     // Smaller than the theory of the pass, which exists, so nothing overflows.
     match pass {
-        Pass::Forward => layers * width * tokens,
-        Pass::Backward => layers * width * width + (layers - 1) * width * tokens,
+        Pass::Forward => layers * width * columns,
+        Pass::Backward => layers * width * width + (layers - 1) * width * columns,
     }
 }
 
@@ -222,7 +222,7 @@ fn saved_additions(model: SquareMlp, pass: Pass) -> u64 {
 /// slices of a tile add up, needs at least `counted` GEMM FLOPs.
 fn padding_explains(model: SquareMlp, pass: Pass, counted: u64) -> bool {
     let up = |size: u64, to: u64| u128::from(size).next_multiple_of(u128::from(to));
-    let (n, d, m) = (u128::from(model.layers()), model.width(), model.tokens());
+    let (n, d, m) = (u128::from(model.layers()), model.width(), model.columns());
     let product =
         |sides: [u128; 3]| sides.into_iter().try_fold(2_u128, u128::checked_mul).unwrap_or(u128::MAX);
     let onward = product([up(d, TILE), up(d, STEP), up(m, TILE)]);
@@ -277,7 +277,7 @@ impl fmt::Display for Plausibility {
 impl fmt::Display for LikelyCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::WrongSizes => "layers, width or tokens are not those that ran",
+            Self::WrongSizes => "layers, width or columns are not those that ran",
             Self::MissingLaunches => "launches are missing from the recording",
             Self::TensorCores => {
                 "the products ran on tensor cores (TF32 or half precision), which FFMA does not count"
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(
             check((1, 1024, 256), theory * 2).to_string(),
             "1073741824 GEMM FLOPs were counted, 2.0 times the 536870912 that the stated network needs, and more than \
-             padding to whole tiles can explain; likely: layers, width or tokens are not those that ran, or the \
+             padding to whole tiles can explain; likely: layers, width or columns are not those that ran, or the \
              recordings that were paired do not belong together"
         );
     }

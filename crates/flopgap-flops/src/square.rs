@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{ClassFlops, FlopError, Pass, checked};
 
 /// A network of `layers` (N) equal layers, each a `width x width` (D) weight matrix without bias followed by
-/// a sigmoid, applied to `tokens` (M) columns.
+/// a sigmoid, applied to an input of `columns` (M) columns.
 ///
 /// It is the shape whose counted FLOPs separate cleanly into matrix products, split-K reductions and
 /// activations, so it is what overheads are measured on. All three sizes are at least 1.
@@ -42,18 +42,20 @@ use crate::{ClassFlops, FlopError, Pass, checked};
 pub struct SquareMlp {
     layers: u64,
     width: u64,
-    tokens: u64,
+    /// Files of version 1 call it `tokens`.
+    #[serde(rename = "tokens")]
+    columns: u64,
 }
 
 impl SquareMlp {
-    /// A network of `layers` layers of `width x width` weights on `tokens` columns.
+    /// A network of `layers` layers of `width x width` weights on `columns` columns.
     ///
     /// # Errors
     /// [`FlopError::ZeroSize`] when a size is 0. Sizes whose FLOPs do not fit a `u64` are accepted here and
     /// refused by the counts.
-    pub fn new(layers: u64, width: u64, tokens: u64) -> Result<Self, FlopError> {
-        checked::positive(&[("layers", layers), ("width", width), ("tokens", tokens)])?;
-        Ok(Self { layers, width, tokens })
+    pub fn new(layers: u64, width: u64, columns: u64) -> Result<Self, FlopError> {
+        checked::positive(&[("layers", layers), ("width", width), ("columns", columns)])?;
+        Ok(Self { layers, width, columns })
     }
 
     /// N, the number of layers.
@@ -67,8 +69,8 @@ impl SquareMlp {
     }
 
     /// M, the columns of the input: tokens, or samples of a batch.
-    pub const fn tokens(&self) -> u64 {
-        self.tokens
+    pub const fn columns(&self) -> u64 {
+        self.columns
     }
 
     /// `N * D^2`, the number of weights.
@@ -84,7 +86,7 @@ impl SquareMlp {
     /// # Errors
     /// [`FlopError::Overflow`] when a class exceeds `u64`.
     pub fn theory(&self, pass: Pass) -> Result<ClassFlops, FlopError> {
-        let Self { layers: n, width: d, tokens: m } = *self;
+        let Self { layers: n, width: d, columns: m } = *self;
         let (gemm, activation) = match pass {
             Pass::Forward => (
                 checked::product("forward GEMM FLOPs", &[2, n, d, d, m])?,
@@ -113,13 +115,13 @@ impl SquareMlp {
                 (quantity, checked::sum(quantity, &[self.layers, self.layers - 1])?)
             }
         };
-        checked::product(quantity, &[applications, self.width, self.tokens])
+        checked::product(quantity, &[applications, self.width, self.columns])
     }
 }
 
 impl fmt::Display for SquareMlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "N={} D={} M={}", self.layers, self.width, self.tokens)
+        write!(f, "N={} D={} M={}", self.layers, self.width, self.columns)
     }
 }
 
@@ -129,14 +131,15 @@ impl fmt::Display for SquareMlp {
 struct Sizes {
     layers: u64,
     width: u64,
-    tokens: u64,
+    #[serde(rename = "tokens")]
+    columns: u64,
 }
 
 impl TryFrom<Sizes> for SquareMlp {
     type Error = FlopError;
 
     fn try_from(sizes: Sizes) -> Result<Self, FlopError> {
-        Self::new(sizes.layers, sizes.width, sizes.tokens)
+        Self::new(sizes.layers, sizes.width, sizes.columns)
     }
 }
 
@@ -144,13 +147,13 @@ impl TryFrom<Sizes> for SquareMlp {
 mod tests {
     use super::*;
 
-    fn model(layers: u64, width: u64, tokens: u64) -> SquareMlp {
-        SquareMlp::new(layers, width, tokens).unwrap()
+    fn model(layers: u64, width: u64, columns: u64) -> SquareMlp {
+        SquareMlp::new(layers, width, columns).unwrap()
     }
 
     #[test]
     fn zero_sizes_are_refused_by_name_also_from_json() {
-        for (sizes, name) in [((0, 1, 1), "layers"), ((1, 0, 1), "width"), ((1, 1, 0), "tokens")] {
+        for (sizes, name) in [((0, 1, 1), "layers"), ((1, 0, 1), "width"), ((1, 1, 0), "columns")] {
             let error = SquareMlp::new(sizes.0, sizes.1, sizes.2).unwrap_err();
             assert_eq!(error, FlopError::ZeroSize { name: name.into() });
         }

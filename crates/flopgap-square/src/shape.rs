@@ -126,7 +126,7 @@ impl TryFrom<SquareMlp> for Shape {
     type Error = SquareError;
 
     fn try_from(network: SquareMlp) -> Result<Self, SquareError> {
-        let (layers, width, samples) = (network.layers(), network.width(), network.tokens());
+        let (layers, width, samples) = (network.layers(), network.width(), network.columns());
         let too_large = |what, limit| SquareError::TooLarge { what, limit, layers, width, samples };
         let blas_limit = i32::MAX.unsigned_abs();
         for (what, size) in [("the width", width), ("the samples", samples)] {
@@ -168,7 +168,7 @@ mod tests {
     fn sizes_that_cannot_be_stored_are_refused_by_name() {
         let error = |n, d, m| Shape::new(n, d, m).unwrap_err().to_string();
         assert!(error(0, 1, 1).starts_with("layers is 0"), "{}", error(0, 1, 1));
-        assert!(error(1, 1, 0).starts_with("tokens is 0"), "{}", error(1, 1, 0));
+        assert!(error(1, 1, 0).starts_with("columns is 0"), "{}", error(1, 1, 0));
         assert!(error(1, 1 << 31, 1).starts_with("the width of a network"), "{}", error(1, 1 << 31, 1));
         assert!(error(1, 1, 1 << 31).starts_with("the samples of"), "{}", error(1, 1, 1 << 31));
         assert!(error(u64::MAX, 1, 1).starts_with("the bytes of the weights"), "{}", error(u64::MAX, 1, 1));

@@ -187,7 +187,7 @@ fn other_sizes_than_those_that_ran_are_refused_with_the_cause() {
     for sizes in [(10, 1024, 130), (10, 1025, 128), (10, 2048, 128)] {
         let (message, hint) = refused(sizes);
         assert!(message.contains("FLOPs were counted, but the stated network needs"), "{message}");
-        assert!(message.contains("layers, width or tokens are not those that ran"), "{message}");
+        assert!(message.contains("layers, width or columns are not those that ran"), "{message}");
         assert!(hint.contains("layers, width and columns"), "{hint}");
     }
     // Smaller sizes are possible by padding, up to a point.
