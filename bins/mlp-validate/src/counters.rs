@@ -39,9 +39,11 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness
             (analysis, format!("recorded in {} and the reports before it", whole.display()))
         }
         _ => {
-            return Err(Failure::new("--counters takes a run directory, one report, or three")
+            return Err(Failure::new("--counters expects a run directory, one report, or three reports")
                 .exit(Exit::Usage)
-                .hint("three are those of the program stopped after setup, after forward, and not stopped"));
+                .hint(
+                    "pass three reports of the program stopped after setup, after forward, and not stopped",
+                ));
         }
     };
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
@@ -49,7 +51,7 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness
     source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
 }
 
-/// Analyses a run directory.
+/// Analyzes a run directory.
 pub(crate) fn of_run(run: &Path, strictness: Strictness) -> Result<RunAnalysis, Failure> {
     Ok(flopgap_sweep::analyze(run, strictness, |_, _| {})?)
 }
@@ -73,7 +75,7 @@ fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<A
     if let Some(problem) = analysis.problems.iter().find(|problem| problem.config == Some(config)) {
         return Err(Failure::of(problem).exit(Exit::Absent));
     }
-    Err(Failure::new(format!("{}: the run has no {config}", run.display()))
+    Err(Failure::new(format!("{}: the run does not contain {config}", run.display()))
         .hint(sizes(&analysis))
         .exit(Exit::Absent))
 }
@@ -100,7 +102,7 @@ fn of_file(path: &Path, config: Config, strictness: Strictness) -> Result<Analys
     }
     let record = Record::read(path).map_err(|error| record_failure(&error))?;
     if record.config() != config {
-        return Err(Failure::new(format!("{}: it holds {}, not {config}", path.display(), record.config()))
+        return Err(Failure::new(format!("{}: contains {}, not {config}", path.display(), record.config()))
             .exit(Exit::Absent));
     }
     record.analyze(path, &Classifier::new(), strictness).map_err(|error| record_failure(&error))
@@ -139,7 +141,7 @@ fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Resu
 fn failure(error: &PhaseError) -> Failure {
     let failure = Failure::of(error);
     if matches!(error, PhaseError::Contradicted { .. }) {
-        return failure.hint("--force shows the numbers anyway");
+        return failure.hint("`--force` shows the numbers anyway");
     }
     failure
 }

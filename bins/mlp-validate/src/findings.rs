@@ -97,7 +97,7 @@ fn products(found: &Counts, theory: &Counts) -> String {
             relative(share)
         ),
         _ => format!(
-            "{} ({}) from the matrix products, which no complete count of this network can have",
+            "{} ({}) from the matrix products, which is impossible for a complete count of this network",
             signed(gemm),
             relative(share)
         ),

@@ -19,7 +19,7 @@ use hyper_profile::run_one;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "mlp-validate";
 
-/// FLOPs of a square sigmoid MLP side by side: theory, the framework's formula, the counters of the hardware.
+/// Compare FLOPs of a square sigmoid MLP: theory, the framework's formula, hardware counters
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
 struct Arguments {
@@ -29,11 +29,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// One network: FLOPs by class and pass from every source that is given, and what differs.
+    /// Compare one network by class and pass, and explain the differences
     Single(single::Arguments),
-    /// Many networks: the framework's formula and the counters against theory, as a table and a plot over d.
+    /// Compare many networks with theory, as a table and plots over d
     Sweep(sweep::Arguments),
-    /// Run one network once, with its phases marked, for Nsight Compute over this process.
+    /// Run one network once, with its phases marked, under Nsight Compute
     #[command(hide = true)]
     RunOne(run_one::Arguments),
 }

@@ -17,37 +17,36 @@ use crate::{PROGRAM, findings, framework};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Layers of the network (n).
+    /// Layers of the network (n)
     #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     layers: u64,
-    /// Inputs and outputs of each layer (d).
+    /// Inputs and outputs of each layer (d)
     #[arg(long, short = 'd', default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
-    /// Columns of the input (m).
+    /// Columns of the input (m)
     #[arg(long, short = 'm', default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
     tokens: u64,
-    /// Trace of one training step by torch.profiler, with shapes; without it, the framework's formula is applied to the
-    /// network's own shapes.
+    /// Trace of one training step by torch.profiler, with shapes [default: the framework's formula applied to the shapes
+    /// of the network]
     #[arg(long, value_name = "TRACE")]
     kineto: Option<PathBuf>,
-    /// Recorded counters: a run directory, a report with NVTX ranges or a record (one file), or the reports of the program
-    /// stopped after setup, after forward, and not stopped (three files).
+    /// Recorded counters: a run directory, one report with NVTX ranges or one record, or three reports of the program
+    /// stopped after setup, after forward, and not stopped
     #[arg(long, visible_alias = "ncu", value_name = "PATH", num_args = 1..=3)]
     counters: Vec<PathBuf>,
-    /// Run the network on this machine's GPU and count; ends with 3 where that is not possible. Without --counters it is tried
-    /// anyway.
+    /// Run the network on this machine's GPU and count, or exit with 3 [default: try without --counters]
     #[arg(long)]
     live: bool,
-    /// Leave Nsight Compute out, which counts the network once more where it is installed and no --counters are given.
+    /// Do not count with Nsight Compute, which otherwise runs if installed and --counters is absent
     #[arg(long)]
     no_ncu: bool,
-    /// The GPU to count on.
+    /// GPU to count on
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     device: u32,
-    /// Take recorded counters that cannot be this network's, too: launches are missing, or counts are below theory.
+    /// Accept recorded counters that cannot be of this network: launches are missing, or counts are below theory
     #[arg(long)]
     force: bool,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -181,7 +180,7 @@ fn rows(comparison: &Comparison) -> Result<Table, AnyError> {
     let mut table = Table::new("", columns).map_err(|error: ReportError| error)?;
     for pass in Pass::ALL {
         for (index, class) in CLASSES.into_iter().enumerate() {
-            let sizes = [network.layers(), network.width(), network.tokens()].map(Cell::from);
+            let sizes = [network.layers(), network.width(), network.columns()].map(Cell::from);
             let names = [Cell::text(pass.name()), Cell::text(class)];
             table.push(sizes.into_iter().chain(names).chain(numbers(comparison, pass, index)?))?;
         }

@@ -21,34 +21,34 @@ const FILE: &str = "analytical_vs_framework_comparison.csv";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run directory with recorded counters; without it the networks are counted on this machine's GPU.
+    /// Run directory with recorded counters [default: count on this machine's GPU]
     run: Option<PathBuf>,
-    /// A folder of traces by torch.profiler, their names ending in the sizes: `kineto_n10_d1024_m128.json.gz`. Where a network has
-    /// none, the framework's formula is applied to the network's own shapes, and the table says so.
+    /// Directory of torch.profiler traces, named by their sizes: `kineto_n10_d1024_m128.json.gz`. Without a trace, the
+    /// framework's formula is applied to the shapes of the network, and the table says so
     #[arg(long, value_name = "DIR")]
     kineto_dir: Option<PathBuf>,
-    /// Layers: only these of a run; without a run, 10 unless given.
+    /// Layers: only these of a run [default: all; without a run 10]
     #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     n: Vec<Sizes>,
-    /// Widths: only these of a run; without a run, 128..2048:128 unless given.
+    /// Widths: only these of a run [default: all; without a run 128..2048:128]
     #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     d: Vec<Sizes>,
-    /// Columns: only these of a run; without a run, 128 unless given.
+    /// Columns: only these of a run [default: all; without a run 128]
     #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     m: Vec<Sizes>,
-    /// The GPU to count on, without a run.
+    /// GPU to count on, without a run
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     device: u32,
-    /// Where the table and the plots are written.
+    /// Output directory of the table and the plots
     #[arg(long, default_value = "results", value_name = "DIR")]
     output: PathBuf,
-    /// Write the table only.
+    /// Write only the table
     #[arg(long)]
     no_plots: bool,
-    /// Take recordings of a run that cannot be those of their networks, too: launches are missing, or counts are below theory.
+    /// Include recordings that cannot be of their networks: launches are missing, or counts are below theory
     #[arg(long)]
     force: bool,
-    /// How to print the comparison.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     };
     let mut configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
     if configs.is_empty() {
-        return Err(Failure::new("none of the networks that were asked for is recorded")
+        return Err(Failure::new("none of the requested networks is recorded")
             .maybe_hint(sizes.as_deref())
             .exit(Exit::Absent));
     }
@@ -174,7 +174,7 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
     Ok(Counted { configs: counted, asked_for: grid.configs().collect(), origin: live.origin, sizes: None })
 }
 
-/// The traces of a folder by the network that their names tell.
+/// The traces of a directory by the network in their names.
 fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, Failure> {
     let error = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
@@ -190,7 +190,7 @@ fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, F
         if let Some(first) = traces.get(&config) {
             let first: &PathBuf = first;
             let message =
-                format!("{}: passed over: {} is the trace of {config}", path.display(), first.display());
+                format!("{}: skipped: {} is the trace of {config}", path.display(), first.display());
             flopgap_cli::warn(PROGRAM, message);
         } else {
             traces.insert(config, path);
@@ -198,7 +198,7 @@ fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, F
     }
     if traces.is_empty() {
         let message = format!(
-            "{}: no trace of these networks\n  hint: a trace is named after its network: kineto_n10_d1024_m128.json.gz",
+            "{}: no trace of these networks\n  hint: name a trace after its network: kineto_n10_d1024_m128.json.gz",
             folder.display()
         );
         flopgap_cli::warn(PROGRAM, message);
@@ -244,7 +244,7 @@ fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, F
     let differs = |pass| found.of(pass).gemm != named.of(pass).gemm;
     if Pass::ALL.into_iter().any(differs) {
         let message = format!(
-            "{}: its matrix products are not those of one step of {config}, after which it is named",
+            "{}: its matrix products are not those of one step of {config}, as its name says",
             path.display()
         );
         flopgap_cli::warn(PROGRAM, message);

@@ -16,20 +16,20 @@ const SHOWN: usize = 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The earlier calibration: a file or run directory.
+    /// Earlier calibration: a file or run directory
     old: PathBuf,
-    /// The later one.
+    /// Later calibration
     new: PathBuf,
-    /// Change of a point's time in either direction beyond which the comparison fails.
+    /// Fail if the time of a point changes by more than this, in either direction
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = flopgap_cli::percentage)]
     threshold: f64,
-    /// Compare calibrations of unlike machines, too.
+    /// Allow calibrations of different machines
     #[arg(long)]
     across_machines: bool,
-    /// Print every point, not only the 20 that changed most.
+    /// Print every point instead of the 20 that changed most
     #[arg(long)]
     all: bool,
-    /// How to print the result. JSON and CSV always have every point.
+    /// Output format; JSON and CSV always have every point
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -42,14 +42,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         && !arguments.across_machines
     {
         let message = format!(
-            "{} and {} are of unlike machines: {} was `{}` and is `{}`",
+            "{} and {} are from different machines: {} was `{}` and is `{}`",
             arguments.old.display(),
             arguments.new.display(),
             difference.part,
             difference.theirs.as_deref().unwrap_or("not recorded"),
             difference.ours.as_deref().unwrap_or("not recorded"),
         );
-        return Err(Failure::new(message).hint("pass --across-machines to compare them all the same"));
+        return Err(Failure::new(message).hint("pass `--across-machines` to compare them anyway"));
     }
     for difference in theirs.version_differences(ours) {
         let [before, after] =
@@ -61,12 +61,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(first) = rows.first() {
             flopgap_cli::note(
                 PROGRAM,
-                format_args!("{} rows are in the {which} calibration alone, such as {first}", rows.len()),
+                format_args!("{} rows are only in the {which} calibration, such as {first}", rows.len()),
             );
         }
     }
     if comparison.changes.is_empty() {
-        let message = "the two calibrations have no row in common";
+        let message = "the calibrations have no rows in common";
         return Err(Failure::new(message).exit(Exit::Absent).hint("compare sweeps of the same workloads"));
     }
     let format: Format = arguments.format.into();
@@ -103,7 +103,7 @@ fn judge(comparison: &Comparison, threshold: f64) -> Result<(), Failure> {
         percent(threshold, 1),
         beyond.len() - slower
     );
-    Err(Failure::new(message).hint("--threshold PERCENT sets what is allowed"))
+    Err(Failure::new(message).hint("`--threshold PERCENT` sets the allowed change"))
 }
 
 fn table(comparison: &Comparison, shown: usize) -> Result<Table, ReportError> {

@@ -80,7 +80,9 @@ impl FromStr for Device {
             Some(("cuda", index)) => index.parse().ok(),
             _ => None,
         };
-        index.map(Device::Cuda).ok_or_else(|| "expected cpu, cuda or cuda:N, N a GPU's number".to_owned())
+        index
+            .map(Device::Cuda)
+            .ok_or_else(|| "expected cpu, cuda or cuda:N, where N is the number of a GPU".to_owned())
     }
 }
 

@@ -25,26 +25,26 @@ pub(crate) struct Arguments {
     model: model::ModelOptions,
     #[command(flatten)]
     machine: machine::MachineOptions,
-    /// Arithmetic: fp32, tf32, fp16, bf16, int8.
+    /// Precision: fp32, tf32, fp16, bf16 or int8
     #[arg(long, value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
     #[arg(default_value = "fp32")]
     precision: Precision,
-    /// Engine of the calibration [default: the one with most rows in this precision].
+    /// Engine of the calibration [default: the one with the most rows in this precision]
     #[arg(long, value_name = "NAME")]
     engine: Option<String>,
-    /// Threads of the CPU that compute [default: those of most rows].
+    /// CPU threads [default: those of most rows]
     #[arg(long, value_name = "COUNT")]
     threads: Option<u32>,
-    /// How work reaches the device [default: launched on a stream where that was measured].
+    /// How work reaches the device [default: launched on a stream, if that was measured]
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
-    /// Do not ask this machine's GPU which kernels would run, even if it is the calibration's.
+    /// Do not ask this machine's GPU which kernels would run
     #[arg(long)]
     sizes_alone: bool,
-    /// Fit again, and keep nothing of it: without the user's cache of fits.
+    /// Fit again, without reading or writing the cache of fits
     #[arg(long)]
     no_cache: bool,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -52,11 +52,11 @@ pub(crate) struct Arguments {
 /// How work reaches the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
-    /// A CPU's call.
+    /// Calls on a CPU
     Call,
-    /// Launches on a stream, one after the other.
+    /// Launches on a stream, one after the other
     Stream,
-    /// Replays of a CUDA graph.
+    /// Replays of a CUDA graph
     Graph,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (of, origin) = (listed.series(), &known.contents.header.origin);
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
     let mut kernels = if arguments.sizes_alone {
-        Kernels::SizesAlone("as asked by --sizes-alone".to_owned())
+        Kernels::SizesAlone("as requested by --sizes-alone".to_owned())
     } else if of.engine != kernels::NAMES_KERNELS || origin.kind != kernels::NAMES_KERNELS {
         Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
     } else if listed.reported == 0 {
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if estimate.extrapolated {
         flopgap_cli::warn(
             PROGRAM,
-            "some sizes lie outside of what was measured: the estimate is extrapolated, its interval twice as wide",
+            "some sizes are outside the measured range: the estimate is extrapolated, and its interval is twice as wide",
         );
     }
     let output = output::Output {

@@ -23,17 +23,17 @@ const NO_ROOF: f64 = 1e3;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Measured rows: a calibration file, a run directory, or a CSV table whose columns tell what
-    /// was run.
+    /// Measured rows: a calibration file, a run directory, or a CSV table whose columns describe
+    /// what was run
     calibration: PathBuf,
-    /// Fit the rows of one device of a table.
+    /// Fit only the rows of this device of a table
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of
-    /// those in the file.
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }

@@ -17,35 +17,35 @@ use modules::Module;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An ONNX model, or a .pt2 archive that torch.export.save wrote.
+    /// ONNX model, or `.pt2` archive of torch.export.save
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Sizes that the model leaves open: of an input, `input=8x3x224x224`, or of a dimension, `batch=8`.
+    /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension
     #[arg(long, value_name = "NAME=SIZES")]
     shape: Vec<StatedShape>,
-    /// What a row stands for.
+    /// Rows of the table
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// Show modules down to this depth: 1 for those of the model itself.
+    /// Show modules down to this depth; 1 shows those of the model itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     depth: Option<u64>,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// One operation of the model.
+    /// One row for each operation
     #[default]
     Layer,
-    /// A module with all that it contains.
+    /// One row for each module, with all that it contains
     Module,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.depth.is_some() && arguments.by == By::Layer {
-        return Err(Failure::new("--depth goes with --by module").exit(Exit::Usage));
+        return Err(Failure::new("--depth requires --by module").exit(Exit::Usage));
     }
     let shapes = arguments.shape.iter().cloned().collect();
     let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| of_graph(&error))?;
@@ -74,7 +74,7 @@ fn shapes(graph: &Graph, tensors: &[usize]) -> String {
 
 fn unknown(graph: &Graph, layer: &Layer) -> String {
     format!(
-        "{}: {} has no formula, so no total has it: {} -> {}",
+        "{}: {} has no formula and is in no total: {} -> {}",
         layer.name,
         layer.operator,
         shapes(graph, &layer.inputs),

@@ -50,7 +50,7 @@ pub(crate) fn judging<'a>(
                 judging.warnings.push(if there < needed {
                     format!("{series}: a fit needs at least {needed} rows; found {there}")
                 } else {
-                    format!("{series}: {there} rows are too few to judge a fit: parts are left out of {needed} at least")
+                    format!("{series}: {there} rows are too few to judge a fit, which needs {needed} besides the part that is left out")
                 });
                 continue;
             }
@@ -79,7 +79,7 @@ pub(crate) fn judging<'a>(
     for series in &judging.series {
         if beats_baselines(&series.judged) == Some(false) {
             judging.warnings.push(format!(
-                "{}: the predictor does not beat its baselines: this calibration is not recommended",
+                "{}: the predictor does not beat its baselines; this calibration is not recommended",
                 series.series
             ));
         }

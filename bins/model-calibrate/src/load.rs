@@ -56,7 +56,7 @@ pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibrati
                 flopgap_cli::warn(
                     PROGRAM,
                     format_args!(
-                        "{}: the columns of {without} rows do not tell what was run",
+                        "{}: the columns of {without} rows do not describe what was run",
                         path.display()
                     ),
                 );
@@ -72,8 +72,8 @@ pub(crate) fn set_ceilings(header: &mut Header, path: Option<&Path>) -> Result<(
     let ceilings = Ceilings::read(path)?;
     let origin = &header.origin;
     if let Err(error) = ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties) {
-        let message = format!("{}: not of the calibration's machine: {error}", path.display());
-        return Err(Failure::new(message).hint("pass the ceilings that were measured beside the calibration"));
+        let message = format!("{}: not from the calibration's machine: {error}", path.display());
+        return Err(Failure::new(message).hint("pass the ceilings that were measured with the calibration"));
     }
     header.ceilings = Some(ceilings);
     Ok(())
@@ -89,7 +89,9 @@ fn warn_torn(calibration: &Calibration, path: &Path) {
         let path = path.display();
         flopgap_cli::warn(
             PROGRAM,
-            format_args!("{path}: the last row is cut off and left out; `sweep --resume` measures it again"),
+            format_args!(
+                "{path}: the last row is incomplete and ignored; `sweep --resume` measures it again"
+            ),
         );
     }
 }

@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "model-calibrate";
 
-/// Measures networks on this machine, predicts any network with an interval, and says how well.
+/// Measure networks on this machine, predict any network with an interval, and report the errors
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
 struct Arguments {
@@ -29,19 +29,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure what this machine can do at most: arithmetic by precision, bandwidth by working set, launches.
+    /// Measure the peaks of this machine: arithmetic by precision, bandwidth by working set, launches
     Probe(probe::Arguments),
-    /// Measure networks on this machine, row by row, into a run directory.
+    /// Measure networks on this machine into a run directory
     Sweep(Box<sweep::Arguments>),
-    /// Fit a predictor to measured rows and say how well it does on rows that it has not seen.
+    /// Fit a predictor to measured rows and report its errors on rows that it has not seen
     Fit(fit::Arguments),
-    /// Compare measurements with estimates: errors, bottlenecks, updates, transitions.
+    /// Compare measurements with estimates: errors, bottlenecks, efficiency factors, memory levels
     Report(report::Arguments),
-    /// Predict time, memory, energy and FLOPs of a model, with intervals.
+    /// Estimate time, memory, energy and FLOPs of a model, with intervals
     Estimate(estimate::Arguments),
-    /// Tell two calibrations of one machine apart, point by point.
+    /// Compare two calibrations of one machine, point by point
     Compare(compare::Arguments),
-    /// Exact FLOPs and bytes of a model, by layer or module.
+    /// Count FLOPs and bytes of a model, by layer or module
     Flops(flops::Arguments),
 }
 

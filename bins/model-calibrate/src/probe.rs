@@ -20,12 +20,12 @@ use crate::device::Device;
 /// What is measured.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The device: cpu, cuda, or cuda:N for the GPU with that number [default: cuda where there is
-    /// a GPU, otherwise cpu]
+    /// Device: cpu, cuda, or cuda:N for GPU number N [default: cuda if there is a GPU, otherwise
+    /// cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<Device>,
 
-    /// Threads of the CPU that compute [default: all]
+    /// CPU threads [default: all]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
@@ -37,11 +37,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write pictures into this folder (SVG): bandwidth over the working set, the roofline
+    /// Write charts to this directory (SVG): bandwidth by working set, the roofline
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 
-    /// How to print them; json is what --output writes
+    /// Output format; json is what --output writes
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }

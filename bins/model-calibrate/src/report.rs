@@ -17,23 +17,22 @@ use crate::load::{self, Empirical, of_sheet};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Measurements: a calibration file, a run directory, or a CSV table.
+    /// Measurements: a calibration file, a run directory, or a CSV table
     #[arg(long, value_name = "FILE")]
     empirical: PathBuf,
-    /// Estimates of the same runs by another estimator: a CSV table. Without it, a calibration is
-    /// judged by this program's predictor on rows that it did not see, and a table by the estimates
-    /// in it.
+    /// Estimates of the same runs by another estimator, as a CSV table [default: for a calibration,
+    /// the predictor on rows that it did not see; for a table, the estimates in it]
     #[arg(long, value_name = "FILE")]
     analytical: Option<PathBuf>,
-    /// Write the report to a file: .md (with its plots beside it), .html, .json, or .csv with the
-    /// seed's columns. Without it, Markdown is printed.
+    /// Write the report to a file: .md (with its plots next to it), .html, .json or .csv [default:
+    /// Markdown on standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Judge the rows of one device of a table.
+    /// Judge only the rows of this device of a table
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of
-    /// those in the file.
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
 }

@@ -112,7 +112,7 @@ fn a_trace_of_another_network_is_reported() {
 fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
     let absent = run(&["single", "-n", "3", "--counters", &run_directory()]);
     assert_eq!(absent.code, 3);
-    assert!(absent.stderr.contains("the run has no n3_d1024_m128"), "{}", absent.stderr);
+    assert!(absent.stderr.contains("the run does not contain n3_d1024_m128"), "{}", absent.stderr);
     assert!(
         absent.stderr.contains("its sizes are n 2 4 8, d 256 512 1024 2048, m 16 64 256"),
         "{}",

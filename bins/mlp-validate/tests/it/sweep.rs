@@ -159,7 +159,7 @@ fn what_is_not_there_ends_with_3_and_writes_nothing() {
     assert!(live.stderr.contains("no live counters"), "{}", live.stderr);
     let none = run_in(&folder, &["sweep", &run_directory(), "-n", "3"]);
     assert_eq!(none.code, 3);
-    assert!(none.stderr.contains("none of the networks"), "{}", none.stderr);
+    assert!(none.stderr.contains("none of the requested networks"), "{}", none.stderr);
     assert!(none.stderr.contains("hint: its sizes are n 2 4 8, d 256 512"), "{}", none.stderr);
     assert_eq!(run_in(&folder, &["sweep", "."]).code, 3);
     assert_eq!(run(&["sweep", &run_directory(), "-d", "512..256"]).code, 2);

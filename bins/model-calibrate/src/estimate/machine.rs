@@ -21,8 +21,8 @@ pub(crate) struct MachineOptions {
     /// A calibration of this or another machine: a file, or the run directory of a sweep.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, in the place of
-    /// those in the file.
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
 }
@@ -101,11 +101,10 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
     if let Some(name) = device {
         let named = |text: &str| text.to_lowercase().contains(&name.to_lowercase());
         if !named(&origin.device) && !name.eq_ignore_ascii_case(&origin.kind) {
-            let message =
-                format!("{}: is a calibration of {}, not of `{name}`", path.display(), origin.device);
+            let message = format!("{}: a calibration of {}, not of `{name}`", path.display(), origin.device);
             return Err(Failure::new(message)
                 .exit(Exit::Absent)
-                .hint("leave --device out, or pass another file"));
+                .hint("omit `--device`, or pass another file"));
         }
         return Ok(());
     }
@@ -119,7 +118,7 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
         {
             let message = format!("{}: measured on another machine: {difference}", path.display());
             let hint = format!(
-                "measure this one with `model-calibrate sweep`; to estimate for the other, name it: --device \"{}\"",
+                "measure this one with `model-calibrate sweep`, or estimate for the other with --device \"{}\"",
                 origin.device
             );
             return Err(Failure::new(message).hint(hint));

@@ -10,26 +10,26 @@ use crate::load::of_graph;
 
 #[derive(clap::Args)]
 pub(crate) struct ModelOptions {
-    /// An ONNX model, or a .pt2 archive that torch.export.save wrote.
+    /// ONNX model, or `.pt2` archive of torch.export.save
     #[arg(value_name = "MODEL", conflicts_with = "input")]
     model: Option<PathBuf>,
-    /// Sizes that the model leaves open: of an input, `input=8x3x224x224`, or of a dimension,
-    /// `batch=8`.
+    /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a
+    /// dimension
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     shape: Vec<StatedShape>,
-    /// Features of a sample, of a fully connected network.
+    /// Input features of a fully connected network
     #[arg(long, value_name = "FEATURES", requires = "output")]
     input: Option<u64>,
-    /// Widths of its hidden layers: 512,512.
+    /// Widths of its hidden layers, such as 512,512
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',', requires = "input")]
     hidden: Vec<u64>,
-    /// Features of a result.
+    /// Its output features
     #[arg(long, value_name = "FEATURES", requires = "input")]
     output: Option<u64>,
-    /// Samples of a call of the fully connected network.
+    /// Samples per call of the fully connected network
     #[arg(long, value_name = "SAMPLES", default_value_t = 1, requires = "input")]
     batch: u64,
-    /// What follows each of its hidden layers.
+    /// Activation after each of its hidden layers
     #[arg(long, value_name = "NAME", default_value = "relu", requires = "input")]
     #[arg(value_parser = |text: &str| text.parse::<Activation>().map_err(|error| error.to_string()))]
     activation: Activation,

@@ -6,7 +6,7 @@ use flopgap_flops::{FlopError, Work};
 use flopgap_graph::{Graph, Op};
 use serde_json::{Value, json};
 
-/// A module with all that it contains.
+/// One row for each module, with all that it contains
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Module {
     /// Dots between the parts; empty for the model itself.

@@ -17,19 +17,19 @@ use crate::device::Device;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// The run directory: its rows are in calibration.jsonl. [default: one named after the time and the device]
+    /// Run directory; its rows are in calibration.jsonl [default: named after the time and the device]
     #[arg(long, value_name = "RUN")]
     pub(crate) output: Option<PathBuf>,
-    /// Go on with the run at --output, which was killed or stopped.
+    /// Continue the run in --output
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Stop after this time, such as 8m; --resume goes on. Rows come in no order of size, so that whatever was measured covers everything.
+    /// Stop after this time, such as 8m; --resume continues. Rows are in random order of size, so that any part covers all sizes
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) limit: Option<Duration>,
-    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to be kept beside the rows.
+    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to store with the rows
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) ceilings: Option<PathBuf>,
-    /// Say what would be measured, and measure nothing.
+    /// Show the plan without measuring
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
 }
@@ -37,61 +37,61 @@ pub(crate) struct Arguments {
 /// What a plan depends on, and how each row is measured.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// 150 rows of each family: two minutes on cores. The default.
+    /// Measure 150 rows of each family, in two minutes on a CPU (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Everything that accuracy is judged on.
+    /// Measure everything on which accuracy is judged
     #[arg(long)]
     pub(crate) full: bool,
-    /// cpu, cuda, or cuda:N. [default: cuda where there is a GPU, else cpu]
+    /// Device: cpu, cuda, or cuda:N [default: cuda if there is a GPU, otherwise cpu]
     #[arg(long)]
     pub(crate) device: Option<Device>,
-    /// What runs the networks: native, ort on cores; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph. [default: native, in a full sweep
-    /// also ort where it is installed; cuda on a GPU]
+    /// Engines: native, ort on a CPU; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph [default: native, in a full sweep
+    /// also ort if installed; cuda on a GPU]
     #[arg(long, value_delimiter = ',')]
     pub(crate) engine: Vec<String>,
-    /// Families: mlp (layers, products and whole networks), conv, resnet, memory (functions of each element, softmax, norms, copies).
-    /// [default: mlp, in a full sweep all]
+    /// Families: mlp (layers, products and whole networks), conv, resnet, memory (element-wise functions, softmax, norms, copies)
+    /// [default: mlp; in a full sweep all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) family: Vec<Family>,
-    /// A model to be measured, ONNX or .pt2, in fp32 unless --precision says otherwise: it alone, unless --family is given, too. May be given several
-    /// times.
+    /// Model to measure, ONNX or .pt2, in fp32 unless --precision is given; only models unless --family is given. Can be
+    /// repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Vec<PathBuf>,
-    /// Sizes that a model leaves open, of an input or a dimension: `input=8x3x224x224`, `batch=8`. May be given several times.
+    /// Sizes that a model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension. Can be repeated
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     pub(crate) shape: Vec<StatedShape>,
-    /// Numbers of samples, such as 1,16,64. [default: the design's]
+    /// Batch sizes, such as 1,16,64 [default: those of the design]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) batch_sizes: Vec<u64>,
-    /// Precisions: fp32, tf32, fp16, bf16, int8. [default: fp32 on cores, in a full sweep also int8; fp32 and fp16 on a GPU, in a full sweep all]
+    /// Precisions: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep also int8; fp32 and fp16 on a GPU, in a full sweep all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
-    /// Only working sets that fit this level of the machine's memory and none below: `L1_fit`, `L2_fit`, `L3_fit`, `DRAM_spill`.
+    /// Measure only working sets that fit this level of memory and none below: `L1_fit`, `L2_fit`, `L3_fit`, `DRAM_spill`
     #[arg(long)]
     pub(crate) scenario: Option<Scenario>,
-    /// How a GPU is launched: graph, stream. [default: both]
+    /// Launch modes of a GPU: graph, stream [default: both]
     #[arg(long, value_delimiter = ',', value_parser = mode)]
     pub(crate) mode: Vec<Mode>,
-    /// Threads that compute, on cores. [default: all]
+    /// CPU threads [default: all]
     #[arg(long)]
     pub(crate) threads: Option<NonZero<usize>>,
-    /// Rows of each engine at most: the first of the plan, which come in no order of size. [default: all of the plan]
+    /// Maximum number of rows of each engine, from the beginning of the plan [default: all]
     #[arg(long, value_name = "ROWS")]
     pub(crate) rows: Option<NonZero<usize>>,
-    /// What the plan is drawn from. [default: 14]
+    /// Seed of the plan [default: 14]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Rows whose energy is measured, over windows of 2 s. [default: 60 in a full sweep, else 0]
+    /// Number of rows whose energy is measured, over windows of 2 s [default: 60 in a full sweep, otherwise 0]
     #[arg(long, value_name = "ROWS")]
     pub(crate) energy: Option<usize>,
-    /// Rows whose FLOPs are counted by the GPU's hardware counters. [default: 40 in a full sweep, else 0]
+    /// Number of rows whose FLOPs are counted by hardware counters [default: 40 in a full sweep, otherwise 0]
     #[arg(long, value_name = "ROWS")]
     pub(crate) count: Option<usize>,
-    /// Rows that are measured twice, far apart, to tell how well times repeat. [default: 10, in a full sweep 100]
+    /// Number of rows that are measured twice, to estimate repeatability [default: 10, in a full sweep 100]
     #[arg(long, value_name = "ROWS")]
     pub(crate) repeats: Option<usize>,
-    /// Time for the repetitions of a row at most, such as 200ms. [default: 200ms on cores, in a full sweep 500ms; 60ms on a GPU]
+    /// Maximum time for the repetitions of a row, such as 200ms [default: 200ms on a CPU, in a full sweep 500ms; 60ms on a GPU]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) row_limit: Option<Duration>,
 }
@@ -101,7 +101,7 @@ fn mode(text: &str) -> Result<Mode, String> {
         "call" => Ok(Mode::Call),
         "stream" => Ok(Mode::Stream),
         "graph" => Ok(Mode::Graph),
-        _ => Err(format!("`{text}` is not a mode: graph or stream")),
+        _ => Err(format!("unknown mode `{text}`; expected graph or stream")),
     }
 }
 

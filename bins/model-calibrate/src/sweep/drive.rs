@@ -66,8 +66,8 @@ impl Driver<'_> {
                     in_a_row += 1;
                     if in_a_row == IN_A_ROW {
                         progress.finish();
-                        let message = format!("{IN_A_ROW} rows one after the other could not be measured");
-                        let hint = "each is named above; what was measured is kept, and --resume goes on";
+                        let message = format!("{IN_A_ROW} consecutive rows could not be measured");
+                        let hint = "each is named above; measured rows are kept, and `--resume` continues";
                         return Err(Failure::new(message).hint(hint));
                     }
                 }
@@ -236,10 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calibration.jsonl");
         let failure = fill(&path, 60, |row| row >= 5).unwrap_err();
-        assert!(
-            failure.to_string().starts_with("10 rows one after the other could not be measured"),
-            "{failure}"
-        );
+        assert!(failure.to_string().starts_with("10 consecutive rows could not be measured"), "{failure}");
         assert_eq!(Calibration::read(&path).unwrap().rows.len(), 5);
     }
 }

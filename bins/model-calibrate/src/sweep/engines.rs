@@ -127,8 +127,8 @@ fn open(
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage)))
         }
         _ => {
-            let message = format!("--engine: `{name}` is not an engine");
-            let hint = "one of native, ort, cuda, fused, torch-eager, torch-compile, torch-graph";
+            let message = format!("--engine: unknown engine `{name}`");
+            let hint = "choose native, ort, cuda, fused, torch-eager, torch-compile or torch-graph";
             Err(Opening::Name(Failure::new(message).exit(Exit::Usage).hint(hint)))
         }
     }
@@ -159,7 +159,7 @@ fn joined(all: &[Box<dyn Engine>]) -> Result<Origin, Failure> {
         let other = engine.origin();
         if (&other.device, &other.kind) != (&origin.device, &origin.kind) {
             let message = format!(
-                "engines {} and {} are on different devices, `{}` and `{}`: a run has one",
+                "engines {} and {} are on different devices, `{}` and `{}`; a run supports one device",
                 first.name(),
                 engine.name(),
                 origin.device,

@@ -68,12 +68,12 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     };
     let plan = RunPlan::read(run).map_err(|error| run_failure(&error))?;
     let options = Options::of_words(&plan.options).map_err(|error| {
-        let message = format!("{}: the options of its plan are not this program's: {error}", run.display());
-        Failure::new(message).hint("use the flopgap version that began the run, or start another run")
+        let message = format!("{}: invalid options in the plan: {error}", run.display());
+        Failure::new(message).hint("use the flopgap version that started the run, or start another run")
     })?;
     if let Some(other) = arguments.options.beyond(&options) {
         let message = format!("{}: planned with `{}`, not `{other}`", run.display(), plan.options.join(" "));
-        let hint = "leave the options out to go on, or start another run";
+        let hint = "omit the options to continue, or start another run";
         return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
     }
     let device = options.device.map_or_else(Device::find, Ok)?;
@@ -93,7 +93,7 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     let (writer, measured) = if is_begun {
         let (writer, found) = reopened(&path, &ours)?;
         if found.torn {
-            flopgap_cli::note(PROGRAM, "the last row was cut off and is measured again");
+            flopgap_cli::note(PROGRAM, "the last row is incomplete and is measured again");
         }
         (writer, found.rows)
     } else {
@@ -166,7 +166,7 @@ fn conclude(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> 
         let left = filled.left;
         flopgap_cli::note(
             PROGRAM,
-            format_args!("the limit was reached with {left} rows left; go on: {again}"),
+            format_args!("the limit was reached with {left} rows left; continue with: {again}"),
         );
     }
     match filled.failed {
@@ -216,7 +216,7 @@ fn plan(
     if points.is_empty() {
         let message =
             refused.unwrap_or_else(|| "nothing to measure: no engine can run the models".to_owned());
-        let hint = "ask for less, or for another --engine";
+        let hint = "request fewer models or precisions, or another `--engine`";
         return Err(Failure::new(message).exit(Exit::Absent).hint(hint));
     }
     let all: usize = points.iter().map(|(_, points)| points.len()).sum();

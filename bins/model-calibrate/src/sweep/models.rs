@@ -39,10 +39,10 @@ impl UserModel {
     /// all of them, or its time would be another model's.
     pub(crate) fn suits(&self, engine: &str) -> Result<(), String> {
         match engine {
-            "ort" if self.is_archive => Err("it reads ONNX alone, and this is a .pt2".to_owned()),
+            "ort" if self.is_archive => Err("it reads only ONNX, and this is a .pt2 archive".to_owned()),
             "ort" => Ok(()),
             name if name.starts_with("torch") && !self.is_archive => {
-                Err("it reads .pt2 alone, and this is ONNX".to_owned())
+                Err("it reads only .pt2 archives, and this is ONNX".to_owned())
             }
             name if name.starts_with("torch") => Ok(()),
             _ => match self.unknown.first() {

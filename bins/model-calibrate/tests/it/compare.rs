@@ -31,7 +31,7 @@ fn changes_beyond_the_threshold_fail() {
     new.rows[9].measurement.time.median_ns *= 0.5;
     new.write(&dir.path().join("b.jsonl")).unwrap();
     let message = "2 of 116 points changed by more than 10.0%: 1 are slower, 1 faster\n  \
-                   hint: --threshold PERCENT sets what is allowed";
+                   hint: `--threshold PERCENT` sets the allowed change";
     fails(dir.path(), &["compare", "a.jsonl", "b.jsonl"], 1, message);
     done(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--threshold", "60"]);
     let all = run(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--format", "csv"]);
@@ -45,8 +45,8 @@ fn unlike_machines_are_not_compared_unless_asked() {
     let mut new = calibration(1.0);
     "NVIDIA L40S".clone_into(&mut new.header.origin.device);
     new.write(&dir.path().join("b.jsonl")).unwrap();
-    let message = "a.jsonl and b.jsonl are of unlike machines: the device was `NVIDIA H200` and is `NVIDIA L40S`\n  \
-                   hint: pass --across-machines to compare them all the same";
+    let message = "a.jsonl and b.jsonl are from different machines: the device was `NVIDIA H200` and is `NVIDIA L40S`\n  \
+                   hint: pass `--across-machines` to compare them anyway";
     fails(dir.path(), &["compare", "a.jsonl", "b.jsonl"], 1, message);
     done(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--across-machines"]);
 }
@@ -59,6 +59,6 @@ fn calibrations_of_unlike_workloads_have_nothing_to_compare() {
     new.rows.drain(..5);
     old.write(&dir.path().join("a.jsonl")).unwrap();
     new.write(&dir.path().join("b.jsonl")).unwrap();
-    let message = "the two calibrations have no row in common\n  hint: compare sweeps of the same workloads";
+    let message = "the calibrations have no rows in common\n  hint: compare sweeps of the same workloads";
     fails(dir.path(), &["compare", "a.jsonl", "b.jsonl"], 3, message);
 }

@@ -44,7 +44,7 @@ fn what_is_known_of_kernels_is_said() {
     let json = done(dir.path(), &[&how[..], &MLP, &["--sizes-alone", "--format", "json"]].concat());
     let estimate: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(estimate["kernels_asked"], Value::Bool(false));
-    assert_eq!(estimate["kernels"], "not asked, sizes alone: as asked by --sizes-alone");
+    assert_eq!(estimate["kernels"], "not asked, sizes alone: as requested by --sizes-alone");
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn what_was_measured_comes_back_as_measured() {
 }
 
 #[test]
-fn sizes_beyond_what_was_measured_are_said() {
+fn sizes_beyond_the_measured_range_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let mlp = ["--input", "65536", "--hidden", "65536", "--output", "65536", "--batch", "65536"];
     let ended = done(dir.path(), &[&["estimate", "--calibration", "h200.jsonl"][..], &mlp].concat());
-    assert!(ended.err.contains("warning: some sizes lie outside of what was measured"), "{}", ended.err);
+    assert!(ended.err.contains("warning: some sizes are outside the measured range"), "{}", ended.err);
     assert!(ended.out.contains("extrapolated"), "{}", ended.out);
 }
 
@@ -114,8 +114,8 @@ fn what_cannot_be_estimated_is_said() {
     let message =
         "the calibration of NVIDIA H200 has no row in fp32 as stream\n  hint: it has cuda (fp16, fp32)";
     fails(dir.path(), &[&from[..], &MLP, &["--mode", "stream"]].concat(), 3, message);
-    let message = "h200.jsonl: is a calibration of NVIDIA H200, not of `l40s`\n  \
-                   hint: leave --device out, or pass another file";
+    let message = "h200.jsonl: a calibration of NVIDIA H200, not of `l40s`\n  \
+                   hint: omit `--device`, or pass another file";
     fails(dir.path(), &[&from[..], &MLP, &["--device", "l40s"]].concat(), 3, message);
     done(dir.path(), &[&from[..], &MLP, &["--device", "h200"]].concat());
     let message = "no model to estimate\n  hint: pass MODEL.onnx, MODEL.pt2, or a network as --input I --hidden H,H \
@@ -140,7 +140,7 @@ fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
     assert!(
         ended.err.contains(
             "cpu.jsonl: measured on another machine: the device is `Difference Engine` there and `"
-        ) && ended.err.contains("name it: --device \"Difference Engine\""),
+        ) && ended.err.contains("estimate for the other with --device \"Difference Engine\""),
         "{}",
         ended.err
     );

@@ -38,7 +38,7 @@ fn modules_are_added_up() {
     assert_eq!(macs("fc"), 512_000);
     let parts: u64 = rows[2..].iter().map(|row| row[4].parse::<u64>().unwrap()).sum();
     assert_eq!(parts, 1_814_073_344);
-    fails(&models(), &["flops", "resnet18.pt2", "--depth", "1"], 2, "--depth goes with --by module");
+    fails(&models(), &["flops", "resnet18.pt2", "--depth", "1"], 2, "--depth requires --by module");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn noise_is_not_recommended() {
     }
     noise.write(&dir.path().join("noise.jsonl")).unwrap();
     let ended = done(dir.path(), &["fit", "noise.jsonl"]);
-    let verdict = "the predictor does not beat its baselines: this calibration is not recommended";
+    let verdict = "the predictor does not beat its baselines; this calibration is not recommended";
     assert_eq!(ended.err.contains(verdict), ended.out.contains("no: not recommended"), "{}", ended.err);
     assert!(ended.out.contains("not met"), "{}", ended.out);
 }
@@ -175,7 +175,7 @@ fn bad_calibrations_are_refused() {
     let ended = run(dir.path(), &["fit", "cut.jsonl"]);
     assert!(
         ended.err.contains(
-            "warning: cut.jsonl: the last row is cut off and left out; `sweep --resume` measures it again"
+            "warning: cut.jsonl: the last row is incomplete and ignored; `sweep --resume` measures it again"
         ),
         "{}",
         ended.err

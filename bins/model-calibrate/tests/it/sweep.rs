@@ -99,7 +99,7 @@ fn a_killed_sweep_is_resumed_where_it_was() {
     let kept: Vec<&str> = before.lines().take(whole - 1).collect();
 
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
-    assert!(error.contains("the last row was cut off and is measured again"), "{error}");
+    assert!(error.contains("the last row is incomplete and is measured again"), "{error}");
     assert!(error.contains(&format!("{} of 12 rows are done", kept.len() - 1)), "{error}");
     assert_complete(&run);
     let after = fs::read_to_string(&path).unwrap();
@@ -153,7 +153,7 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
     let cases: [(&[&str], i32, &str); 6] = [
         (&["--device", "cpu", "--family", "conv"], 3, "nothing to measure: conv: "),
         (&["--device", "cpu", "--scenario", "L1_fit", "--batch-sizes", "100000"], 3, "L1_fit is empty: "),
-        (&["--device", "cpu", "--engine", "tpu"], 2, "`tpu` is not an engine"),
+        (&["--device", "cpu", "--engine", "tpu"], 2, "unknown engine `tpu`"),
         (&["--device", "cpu", "--engine", "native,native"], 2, "`native` is given twice"),
         (&["--device", "cpu", "--scenario", "L4_fit"], 2, "`L4_fit` is not a scenario"),
         (&["--resume"], 3, "no sweep to resume"),
