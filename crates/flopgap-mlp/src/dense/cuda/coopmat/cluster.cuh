@@ -1,6 +1,6 @@
-// Blocks of a cluster hand on hidden layers: every block's slice goes into the shared memory of all, where
-// barriers count the bytes that have come, so that nobody waits for more than it takes. With one block to a
-// cluster, as before sm_90, the block's own barrier does.
+// Blocks of a cluster hand on hidden layers: every block's slice goes into the shared memory of
+// all, where barriers count the bytes that have come, so that nobody waits for more than it takes.
+// With one block to a cluster, as before sm_90, the block's own barrier does.
 #include "tile/padded.cuh"
 #include "tile/ptx/barrier.cuh"
 #include "tile/ptx/cluster.cuh"
@@ -8,8 +8,8 @@
 // Barriers for the hidden layers, each used once, in units of 16 bytes.
 constexpr int ARRIVALS = round_up(LAYERS - 1, 2) / 2;
 
-// Before anything else: SAMPLES samples of every hidden layer are to come, and the others may know that this
-// block has begun.
+// Before anything else: SAMPLES samples of every hidden layer are to come, and the others may know
+// that this block has begun.
 __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
     if constexpr (CLUSTER > 1) {
         if (threadIdx.x == 0) {
@@ -17,7 +17,8 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
             for (int layer = 0; layer + 1 < LAYERS; ++layer) barrier_init(shared_address(arrivals + layer), 1);
             fence_barrier_init();
         }
-        // Not needed by this thread alone, but racecheck warns without it; the kernel before is still running.
+        // Not needed by this thread alone, but racecheck warns without it; the kernel before is
+        // still running.
         __syncthreads();
         if (threadIdx.x == 0) {
 #pragma unroll
@@ -28,10 +29,10 @@ __device__ __forceinline__ void begin_cluster(u64 *arrivals) {
     }
 }
 
-// The next kernel may get its places while this one runs: called when the first weights are under way (with
-// large clusters, those of the second layer, too), before which it would only be in their way. The backward
-// pass, which follows where there is a tape, may not where clusters are large: they have most
-// multiprocessors, and all of its blocks would go to the few that are free.
+// The next kernel may get its places while this one runs: called when the first weights are under
+// way (with large clusters, those of the second layer, too), before which it would only be in their
+// way. The backward pass, which follows where there is a tape, may not where clusters are large:
+// they have most multiprocessors, and all of its blocks would go to the few that are free.
 __device__ __forceinline__ void let_next_begin(const void *tape) {
     if (CLUSTER <= 4 || !tape) let_next_kernel_begin();
 }
@@ -53,8 +54,8 @@ __device__ __forceinline__ void send(Words *to, Words v, u64 *arrivals) {
     } else *to = v;
 }
 
-// All of the hidden layer after LAYER has come, and all threads of the block are done with its sums. They
-// stand at the barrier while the others' words are still on their way.
+// All of the hidden layer after LAYER has come, and all threads of the block are done with its
+// sums. They stand at the barrier while the others' words are still on their way.
 template <int LAYER>
 __device__ __forceinline__ void wait_sent(u64 *arrivals) {
     __syncthreads();

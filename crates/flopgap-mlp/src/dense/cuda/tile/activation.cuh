@@ -49,6 +49,10 @@ template <int ACTIVATION>
 __device__ __forceinline__ u32 times_slope(float low, float high, u32 kept) {
     return narrow2(low * slope_at_kept<ACTIVATION>(widen_low(kept)), high * slope_at_kept<ACTIVATION>(widen_high(kept)));
 }
+template <int ACTIVATION>
+__device__ __forceinline__ u32 times_slope(u32 gradients, u32 kept) {
+    return times_slope<ACTIVATION>(widen_low(gradients), widen_high(gradients), kept);
+}
 #endif
 
 // The same for four neighbours, of which `kept` are on the tape.

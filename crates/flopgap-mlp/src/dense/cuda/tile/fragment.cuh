@@ -1,6 +1,7 @@
-// What a thread of a warpgroup has of 64 rows in registers, to and from row-major matrices in global
-// memory, 16 bytes at a time. Of every 8 columns it has two, in its first row and in the row 8 further
-// down: a word of two numbers for each, as first operands and sums have them (`tile/wgmma.cuh`).
+// What a thread of a warpgroup has of 64 rows in registers, to and from row-major matrices in
+// global memory, 16 bytes at a time. Of every 8 columns it has two, in its first row and in the row
+// 8 further down: a word of two numbers for each, as first operands and sums have them
+// (`tile/wgmma.cuh`).
 
 struct Rows {
     u32 first, batch;

@@ -1,5 +1,5 @@
-// The one reduction over what blocks found, always in the same order: of every number, PARTS threads each
-// add a part of the addends, then the parts are added in their order.
+// The one reduction over what blocks found, always in the same order: of every number, PARTS
+// threads each add a part of the addends, then the parts are added in their order.
 #include "tile/ptx/convert.cuh"
 
 __device__ __forceinline__ void add(float &sum, float more) { sum += more; }
@@ -39,8 +39,8 @@ __device__ __forceinline__ Addends in_runs(u32 part, u32 count) {
     return {part * each, min((part + 1) * each, count), 1};
 }
 
-// A block of PARTS * LANES threads sums LANES numbers of type T (a float or four), of one of which this
-// thread has a part. The result goes to `to`, if there is such a number.
+// A block of PARTS * LANES threads sums LANES numbers of type T (a float or four), of one of which
+// this thread has a part. The result goes to `to`, if there is such a number.
 template <int LANES, int PARTS, class T>
 __device__ __forceinline__ void add_parts(T *to, bool there, T sum) {
     __shared__ T parts[PARTS][LANES];
@@ -64,8 +64,8 @@ __device__ __forceinline__ void reduce(T *to, bool there, Addends mine, Addend a
     add_parts<LANES, PARTS>(to, there, sum);
 }
 
-// The same for the gradients of all parameters, four to a thread, of which `found` has one array for each of
-// `count` blocks.
+// The same for the gradients of all parameters, four to a thread, of which `found` has one array
+// for each of `count` blocks.
 template <int LANES, int PARTS, int UNROLL>
 __device__ __forceinline__ void reduce_gradients(const float *found, float *gradients, u32 count) {
     const u32 at = (blockIdx.x * LANES + threadIdx.x % LANES) * 4;

@@ -1,6 +1,6 @@
-// Pipelines: places in shared memory that are filled ahead of their use, over and over. This file alone
-// knows stages, phases and parities. Uses are numbered from 0: use `n` has the place `n % STAGES`, and is
-// the turn `n / STAGES` of that place.
+// Pipelines: places in shared memory that are filled ahead of their use, over and over. This file
+// alone knows stages, phases and parities. Uses are numbered from 0: use `n` has the place `n %
+// STAGES`, and is the turn `n / STAGES` of that place.
 #include "tile/ptx/async_copy.cuh"
 #include "tile/ptx/barrier.cuh"
 
@@ -17,9 +17,9 @@ struct Use {
     __device__ __forceinline__ Use(u32 stage, u32 turn) : stage(stage), turn(turn), again(turn > 0) {}
 };
 
-// A barrier for each of EVENTS events in every place, which completes one phase a turn. Parity tells a turn
-// from the next only: whoever waits for a turn must know that the turn before is over, by having waited for
-// it or for something after it.
+// A barrier for each of EVENTS events in every place, which completes one phase a turn. Parity
+// tells a turn from the next only: whoever waits for a turn must know that the turn before is over,
+// by having waited for it or for something after it.
 template <int STAGES, int EVENTS = 2>
 struct Barriers {
     static constexpr int BYTES = 8 * EVENTS * STAGES;
@@ -32,7 +32,8 @@ struct Barriers {
         for (u32 stage = 0; stage < STAGES; ++stage) barrier_init(of(event, Use(stage, 0)), arrivals);
     }
     __device__ __forceinline__ void wait(int event, Use use) const { barrier_wait(of(event, use), use.turn & 1); }
-    // Until the event has happened in the turn before, if there was one: the place is free for `use`.
+    // Until the event has happened in the turn before, if there was one: the place is free for
+    // `use`.
     __device__ __forceinline__ void wait_before(int event, Use use) const {
         if (use.again) barrier_wait(of(event, use), (use.turn & 1) ^ 1);
     }
@@ -51,8 +52,8 @@ struct Ring : Barriers<STAGES, EVENTS> {
     __device__ __forceinline__ u32 place(Use use) const { return places + offset(use); }
     __device__ __forceinline__ u32 full(Use use) const { return this->of(FULL, use); }
     __device__ __forceinline__ u32 empty(Use use) const { return this->of(EMPTY, use); }
-    // Waits until the place is free, and announces the bytes that are about to come: the copies name the
-    // barrier `full(use)`.
+    // Waits until the place is free, and announces the bytes that are about to come: the copies
+    // name the barrier `full(use)`.
     __device__ __forceinline__ u32 fill(Use use, u32 bytes = PLACE_BYTES) const {
         this->wait_before(EMPTY, use);
         barrier_expect(full(use), bytes);
@@ -62,9 +63,9 @@ struct Ring : Barriers<STAGES, EVENTS> {
     __device__ __forceinline__ void leave(Use use) const { this->arrive(EMPTY, use); }
 };
 
-// Places that all threads of a block fill and use together (cp.async): STAGES - 1 fills are under way
-// before the first use. A fill is any copies, then `filled`, which also counts a fill of nothing. ASYNC: whether
-// copies are in the background; others are done when all threads have met.
+// Places that all threads of a block fill and use together (cp.async): STAGES - 1 fills are under
+// way before the first use. A fill is any copies, then `filled`, which also counts a fill of
+// nothing. ASYNC: whether copies are in the background; others are done when all threads have met.
 template <int STAGES, bool ASYNC = true>
 struct CopyRing {
     // The stages that are filled and used next.

@@ -1,7 +1,8 @@
-// Matrices in shared memory as TMA writes them and wgmma reads them: chunks of 64 columns one after the
-// other, each with a row of 128 bytes for every row of the matrix. The 16-byte units of a row are permuted
-// by the row's number modulo 8 (the swizzle of 128 bytes), so that nobody meets a bank conflict. A chunk
-// begins at a multiple of 1,024 bytes. What it has beyond the last column is zero.
+// Matrices in shared memory as TMA writes them and wgmma reads them: chunks of 64 columns one after
+// the other, each with a row of 128 bytes for every row of the matrix. The 16-byte units of a row
+// are permuted by the row's number modulo 8 (the swizzle of 128 bytes), so that nobody meets a bank
+// conflict. A chunk begins at a multiple of 1,024 bytes. What it has beyond the last column is
+// zero.
 #include "tile/number.cuh"
 #include "tile/ptx/ldmatrix.cuh"
 
@@ -13,8 +14,9 @@ __device__ constexpr int chunks_of(int columns) { return (columns + CHUNK - 1) /
 // Where a unit of 8 columns lies in a chunk.
 __device__ __forceinline__ int unit_at(int row, int unit) { return row * ROW_BYTES + ((unit ^ row % 8) << 4); }
 
-// Where this lane's unit lies in 16 rows of a chunk, for matrices of 16 x 16 that a warp loads or stores
-// (`load_matrices`, `store_matrices`): 8 columns of row `lane % 16`, the second 8 from lane 16 on.
+// Where this lane's unit lies in 16 rows of a chunk, for matrices of 16 x 16 that a warp loads or
+// stores (`load_matrices`, `store_matrices`): 8 columns of row `lane % 16`, the second 8 from lane
+// 16 on.
 __device__ __forceinline__ u32 lane_unit() {
     const u32 lane = threadIdx.x % 32;
     return lane % 16 * ROW_BYTES + ((lane / 16 ^ lane % 8) << 4);
@@ -22,7 +24,8 @@ __device__ __forceinline__ u32 lane_unit() {
 // The same `step` times 16 columns further on, within the chunk.
 __device__ __forceinline__ u32 at_step(u32 unit, int step) { return unit ^ step << 5; }
 
-// A warp's 16 rows by 64 columns of words (`tile/fragment.cuh`) to rows of a chunk, which begin at `rows`.
+// A warp's 16 rows by 64 columns of words (`tile/fragment.cuh`) to rows of a chunk, which begin at
+// `rows`.
 __device__ __forceinline__ void store_rows(u32 rows, const u32 (&words)[16]) {
     const u32 at = rows + lane_unit();
 #pragma unroll
@@ -30,8 +33,8 @@ __device__ __forceinline__ void store_rows(u32 rows, const u32 (&words)[16]) {
         store_matrices(at_step(at, step), *reinterpret_cast<const u32(*)[4]>(words + 4 * step));
 }
 
-// ROWS rows of a matrix in global memory, `columns` from its first on, and zeros beyond its rows and
-// columns; by THREADS threads.
+// ROWS rows of a matrix in global memory, `columns` from its first on, and zeros beyond its rows
+// and columns; by THREADS threads.
 template <int THREADS, int ROWS, int CHUNKS, int UNROLL>
 __device__ __forceinline__ void place_matrix(char *to, const Storage *from, int rows, int columns, int stride) {
 #pragma unroll UNROLL

@@ -1,5 +1,5 @@
-// Products of a warpgroup: 64 rows by up to 256 columns of sums in registers, from operands in shared
-// memory (`tile/shared.cuh`), of which the first may lie in registers instead.
+// Products of a warpgroup: 64 rows by up to 256 columns of sums in registers, from operands in
+// shared memory (`tile/shared.cuh`), of which the first may lie in registers instead.
 #include "tile/ptx/tma.cuh"
 #include "tile/ptx/wgmma.cuh"
 #include "tile/shared.cuh"
@@ -20,8 +20,8 @@ __device__ constexpr int steps_in(int columns, int chunk) {
     return steps_of(columns) - 4 * chunk < 4 ? steps_of(columns) - 4 * chunk : 4;
 }
 
-// Registers of a first operand of so many columns, four a step: two columns of row `r`, of row `r + 8`,
-// and the same 8 columns further on. Sums have the same order, in twice as many.
+// Registers of a first operand of so many columns, four a step: two columns of row `r`, of row `r +
+// 8`, and the same 8 columns further on. Sums have the same order, in twice as many.
 __device__ constexpr int words_of(int columns) { return 4 * steps_of(columns); }
 
 // ---- Operands in shared memory
@@ -67,7 +67,8 @@ __device__ __forceinline__ void multiply(float (&sums)[N], const u32 *a, B b, bo
         wgmma<B::TRANSPOSED>(sums, a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3], b.step(i), add || i > 0);
 }
 
-// Of the terms, chunk `chunk` of COLUMNS, which lies in places of its own: the sums are new in the first.
+// Of the terms, chunk `chunk` of COLUMNS, which lies in places of its own: the sums are new in the
+// first.
 template <int COLUMNS, class A, class B, int N>
 __device__ __forceinline__ void multiply_chunk(float (&sums)[N], A a, B b, int chunk) {
     wgmma_fence();
@@ -84,9 +85,9 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[N], const u32 *a, B
         wgmma<B::TRANSPOSED>(sums, a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3], b.step(i - 4 * chunk), ADD || i > 0);
 }
 
-// COUNT groups of products, one after the other: `queue(i)` waits for operands and multiplies. If they are
-// LEFT, `leave(i)` is called when the group after it is under way and it has ended itself; `queued` when all
-// are under way.
+// COUNT groups of products, one after the other: `queue(i)` waits for operands and multiplies. If
+// they are LEFT, `leave(i)` is called when the group after it is under way and it has ended itself;
+// `queued` when all are under way.
 template <int COUNT, bool LEFT, class Queue, class Leave, class Queued>
 __device__ __forceinline__ void queue_all(Queue queue, Leave leave, Queued queued) {
 #pragma unroll
@@ -129,8 +130,8 @@ __device__ __forceinline__ void zero(float (&sums)[N]) {
     for (int i = 0; i < N; ++i) sums[i] = 0.0f;
 }
 
-// What this thread has of the sums: `f(rows, columns, low, high)` for each two neighbors in a row, so many
-// rows and columns beyond its first.
+// What this thread has of the sums: `f(rows, columns, low, high)` for each two neighbors in a row,
+// so many rows and columns beyond its first.
 template <int N, class F>
 __device__ __forceinline__ void each_pair(const float (&sums)[N], F f) {
 #pragma unroll

@@ -1,7 +1,9 @@
-// The chain for layers that are wide, whether their weights fit in shared memory or not: two blocks of a cluster each have a tile of 128 samples, 64 for each of two warpgroups,
-// and go through the weights together. Everything comes through one ring of slabs: 64 rows of a part of the weights, of which each block brings one
-// half for both, and 64 columns of the block's own samples. A layer's gradients stay in registers while the layer below is computed in parts,
-// narrow enough for the registers that are left; results go out through shared memory, by the copy engine too.
+// The chain for layers that are wide, whether their weights fit in shared memory or not: two blocks
+// of a cluster each have a tile of 128 samples, 64 for each of two warpgroups, and go through the
+// weights together. Everything comes through one ring of slabs: 64 rows of a part of the weights,
+// of which each block brings one half for both, and 64 columns of the block's own samples. A
+// layer's gradients stay in registers while the layer below is computed in parts, narrow enough for
+// the registers that are left; results go out through shared memory, by the copy engine too.
 #include "tile/ptx/cluster.cuh"
 #include "tile/ptx/ldmatrix.cuh"
 #include "tile/ring.cuh"
@@ -24,7 +26,8 @@ static_assert(BARRIERS_AT + Slabs::BYTES == SHARED_BYTES, "as the host counts");
 
 static_assert(slope_from_output<HIDDEN_ACTIVATION>(), "the tape has the hidden layers' outputs");
 
-// What the slope at the outputs follows from is `outputs`; `below` is the tape of the layers below the last.
+// What the slope at the outputs follows from is `outputs`; `below` is the tape of the layers below
+// the last.
 struct Maps {
     TensorMap weights[LAYERS], dx, dy, outputs, deltas[LAYERS], below[LAYERS - 1];
 };
@@ -36,7 +39,7 @@ __device__ constexpr int columns_in_part(int layer, int column) {
 }
 __device__ constexpr int columns_in_box(int columns, int first) { return columns - first < CHUNK ? columns - first : CHUNK; }
 
-// ---- Copies: the slabs of a tile, in the order in which they are used. `slab` counts them over all tiles.
+// ---- Copies: the slabs of a tile, in the order of their use. `slab` counts them over all tiles.
 
 struct Copies {
     const Maps &maps;
@@ -77,8 +80,9 @@ struct Copies {
 
 // ---- Products
 
-// The warpgroups take turns with the gradients by the inputs, so that one has the tensor cores while the
-// other stores what it found: each waits for its turn, and gives the other one when its products are queued.
+// The warpgroups take turns with the gradients by the inputs, so that one has the tensor cores
+// while the other stores what it found: each waits for its turn, and gives the other one when its
+// products are queued.
 __device__ __forceinline__ void wait_turn(u32 group) { named_sync<256>(group + 1); }
 __device__ __forceinline__ void give_turn(u32 group) { named_arrive<256>((group ^ 1) + 1); }
 static_assert(GROUPS == 2 && chunks_of(width(1)) <= SLABS, "a warpgroup can be ahead by a part");
@@ -135,8 +139,8 @@ struct Group {
         send(map, column, box);
     }
 
-    // Of 64 columns below a layer: their sums become the gradients before the activation there, in `words`,
-    // or those by the inputs.
+    // Of 64 columns below a layer: their sums become the gradients before the activation there, in
+    // `words`, or those by the inputs.
     template <int LAYER, int COLUMNS>
     __device__ __forceinline__ void finish_box(const float *d, u32 *words, int column) {
         if constexpr (LAYER == 0) {
@@ -216,7 +220,7 @@ struct Group {
             load<COLUMNS>(kept);
 #pragma unroll
             for (int i = 0; i < COLUMNS / 4; ++i)
-                gradients[i] = times_slope<OUTPUT_ACTIVATION>(widen_low(gradients[i]), widen_high(gradients[i]), kept[i]);
+                gradients[i] = times_slope<OUTPUT_ACTIVATION>(gradients[i], kept[i]);
         }
 #pragma unroll
         for (int i = 0; i < COLUMNS / 4; ++i) words[FIRST / 4 + i] = gradients[i];

@@ -1,8 +1,8 @@
-// Forward where all weights fit in shared memory. A block for every multiprocessor; one warpgroup has TMA
-// bring tiles of 64 samples into a ring of chunks, GROUPS others take tiles in turn, each one through all
-// layers: the sums of a layer, in registers, become the first operand of the next layer in the same
-// registers.
-#include "coopmat/wgmma/wgmma.cuh"
+// Forward where all weights fit in shared memory. A block for every multiprocessor; one warpgroup
+// has TMA bring tiles of 64 samples into a ring of chunks, GROUPS others take tiles in turn, each
+// one through all layers: the sums of a layer, in registers, become the first operand of the next
+// layer in the same registers.
+#include "coopmat/wgmma/layers.cuh"
 
 constexpr int TILE = 64;  // samples
 constexpr int THREADS = (GROUPS + 1) * 128;

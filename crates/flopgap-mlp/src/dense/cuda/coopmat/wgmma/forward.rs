@@ -12,8 +12,8 @@ use crate::dense::{Network, Precision};
 use super::super::plan::Plan;
 use super::map::map;
 use super::{
-    CHUNK, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups, threads, tiles,
-    weights_bytes,
+    BARRIER, CHUNK, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups,
+    threads, tiles, weights_bytes,
 };
 
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
@@ -31,8 +31,8 @@ const MOST_STREAMING: usize = 192;
 const MOST_DIVISIONS: usize = 128;
 /// Samples of a block that has weights streamed: two warpgroups' tiles.
 const STREAM_TILE: usize = 2 * TILE;
-/// Bytes of the two barriers of a place in a ring.
-const BARRIERS: usize = 16;
+/// Of a place in a ring: full and empty.
+const BARRIERS: usize = 2 * BARRIER;
 
 /// The forward pass: weights in shared memory where they fit, otherwise through it.
 pub(in super::super) fn forward(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {

@@ -1,9 +1,11 @@
-// Forward where the weights do not fit in shared memory. Two blocks of a cluster each have a tile of 128 samples, 64 for each of two warpgroups, and
-// go through the weights together: slabs of 64 columns of up to 256 rows come through a ring, of which each block brings one half for both, so
-// that weights leave the L2 cache once for 256 samples. The tile's inputs stay in shared memory until the first layer is done; hidden layers are
-// in registers. Of a first layer in several parts, each part is multiplied by its columns of the second layer's weights at once, so that only one
+// Forward where the weights do not fit in shared memory. Two blocks of a cluster each have a tile
+// of 128 samples, 64 for each of two warpgroups, and go through the weights together: slabs of 64
+// columns of up to 256 rows come through a ring, of which each block brings one half for both, so
+// that weights leave the L2 cache once for 256 samples. The tile's inputs stay in shared memory
+// until the first layer is done; hidden layers are in registers. Of a first layer in several parts,
+// each part is multiplied by its columns of the second layer's weights at once, so that only one
 // part is ever there.
-#include "coopmat/wgmma/wgmma.cuh"
+#include "coopmat/wgmma/layers.cuh"
 #include "tile/ptx/cluster.cuh"
 #include "tile/ptx/ldmatrix.cuh"
 
@@ -26,8 +28,8 @@ struct Maps {
     TensorMap x, weights[LAYERS];
 };
 
-// Rows of weights that are copied at once: half of a slab, or what divides the halves of all slabs of a
-// layer.
+// Rows of weights that are copied at once: half of a slab, or what divides the halves of all slabs
+// of a layer.
 __device__ constexpr int box_of(int columns) {
     return columns <= 256 ? columns / CLUSTER : common_divisor(256 / CLUSTER, columns % 256 / CLUSTER);
 }
@@ -43,9 +45,9 @@ struct Block {
 __device__ constexpr int slabs_of_tile(int layer = 0) {
     return layer == LAYERS ? 0 : parts_of(width(layer + 1)) * chunks_of(width(layer)) + slabs_of_tile(layer + 1);
 }
-// From this slab of a tile on, a chunk of the next tile's inputs is brought after each: when the warpgroups
-// have left the chunk's place, which they do when they have the slab after the chunk's own in the last part
-// of the first layer.
+// From this slab of a tile on, a chunk of the next tile's inputs is brought after each: when the
+// warpgroups have left the chunk's place, which they do when they have the slab after the chunk's
+// own in the last part of the first layer.
 constexpr int LAST_PART = (parts_of(width(1)) - 1) * (CHUNKS + 4), LEFT = LAST_PART + SLABS;
 constexpr int INPUTS_FROM = LEFT + CHUNKS <= slabs_of_tile() ? LEFT : slabs_of_tile() - CHUNKS;
 static_assert(INPUTS_FROM > LAST_PART, "what the warpgroups wait for is under way before they are waited for");
@@ -59,7 +61,8 @@ struct Copies {
         const u32 to = block.inputs.fill({(u32)chunk, turn});
         tma_load(to, maps.x, chunk * CHUNK, tile * TILE, block.inputs.full({(u32)chunk, turn}));
     }
-    // These chunks of the weights of a part of a layer, the first of which is slab FIRST of the tile.
+    // These chunks of the weights of a part of a layer, the first of which is slab FIRST of the
+    // tile.
     template <int LAYER, int PART, int FROM, int TO, int FIRST>
     __device__ __forceinline__ void chunks() {
         constexpr int COLUMNS = columns_of(width(LAYER + 1), PART), HALF = COLUMNS / CLUSTER, BOX = box_of(width(LAYER + 1));
@@ -116,7 +119,8 @@ struct Group {
         slab += chunks_of(COLUMNS);
         wgmma_complete(sums);
     }
-    // A part of the first layer, whose inputs are in shared memory, and what the second layer has of it.
+    // A part of the first layer, whose inputs are in shared memory, and what the second layer has
+    // of it.
     template <int PART = 0>
     __device__ __forceinline__ void first_layers(float (&sums)[width(2) / 2]) {
         constexpr int COLUMNS = columns_of(width(1), PART);

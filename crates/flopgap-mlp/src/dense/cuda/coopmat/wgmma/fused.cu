@@ -1,13 +1,13 @@
-// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed again from
-// the inputs, and the gradients of the parameters stay in registers while a block goes through its tiles of
-// 64 samples. The forward pass keeps nothing.
+// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed
+// again from the inputs, and the gradients of the parameters stay in registers while a block goes
+// through its tiles of 64 samples. The forward pass keeps nothing.
 //
-// The products have the hidden layer's columns along their rows and samples along their columns: 64 of
-// those rows for each of a team's TEAM warpgroups. Sums then become, in the same registers, first operands
-// of the products over samples, so that neither the hidden layer nor its gradients pass through shared
-// memory on that way; inputs and the gradients by the outputs lie there as they came. TEAMS teams take tiles
-// in turn. Of one further warpgroup a thread has copies made, and PREPARE threads make the gradients before
-// the activation of the outputs.
+// The products have the hidden layer's columns along their rows and samples along their columns: 64
+// of those rows for each of a team's TEAM warpgroups. Sums then become, in the same registers,
+// first operands of the products over samples, so that neither the hidden layer nor its gradients
+// pass through shared memory on that way; inputs and the gradients by the outputs lie there as they
+// came. TEAMS teams take tiles in turn. Of one further warpgroup a thread has copies made, and
+// PREPARE threads make the gradients before the activation of the outputs.
 #include "tile/ptx/ldmatrix.cuh"
 #include "tile/reduce.cuh"
 #include "tile/ring.cuh"
@@ -24,18 +24,18 @@ constexpr bool NEEDS_OUTPUTS = OUTPUT_ACTIVATION != IDENTITY;
 constexpr int ROWS = 64 * TEAM;  // of the hidden layer, with zeros beyond
 static_assert(ROWS >= HIDDEN, "a team has all of the hidden layer");
 
-// A tile in the ring: inputs, gradients by the outputs, outputs. It is FULL when it has come, READY when the
-// gradients are those before the activation.
+// A tile in the ring: inputs, gradients by the outputs, outputs. It is FULL when it has come, READY
+// when the gradients are those before the activation.
 constexpr int GRADIENTS_AT = IN_CHUNKS * BOX_BYTES, OUTPUTS_AT = GRADIENTS_AT + OUT_CHUNKS * BOX_BYTES;
 enum { READY = EMPTY + 1 };
 typedef Ring<STAGES, OUTPUTS_AT + (NEEDS_OUTPUTS ? OUT_CHUNKS * BOX_BYTES : 0), 3> Tiles;
-// What lets a team wait by parity for a place that the other one had before: it has waited for its tile
-// before this, which the threads that prepare come to only after that use of the place.
+// What lets a team wait by parity for a place that the other one had before: it has waited for its
+// tile before this, which the threads that prepare come to only after that use of the place.
 static_assert(STAGES > TEAMS, "a team leaves a place when it has its next tile");
 
-// Shared memory: the ring, the weights of both layers, for each team twice the gradients before the hidden
-// layer's activation, for each warp 16 rows of the gradients by the inputs, barriers, sums of the biases'
-// gradients.
+// Shared memory: the ring, the weights of both layers, for each team twice the gradients before the
+// hidden layer's activation, for each warp 16 rows of the gradients by the inputs, barriers, sums
+// of the biases' gradients.
 constexpr int FIRST_CHUNK = ROWS * ROW_BYTES, SECOND_ROWS = steps_of(OUT) * 16, SECOND_CHUNK = SECOND_ROWS * ROW_BYTES;
 constexpr int FIRST_WEIGHTS = Tiles::PLACES_BYTES;
 constexpr int SECOND_WEIGHTS = FIRST_WEIGHTS + IN_CHUNKS * FIRST_CHUNK;
@@ -52,9 +52,10 @@ struct Maps {
 // Numbers of barriers among some of the warps; those of the teams come first.
 constexpr int OF_TEAMS = 1, COMPUTING = OF_TEAMS + TEAMS, PREPARED = COMPUTING + 1;
 
-// ---- The gradients before the activation of the outputs, in place of those by the outputs, and their sums.
+// ---- The gradients before the activation of the outputs, in place of those by them, and their sums
 
-// Units of 8 columns that a row has, as a power of two: every thread has the same unit of all its rows.
+// Units of 8 columns that a row has, as a power of two: every thread has the same unit of all its
+// rows.
 __device__ constexpr int power_above(int units) { return units <= 1 ? 1 : 2 * power_above((units + 1) / 2); }
 constexpr int UNITS = power_above(OUT / 8);
 static_assert(UNITS <= PREPARE, "too many outputs");
@@ -76,7 +77,7 @@ __device__ __forceinline__ void prepare(char *shared, const Tiles &ring, u32 til
                     uint4 outputs = *reinterpret_cast<uint4 *>(at + (OUTPUTS_AT - GRADIENTS_AT));
 #pragma unroll
                     for (int i = 0; i < 4; ++i)
-                        words[i] = times_slope<OUTPUT_ACTIVATION>(widen_low(words[i]), widen_high(words[i]), (&outputs.x)[i]);
+                        words[i] = times_slope<OUTPUT_ACTIVATION>(words[i], (&outputs.x)[i]);
                     *reinterpret_cast<uint4 *>(at) = found;
                 }
 #pragma unroll
@@ -98,10 +99,10 @@ __device__ __forceinline__ float output_bias(const char *shared, int output) {
     return sum;
 }
 
-// ---- The products.
+// ---- The products
 
-// The sums of a warpgroup over the tiles of its team: rows of the hidden layer's columns, columns of the
-// inputs and of the outputs.
+// The sums of a warpgroup over the tiles of its team: rows of the hidden layer's columns, columns
+// of the inputs and of the outputs.
 struct Gradients {
     float first[IN / 2], second[OUT / 2], biases[2];
 };
@@ -195,7 +196,7 @@ __device__ __forceinline__ void compute(Gradients &sums, const Maps &maps, const
     if (lane == 0) tma_wait_read<0>();
 }
 
-// ---- What the block found: the teams' sums side by side in shared memory, added up in their order on the way to `found`.
+// ---- What the block found: the teams' sums side by side in shared memory, added in their order
 
 constexpr int FIRST_PITCH = IN + 8, SECOND_PITCH = ROWS + 4;
 constexpr int SECOND_SUMS = ROWS * FIRST_PITCH, BIAS_SUMS = SECOND_SUMS + OUT * SECOND_PITCH, SUMS_OF_TEAM = BIAS_SUMS + ROWS;
@@ -228,8 +229,8 @@ __device__ __forceinline__ void flush(Gradients &sums, char *shared, int group, 
         second[c * SECOND_PITCH + r] = low, second[(c + 1) * SECOND_PITCH + r] = high;
     });
     if (lane % 4 == 0) mine[BIAS_SUMS + row] = sums.biases[0], mine[BIAS_SUMS + row + 8] = sums.biases[1];
-    // Twice for racecheck: behind one it reports reads of these sums where there are two teams, though all of
-    // these threads stand at it.
+    // Twice for racecheck: behind one it reports reads of these sums where there are two teams,
+    // though all of these threads stand at it.
     named_sync<GROUPS * 128>(COMPUTING);
     named_sync<GROUPS * 128>(COMPUTING);
     for (int i = threadIdx.x; i < HIDDEN * (IN / 4); i += GROUPS * 128) {

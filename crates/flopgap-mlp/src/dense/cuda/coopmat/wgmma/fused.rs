@@ -13,7 +13,7 @@ use crate::dense::{Activation, Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
-use super::{CHUNK, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
+use super::{BARRIER, CHUNK, ROW_BYTES, TILE, check, instructions, registers_of_groups, threads, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_fused";
 /// The same that also computes the gradients by the inputs.
@@ -27,8 +27,8 @@ const SUM: SumKernel = SumKernel {
 
 /// Bytes of 64 samples by 64 columns.
 const BOX: usize = TILE * ROW_BYTES;
-/// Bytes of the three barriers of a stage.
-const BARRIERS: usize = 24;
+/// Of a stage: full, empty and ready.
+const BARRIERS: usize = 3 * BARRIER;
 /// More stages bring nothing.
 const MOST_STAGES: usize = 8;
 /// Bytes of the sums of the outputs' biases: 8 for each of 64 threads.

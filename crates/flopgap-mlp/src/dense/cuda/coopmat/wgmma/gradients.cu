@@ -1,9 +1,9 @@
-// The gradients of the parameters: for each layer, the product of the gradients before its activation and
-// its inputs, summed over samples. A block has a tile of one layer's weights, 128 rows by up to 256 columns,
-// and every so many slabs of 64 samples; both operands come as they lie in memory, samples along rows. The
-// gradients of biases are one more column: the product with ones. Layers of up to 64 rows are computed by
-// the two warpgroups for every other slab. Blocks of a cluster have neighboring tiles: what two of them need
-// leaves the L2 cache once.
+// The gradients of the parameters: for each layer, the product of the gradients before its
+// activation and its inputs, summed over samples. A block has a tile of one layer's weights, 128
+// rows by up to 256 columns, and every so many slabs of 64 samples; both operands come as they lie
+// in memory, samples along rows. The gradients of biases are one more column: the product with
+// ones. Layers of up to 64 rows are computed by the two warpgroups for every other slab. Blocks of
+// a cluster have neighboring tiles: what two of them need leaves the L2 cache once.
 #include "tile/ptx/cluster.cuh"
 #include "tile/reduce.cuh"
 #include "tile/ring.cuh"
@@ -19,8 +19,8 @@ struct Maps {
     TensorMap inputs[LAYERS], deltas[LAYERS];
 };
 
-// Of a layer: its tiles, how a cluster shares them (so many rows of tiles, columns, and ranges), and its
-// sums, of which so many are added up at last.
+// Of a layer: its tiles, how a cluster shares them (so many rows of tiles, columns, and ranges),
+// and its sums, of which so many are added up at last.
 template <int LAYER>
 struct Layer {
     static constexpr int K = width(LAYER), N = width(LAYER + 1), PARTS = parts_of(K), RANGES = ranges_of(LAYER);
@@ -53,7 +53,8 @@ struct Place {
     }
 };
 
-// Every block that brings something for this one hears that eight warps have left a slab, or four twice.
+// Every block that brings something for this one hears that eight warps have left a slab, or four
+// twice.
 template <int LAYER>
 __device__ __forceinline__ void leave(u32 barrier, const Place &place) {
     typedef Layer<LAYER> L;
@@ -186,8 +187,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (CLUSTER > 1) cluster_sync();
 }
 
-// Every eighth addend from this one on. How many there are is known for a layer, so that all are under way
-// at once.
+// Every eighth addend from this one on. How many there are is known for a layer, so that all are
+// under way at once.
 template <int LAYER = 0>
 __device__ __forceinline__ float part_of_sum(const float *sums, u32 parameter, u32 addend) {
     typedef Layer<LAYER> L;

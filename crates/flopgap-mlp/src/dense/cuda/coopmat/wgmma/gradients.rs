@@ -12,7 +12,7 @@ use crate::dense::cuda::source::{Program, Source, table};
 use crate::dense::{Network, Precision};
 
 use super::map::map;
-use super::{CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
+use super::{BARRIER, CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
 
 const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
 const SUM: SumKernel = SumKernel {
@@ -26,9 +26,10 @@ const SUM: SumKernel = SumKernel {
 const BOX: usize = TILE * ROW_BYTES;
 /// Blocks of a cluster where tiles share operands. With four, `xlarge` is slower.
 const CLUSTER: usize = 2;
-/// Bytes of the ones, and of the two barriers of a stage.
+/// Bytes of the operand of ones.
 const ONES: usize = 1024;
-const BARRIERS: usize = 16;
+/// Of a stage: full and empty.
+const BARRIERS: usize = 2 * BARRIER;
 const MOST_STAGES: usize = 8;
 /// More maps do not fit a kernel's 4 KiB of arguments.
 const MOST_LAYERS: usize = 14;

@@ -23,6 +23,8 @@ pub(super) use pair::pair;
 /// Columns of a chunk in shared memory, and bytes of its rows, as in `tile/shared.cuh`.
 const CHUNK: usize = 64;
 const ROW_BYTES: usize = 128;
+/// Bytes of a barrier. A place in a ring has one for each event.
+const BARRIER: usize = 8;
 /// Samples of a warpgroup's tile.
 const TILE: usize = 64;
 /// Samples of a warp's results, which the copy engine stores.

@@ -1,13 +1,13 @@
-// The whole backward pass of a network with one hidden layer, from what the forward pass kept, by a cluster
-// of two blocks. Each block has half of the inputs' columns and half of the hidden layer's, up to 128 of
-// each. Of a tile of 64 samples it computes the gradients before the activation of its half of the hidden
-// layer and sends them to the other block; with both halves it has its columns of the gradients by the
-// inputs, and adds to the sums of its columns of the first layer's gradients and of its rows of the second
-// layer's inputs, which stay in registers all the time.
+// The whole backward pass of a network with one hidden layer, from what the forward pass kept, by a
+// cluster of two blocks. Each block has half of the inputs' columns and half of the hidden layer's,
+// up to 128 of each. Of a tile of 64 samples it computes the gradients before the activation of its
+// half of the hidden layer and sends them to the other block; with both halves it has its columns
+// of the gradients by the inputs, and adds to the sums of its columns of the first layer's
+// gradients and of its rows of the second layer's inputs, which stay in registers all the time.
 //
-// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has TMA bring inputs and hidden
-// layer. Warpgroup 2 goes down the layers, from the gradients by the outputs to those by the inputs. A place
-// has all of a tile; its parts are left and filled one by one.
+// Warpgroups 0 and 1 hold these sums, 64 columns each; one thread of them has TMA bring inputs and
+// hidden layer. Warpgroup 2 goes down the layers, from the gradients by the outputs to those by the
+// inputs. A place has all of a tile; its parts are left and filled one by one.
 #include "tile/ptx/cluster.cuh"
 #include "tile/ptx/ldmatrix.cuh"
 #include "tile/reduce.cuh"
@@ -21,15 +21,15 @@ constexpr int HALF = 128;  // columns of a block
 constexpr int BOX_BYTES = TILE * ROW_BYTES, HALF_BYTES = 2 * BOX_BYTES;
 static_assert(LAYERS == 2 && INPUTS <= 2 * HALF && HIDDEN <= 2 * HALF && OUTPUTS <= CHUNK, "what a pair of blocks has room for");
 
-// A tile in a place, and what happens to it. Full: the hidden layer and the outputs' gradients; the inputs;
-// the hidden layer's gradients, of both blocks. Sent: the block's own half of these has come to the other
-// block.
+// A tile in a place, and what happens to it. Full: the hidden layer and the outputs' gradients; the
+// inputs; the hidden layer's gradients, of both blocks. Sent: the block's own half of these has
+// come to the other block.
 constexpr int X_AT = 0, HIDDEN_AT = HALF_BYTES, OUTPUTS_AT = 2 * HALF_BYTES, DELTAS_AT = OUTPUTS_AT + BOX_BYTES;
 enum { LAYER_FULL, LAYER_EMPTY, X_FULL, X_EMPTY, DELTAS_FULL, DELTAS_EMPTY, SENT, EVENTS };
 typedef Ring<2, DELTAS_AT + 2 * HALF_BYTES, EVENTS> Tiles;
 
-// Shared memory: weights of the first layer (the block's columns) and of the second (the block's half of the
-// hidden layer), tiles, ones, barriers.
+// Shared memory: weights of the first layer (the block's columns) and of the second (the block's
+// half of the hidden layer), tiles, ones, barriers.
 constexpr int FIRST_BYTES = 2 * HALF * ROW_BYTES;  // of a chunk
 constexpr int SECOND_BYTES = CHUNK * ROW_BYTES;
 constexpr int SECOND_IN_SHARED = 2 * FIRST_BYTES;
@@ -44,7 +44,9 @@ struct Maps {
 
 struct Task {
     Tiles ring;
-    u32 shared, rank, first, step, count, batch;  // tiles: `first`, every `step`-th, `count` of them
+    u32 shared, rank;
+    u32 first, step, count;  // tiles: `first`, every `step`-th, `count` of them
+    u32 batch;
 
     __device__ __forceinline__ u32 sample(u32 n) const { return (first + n * step) * TILE; }
     __device__ __forceinline__ u32 other() const { return rank ^ 1; }
@@ -52,7 +54,8 @@ struct Task {
 
 // ---- Copies, by one thread
 
-// The block's half of the columns: what has left the place before is `empty`, what has come is `full`.
+// The block's half of the columns: what has left the place before is `empty`, what has come is
+// `full`.
 __device__ __forceinline__ void bring(const TensorMap &map, const Task &task, u32 n, int at, int full, int empty) {
     if (n >= task.count) return;
     task.ring.wait_before(empty, n);
@@ -89,7 +92,7 @@ struct OutputGradients {
         }
     }
     __device__ __forceinline__ static u32 one(u32 gradient, u32 output) {
-        if constexpr (KEPT) gradient = times_slope<OUTPUT_ACTIVATION>(widen_low(gradient), widen_high(gradient), output);
+        if constexpr (KEPT) gradient = times_slope<OUTPUT_ACTIVATION>(gradient, output);
         return gradient;
     }
     __device__ __forceinline__ void store(const Task &task, u32 n) {
@@ -106,7 +109,8 @@ struct OutputGradients {
     }
 };
 
-// The gradients before the activation of the block's half of the hidden layer; those of the outputs' biases are added up. Meanwhile `load` is called.
+// The gradients before the activation of the block's half of the hidden layer; those of the
+// outputs' biases are added up. Meanwhile `load` is called.
 template <typename Load>
 __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &task, u32 n, int warp, int lane, Load load) {
     const Tiles &ring = task.ring;
@@ -122,7 +126,8 @@ __device__ __forceinline__ void hidden_deltas(float (&biases)[4], const Task &ta
     wgmma_commit();
     load();
     ring.wait_before(DELTAS_EMPTY, n);
-    // The gradients by the inputs of the tile before the last are still in this warp's rows of the block's half.
+    // The gradients by the inputs of the tile before the last are still in this warp's rows of the
+    // block's half.
     if (lane == 0) tma_wait_read<0>();
     __syncwarp();
     wait_for_sums(d);
@@ -165,9 +170,9 @@ __device__ __forceinline__ void input_gradients(const Maps &maps, const Task &ta
     work();
     wait_for_sums(d);
     if (lane == 0) barrier_arrive_at(ring.of(DELTAS_EMPTY, n), task.other());
-    // They take the place of the block's own half of the hidden layer's gradients, when that has been
-    // multiplied by everybody here and has come to the other block: every warp the rows that it had written
-    // there.
+    // They take the place of the block's own half of the hidden layer's gradients, when that has
+    // been multiplied by everybody here and has come to the other block: every warp the rows that
+    // it had written there.
     ring.wait(SENT, n);
     ring.wait(X_EMPTY, n);
     named_sync<128>(1);
@@ -308,8 +313,8 @@ __device__ __forceinline__ void place(const Storage *parameters, char *shared, i
     place_matrix<THREADS, ROWS, 2, 4>(shared, parameters + weights_at(LAYER) + column, width(LAYER + 1), K - column, K);
 }
 
-// `y`: the outputs, or the sums before their activation where its slope needs these. `inputs`: whether there are
-// gradients by them. `sums`: what every cluster found.
+// `y`: the outputs, or the sums before their activation where its slope needs these. `inputs`:
+// whether there are gradients by them. `sums`: what every cluster found.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1)
     coopmat_mlp_backward_wgmma_pair(const __grid_constant__ Maps maps, const Storage *parameters, const Storage *y, const Storage *dy, float *sums,
                                     u32 batch, u32 inputs) {

@@ -14,7 +14,7 @@ use crate::dense::{Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
-use super::{CHUNK, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
+use super::{BARRIER, CHUNK, PART, RESULT_ROWS, ROW_BYTES, TILE, check, instructions, tiles};
 
 const KERNEL: &str = "coopmat_mlp_backward_wgmma_pair";
 const SUM: SumKernel = SumKernel {
@@ -37,7 +37,7 @@ const STAGE: usize = (2 + 2 + 4 + 1) * BOX;
 /// The block's columns of the weights.
 const WEIGHTS: usize = 2 * (2 * HALF + CHUNK) * ROW_BYTES;
 /// Ones, and seven barriers for each stage.
-const REST: usize = 1024 + 14 * 8;
+const REST: usize = 1024 + 2 * 7 * BARRIER;
 const SHARED: usize = WEIGHTS + 2 * STAGE + REST;
 
 /// Whether two blocks have room for the network, and both have something to do.

@@ -11,7 +11,9 @@ use crate::dense::cuda::source::{Program, Source};
 use crate::dense::{Network, Precision, slope_from_output};
 
 use super::map::map;
-use super::{CHUNK, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles};
+use super::{
+    BARRIER, CHUNK, RESULT_ROWS, ROW_BYTES, TILE, instructions, registers_of_groups, threads, tiles,
+};
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 
@@ -26,7 +28,7 @@ const BLOCK_TILE: usize = GROUPS * TILE;
 /// Bytes of 64 samples, or rows of weights, by 64 columns.
 const BOX: usize = CHUNK * ROW_BYTES;
 /// Bytes of a place in the ring: 64 rows of the widest part or 64 columns of all samples, and its two barriers.
-const SLAB: usize = GROUPS * BOX + 16;
+const SLAB: usize = GROUPS * BOX + 2 * BARRIER;
 const MOST_SLABS: usize = 12;
 /// Bytes of two boxes of results for each warp.
 const RESULTS: usize = 2 * 4 * GROUPS * RESULT_ROWS * ROW_BYTES;

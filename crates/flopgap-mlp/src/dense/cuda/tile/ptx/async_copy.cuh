@@ -1,5 +1,5 @@
-// Copies from global to shared memory in the background (cp.async). Before sm_80 there are none: data
-// goes through registers at once, and there is nothing to wait for.
+// Copies from global to shared memory in the background (cp.async). Before sm_80 there are none:
+// data goes through registers at once, and there is nothing to wait for.
 #include "tile/ptx/memory.cuh"
 
 template <int BYTES>

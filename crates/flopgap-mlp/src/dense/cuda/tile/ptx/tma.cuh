@@ -4,8 +4,8 @@ struct __align__(128) TensorMap {
     u64 words[16];
 };
 
-// A box of the map, from this column and row on, to shared memory; zeros beyond the matrix. The barrier
-// counts its bytes.
+// A box of the map, from this column and row on, to shared memory; zeros beyond the matrix. The
+// barrier counts its bytes.
 __device__ __forceinline__ void tma_load(u32 to, const TensorMap &map, int column, int row, u32 barrier) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -14,7 +14,8 @@ __device__ __forceinline__ void tma_load(u32 to, const TensorMap &map, int colum
         : "memory");
 }
 
-// The same to the same place in every block of the cluster whose bit is set, each with its own barrier.
+// The same to the same place in every block of the cluster whose bit is set, each with its own
+// barrier.
 __device__ __forceinline__ void tma_multicast(u32 to, const TensorMap &map, int column, int row,
                                               u32 barrier, u16 blocks) {
     asm volatile(

@@ -1,5 +1,6 @@
-// Products of a warpgroup (wgmma), for sm_90a alone. The instructions are as many as numbers of columns:
-// `tile/ptx/wgmma.rs` writes a function `wgmma` for each that a network needs, in front of this file.
+// Products of a warpgroup (wgmma), for sm_90a alone. The instructions are as many as numbers of
+// columns: `tile/ptx/wgmma.rs` writes a function `wgmma` for each that a network needs, in front of
+// this file.
 
 // Registers and shared memory that were written before become operands of the products that follow.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -20,8 +21,8 @@ __device__ __forceinline__ void wgmma_complete(float (&sums)[N]) {
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
-// The registers of a thread of this warpgroup from here on: those that a warpgroup of copies gives up are
-// there for the others.
+// The registers of a thread of this warpgroup from here on: those that a warpgroup of copies gives
+// up are there for the others.
 template <int REGISTERS>
 __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));

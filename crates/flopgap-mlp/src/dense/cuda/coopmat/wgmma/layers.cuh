@@ -4,7 +4,8 @@
 #include "tile/ring.cuh"
 #include "tile/wgmma.cuh"
 
-// All weights in shared memory: for each layer its chunks, with rows of zeros up to a multiple of 16.
+// All weights in shared memory: for each layer its chunks, with rows of zeros up to a multiple of
+// 16.
 __device__ constexpr int rows_in_chunk(int layer) { return steps_of(width(layer + 1)) * 16; }
 __device__ constexpr int chunk_bytes(int layer) { return rows_in_chunk(layer) * ROW_BYTES; }
 __device__ constexpr int weights_before(int layer) {
@@ -34,8 +35,8 @@ struct Results {
     Storage *y, *tape;
 };
 
-// Bias, activation: the sums of a part of a layer become words, which are at once a first operand of the
-// next product. Outputs and what the tape keeps go to memory.
+// Bias, activation: the sums of a part of a layer become words, which are at once a first operand
+// of the next product. Outputs and what the tape keeps go to memory.
 template <int LAYER, int PART>
 __device__ __forceinline__ void finish(const float (&d)[columns_of(width(LAYER + 1), PART) / 2], u32 *words, const Results &results,
                                        Rows rows) {
@@ -53,8 +54,8 @@ __device__ __forceinline__ void finish(const float (&d)[columns_of(width(LAYER +
             const u32 bias = *reinterpret_cast<const u32 *>(biases + c);
             const float low = widen_low(bias), high = widen_high(bias);
             const float z0 = d[c / 2] + low, z1 = d[c / 2 + 1] + high, z2 = d[c / 2 + 2] + low, z3 = d[c / 2 + 3] + high;
-            words[c / 4] = narrow2(activate<ACTIVATION>(z0), activate<ACTIVATION>(z1));
-            words[c / 4 + 1] = narrow2(activate<ACTIVATION>(z2), activate<ACTIVATION>(z3));
+            words[c / 4] = activate2<ACTIVATION>(z0, z1);
+            words[c / 4 + 1] = activate2<ACTIVATION>(z2, z3);
             if constexpr (KEEPS_SUMS) sums[(c - first) / 4] = narrow2(z0, z1), sums[(c - first) / 4 + 1] = narrow2(z2, z3);
         }
         if (outputs) store_some<COLUMNS>(words + first / 4, outputs, N, COLUMN, first, rows);
