@@ -4,6 +4,7 @@ mod arena;
 mod library;
 mod opened;
 mod profile;
+mod runtime;
 mod shapes;
 mod values;
 
@@ -20,12 +21,10 @@ use crate::engine::{Engine, Session};
 use crate::error::EngineError;
 use crate::smallest::smallest;
 use crate::truth;
-use library::Loaded;
 pub(crate) use opened::ALL_ZERO;
 use opened::{Measured, Model, Opened, Optimization, Reference};
+use runtime::{NAME, Runtime};
 use shapes::Shapes;
-
-const NAME: &str = "ort";
 
 /// A model of a user, for [`Ort::with_file`] and [`Torch::with_file`](crate::Torch::with_file).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +54,8 @@ pub struct ModelFile {
 /// ```
 #[derive(Debug)]
 pub struct Ort {
-    settings: CpuSettings,
+    runtime: Runtime,
     origin: Origin,
-    references: References,
-    loaded: Loaded,
     /// Users' models by their SHA-256.
     files: HashMap<String, ModelFile>,
     truths: RefCell<Truths>,
@@ -81,10 +78,8 @@ impl Ort {
         origin.versions.insert("onnxruntime".to_owned(), loaded.version.clone());
         let references = References::new(settings.references.as_ref());
         Ok(Ort {
-            settings: settings.clone(),
+            runtime: Runtime { settings: settings.clone(), references, loaded },
             origin,
-            references,
-            loaded,
             files: HashMap::new(),
             truths: RefCell::default(),
         })
@@ -123,7 +118,7 @@ impl Ort {
         let is_file = matches!(workload, Workload::File(_));
         let of_itself =
             |model: Model, optimization, what: &str, bound: f64| -> Result<Reference, EngineError> {
-                let mut plain = Opened::of(self, &model, optimization)?;
+                let mut plain = Opened::of(&self.runtime, &model, optimization)?;
                 Ok(Reference {
                     name: what.to_owned(),
                     samples: None,
@@ -154,7 +149,7 @@ impl Ort {
         }
         let graph = Self::graph(workload).map_err(graph_failed)?;
         if precision != Precision::Fp32 {
-            let bytes = to_onnx(&graph, Precision::Fp32, self.settings.seed).map_err(graph_failed)?;
+            let bytes = to_onnx(&graph, Precision::Fp32, self.runtime.settings.seed).map_err(graph_failed)?;
             return of_itself(
                 Model::Bytes(bytes.into()),
                 Optimization::All,
@@ -179,9 +174,10 @@ impl Ort {
             known
         } else {
             let inputs = truth::inputs(&graph, samples.as_deref(), |place, length| {
-                values::numbers(self.settings.seed, place, length)
+                values::numbers(self.runtime.settings.seed, place, length)
             });
-            let outputs = truth::evaluate(&small, self.settings.seed, inputs).map_err(graph_failed)?.concat();
+            let outputs =
+                truth::evaluate(&small, self.runtime.settings.seed, inputs).map_err(graph_failed)?.concat();
             self.truths.borrow_mut().insert(key, outputs.clone());
             outputs
         };
@@ -220,11 +216,11 @@ impl Engine for Ort {
     }
 
     fn threads(&self) -> u32 {
-        u32::try_from(self.settings.threads.get()).unwrap_or(u32::MAX)
+        u32::try_from(self.runtime.settings.threads.get()).unwrap_or(u32::MAX)
     }
 
     fn references(&self) -> BTreeMap<String, f64> {
-        self.references.best()
+        self.runtime.references.best()
     }
 
     fn supports(&self, workload: &Workload, precision: Precision) -> Result<(), EngineError> {
@@ -265,7 +261,7 @@ impl Engine for Ort {
         } else {
             let graph = Self::graph(workload).map_err(graph_failed)?;
             check_memory(workload, &graph)?;
-            let bytes = to_onnx(&graph, precision, self.settings.seed)
+            let bytes = to_onnx(&graph, precision, self.runtime.settings.seed)
                 .map_err(|error| unsupported(error.to_string()))?;
             (Model::Bytes(bytes.into()), plan(&graph).map_or(0, |steps| steps.len()))
         };
@@ -275,14 +271,14 @@ impl Engine for Ort {
         if matches!(workload, Workload::Step(step) if step.op == Op::Empty) {
             remarks.push("a call is measured by the smallest that there is: one element".to_owned());
         }
-        if self.settings.threads.get() > 1 {
+        if self.runtime.settings.threads.get() > 1 {
             remarks.push("threads wait without spinning between runs".to_owned());
         }
         let peak = Peak::begin();
-        let mut opened = Opened::of(self, &model, Optimization::All)?;
+        let mut opened = Opened::of(&self.runtime, &model, Optimization::All)?;
         opened.run()?;
         let growth = peak.growth();
-        let profile = opened::profile(self, &model)?;
+        let profile = opened::profile(&self.runtime, &model)?;
         let workload = workload.clone();
         let compared = Box::new(move || self.reference(&workload, precision, &model));
         opened.measured(Measured { growth, profile, steps, remarks, compared });

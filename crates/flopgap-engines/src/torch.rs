@@ -21,9 +21,7 @@ use crate::error::EngineError;
 use crate::ort::{ALL_ZERO, ModelFile};
 use crate::repeat::repeat;
 use crate::smallest::smallest;
-use worker::{Failure, Worker};
-
-const HINT: &str = "install it with `pip install torch`, and name the Python that has it in FLOPGAP_PYTHON if it is not `python3`";
+use worker::{Failure, HINT, Worker};
 
 /// How networks are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

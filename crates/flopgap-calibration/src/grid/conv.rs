@@ -4,8 +4,8 @@ use flopgap_flops::Activation;
 use flopgap_graph::op::{Conv, Pool, PoolFunction};
 use flopgap_graph::{Epilogue, Op, ResnetSpec, Step, Workload};
 
-use super::gemm::samples;
 use super::random::Random;
+use super::samples::samples;
 
 /// Sizes that images have within networks.
 const IMAGES: [u64; 14] = [7, 8, 14, 14, 16, 28, 28, 32, 56, 56, 64, 112, 128, 224];

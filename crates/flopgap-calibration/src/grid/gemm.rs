@@ -6,6 +6,7 @@ use flopgap_graph::{Epilogue, Op, Step};
 
 use super::mlp;
 use super::random::Random;
+use super::samples::samples;
 
 /// Widths that layers of published networks have.
 const WIDTHS: [u64; 22] = [
@@ -54,19 +55,6 @@ pub(super) fn aligned(step: Step, precision: Precision) -> Step {
             Step { op: Op::Gemm(Gemm { n: up(gemm.n), k: up(gemm.k), ..gemm }), ..step }
         }
         _ => step,
-    }
-}
-
-/// Numbers of samples: those that are asked for, or from 1 to `2^octaves`; half of them powers of two, as batches are.
-pub(super) fn samples(random: &mut Random, batches: &[u64], octaves: u64) -> u64 {
-    if !batches.is_empty() {
-        return random.pick(batches);
-    }
-    match random.below(20) {
-        0..10 => random.power(0, octaves),
-        10..13 => 3 * random.power(0, octaves - 2),
-        13..16 => random.octave(0, octaves).next_multiple_of(8),
-        _ => random.octave(0, octaves),
     }
 }
 

@@ -4,8 +4,8 @@ use flopgap_flops::Activation;
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Epilogue, MlpSpec, Op, Step};
 
-use super::gemm::samples;
 use super::random::Random;
+use super::samples::samples;
 
 /// The seed's inputs.
 pub const SEED_INPUTS: [u64; 5] = [256, 512, 1024, 2048, 4096];

@@ -10,6 +10,7 @@ mod mlp;
 mod plan;
 mod random;
 mod request;
+mod samples;
 mod scenario;
 
 pub use mlp::{SEED_BATCHES, SEED_HIDDEN, SEED_INPUTS, SEED_OUTPUTS, seed_grid};

@@ -9,7 +9,7 @@ use flopgap_hint::{ErrorKind, Hint};
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
-use super::request::{Family, Request, Size, Target};
+use super::request::{Family, Kind, Request, Size, Target};
 use super::scenario::{NoSuchLevel, Scenario, working_set};
 use super::{conv, gemm, memory, mlp};
 
@@ -411,19 +411,6 @@ impl Planner<'_> {
         let in_range = self.range.is_none_or(|(low, high)| low < bytes && bytes <= high);
         multiply_adds <= most && bytes <= self.request.most_bytes() && in_range
     }
-}
-
-/// What rows are shared out by.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A step with a product or convolution, or nothing at all.
-    Step,
-    /// A step that memory decides.
-    Memory,
-    /// A network of fully connected layers.
-    Network,
-    /// A residual network.
-    Resnet,
 }
 
 /// A network whose working set may lie in the range.

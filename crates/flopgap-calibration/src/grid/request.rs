@@ -6,7 +6,6 @@ use std::str::FromStr;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
 
-use super::plan::Kind;
 use super::scenario::{Caches, Scenario};
 
 /// The seed of plans where nobody gives another.
@@ -176,4 +175,17 @@ impl Request {
         };
         1 << octave
     }
+}
+
+/// What rows are shared out by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A step with a product or convolution, or nothing at all.
+    Step,
+    /// A step that memory decides.
+    Memory,
+    /// A network of fully connected layers.
+    Network,
+    /// A residual network.
+    Resnet,
 }

@@ -8,6 +8,7 @@
 //!
 //! Times are milliseconds, memory is megabytes (10⁶ bytes), energy joules.
 
+mod cells;
 mod error;
 mod join;
 mod read;
@@ -17,9 +18,10 @@ mod write;
 
 use flopgap_graph::Workload;
 
+pub use cells::Role;
 pub use error::SheetError;
 pub use join::join;
-pub use read::{Role, parse, read};
+pub use read::{parse, read};
 pub use write::{SheetRow, identity_of, to_csv};
 
 /// A table.

@@ -5,7 +5,7 @@ use flopgap_graph::op::{Conv, Gemm};
 use flopgap_graph::{Epilogue, MlpSpec, Op, Step, Workload};
 
 use super::SheetError;
-use super::read::Cells;
+use super::cells::Cells;
 
 /// The workload of a row; `None` where its columns do not tell, or the row leaves them empty.
 pub(super) fn workload(cells: &Cells<'_>) -> Result<Option<Workload>, SheetError> {

@@ -5,6 +5,7 @@
 
 mod arena;
 mod attention;
+mod choice;
 mod clock;
 mod conv;
 mod counted;

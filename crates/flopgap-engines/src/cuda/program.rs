@@ -7,6 +7,7 @@ use flopgap_graph::{Algorithm, GraphError, Step, Workload, plan};
 
 use crate::error::EngineError;
 
+use super::choice;
 use super::draft::{Draft, OPERANDS};
 use super::kernel::{Addresses, Array, Kernel, Memory, Numbers, Operand, Sample};
 use super::launched;
@@ -75,7 +76,7 @@ impl Program {
     /// [`EngineError::Unsupported`] for a step that nothing computes; [`EngineError::Memory`]; the
     /// libraries'.
     pub(super) fn new(tools: &Tools, workload: &Workload, precision: Precision) -> Result<Self, EngineError> {
-        let kernel = |step: &Step| tools.kernel(step, precision);
+        let kernel = |step: &Step| choice::kernel(tools, step, precision);
         let (draft, kernels) = match workload {
             Workload::Mlp(_) | Workload::Resnet(_) => {
                 let graph = workload.graph().map_err(|error| refused(workload, &error))?;

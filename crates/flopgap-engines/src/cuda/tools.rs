@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use flopgap_flops::Precision;
 use flopgap_gpu::blaslt::BlasLt;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::dnn::Dnn;
 use flopgap_gpu::{Context, GpuError, Stream};
-use flopgap_graph::{Op, Step};
+use flopgap_graph::Step;
 
 use crate::error::EngineError;
 
-use super::kernel::{Kernel, Numbers};
+use super::conv::plans::Plans;
+use super::kernel::Numbers;
 use super::launches::Launches;
 use super::own::OwnKernels;
-use super::{attention, conv, gemm, pointwise, pool, rows};
 
 /// The engine's name.
 pub(crate) const NAME: &str = "cuda";
@@ -28,7 +27,7 @@ pub(crate) struct Tools {
     pub(crate) blas: BlasLt,
     /// Opened with the first convolution: networks without one need no cuDNN.
     dnn: OnceLock<Dnn>,
-    pub(crate) convolutions: conv::Plans,
+    pub(crate) convolutions: Plans,
     compiler: Compiler,
     own: Mutex<Vec<(Numbers, Arc<OwnKernels>)>>,
     /// The unit of launched times.
@@ -63,7 +62,7 @@ impl Tools {
             stream,
             blas,
             dnn: OnceLock::new(),
-            convolutions: conv::Plans::default(),
+            convolutions: Plans::default(),
             compiler,
             own: Mutex::new(vec![(Numbers::F32, own)]),
             launches,
@@ -95,30 +94,6 @@ impl Tools {
         let made = Arc::new(OwnKernels::new(&self.context, &self.compiler, numbers)?);
         own.push((numbers, made.clone()));
         Ok(made)
-    }
-
-    /// Chooses what computes a step.
-    ///
-    /// # Errors
-    /// [`EngineError::Unsupported`] where nothing does; the libraries'.
-    pub(crate) fn kernel(&self, step: &Step, precision: Precision) -> Result<Box<dyn Kernel>, EngineError> {
-        match &step.op {
-            Op::Gemm(sizes) => gemm::make(self, sizes, step.epilogue, precision),
-            Op::Conv(sizes) => conv::make(self, sizes, step, precision),
-            Op::Pool(sizes) => pool::make(self, sizes, step, precision),
-            Op::Elementwise(sizes) => pointwise::elementwise(self, sizes, step, precision),
-            Op::Copy { elements } => pointwise::copy(self, *elements, step, precision),
-            Op::Softmax { rows, columns } => {
-                let all = rows::Scores { scale: 1.0, queries: 0 };
-                rows::softmax(self, [*rows, *columns], all, step, precision)
-            }
-            Op::Norm(norm) => rows::norm(self, norm, step, precision),
-            Op::Reduce { inputs, outputs } => rows::reduce(self, [*inputs, *outputs], step, precision),
-            Op::Gather { rows, width } => rows::gather(self, [*rows, *width], step, precision),
-            Op::Attention(sizes) => attention::make(self, sizes, step, precision),
-            Op::Empty => pointwise::empty(self, step, precision),
-            _ => Err(unsupported(step, "there is no kernel for this operation")),
-        }
     }
 }
 

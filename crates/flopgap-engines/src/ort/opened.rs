@@ -10,9 +10,9 @@ use flopgap_graph::Algorithm;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session as OrtSession, SessionInputValue};
 
-use super::Ort;
 use super::arena::ExactArena;
 use super::profile::Profile;
+use super::runtime::Runtime;
 use super::shapes::Shapes;
 use super::values;
 use crate::cpu::{self, Stopwatch};
@@ -81,7 +81,7 @@ fn failed<E: std::fmt::Display>(action: &str) -> impl FnOnce(E) -> EngineError {
     move |error| EngineError::Failed { action: action.to_owned(), message: error.to_string() }
 }
 
-fn builder(ort: &Ort, model: &Model, optimization: Optimization) -> Result<SessionBuilder, EngineError> {
+fn builder(ort: &Runtime, model: &Model, optimization: Optimization) -> Result<SessionBuilder, EngineError> {
     let level = match optimization {
         Optimization::All => GraphOptimizationLevel::All,
         Optimization::None => GraphOptimizationLevel::Disable,
@@ -114,7 +114,7 @@ fn load(mut builder: SessionBuilder, model: &Model) -> Result<OrtSession, Engine
 }
 
 fn inputs(
-    ort: &Ort,
+    ort: &Runtime,
     session: &OrtSession,
     model: &Model,
 ) -> Result<Vec<SessionInputValue<'static>>, EngineError> {
@@ -129,7 +129,7 @@ fn inputs(
 
 /// The nodes and the memory of a model: of a session of its own, since profiling takes time, and since its arena is another: see
 /// [`ExactArena`].
-pub(super) fn profile(ort: &Ort, model: &Model) -> Result<Profile, EngineError> {
+pub(super) fn profile(ort: &Runtime, model: &Model) -> Result<Profile, EngineError> {
     let action = "profiling a model with ONNX Runtime";
     let folder = tempfile::tempdir().map_err(failed(action))?;
     let _arena = ExactArena::register(&ort.loaded.environment).map_err(failed(action))?;
@@ -148,7 +148,11 @@ pub(super) fn profile(ort: &Ort, model: &Model) -> Result<Profile, EngineError> 
 }
 
 impl<'a> Opened<'a> {
-    pub(super) fn of(ort: &'a Ort, model: &Model, optimization: Optimization) -> Result<Self, EngineError> {
+    pub(super) fn of(
+        ort: &'a Runtime,
+        model: &Model,
+        optimization: Optimization,
+    ) -> Result<Self, EngineError> {
         let session = load(builder(ort, model, optimization)?, model)?;
         let inputs = inputs(ort, &session, model)?;
         let stopwatch = Stopwatch::new(&ort.references, ort.settings.threads.get());

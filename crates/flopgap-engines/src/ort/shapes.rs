@@ -25,7 +25,7 @@ impl Shapes {
         symbols: &[String],
     ) -> Result<Vec<i64>, EngineError> {
         let open = |what: String| EngineError::Unsupported {
-            engine: super::NAME,
+            engine: super::runtime::NAME,
             what: format!("a model whose input {input:?} has the shape {}", described(shape, symbols)),
             reason: what,
         };

@@ -59,7 +59,7 @@ where
 
 fn refused(outlet: &Outlet, reason: &str) -> EngineError {
     EngineError::Unsupported {
-        engine: super::NAME,
+        engine: super::runtime::NAME,
         what: format!("a model with the input {:?}", outlet.name()),
         reason: reason.to_owned(),
     }

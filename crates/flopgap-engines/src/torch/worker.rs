@@ -13,8 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::HINT;
 use crate::error::EngineError;
+
+/// How to get PyTorch.
+pub(super) const HINT: &str = "install it with `pip install torch`, and name the Python that has it in FLOPGAP_PYTHON if it is not `python3`";
 
 const SOURCE: &str = include_str!("worker.py");
 /// How long an answer may take: `torch.compile` takes minutes for deep networks.

@@ -6,9 +6,10 @@
 
 use super::chip::Chip;
 use super::cupti::Cupti;
+use super::exact::exact_count;
 use super::launches::Watch;
 use super::range::{Mode, RangeProfiler};
-use super::session::exact_count;
+
 use super::{CounterError, MetricPlan};
 use crate::context::{Context, Kernel};
 use crate::error::GpuError;

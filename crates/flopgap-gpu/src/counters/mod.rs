@@ -24,6 +24,7 @@
 mod calibration;
 mod chip;
 mod cupti;
+mod exact;
 mod group;
 mod launches;
 mod pass;

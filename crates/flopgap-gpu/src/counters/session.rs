@@ -4,15 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::calibration::Calibration;
 use super::cupti::Cupti;
+use super::exact::exact_count;
 use super::launches::{Recording, Watch};
 use super::pass::{Done, Pass};
 use super::range::{Mode, RangeProfiler};
 use super::{Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work};
 use crate::context::Context;
 use crate::error::GpuError;
-
-/// The largest whole number below which a 64-bit float holds every whole number.
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Counts what this process does on one GPU.
 ///
@@ -515,16 +513,6 @@ fn under_way(measurement: Option<&mut Measurement>) -> Result<&mut Pass, Counter
         .ok_or_else(|| CounterError::NoRegion { what: "no pass is under way".to_owned() })
 }
 
-/// A count that the float holds exactly.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "whole, not negative, below 2^53"
-)]
-pub(super) fn exact_count(value: f64) -> Option<u64> {
-    ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -542,14 +530,5 @@ mod tests {
         assert_eq!(of(&["sm__inst_executed.sum"], Checks::Always), Check::Afterwards);
         assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"], Checks::Always), Check::Afterwards);
         assert_eq!(of(&["dram__bytes.sum", "gpu__time_duration.sum"], Checks::Opening), Check::Never);
-    }
-
-    #[test]
-    fn only_exact_counts_are_counts() {
-        assert_eq!(exact_count(0.0), Some(0));
-        assert_eq!(exact_count(9_007_199_254_740_991.0), Some(9_007_199_254_740_991));
-        for value in [9_007_199_254_740_992.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
-            assert_eq!(exact_count(value), None, "{value}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! ONNX models, read.
 
+mod broadcast;
 mod equation;
 mod fold;
 mod infer;

@@ -4,14 +4,16 @@ mod layers;
 mod model;
 mod quantize;
 mod random;
+mod refused;
+mod role;
 
 use flopgap_flops::Precision;
 
 use crate::error::GraphError;
 use crate::graph::Graph;
-use crate::op::Op;
 use model::Writer;
-use random::Role;
+use refused::refused;
+use role::role;
 
 /// The graph as an ONNX model with parameters from a seed: the families of [`Workload::graph`](crate::Workload::graph).
 ///
@@ -49,33 +51,6 @@ pub fn to_onnx(graph: &Graph, precision: Precision, seed: u64) -> Result<Vec<u8>
 pub fn initial_values(graph: &Graph, tensor: usize, seed: u64) -> Result<Vec<f32>, GraphError> {
     let role = role(graph, tensor).ok_or_else(|| refused(&graph.name, "there is no such parameter"))?;
     Ok(role.values(&graph.tensors[tensor], tensor, seed))
-}
-
-/// What a parameter is for, from the first layer that reads it.
-fn role(graph: &Graph, tensor: usize) -> Option<Role> {
-    let stored = graph.tensors.get(tensor)?;
-    if !stored.parameter {
-        return None;
-    }
-    let (layer, place) = graph.layers.iter().find_map(|layer| {
-        layer.inputs.iter().position(|&input| input == tensor).map(|place| (layer, place))
-    })?;
-    Some(match (&layer.op, place) {
-        (Some(Op::Gemm(gemm)), 1) => Role::Weights { inner: gemm.k },
-        (Some(Op::Conv(conv)), 1) => {
-            let window: u64 = conv.kernel.iter().product();
-            Role::Weights { inner: window.saturating_mul(conv.inputs / conv.groups.max(1)) }
-        }
-        (Some(Op::Recurrent(recurrent)), 1 | 2) => {
-            Role::Weights { inner: recurrent.inputs + recurrent.hidden }
-        }
-        (Some(Op::Norm(_)), 1..) => Role::Gain,
-        _ => Role::Bias,
-    })
-}
-
-pub(super) fn refused(what: &str, reason: &str) -> GraphError {
-    GraphError::Write { what: what.to_owned(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]

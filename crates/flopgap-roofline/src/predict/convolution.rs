@@ -1,11 +1,10 @@
 //! What the kernels of a convolution have to do: tiles and clusters, steps of the inner sums, conversions of layouts, transforms.
 
 use flopgap_flops::Precision;
-use flopgap_graph::{Algorithm, Mode};
+use flopgap_graph::Algorithm;
 
-use super::kernel::{Named, numbers, repeated};
 use super::machine::{Machine, Roof};
-use super::point::Point;
+use super::named::{Named, numbers, repeated};
 use super::shape::Shape;
 
 /// Inner steps where the name does not tell: 8 elements, as of kernels without tensor cores.
@@ -138,12 +137,6 @@ fn tile_of(algorithm: &Algorithm, name: &str) -> (Option<[f64; 2]>, [f64; 2]) {
 }
 
 impl Work {
-    /// What the kernels of a step do; `None` where none is known.
-    pub(super) fn of_point(machine: &Machine, point: &Point<'_>) -> Option<Self> {
-        let how = (point.precision, point.mode == Mode::Graph);
-        Self::of(machine, (&point.shape, &point.roof), how, point.algorithm?)
-    }
-
     /// What the kernels do; `None` where none is known.
     pub(super) fn of(
         machine: &Machine,

@@ -4,12 +4,14 @@
 use flopgap_flops::Precision;
 use rustc_hash::FxHashMap;
 
+use flopgap_graph::Mode;
+
 use super::convolution::{TERMS, Work, names};
+use super::groups::{by, class, near};
 use super::machine::Machine;
 use super::nonnegative::{self, MANY};
 use super::point::Point;
 use super::shape::Family;
-use super::structure::{by, class, near};
 
 /// Fewest rows that all convolutions are fitted to, and those of a kind of kernel.
 const LEAST: usize = 12;
@@ -33,7 +35,7 @@ impl Convolution {
     /// `None` for other steps, and where the kernels are not known.
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Option<Self> {
         let algorithm = point.algorithm.filter(|_| point.shape.family == Family::Conv)?;
-        let terms = Work::of_point(machine, point)?.terms;
+        let terms = work_of(machine, point)?.terms;
         let precision = class(point.precision);
         Some(Self { kinds: names(algorithm)?.map(|name| (precision, name)), terms })
     }
@@ -107,6 +109,12 @@ impl Convolutions {
 /// The terms with the coarser prediction.
 fn with(row: &Convolution, coarser: f64) -> Vec<f64> {
     row.terms.iter().copied().chain([coarser]).collect()
+}
+
+/// What the kernels of a step do; `None` where none is known.
+fn work_of(machine: &Machine, point: &Point<'_>) -> Option<Work> {
+    let how = (point.precision, point.mode == Mode::Graph);
+    Work::of(machine, (&point.shape, &point.roof), how, point.algorithm?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use flopgap_graph::Mode;
 
-use super::features::ln;
+use super::logarithm::ln;
 use super::machine::{Machine, bytes};
 use super::point::Point;
 use super::shape::Family;

@@ -6,8 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::FitError;
 use super::blend::{Weights, blend, weigh};
-use super::features::{Kernels, ln, sizes, tiles};
+use super::features::{Kernels, sizes, tiles};
 use super::forest::Growth;
+use super::logarithm::ln;
 use super::machine::Machine;
 use super::point::Point;
 use super::product::Product;

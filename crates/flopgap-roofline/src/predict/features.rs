@@ -5,6 +5,7 @@ use flopgap_graph::{Algorithm, Mode};
 use rustc_hash::FxHashMap;
 
 use super::cores;
+use super::logarithm::ln;
 use super::machine::{Machine, place, place_of};
 use super::point::Point;
 use super::shape::{Family, Shape};
@@ -140,10 +141,6 @@ fn most_frequent<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> Vec<S
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
     counts.into_iter().take(most).map(|(name, _)| name.to_owned()).collect()
-}
-
-pub(super) fn ln(value: f64) -> f64 {
-    value.max(1e-3).ln()
 }
 
 /// How many times a size divides by two, at most 7 times.

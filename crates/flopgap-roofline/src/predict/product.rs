@@ -4,8 +4,8 @@
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::{Algorithm, KernelLaunch, Mode};
 
-use super::kernel::Named;
 use super::machine::Machine;
+use super::named::Named;
 use super::point::Point;
 use super::shape::Family;
 use super::split::mix;

@@ -8,6 +8,7 @@ use flopgap_graph::Mode;
 use rustc_hash::FxHashMap;
 
 use super::convolutions::{Convolution, Convolutions};
+use super::groups::{by, class, near};
 use super::machine::Machine;
 use super::nonnegative::{self, FEW};
 use super::point::Point;
@@ -167,35 +168,6 @@ impl Structure {
             .get(&terms.group)
             .map_or(coarse, |factors| near(nonnegative::sum(factors, &with(terms, coarse)), coarse, FACTOR))
     }
-}
-
-/// A finer sum, as far as it is within a factor of the coarser one: few rows say nothing about sizes far from theirs.
-pub(super) fn near(sum: f64, coarser: f64, factor: f64) -> f64 {
-    if sum > 0.0 { sum.clamp(coarser / factor, coarser * factor) } else { coarser }
-}
-
-/// Kernels in both 16-bit formats have the same tiles and times.
-pub(super) fn class(precision: Precision) -> Precision {
-    if precision == Precision::Bf16 { Precision::Fp16 } else { precision }
-}
-
-/// Rows by a key, in the order in which the keys first appear.
-pub(super) fn by<K: Clone + Eq + std::hash::Hash>(
-    rows: &[usize],
-    key: impl Fn(usize) -> Option<K>,
-) -> Vec<(K, Vec<usize>)> {
-    let mut places: FxHashMap<K, usize> = FxHashMap::default();
-    let mut groups: Vec<(K, Vec<usize>)> = Vec::new();
-    for &row in rows {
-        if let Some(key) = key(row) {
-            let place = *places.entry(key.clone()).or_insert_with(|| {
-                groups.push((key, Vec::new()));
-                groups.len() - 1
-            });
-            groups[place].1.push(row);
-        }
-    }
-    groups
 }
 
 fn pick(times: &[f64], rows: &[usize]) -> Vec<f64> {

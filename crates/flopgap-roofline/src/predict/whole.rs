@@ -3,7 +3,8 @@
 //! A model takes another time than its steps add up to: launches overlap with kernels, and what one step wrote lies in a cache for the
 //! next. Measured models say by how much; `residue` learns it from these features.
 
-use super::features::{alignment, ln};
+use super::features::alignment;
+use super::logarithm::ln;
 use super::machine::{place, place_of};
 use super::point::Point;
 use super::regime::Regime;

@@ -6,11 +6,9 @@
 //! where cuDNN transposes first.
 
 mod check;
+pub(super) mod plans;
 
 pub(super) use check::Pixels;
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::dnn::{
@@ -22,6 +20,8 @@ use flopgap_graph::op::Conv;
 use flopgap_graph::{Algorithm, Epilogue, Step};
 
 use crate::error::EngineError;
+
+use plans::Share;
 
 use super::gemm::{activation_code, weight_width};
 use super::kernel::{Addresses, Array, Arrays, Filling, I8_BOUND, Kernel, Memory, Numbers, Sample};
@@ -49,14 +49,6 @@ enum Tail {
     Activation { kernel: Loaded, launch: Launch },
     /// Bias, residual and activation, in place.
     Everything { kernel: Loaded, launch: Launch },
-}
-
-/// How much of an epilogue cuDNN computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Share {
-    All,
-    AllButActivation,
-    Nothing,
 }
 
 impl Share {
@@ -200,13 +192,6 @@ pub(super) fn make(
     Ok(Box::new(ConvKernel { arrays, epilogue, precision, plan, pixels, tail }))
 }
 
-/// Plans by what they compute: choosing an engine takes milliseconds, and layers of a network are alike, as are the sessions of a sweep.
-#[derive(Debug, Default)]
-pub(crate) struct Plans(Mutex<HashMap<(Convolution, Epilogue), (ConvolutionPlan, Share)>>);
-
-/// Plans that are kept: more than a network has.
-const MOST_PLANS: usize = 256;
-
 /// The plan of a convolution, made now or before.
 fn choose(
     tools: &Tools,
@@ -214,16 +199,12 @@ fn choose(
     epilogue: Epilogue,
     scale: f32,
 ) -> Result<(ConvolutionPlan, Share), GpuError> {
-    let mut plans = tools.convolutions.0.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (convolution.clone(), epilogue);
-    if let Some(known) = plans.get(&key) {
-        return Ok(known.clone());
+    if let Some(known) = tools.convolutions.get(&key) {
+        return Ok(known);
     }
     let made = plan(tools, convolution, epilogue, scale)?;
-    if plans.len() >= MOST_PLANS {
-        plans.clear();
-    }
-    plans.insert(key, made.clone());
+    tools.convolutions.keep(key, made.clone());
     Ok(made)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn shape(equation: &str, operands: &[&[u64]]) -> Option<Vec<u64>> {
         let middle = before.chars().count();
         let (first, rest) = shape.split_at(middle);
         let (ellipsis, last) = rest.split_at(open);
-        hidden = super::infer::broadcast(&[&hidden, ellipsis])?;
+        hidden = super::broadcast::broadcast(&[&hidden, ellipsis])?;
         for (letter, &size) in before.chars().zip(first).chain(after.chars().zip(last)) {
             let known = sizes.entry(letter).or_insert(size);
             if *known == 1 {

@@ -3,6 +3,7 @@
 //! Sources: the shape rules of the ONNX operator documents. `None`: the operator is not known, its result depends on data, or the operands do
 //! not fit it. Sizes are 64-bit throughout, so that the limits that exporters write as `i64::MAX` need no care.
 
+use super::broadcast::broadcast;
 use super::node::{Node, Operand, axis};
 use crate::import::{count, pointwise, reduction};
 
@@ -16,22 +17,6 @@ pub(super) fn infer(node: &Node<'_>) -> Option<Vec<Shape>> {
         .or_else(|| layout(node))
         .or_else(|| picks(node))
         .or_else(|| rest(node))
-}
-
-/// Shapes broadcast over each other.
-pub(super) fn broadcast(shapes: &[&[u64]]) -> Option<Shape> {
-    let rank = shapes.iter().map(|shape| shape.len()).max()?;
-    let mut result = vec![1; rank];
-    for shape in shapes {
-        for (place, &size) in result[rank - shape.len()..].iter_mut().zip(*shape) {
-            if *place == 1 {
-                *place = size;
-            } else if size != 1 && size != *place {
-                return None;
-            }
-        }
-    }
-    Some(result)
 }
 
 fn products(node: &Node<'_>) -> Option<Vec<Shape>> {

@@ -7,7 +7,7 @@ use flopgap_flops::transformer::AttentionMask;
 use rten_onnx::onnx::AttributeProto;
 
 use super::model::{Writer, float, integer, integers, text};
-use super::refused;
+use super::refused::refused;
 use crate::error::GraphError;
 use crate::op::{Conv, Elementwise, ElementwiseFunction, NormFunction, Op, Pool, PoolFunction};
 

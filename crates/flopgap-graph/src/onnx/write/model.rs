@@ -10,7 +10,8 @@ use rten_onnx::onnx::{
 };
 
 use super::quantize::{Scale, ranges};
-use super::{refused, role};
+use super::refused::refused;
+use super::role::role;
 use crate::error::GraphError;
 use crate::graph::{Graph, Tensor};
 

@@ -2,7 +2,7 @@
 
 use flopgap_flops::Activation;
 
-use super::role;
+use super::role::role;
 use crate::graph::Graph;
 use crate::op::{Elementwise, ElementwiseFunction, Op, PoolFunction};
 

@@ -2,6 +2,7 @@ use flopgap_flops::Activation;
 use rten_onnx::onnx::{DataType, ModelProto};
 
 use super::*;
+use crate::op::Op;
 use crate::step::{Epilogue, Step};
 use crate::workload::{MlpSpec, ResnetSpec, Workload};
 

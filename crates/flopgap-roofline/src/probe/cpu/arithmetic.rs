@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::super::{ProbeError, Progress, sort};
 use super::crew::together;
-use super::vectors::{Loop, loops};
+use super::looped::Loop;
+use super::vectors::loops;
 use crate::{Instruction, Peak, Quantity};
 
 /// How long a round of a loop takes on one thread, and how often it is timed.

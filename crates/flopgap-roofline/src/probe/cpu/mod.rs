@@ -13,8 +13,9 @@
 mod arithmetic;
 mod bandwidth;
 mod crew;
-mod machine;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod looped;
+mod machine;
 mod tiles;
 mod vectors;
 mod walks;

@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use flopgap_flops::Precision;
 
-use super::vectors::Loop;
+use super::looped::Loop;
 use crate::Instruction;
 
 /// A tile: 16 rows of 64 bytes.
