@@ -19,18 +19,18 @@ const LISTED: usize = 200;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The run directory: the directory that contains raw/.
+    /// The run directory, which contains raw/
     run: PathBuf,
-    /// Write the metrics only, neither surfaces nor report.html.
+    /// Write the metrics only, without surfaces and report.html
     #[arg(long)]
     no_plots: bool,
     /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or counts are below theory
     #[arg(long)]
     force: bool,
-    /// How to print the metrics.
+    /// How to print the metrics
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-    /// Write processed/, plots/ and report.html here instead of into the run directory.
+    /// Write processed/, plots/ and report.html here instead of into the run directory
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Configurations whose problems have been printed while they were measured.

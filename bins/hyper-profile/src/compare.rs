@@ -16,9 +16,9 @@ const PRINTED: usize = 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run directory that `new` filled.
+    /// A run directory that `new` filled
     a: PathBuf,
-    /// Another, with another backend, library or driver perhaps.
+    /// Another one, for example with another backend, library or driver
     b: PathBuf,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let (a, b) = (arguments.a.display(), arguments.b.display());
         let message = format!("{a} and {b} have no recorded configuration in common");
         return Err(Failure::new(message)
-            .hint("records are made by `hyper-profile new`; reports of ncu are not compared")
+            .hint("`hyper-profile new` writes records; reports of ncu are not compared")
             .exit(Exit::Absent));
     }
     for (run, one, other) in [(&arguments.a, &a, &b), (&arguments.b, &b, &a)] {
@@ -84,7 +84,7 @@ fn read(path: &Path) -> Result<Record, Failure> {
 /// The first difference of two records. Kernels are compared by their bare names, since profilers spell the rest differently.
 fn difference(a: &Record, b: &Record) -> Option<String> {
     if a.quantities() != b.quantities() {
-        return Some(format!("{:?} against {:?} were counted", a.quantities(), b.quantities()));
+        return Some(format!("{:?} and {:?} were counted", a.quantities(), b.quantities()));
     }
     let same = |a: &RecordedLaunch<'_>, b: &RecordedLaunch<'_>| {
         a.phase == b.phase
@@ -95,10 +95,10 @@ fn difference(a: &Record, b: &Record) -> Option<String> {
     };
     let pairs = a.launches().zip(b.launches());
     if let Some((index, (a, b))) = pairs.enumerate().find(|(_, (a, b))| !same(a, b)) {
-        return Some(format!("launch {index}: {} against {}", line(a), line(b)));
+        return Some(format!("launch {index}: {} and {}", line(a), line(b)));
     }
     let (a, b) = (a.launches().len(), b.launches().len());
-    (a != b).then(|| format!("{a} against {b} launches"))
+    (a != b).then(|| format!("{a} and {b} launches"))
 }
 
 fn line(launch: RecordedLaunch<'_>) -> String {
@@ -126,9 +126,9 @@ mod tests {
         assert_eq!(difference(&a, &record(&[("lib::gemm<float>(float*)", 7), ("sigmoid()", 1)])), None);
         assert_eq!(
             difference(&a, &record(&[("gemm", 8), ("sigmoid", 1)])).unwrap(),
-            "launch 0: forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 7] against forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 8]"
+            "launch 0: forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 7] and forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 8]"
         );
         assert!(difference(&a, &record(&[("gemm", 7), ("tanh", 1)])).unwrap().starts_with("launch 1"));
-        assert_eq!(difference(&a, &record(&[("gemm", 7)])).unwrap(), "2 against 1 launches");
+        assert_eq!(difference(&a, &record(&[("gemm", 7)])).unwrap(), "2 and 1 launches");
     }
 }

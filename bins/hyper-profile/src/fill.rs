@@ -20,11 +20,11 @@ use crate::processes::Processes;
 use crate::{PROGRAM, analyze, configurations, failure};
 
 /// What counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BackendArg {
-    /// CUPTI within this process (with several devices, one process for each): one pass, nothing replayed.
+    /// CUPTI within this process (one process a device if there are several): one pass, no replay
     Cupti,
-    /// Nsight Compute over a process for each configuration, for cross-checks.
+    /// Nsight Compute with a process for each configuration, for cross-checks
     Ncu,
 }
 
@@ -48,13 +48,13 @@ impl BackendArg {
 /// The sizes of a grid. Each option takes several: `--n 2 4 8`, `--n 2,4,8`, `--d 128..2048:128` (both ends included).
 #[derive(clap::Args)]
 struct SizeArguments {
-    /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included.
+    /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     n: Vec<Sizes>,
-    /// Widths: the same way.
+    /// Widths, in the same form
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     d: Vec<Sizes>,
-    /// Numbers of columns: the same way.
+    /// Numbers of columns, in the same form
     #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
     m: Vec<Sizes>,
 }
@@ -83,17 +83,17 @@ impl SizeArguments {
 
 #[derive(clap::Args)]
 struct WorkerArguments {
-    /// The device to measure on.
+    /// The device to measure on
     #[arg(long, value_name = "I", conflicts_with = "devices", default_value_t = 0)]
     device: u32,
-    /// Several devices of one kind: each takes the next configuration when it is free.
+    /// Several devices of one kind: each takes the next configuration when it is free
     #[arg(long, value_name = "I,J", value_delimiter = ',')]
     devices: Vec<u32>,
-    /// Measure the I-th of K equal parts only (from 1), beside other processes with the other parts. `slurm` takes I and K from
-    /// the task of a job array.
+    /// Measure only the I-th of K equal parts (from 1), while other processes measure the others. `slurm` takes I and K
+    /// from the task of a job array
     #[arg(long, value_name = "I/K")]
     shard: Option<String>,
-    /// Write the metrics only, neither surfaces nor report.html.
+    /// Write the metrics only, without surfaces and report.html
     #[arg(long)]
     no_plots: bool,
 }
@@ -128,37 +128,37 @@ impl WorkerArguments {
 pub(crate) struct NewArguments {
     #[command(flatten)]
     sizes: SizeArguments,
-    /// What counts the FLOPs.
+    /// What counts the FLOPs
     #[arg(long, value_enum, default_value_t = BackendArg::Cupti)]
     backend: BackendArg,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// The run directory to make; without it, one in this folder that is named after the time and the sizes.
+    /// The run directory to create [default: named after the time and the sizes, in the current directory]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ResumeArguments {
-    /// The run directory.
+    /// The run directory
     run: PathBuf,
     #[command(flatten)]
     sizes: SizeArguments,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// Go on under another driver than the run was begun with.
+    /// Resume under another driver than the one that the run was started with
     #[arg(long)]
     accept_driver: bool,
 }
 
-/// Makes a run directory, fills it and analyses it.
+/// Creates a run directory, fills it and analyzes it.
 pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     let grid = arguments.sizes.grid(&Grid::standard())?;
     if arguments.worker.shard.is_some() && arguments.output.is_none() {
-        let message = "--shard needs --output: all workers of a run name the same folder";
+        let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
-    // What counts is asked first: where nothing does, no folder is made.
+    // What counts is opened first: where nothing does, no directory is created.
     let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
@@ -167,7 +167,7 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
     fill(session, &*backend, &grid.configs().collect(), arguments.worker.no_plots)
 }
 
-/// Measures what is missing in a run directory and analyses it.
+/// Measures what is missing in a run directory and analyzes it.
 pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     let run = &arguments.run;
     let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error))?;
@@ -176,10 +176,10 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     let name = name.ok_or_else(|| failure::of_run(&RunError::RecordedElsewhere { path: run.clone() }))?;
     let backend = BackendArg::from_str(name, false).map_err(|_| {
         Failure::new(format!(
-            "{}: recorded with the backend `{name}`, which this program lacks",
+            "{}: recorded with the backend `{name}`, which this program does not have",
             run.display()
         ))
-        .hint("use the flopgap version that wrote the run, or a newer one")
+        .hint("use the version of flopgap that wrote the run, or a newer one")
     })?;
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
@@ -191,7 +191,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     fill(session, &*backend, &plan, arguments.worker.no_plots)
 }
 
-/// Measures what is missing of `plan`, then analyses the run unless other workers still have something to measure.
+/// Measures what is missing of `plan`, then analyzes the run unless other workers still have something to measure.
 fn fill(
     mut session: Session,
     backend: &dyn Backend,
@@ -229,7 +229,7 @@ fn fill(
         let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();
         analyze::run(&analyze::Arguments::of_run(&run, no_plots, named))?;
     }
-    drop(session); // no sooner: whoever comes next clears away what looks like a dead process's leftovers
+    drop(session); // no sooner: the next process removes what looks like temporary files of a dead one
     match filled.failed.len() {
         0 => Ok(()),
         failed => Err(Failure::new(format!(
@@ -275,7 +275,7 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
         } else {
             let failure = unavailable.map_or_else(|| failure::of_run(&error), Failure::of);
             let resume = format!("hyper-profile resume {}", run.display());
-            failure.hint(format!("what was measured is kept; `{resume}` goes on"))
+            failure.hint(format!("what was measured is kept; `{resume}` continues"))
         };
         Stopped { failure, before_the_first }
     })

@@ -17,7 +17,7 @@ pub trait Hardware: Sync {
     fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
 
     /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an empty kernel with the name of its
-    /// [`mark`], by which a profiler over this process tells the phases apart.
+    /// [`mark`], by which a profiler of this process distinguishes the phases.
     ///
     /// # Errors
     /// As [`Meter::measure`].
@@ -25,7 +25,7 @@ pub trait Hardware: Sync {
 }
 
 /// A device, with the libraries that decide which kernels a network launches.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Its name: `NVIDIA H200`.
     pub name: String,

@@ -23,7 +23,7 @@ use hardware::Hardware;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "hyper-profile";
 
-/// MLP profiling runs over (n, d, m) grids: counted against theoretical FLOPs, tables, surfaces, report.
+/// MLP profiling runs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a report
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
 struct Arguments {
@@ -33,19 +33,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure a grid of networks on this machine's GPUs, then analyse it.
-    #[command(after_help = "Sizes that are not given: n 2 4 8 16 32, d 128..2048:128, m 16..256:16.")]
+    /// Measure a grid of networks on this machine's GPUs, then analyze it
+    #[command(after_help = "Default sizes: n 2 4 8 16 32, d 128..2048:128, m 16..256:16.")]
     New(fill::NewArguments),
-    /// Measure what is missing in a run that was interrupted, or with other sizes, then analyse it.
+    /// Measure what is missing in an interrupted run, or other sizes, then analyze it
     Resume(fill::ResumeArguments),
-    /// Turn the raw counters of a run into metrics.csv, 3D surfaces and report.html.
+    /// Turn the raw counters of a run into metrics.csv, 3D surfaces and report.html
     Analyze(analyze::Arguments),
-    /// Compare two runs launch by launch: kernel, grid, block and counts.
+    /// Compare two runs launch by launch: kernel, grid, block and counts
     Compare(compare::Arguments),
-    /// Count on one device what standard input names, for a process that counts on several.
+    /// Measure configurations read from stdin, for a process with several devices
     #[command(hide = true)]
     CountOn(processes::Arguments),
-    /// Run one network once, with its phases marked, for a profiler over this process.
+    /// Run one network once with its phases marked, for a profiler of this process
     #[command(hide = true)]
     RunOne(run_one::Arguments),
 }

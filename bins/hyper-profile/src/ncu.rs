@@ -32,15 +32,14 @@ impl<'a> Ncu<'a> {
     pub fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
         let unavailable = |what, hint: &str| MeterError::Unavailable { what, hint: Some(hint.to_owned()) };
         let ncu = in_path(std::env::var_os("PATH").as_deref()).or_else(usual).ok_or_else(|| {
-            let what =
-                format!("there is no ncu in PATH, at {} or below {}", USUAL_PLACES[0], USUAL_PLACES[1]);
+            let what = format!("ncu is not in PATH, at {} or below {}", USUAL_PLACES[0], USUAL_PLACES[1]);
             unavailable(what, "install Nsight Compute (package nsight-compute of the CUDA repository)")
         })?;
         let broken = |what: String| unavailable(what, "check the installation of Nsight Compute");
         let output = Command::new(&ncu).arg("--version").output();
         let output = output.map_err(|error| broken(format!("{}: {error}", ncu.display())))?;
         let version = version(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| broken(format!("{} --version names no version", ncu.display())))?;
+            .ok_or_else(|| broken(format!("{} --version printed no version", ncu.display())))?;
         let runner = std::env::current_exe()
             .map_err(|error| broken(format!("the path of this program is unknown: {error}")))?;
         Ok(Ncu { hardware, program: ncu, version, runner })
@@ -83,7 +82,7 @@ impl Backend for Ncu<'_> {
     fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
         let quantities = Quantity::fp32(self.hardware.device(device)?.compute_capability);
         let folder = tempfile::tempdir()
-            .map_err(|error| MeterError::Lost { message: format!("no temporary folder: {error}") })?;
+            .map_err(|error| MeterError::Lost { message: format!("no temporary directory: {error}") })?;
         Ok(Box::new(OverNcu { ncu: self, device, quantities, folder }))
     }
 }
@@ -160,12 +159,10 @@ fn read(config: Config, report: &Path, quantities: &[Quantity]) -> Result<Record
         record.push(phase, name, grid, block, &values.map_err(failed)?);
     }
     if let Some(line) = reader.lost_at() {
-        return Err(failed(format!("ncu's report breaks off or is damaged at line {line}")));
+        return Err(failed(format!("ncu's report is cut off or damaged at line {line}")));
     }
     match phases.next() {
-        Some(missing) => {
-            Err(failed(format!("the phase {missing} was not marked: the program ended before it")))
-        }
+        Some(missing) => Err(failed(format!("phase {missing} was not marked: the program ended before it"))),
         None => Ok(record),
     }
 }
@@ -247,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             message(&csv(&marks(&["flopgap_mark_setup", "flopgap_mark_forward"]))),
-            "the phase backward was not marked: the program ended before it"
+            "phase backward was not marked: the program ended before it"
         );
         let whole =
             csv(&[&marks(&["flopgap_mark_setup", "flopgap_mark_forward"])[..], &[("sgemm", [1, 2, 3])]]

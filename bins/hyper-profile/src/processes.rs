@@ -46,8 +46,9 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
     say(&Reply::Ready)?;
     for line in std::io::stdin().lines() {
         let line = line.map_err(|error| Failure::new(format!("standard input: {error}")))?;
-        let config = Config::from_name(&line)
-            .ok_or_else(|| Failure::new(format!("`{line}` names no configuration such as n2_d256_m16")))?;
+        let config = Config::from_name(&line).ok_or_else(|| {
+            Failure::new(format!("invalid configuration `{line}`: expected a name such as n2_d256_m16"))
+        })?;
         say(&match meter.measure(config) {
             Ok(record) => Reply::Record(record.to_json()),
             Err(error) => Reply::Error(error),
@@ -62,12 +63,11 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
 fn end_with(parent: u32) -> Result<(), Failure> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
-        Failure::new(format!("this process cannot be made to end with its parent: {error}"))
-    })?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::new(format!("this process cannot be tied to its parent: {error}")))?;
     // It may have ended just before.
     let is_parent = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
-    if is_parent { Ok(()) } else { Err(Failure::new("the process that asks has ended")) }
+    if is_parent { Ok(()) } else { Err(Failure::new("the parent process has ended")) }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -154,7 +154,7 @@ impl Meter for Counter {
             Reply::Record(json) => Record::from_json(json.as_bytes(), "the reply".as_ref())
                 .map_err(|error| self.lost(&error.to_string())),
             Reply::Error(error) => Err(error),
-            Reply::Ready => Err(self.lost("it began anew")),
+            Reply::Ready => Err(self.lost("it restarted")),
         }
     }
 }

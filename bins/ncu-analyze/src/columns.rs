@@ -58,10 +58,10 @@ fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     fields.push(Field::new(Column::number("share", "share"), None, |group, whole| {
         Cell::optional(share(&group.totals, whole), |share| Cell::percent(share, 2))
     }));
-    // A precision without operations tells a reader nothing, and that of all operations the work once more.
+    // A precision without operations adds nothing, and that of all operations repeats the work.
     let of_whole = |sum: Sum| whole.complete(sum);
-    let tells = |sum: Sum| of_whole(sum) != Some(0) && of_whole(sum) != of_whole(whole.flops);
-    let precisions = whole.by_precision.iter().filter(|(_, sum)| !for_readers || tells(**sum));
+    let adds = |sum: Sum| of_whole(sum) != Some(0) && of_whole(sum) != of_whole(whole.flops);
+    let precisions = whole.by_precision.iter().filter(|(_, sum)| !for_readers || adds(**sum));
     for &precision in precisions.map(|(precision, _)| precision) {
         let label = precision.label();
         let column = Column::number(label.replace(' ', "_"), label).unit("FLOP");
@@ -89,7 +89,7 @@ fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     }
     fields.extend(traffic_and_time);
     for (&instruction, &sum) in &whole.by_instruction {
-        // Of a kind that was never executed, a column of zeros tells a reader nothing.
+        // A column of zeros, of a kind that was never executed, adds nothing.
         if for_readers && whole.complete(sum) == Some(0) {
             continue;
         }
@@ -181,7 +181,7 @@ impl Reader {
     }
 }
 
-/// Names no longer than this: their middle becomes `…`, because the end tells tiles and operations apart.
+/// Names no longer than this: their middle becomes `…`, because the end distinguishes tiles and operations.
 fn shorten(names: &mut [Cell], longest: usize) {
     for cell in names.iter_mut() {
         let name = cell.display();

@@ -46,21 +46,21 @@ fn messages(profile: &Profile) -> Vec<String> {
         quantities(totals).filter(|(_, is_rounded)| *is_rounded).map(|(quantity, _)| quantity).collect();
     if !rounded.is_empty() {
         messages.push(format!(
-            "{}: sums are not exact, because the report holds rounded values (such as `10.53 Mbyte`) or averages and rates of them; \
+            "{}: sums are not exact, because the report has rounded values (such as `10.53 Mbyte`) or averages and rates of them; \
              --print-units base prints values whole, and the .ncu-rep holds them exactly",
             rounded.join(", ")
         ));
     }
     if totals.half_artifacts > 0 {
         messages.push(format!(
-            "{} half-precision operations are left out: kernels that compute in another type load constants with HFMA and \
+            "{} half-precision operations are not counted: kernels that compute in another type load constants with HFMA and \
              convert with HADD",
             group_thousands(totals.half_artifacts)
         ));
     }
     if let Some(undecided) = &profile.undecided {
         messages.push(format!(
-            "{} half-precision operations are left out, because nothing tells whether they are arithmetic, constants or \
+            "{} half-precision operations are not counted, because they may be arithmetic, constants or \
              conversions: {}",
             group_thousands(totals.half_undecided),
             undecided.describe()
@@ -93,10 +93,10 @@ fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
             let record = if counters.is_empty() {
                 String::new()
             } else {
-                format!("; to count them, record --metrics {}", counters.join(","))
+                format!("; to count them, record `ncu --metrics {}`", counters.join(","))
             };
             format!(
-                "the FLOPs of {launches} of {all} launches are not known and in no sum or share ({}): {reason}{record}",
+                "the FLOPs of {launches} of {all} launches are unknown and in no sum or share ({}): {reason}{record}",
                 missing.describe()
             )
         })

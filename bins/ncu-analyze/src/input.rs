@@ -12,14 +12,14 @@ use flopgap_phases::{PhaseError, Profile};
 /// Options of every command that reads reports.
 #[derive(clap::Args)]
 pub(crate) struct Input {
-    /// What separates decimals in the reports, if the reports do not tell.
+    /// What separates decimals, for reports that do not show it
     #[arg(long, value_enum, default_value_t, value_name = "SEPARATOR")]
     decimal: Decimal,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Decimal {
-    /// Told from the values; a report that does not tell is refused.
+    /// Inferred from the values; an ambiguous report is refused
     #[default]
     Auto,
     /// 1,234.5

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) enum By {
     /// The kernel's full name.
     Kernel,
-    /// The class that the name tells: matmul, split-k-reduce, elementwise, …
+    /// The class that follows from the name: matmul, split-k-reduce, elementwise, …
     Class,
     /// The "Simple Kernel" column of the MLP notebook, which drops names that its pattern does not match.
     Simple,
@@ -80,7 +80,7 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
                 let (table, left_out) = reader.table(title(by), by, &shown(by)?, &profile.totals)?;
                 let mut text = table.render(format.into(), &TextOptions::for_stdout())?;
                 if !left_out.is_empty() {
-                    text += "Left out to fit the terminal: ";
+                    text += "Omitted to fit the terminal: ";
                     text += &left_out.join(", ");
                     text += "; --format csv has them\n";
                 }

@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
     #[arg(long, short = 'd', value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
     /// Columns of the input (m).
-    #[arg(long, short = 'm', value_parser = clap::value_parser!(u64).range(1..))]
-    tokens: u64,
+    #[arg(long, short = 'm', alias = "tokens", value_parser = clap::value_parser!(u64).range(1..))]
+    columns: u64,
     /// Report of the program stopped after setup.
     #[arg(long, value_name = "FILE", requires = "forward")]
     setup: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reports =
         [arguments.setup.as_deref(), arguments.forward.as_deref(), Some(&arguments.forward_backward)];
     Input::at_most_one_stdin(reports.into_iter().flatten())?;
-    let network = SquareMlp::new(arguments.layers, arguments.width, arguments.tokens)
+    let network = SquareMlp::new(arguments.layers, arguments.width, arguments.columns)
         .map_err(|error| Failure::from_error(&error))?;
     let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);

@@ -46,7 +46,7 @@ pub(crate) struct Selection {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PhaseArg {
-    /// Making weights and inputs.
+    /// Creation of weights and inputs
     Setup,
     /// The forward pass, without setup.
     Forward,
@@ -133,12 +133,12 @@ impl Selection {
         let (what, hint) = match (self.phase(), &self.nvtx[..]) {
             (Some(phase), []) => (
                 format!("no launch belongs to the {phase} phase"),
-                "a report needs NVTX ranges named setup, forward and backward (ncu --nvtx), or beside it the report of the program \
-                 stopped after the phase before (--setup, --forward)",
+                "a report needs NVTX ranges named setup, forward and backward (`ncu --nvtx`), or the report of the program stopped \
+                 after the phase before (--setup, --forward)",
             ),
             (None, []) => (
                 "no launch is in the report".to_owned(),
-                "check that no filter of ncu (-k, --nvtx-include) left all kernels out, and record again",
+                "check that no filter of ncu (-k, --nvtx-include) excluded all kernels, and record again",
             ),
             (phase, ranges) => {
                 let ranges = ranges.iter().map(|range| format!("`{range}`")).collect::<Vec<_>>().join(" or ");
@@ -204,7 +204,7 @@ impl Selection {
         Ok(Profile::of(launches, classifier)?)
     }
 
-    /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is named and left out.
+    /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is skipped with a warning.
     fn of_run(
         &self,
         run: &Path,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use flopgap_hint::ErrorKind;
 
 /// The exit codes of every flopgap program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// What was asked for is done.
     Done = 0,

@@ -9,7 +9,7 @@ use flopgap_report::table::Format;
 use crate::Failure;
 
 /// The `--format` option of every command that prints a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FormatArg {
     /// Aligned columns for reading in a terminal.
     #[default]
@@ -79,7 +79,7 @@ pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line));
 }
 
-/// A message for the terminal. Control characters would move its cursor or change its colours; names from a file must not.
+/// A message for the terminal. Control characters would move its cursor or change its colors; names from a file must not.
 fn printable(message: &impl fmt::Display) -> String {
     let text = message.to_string();
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A JSON value where traces have numbers, texts or nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Scalar {
     #[default]
     None,
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Scalar {
 }
 
 /// The sizes of one input: none when it is no single tensor with known sizes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Shape(Option<Vec<u64>>);
 
 impl<'de> Deserialize<'de> for Shape {
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Shape {
 }
 
 /// What kind of event it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(field_identifier)]
 pub(crate) enum Category {
     /// An operator of the framework; `Operator` in traces of `PyTorch` 1.8 to 1.11.
@@ -173,7 +173,7 @@ pub(crate) enum Category {
     Other,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(field_identifier)]
 pub(crate) enum Phase {
     #[serde(rename = "X")]
@@ -186,7 +186,7 @@ pub(crate) enum Phase {
 }
 
 /// One event.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Event {
     pub(crate) phase: Phase,
     pub(crate) category: Category,
@@ -206,7 +206,7 @@ impl Category {
 }
 
 /// What an operator was called with, or how a kernel was launched.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
     pub(crate) shapes: Vec<Option<Vec<u64>>>,
     pub(crate) concrete: Vec<String>,

@@ -13,7 +13,7 @@
 //! reductions and fused attention have none at all.
 
 /// What an operator that has a formula does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `mm`, `addmm`, `bmm`, `baddbmm`.
     MatMul,
@@ -42,7 +42,7 @@ impl Kind {
 }
 
 /// Why an operator that has a formula has no FLOPs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormulaError {
     /// A shape is not in the trace or not that of a tensor.
@@ -81,7 +81,7 @@ pub enum FormulaError {
 }
 
 /// What an operator was called with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Inputs<'a> {
     /// The shape of each input; none where it is not a single tensor with known sizes. Numbers and absent inputs have an empty one.
     pub shapes: &'a [Option<Vec<u64>>],

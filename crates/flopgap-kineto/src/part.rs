@@ -1,9 +1,9 @@
-//! Forward, backward and optimizer told apart, as `PyTorch` does.
+//! Forward, backward and optimizer, distinguished as `PyTorch` does.
 
 use std::fmt;
 
 /// The part of a training step that an operator belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Everything that is neither of the others; the loss too.
     Forward,
@@ -45,7 +45,7 @@ impl fmt::Display for Part {
 }
 
 /// A range of one thread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) thread: u32,
     /// Nanoseconds.
@@ -58,7 +58,7 @@ pub(crate) struct Range {
 }
 
 /// What a range lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) part: Part,
     /// Within another range that the framework assigns FLOPs to.

@@ -1,4 +1,4 @@
-//! From the bytes of a file to plain text or a plain binary report: compression and text encodings are recognised by content.
+//! From the bytes of a file to plain text or a plain binary report: compression and text encodings are recognized by content.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::{Error, Found};
 use crate::rep;
 
 /// What the decoded bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// An `.ncu-rep`.
     Report,
@@ -23,7 +23,7 @@ pub(crate) type Input = Box<dyn Read + Send>;
 /// Compressed files may hold compressed files (`report.csv.gz.zst`), but not without end.
 const MAX_LAYERS: usize = 3;
 
-/// Recognises what `input` holds and unwraps it.
+/// Recognizes what `input` holds and unwraps it.
 pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error> {
     let io_error = |source| Error::Io { path: path.to_path_buf(), source };
     let mut input = input;

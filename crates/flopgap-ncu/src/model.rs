@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// An interned string of one report: compare and hash it instead of the text, resolve it with [`Strings::get`].
 ///
 /// A symbol only has a meaning together with the [`Strings`] that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(u32);
 
 impl Symbol {
@@ -24,7 +24,7 @@ impl Symbol {
 /// The strings of one report, each kept once.
 ///
 /// ncu repeats a kernel's demangled name (often more than 2 kB) in every row of it; here a launch holds four bytes.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Strings {
     texts: Vec<Box<str>>,
     ids: FxHashMap<Box<str>, Symbol>,
@@ -79,7 +79,7 @@ impl Strings {
 }
 
 /// A metric's value as it stands in the report.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// A whole number: every hardware counter that was printed in full.
     U64(u64),
@@ -101,7 +101,7 @@ impl Value {
 }
 
 /// One metric of one launch. A metric that ncu could not measure (`n/a`, nan, an empty cell) is not in the list at all.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
     /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such as `Duration`. Of both, as
     /// `--print-metric-name label-name` prints them, the name.
@@ -117,7 +117,7 @@ pub struct Metric {
 }
 
 /// The kind of an NVTX range around a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NvtxKind {
     /// Opened and closed on one thread, nested.
     PushPop,
@@ -126,7 +126,7 @@ pub enum NvtxKind {
 }
 
 /// One NVTX range that was open when the kernel was launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvtxRange {
     /// Push/pop or start/end.
     pub kind: NvtxKind,
@@ -134,7 +134,7 @@ pub struct NvtxRange {
     pub domain: Symbol,
     /// The range's name.
     pub name: Symbol,
-    /// The thread that pushed it, where the report tells.
+    /// The thread that pushed it, where the report has it.
     pub thread: Option<u64>,
 }
 
@@ -142,7 +142,7 @@ pub struct NvtxRange {
 pub type Dim3 = [u64; 3];
 
 /// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several launches alike.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     /// The kind of page that it stands on.
     pub layout: Layout,
@@ -213,7 +213,7 @@ impl Launch {
 }
 
 /// A launch together with the strings that its symbols point into; dereferences to the [`Launch`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct LaunchView<'a> {
     /// The launch.
     pub launch: &'a Launch,
@@ -242,7 +242,7 @@ impl Deref for LaunchView<'_> {
 }
 
 /// What kind of report a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
     /// CSV with one metric a row: `ncu --csv`, the details page.

@@ -23,7 +23,7 @@ use crate::warning::{Note, Warning};
 ///
 /// let csv = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\
 ///            \"0\",\"saxpy\",\"Waves Per SM\",\"\",\"1.024\"\n";
-/// // Nothing in this file tells whether that is about one or about a thousand.
+/// // Nothing in this file decides whether that is about one or about a thousand.
 /// let mut reader = Reader::from_reader(csv.as_bytes(), "saxpy.csv")?;
 /// assert!(reader.next_launch().is_err());
 ///
@@ -32,7 +32,7 @@ use crate::warning::{Note, Warning};
 /// assert_eq!(launch.metric_named("Waves Per SM").unwrap().value.as_f64(), Some(1024.0));
 /// # Ok::<(), flopgap_ncu::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     number_format: NumberFormat,
 }
@@ -119,8 +119,8 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens a report of any kind: CSV in every layout and encoding, `.ncu-rep`, each also compressed with gzip or zstd. What it is
-    /// is told from its content, never from its name.
+    /// Opens a report of any kind: CSV in every layout and encoding, `.ncu-rep`, each also compressed with gzip or zstd. It is
+    /// recognized by its content, never by its name.
     ///
     /// # Errors
     /// Any [`Error`]: a file that holds no table says why ([`Error::CounterPermission`], [`Error::NoKernels`],
@@ -215,7 +215,7 @@ impl Reader {
 }
 
 /// A whole report in memory.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Report {
     /// The launches in the file's order, each once.
     pub launches: Vec<Launch>,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::model::{Metric, Strings, Value};
 
 /// A metric's value in ncu's base unit (`--print-units base`): bytes, nanoseconds, hertz, plain counts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BaseValue<'a> {
     /// The value.
     pub value: f64,

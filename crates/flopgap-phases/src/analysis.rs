@@ -10,7 +10,7 @@ use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, Phas
 /// One pass of a network: counted and theoretical FLOPs, the overheads between them, and the kernels behind.
 ///
 /// In JSON: `measured`, `theory`, `epsilon`, `rho`, `kappa`, `omega`, `reconstructed`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PassAnalysis {
     /// Counts, closed forms and overheads.
     pub decomposition: Decomposition,
@@ -89,7 +89,7 @@ impl Serialize for PassAnalysis {
 }
 
 /// The overhead analysis of one network. In JSON: `config`, `forward`, `backward`, and `contradictions` where there are any.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Analysis {
     /// The network.
     pub config: SquareMlp,

@@ -1,4 +1,4 @@
-//! What a kernel's name tells about its arithmetic, in the terms of the counters.
+//! What a kernel's name says about its arithmetic, in the terms of the counters.
 
 use flopgap_kernels::{KernelClass, KernelInfo, Precision as Named};
 use flopgap_ncu::{Arithmetic, Precision};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{KernelTotal, PassAnalysis, Share};
 
 /// Why a pass executed the FLOPs of a [`Step`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
@@ -40,14 +40,14 @@ impl Cause {
 }
 
 /// A part of what a pass executed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Why it was executed.
     pub cause: Cause,
     /// The kernel that did it; several, joined by commas, where the closed form cannot be divided among them; `None` for the closed
     /// form.
     pub kernel: Option<String>,
-    /// The output tile of one thread block, where the kernel's name tells it.
+    /// The output tile of one thread block, where the kernel's name has it.
     pub tile: Option<Tile>,
     /// Launches of the kernel; 0 for the closed form.
     pub launches: u64,
@@ -80,7 +80,7 @@ pub struct Step {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Breakdown {
     /// In the order of the causes, and within one with the most FLOPs first.
     pub steps: Vec<Step>,

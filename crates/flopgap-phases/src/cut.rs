@@ -3,7 +3,7 @@
 use crate::{CountedLaunch, Phase, PhaseError, Recording};
 
 /// The launches of one phase, with the recording that explains their kernels.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct PhaseLaunches<'a> {
     /// The run that they were recorded in.
     pub recording: &'a Recording,
@@ -11,8 +11,8 @@ pub struct PhaseLaunches<'a> {
     pub launches: Vec<CountedLaunch>,
 }
 
-/// The forward and the backward launches of a network, however they were told apart.
-#[derive(Clone, Debug)]
+/// The forward and the backward launches of a network, however they were distinguished.
+#[derive(Debug, Clone)]
 pub struct Phases<'a> {
     /// The launches of the forward pass.
     pub forward: PhaseLaunches<'a>,

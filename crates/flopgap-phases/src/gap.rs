@@ -6,7 +6,7 @@ use std::fmt;
 use flopgap_ncu::{LaunchView, Layout, Unknown};
 
 /// Where a launch stands in its report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The line of a CSV, from 1.
     Line(u64),
@@ -33,7 +33,7 @@ impl fmt::Display for Place {
 }
 
 /// Launches that lack a quantity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// How many.
     pub launches: u64,
@@ -124,7 +124,7 @@ impl Lacking {
 }
 
 /// Launches whose FLOPs are not known, for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// Why.
     pub reason: Unknown,

@@ -1,14 +1,14 @@
-//! The three stretches of a profiled run.
+//! The three phases of a profiled run.
 
 use std::fmt;
 
 use flopgap_ncu::LaunchView;
 
-/// A stretch of a profiled run of one network.
+/// A part of a profiled run of one network.
 ///
 /// A program is profiled up to the end of a phase, so the forward run holds setup and forward, and the
 /// forward+backward run all three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Making weights and inputs: random numbers, copies.
     Setup,

@@ -21,7 +21,7 @@ use crate::{PhaseError, Warning};
 /// What the launches of a kernel, of a class or of a whole report add up to.
 ///
 /// A sum is present only if it was measured for every launch: a part of the whole would be a wrong number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Launches.
     pub launches: u64,
@@ -40,12 +40,12 @@ pub struct Totals {
     pub duration_ns: Sum,
     /// Half-precision instructions, counted as operations, that are constants and conversions. Not in `flops`.
     pub half_artifacts: u64,
-    /// Half-precision operations of which nothing tells whether they are arithmetic. Not in `flops`.
+    /// Half-precision operations that may be arithmetic or not. Not in `flops`.
     pub half_undecided: u64,
 }
 
 /// A sum over launches, with the number of launches that it was measured for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
     value: u64,
     measured: u64,
@@ -132,18 +132,18 @@ impl Totals {
 }
 
 /// One kernel of a report: all launches with the same name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KernelProfile {
     /// The name as the report has it.
     pub name: String,
-    /// What the name tells.
+    /// What the name says.
     pub info: Arc<KernelInfo>,
     /// What its launches add up to.
     pub totals: Totals,
 }
 
 /// The kernels of a report: those whose FLOPs are not known, then the one with the most FLOPs (then the longest, then by name).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profile {
     /// The kernels.
     pub kernels: Vec<KernelProfile>,
@@ -312,7 +312,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Begins a kernel: its place, and what its name tells about its arithmetic.
+    /// Begins a kernel: its place, and what its name says about its arithmetic.
     fn start(&mut self, name: &str, classifier: &Classifier) -> (usize, Arithmetic) {
         let info = classifier.get(name);
         let computes = arithmetic(&info);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::{LaunchName, Phase, Warning};
 
 /// A kernel of a [`Recording`]: one entry however often it was launched.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Kernel {
     /// The name as the profiler gave it.
     pub name: String,
@@ -18,16 +18,16 @@ pub struct Kernel {
     pub short: String,
     /// What the kernel is for.
     pub class: KernelClass,
-    /// The output tile of one thread block, where the name tells it.
+    /// The output tile of one thread block, where the name has it.
     pub tile: Option<Tile>,
 }
 
 /// The position of a [`Kernel`] in its recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelId(u32);
 
 /// One launch and the FLOPs that the hardware counted for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedLaunch {
     /// The kernel.
     pub kernel: KernelId,
@@ -43,7 +43,7 @@ pub struct CountedLaunch {
 
 /// One profiled run. Built launch by launch, from an Nsight Compute report by [`Recording::load`] or from
 /// any other counter source by [`Recording::push`].
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Recording {
     path: PathBuf,
     kernels: Vec<Kernel>,

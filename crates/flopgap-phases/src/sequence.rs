@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::{LaunchName, Phase, PhaseError};
 
 /// The launches of one run, in launch order, by what they have in common with those of another run: base name, grid and block.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Sequence {
     path: PathBuf,
     bases: Vec<String>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::PhaseLaunches;
 
 /// The class that a kernel counts towards in the overhead decomposition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
     /// Matrix products.
@@ -40,7 +40,7 @@ impl Share {
 }
 
 /// One kernel's part in a phase.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KernelTotal {
     /// The kernel's name for people.
     pub kernel: String,
@@ -48,7 +48,7 @@ pub struct KernelTotal {
     pub class: KernelClass,
     /// Where it counts.
     pub share: Share,
-    /// The output tile of one thread block, where the kernel's name tells it.
+    /// The output tile of one thread block, where the kernel's name has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
     /// How often it was launched.
@@ -58,7 +58,7 @@ pub struct KernelTotal {
 }
 
 /// The FLOPs of a phase: by class, and by kernel with the largest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseFlops {
     /// By class. Adds up to everything that was counted.
     pub classes: ClassFlops,

@@ -6,7 +6,7 @@ use flopgap_flops::{FlopError, SquareMlp};
 use serde::{Deserialize, Serialize};
 
 /// A square network of a sweep: `n` layers of `d`×`d` weights applied to `m` columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Config {
     /// Layers.
     pub n: u64,

@@ -28,7 +28,7 @@ pub enum Event<'a> {
 }
 
 /// What a process added to a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filled {
     /// How many configurations were measured.
     pub done: usize,

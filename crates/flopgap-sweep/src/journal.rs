@@ -1,7 +1,7 @@
 //! The journal: what the processes that filled a run directory did, line by line.
 //!
-//! A journal is a record of events, not the truth about what is done: that is the raw files, which are checked before they count.
-//! So a journal may break off or be damaged anywhere without a measurement being lost or believed wrongly.
+//! A journal is a record of events. What is done follows from the raw files, which are checked before they count,
+//! so a journal may be cut off or damaged anywhere without a measurement being lost or a wrong one accepted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub const JOURNAL_FORMAT: &str = "flopgap-journal";
 pub const JOURNAL_VERSION: u32 = 1;
 
 /// One line of a journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
     /// The first line of every journal.
@@ -97,7 +97,7 @@ impl Entry {
 }
 
 /// The entries of a journal and which of its lines are damaged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JournalContents {
     /// The undamaged entries after the first line.
     pub entries: Vec<Entry>,
@@ -152,7 +152,7 @@ impl fmt::Display for DamagedLine {
     }
 }
 
-/// The folder of the journals.
+/// The directory of the journals.
 pub(crate) fn folder(run: &Path) -> PathBuf {
     run.join("journal")
 }
@@ -162,7 +162,7 @@ pub(crate) fn path(run: &Path, shard: Shard) -> PathBuf {
     folder(run).join(format!("{}.jsonl", shard.to_string().replace('/', "-of-")))
 }
 
-/// The journals of a run and whose they are, in the order of their names; none where there is no folder.
+/// The journals of a run and whose they are, in the order of their names; none without a directory.
 pub(crate) fn list(run: &Path) -> Result<Vec<(PathBuf, Shard)>, RunError> {
     let folder = folder(run);
     let entries = match fs::read_dir(&folder) {
@@ -193,7 +193,7 @@ pub fn read_journal(path: &Path) -> Result<JournalContents, RunError> {
     JournalContents::parse(&bytes, path)
 }
 
-/// What all journals of a run say together.
+/// What all journals of a run contain.
 #[derive(Debug, Default)]
 pub(crate) struct Journals {
     /// Whether there are any: the run was recorded by this program.

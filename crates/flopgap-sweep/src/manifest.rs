@@ -19,7 +19,7 @@ pub const FORMAT: &str = "flopgap-run";
 pub const VERSION: u32 = 2;
 
 /// The sizes that a run was asked for: every n with every d and every m.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     /// Layers.
     pub n: Vec<u64>,
@@ -39,7 +39,7 @@ impl Grid {
 }
 
 /// Where the counters of a run come from. Every field is free text for people; what is not known is absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Origin {
 }
 
 /// The contents of `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Always [`FORMAT`].
     pub format: String,
@@ -82,7 +82,7 @@ pub struct Manifest {
 }
 
 /// The first part in which two origins differ, and what each says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginDifference {
     /// The part.
     pub part: OriginPart,

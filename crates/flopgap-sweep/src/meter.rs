@@ -29,12 +29,12 @@ pub trait Meter {
     ///
     /// # Errors
     /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all others, nothing more is
-    /// asked.
+    /// measured.
     fn measure(&mut self, config: Config) -> Result<Record, MeterError>;
 }
 
 /// Why something was not counted. As JSON it travels from a process that runs a network to the one that counts.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MeterError {

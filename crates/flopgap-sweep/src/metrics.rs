@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Config, RunError};
 
 /// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the overheads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricsRow {
     /// Layers.
     pub n: u64,

@@ -16,7 +16,7 @@ pub const MAX_SIZE: u64 = i32::MAX as u64;
 pub const MAX_CONFIGS: usize = 1_000_000;
 
 /// Why sizes or a shard are invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// Neither a number nor a range.
@@ -113,7 +113,7 @@ impl Hint for PlanError {
 /// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "invalid range `8..2`: its end is below its start");
 /// # Ok::<(), flopgap_sweep::PlanError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     text: String,
     values: Vec<u64>,
@@ -248,7 +248,7 @@ impl Grid {
 ///
 /// Configurations are dealt out by falling cost, so that the workers have about the same to do; every worker computes the same
 /// deal from the plan alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u32,
     of: u32,

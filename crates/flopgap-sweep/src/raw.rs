@@ -11,7 +11,7 @@ use crate::Config;
 use crate::record::RECORD_ENDING;
 
 /// What a raw file holds of its configuration's program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The program stopped after setup.
     Setup,
@@ -96,7 +96,7 @@ impl fmt::Display for Ignored {
 }
 
 /// The raw files of a run by configuration, and what else lies in the folder.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RawFiles {
     /// The files of each configuration.
     pub configs: BTreeMap<Config, BTreeMap<Stage, PathBuf>>,

@@ -26,7 +26,7 @@ const FOLDERS: [&str; 5] = ["", "raw", "journal", "processed", "plots"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who fills a run: the part of the plan, the devices, and what counts there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
     /// The part of the plan.
     pub shard: Shard,
@@ -70,7 +70,7 @@ pub struct Session {
 }
 
 /// What this session created of its run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Created {
     /// Nothing: it was a run before.
     Nothing,

@@ -21,7 +21,7 @@ const SEED: u64 = 0;
 const SPARE_BYTES: u64 = 256 << 20;
 
 /// The GPUs of this machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Gpu;
 
 impl Hardware for Gpu {

@@ -99,7 +99,7 @@ fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
         assert_eq!(done.len(), times, "a configuration was measured again although its record was there");
         runs += 1;
     }
-    #[expect(clippy::print_stderr, reason = "a figure for whoever asks with --nocapture")]
+    #[expect(clippy::print_stderr, reason = "a figure for --nocapture")]
     {
         eprintln!("{kills} kills over {runs} runs");
     }
@@ -131,7 +131,7 @@ fn killed_workers_that_share_a_run_fill_it_all_the_same() {
             break;
         }
     }
-    // The last worker may have been killed while it analysed.
+    // The last worker may have been killed while it analyzed.
     run(&mut go_on(&path, &[])).expect(0, &["24 of 24 configurations are done"]);
     assert_eq!(contents(&path), contents(&whole));
 }

@@ -53,7 +53,7 @@ fn a_full_disk_stops_and_what_is_done_is_kept() {
         &[
             "No space left on device",
             "hint: free space on the disk: every file written before is complete",
-            "goes on",
+            "continues",
         ],
     );
     let done = recorded(&path).len();

@@ -23,7 +23,7 @@ fn config(n: u64, d: u64) -> Config {
 }
 
 #[test]
-fn a_new_run_is_measured_and_analysed() {
+fn a_new_run_is_measured_and_analyzed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let ended =
@@ -116,7 +116,7 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     for fault in ["FAKE_LOST", "FAKE_PANIC"] {
         let ended = run(fake(&new(&path, &[])).env(fault, "n2_d128_m16"));
-        let hint = format!("what was measured is kept; `hyper-profile resume {}` goes on", path.display());
+        let hint = format!("what was measured is kept; `hyper-profile resume {}` continues", path.display());
         ended.expect(1, &["counting on device 0 failed\n  caused by: the ", &hint]);
         assert_eq!(
             recorded(&path).into_iter().collect::<Vec<_>>(),
@@ -216,7 +216,7 @@ fn runs_that_cannot_be_resumed_say_why() {
     with("\"version\": 2", "\"version\": 3")
         .expect(1, &["version 3 is not supported (flopgap-run, up to version 2)"]);
     with("\"cupti\"", "\"telepathy\"")
-        .expect(1, &["recorded with the backend `telepathy`, which this program lacks"]);
+        .expect(1, &["recorded with the backend `telepathy`, which this program does not have"]);
     with("\"m\"", "\"q\"").expect(1, &["manifest.json: not a manifest\n  caused by: missing field `m`"]);
     with("      64,", "      0,").expect(2, &["invalid size `0`: a size is at least 1"]);
     fs::write(path.join("manifest.json"), &manifest).unwrap();
@@ -327,7 +327,7 @@ fn workers_share_a_run_without_meeting() {
     );
     assert!(!path.join("processed").exists());
     drop(child);
-    // Whoever measures the last one analyses the run.
+    // The worker that measures the last one analyzes the run.
     slurm("0").expect(0, &["6 configurations in "]);
     assert_eq!(contents(&path), contents(&whole));
     assert_eq!(journaled(&path).len(), 6);
@@ -355,7 +355,7 @@ fn several_devices_fill_a_run_as_one_does() {
     assert_eq!(contents(&path), contents(&whole));
     assert_eq!(journaled(&path).len(), 6);
 
-    // What goes wrong in such a process is told as if it had gone wrong here.
+    // What goes wrong in such a process is reported as if it had gone wrong here.
     let (lost, other) = (dir.path().join("lost"), dir.path().join("other"));
     let ended = run(fake(&new(&lost, &["--devices", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
     ended.expect(1, &["the fake device fell off the bus", "what was measured is kept"]);
@@ -451,7 +451,7 @@ fn processes_that_count_end_with_the_one_that_asks() {
         let lists = threads.filter_map(|list| fs::read_to_string(list).ok()).collect::<Vec<_>>();
         lists.iter().flat_map(|list| list.split_whitespace().map(str::to_owned)).collect::<Vec<_>>()
     };
-    // Once they count, they have been told whom to end with.
+    // Once they count, they know which process to end with.
     let journal = || fs::read_to_string(path.join("journal/1-of-1.jsonl")).is_ok();
     let counting = wait_until(|| (journal() && children().len() == 2).then(children));
     std::thread::sleep(std::time::Duration::from_millis(300));

@@ -31,7 +31,7 @@ fn overhead(sizes: [&str; 3], stages: [&Path; 3], more: &[&str]) -> Output {
         sizes[0],
         "--width",
         sizes[1],
-        "--tokens",
+        "--columns",
         sizes[2],
         "--setup",
         setup,
@@ -264,7 +264,7 @@ fn a_report_does_not_differ_from_itself() {
     assert!(differs.stdout.contains("reduce_kernel"), "the loss is only in the second: {}", differs.stdout);
 }
 
-/// Nothing in the report tells whether `117.344` is about a hundred or about a hundred thousand.
+/// Nothing in the report decides whether `117.344` is about a hundred or about a hundred thousand.
 #[test]
 fn an_undecidable_number_is_refused_until_it_is_decided() {
     let folder = tempfile::tempdir().unwrap();
@@ -326,10 +326,10 @@ fn unknown_work_is_never_printed_as_zero() {
     let table = kernels("table");
     let matmul = table.stdout.lines().find(|line| line.starts_with("matmul ")).unwrap();
     assert_eq!(matmul.split_whitespace().take(4).collect::<Vec<_>>(), ["matmul", "27", "-", "-"], "{matmul}");
-    let message = "the FLOPs of 27 of 141 launches are not known and in no sum or share (`nvjet_sm90_tst_";
+    let message = "the FLOPs of 27 of 141 launches are unknown and in no sum or share (`nvjet_sm90_tst_";
     assert!(table.stderr.contains(message), "{}", table.stderr);
     assert!(
-        table.stderr.contains("record --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum\n"),
+        table.stderr.contains("record `ncu --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum\n"),
         "{}",
         table.stderr
     );
@@ -398,7 +398,7 @@ fn what_is_not_known_is_named_with_its_place() {
     std::fs::write(&path, text.replace("\"917,436\"", "\"n/a\"")).unwrap();
     let partial = run(&["kernels", path.to_str().unwrap(), "--by", "class"]);
     assert_eq!(partial.code, 0);
-    let message = "the FLOPs of 8 of 31 launches are not known and in no sum or share (`vectorized_elementwise_kernel [sigmoid]` (8 launches), \
+    let message = "the FLOPs of 8 of 31 launches are unknown and in no sum or share (`vectorized_elementwise_kernel [sigmoid]` (8 launches), \
                    the first in line ";
     assert!(partial.stderr.contains(message), "{}", partial.stderr);
     assert!(partial.stderr.contains("_op_ffma_pred_on.sum"), "{}", partial.stderr);
@@ -407,7 +407,7 @@ fn what_is_not_known_is_named_with_its_place() {
     let bytes =
         run(&["kernels", fixture("ncu/h200_kernels_graph_nvtx.ncu-rep").to_str().unwrap(), "--by", "class"]);
     assert_eq!(bytes.code, 0);
-    let message = "no counter of floating-point operations was recorded; to count them, record --metrics \
+    let message = "no counter of floating-point operations was recorded; to count them, record `ncu --metrics \
                    smsp__sass_thread_inst_executed_op_fadd_pred_on.sum,";
     assert!(bytes.stderr.contains(message), "{}", bytes.stderr);
     assert!(bytes.stderr.contains(",sm__ops_path_tensor_src_fp16.sum,"), "for this GPU: {}", bytes.stderr);
@@ -480,7 +480,7 @@ fn the_notebook_by_phase_class_and_instruction() {
     assert!(unmarked.stderr.contains("no launch belongs to the backward phase"), "{}", unmarked.stderr);
 }
 
-/// A phase is the same launches whether three reports, one with ranges, or a range of that name tells it.
+/// A phase is the same launches whether three reports, one with ranges, or a range of that name selects it.
 #[test]
 fn phases_and_ranges_of_one_network_agree() {
     let fixture = |name: &str| fixture(name).to_str().unwrap().to_owned();

@@ -73,7 +73,7 @@ fn the_same_plain_or_compressed() {
 }
 
 #[test]
-fn the_pass_is_told_without_the_names_of_the_engine() {
+fn the_pass_is_known_without_the_names_of_the_engine() {
     let event = |more: &str| {
         format!(
             r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":2,{more},"args":{{"Input Dims":[[2,3],[3,5]]}}}}"#

@@ -16,7 +16,7 @@ use super::pending::{MAX_WAITING, Numbers, Place, Reading, Slot};
 use super::record::Record;
 
 /// What is known about a metric before its value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct MetricKind {
     pub(super) section: Symbol,
     pub(super) name: Symbol,

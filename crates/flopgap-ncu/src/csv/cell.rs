@@ -3,7 +3,7 @@
 use crate::model::Value;
 
 /// The decimal separator of a file, once it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decimal {
     Point,
     Comma,
@@ -31,7 +31,7 @@ impl Decimal {
 }
 
 /// What a cell says.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cell {
     /// A number, and the decimal separator that it proves.
     Number(Value, Option<Decimal>),

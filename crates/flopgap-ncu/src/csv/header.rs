@@ -7,7 +7,7 @@ use super::record::Record;
 use super::text::lossy;
 
 /// Where the columns that are known by name stand. What a version of ncu lacks is `None`; unknown columns are left alone.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
     pub(super) id: Option<usize>,
     pub(super) process_id: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Columns {
 }
 
 /// A header line.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Header {
     pub(super) layout: Layout,
     pub(super) columns: Columns,
@@ -158,7 +158,7 @@ fn layout(columns: &Columns, others: &[(usize, String)]) -> Option<Layout> {
     match (long, summary) {
         (true, true) if columns.ranges.is_some() => Some(Layout::NvtxSummary),
         (true, true) => Some(Layout::Summary),
-        // Without ids, launches of one kernel that follow each other cannot be told apart.
+        // Without ids, launches of one kernel that follow each other cannot be distinguished.
         (true, false) if columns.id.is_some() => Some(Layout::Long),
         _ if columns.id.is_some() && others.iter().any(|(_, name)| name.contains("__")) => Some(Layout::Wide),
         _ => None,

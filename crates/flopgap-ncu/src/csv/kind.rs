@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metrics_kind_tells_whether_it_counts() {
+    fn a_metrics_kind_decides_whether_it_counts() {
         for (name, unit) in [
             ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst"),
             ("gpu__time_duration.sum", "ns"),

@@ -14,7 +14,7 @@ use super::renamed;
 use super::text::{Interner, lossy};
 
 /// What makes rows one launch; absent columns are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) process_id: Option<u64>,
     pub(super) id: Option<u64>,

@@ -14,14 +14,14 @@ const MAX_KEPT: usize = 1000;
 const MAX_LINE: usize = 400;
 
 /// What ncu said about its own failure, in the order in which it outweighs other messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Complaint {
     NoKernels,
     Failed,
     Permission,
 }
 
-/// Collects notes and the most telling complaint.
+/// Collects notes and the most significant complaint.
 #[derive(Debug, Default)]
 pub(super) struct Noise {
     complaint: Option<(Complaint, u64, String)>,

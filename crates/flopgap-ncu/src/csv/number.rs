@@ -1,4 +1,4 @@
-//! Numbers as ncu prints them, in the locale of whoever printed them.
+//! Numbers as ncu prints them, in the locale of its user.
 //!
 //! One C++ stream prints most values with the locale's separators (`1,048,576`, `27.595.520`, `1 048 576`, `12,34,567`), but
 //! some doubles of the raw page always come as `%f`: a point and six decimals (`242.534957`), even in a file whose point groups
@@ -12,7 +12,7 @@ use super::cell::{Cell, Decimal};
 use super::shape::Shape;
 
 /// How whole part and decimals are separated in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NumberFormat {
     /// Inferred from the values of the file; a file that does not tell is refused.
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_and_text_are_told_apart() {
+    fn instances_and_text_are_distinguished() {
         assert_eq!(number("608 (32; 32; 32)", POINT), Some(Value::U64(608)));
         assert_eq!(number("6.437,96 (1,5; 2)", COMMA), Some(Value::F64(6437.96)));
         for text in ["NVIDIA H200", "all", "No-CC", "(256, 1, 1)", "0x1f", "12 GB (x)"] {

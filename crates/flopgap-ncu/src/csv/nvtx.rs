@@ -1,7 +1,7 @@
 //! The NVTX columns: which ranges were open when a kernel was launched.
 //!
 //! `2128  "<default domain>:step:none:none:none:none:none:none"  "dom:op:Int64:5:RGB:0xff00ff00:ASCII:op" `: the thread, then one
-//! item per range, outermost first, behind two spaces each. An item is domain, name, payload type and value, colour type and
+//! item per range, outermost first, behind two spaces each. An item is domain, name, payload type and value, color type and
 //! value, message type and message, joined by colons that are not escaped: names and domains may hold colons too.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 /// One item of a column, as positions into the column's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) thread: Option<u64>,
     /// Empty where it is the default domain or the column has none.
@@ -18,7 +18,7 @@ pub(super) struct Item {
 }
 
 /// Which parts precede an item's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lead {
     /// `domain:name...`, in the push/pop column.
     Domain,
@@ -71,7 +71,7 @@ fn split(item: &str, lead: Lead) -> (Range<usize>, Range<usize>) {
         Lead::Domain | Lead::Nothing => 0,
     };
     let tails = attributes(item);
-    // With a message, the name is that message once more, which settles where both begin.
+    // With a message, the name is that message once more, which shows where both begin.
     let certain = tails.iter().find(|tail| tail.has_message && repeats_message(item, tail, lead_end, lead));
     let tail = certain.or(tails.last());
     let name_end = tail.map_or(item.len(), |tail| tail.start).max(lead_end);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_items_message_settles_where_its_name_begins() {
+    fn an_items_message_shows_where_its_name_begins() {
         let tail = "Double:1.500000:RGB:0xff112233:ASCII";
         assert_eq!(one(&format!("my:dom:a:b:{tail}:a:b")), ("my:dom".to_owned(), "a:b".to_owned()));
         assert_eq!(one(&format!("d:x:{tail}:x")), ("d".to_owned(), "x".to_owned()));

@@ -14,7 +14,7 @@ use super::number::{self, NumberFormat};
 pub(super) const MAX_WAITING: usize = 64 * 1024;
 
 /// Which number of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     Value,
     Minimum,
@@ -22,7 +22,7 @@ pub(super) enum Slot {
 }
 
 /// An ambiguous cell.
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 struct Cellref {
     launch: u64,
     metric: usize,
@@ -46,18 +46,18 @@ pub(super) struct Numbers {
 }
 
 /// A cell that was read, or that will be filled in later.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Reading {
     Value(Value),
     Absent,
     Text,
     Malformed,
-    /// The value is a placeholder until [`Numbers::settle`].
+    /// The value is a placeholder until [`Numbers::resolve`].
     Later,
 }
 
 /// Where a cell stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) launch: u64,
     pub(super) metric: usize,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2};
 
 /// A field's content, its quotes excluded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     start: u32,
     end: u32,
@@ -45,7 +45,7 @@ pub(super) struct Record {
 }
 
 /// How parsing a record ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A whole record.
     Whole,

@@ -7,7 +7,7 @@
 /// Splits the cell into the range's name and the kernel's, if it holds both.
 ///
 /// `ranges` are the names of the push/pop ranges around the launch, outermost first, where the report has them: the innermost one that
-/// the cell begins with settles where the kernel begins. Without them (a summary has no such column) it is the last slash outside of
+/// the cell begins with decides where the kernel begins. Without them (a summary has no such column) it is the last slash outside of
 /// all brackets.
 pub(super) fn split<'a, 'r>(
     cell: &'a str,
@@ -27,7 +27,7 @@ pub(super) fn split<'a, 'r>(
     })
 }
 
-/// The last slash that is in no brackets, told from the right: the kernel's brackets are balanced, a range's need not be.
+/// The last slash outside of brackets, searched from the right: the kernel's brackets are balanced, a range's need not be.
 fn last_slash(name: &[u8]) -> Option<usize> {
     let mut open = Vec::new();
     for (at, &byte) in name.iter().enumerate().rev() {

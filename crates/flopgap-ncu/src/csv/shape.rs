@@ -7,7 +7,7 @@ use crate::model::Value;
 use super::cell::{Cell, Decimal};
 
 /// A separator and how it may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     /// `.` or `,`: groups or decimals.
     Mark(u8),

@@ -2,13 +2,13 @@
 
 use super::Precision;
 
-/// What a kernel computes, as far as something else than its counters tells: its name, mostly.
+/// What a kernel computes, as far as it is known from something other than its counters: its name, mostly.
 ///
 /// Counters alone leave questions open. A report without the counters of the tensor cores does not say whether there was anything to
 /// count; HFMA counts half-precision arithmetic as well as constants that the compiler loads. This crate does not read names:
-/// whoever does (`flopgap-phases`) hands the answers to [`FlopCounter::count_as`](super::FlopCounter::count_as). The default knows
+/// a caller that does (`flopgap-phases`) passes what it knows to [`FlopCounter::count_as`](super::FlopCounter::count_as). The default knows
 /// nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arithmetic {
     /// Whether the kernel multiplies on the tensor cores.
     pub tensor_cores: Option<bool>,

@@ -35,14 +35,14 @@ use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Pr
 /// assert_eq!(total, 358_154_240);
 /// # Ok::<(), flopgap_ncu::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FlopCounter {
     /// By symbol index: what a string means as a metric's name, and as a unit.
     known: Vec<Known>,
     values: Vec<Count>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Known {
     role: Role,
     /// The factor to the base unit; 0 where it was not looked up yet.

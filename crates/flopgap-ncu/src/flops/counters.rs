@@ -54,7 +54,7 @@ pub(super) const COUNTERS: usize = INSTRUCTIONS.len() + TENSOR.len() * FORMS;
 const TURING: usize = 127;
 
 /// A set of hardware counters, such as those that a report lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Counters(pub(super) u128);
 
 impl Counters {
@@ -106,7 +106,7 @@ fn name(index: usize) -> String {
 }
 
 /// What a metric is good for here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     None,
     /// One of the [`COUNTERS`].
@@ -117,7 +117,7 @@ pub(super) enum Role {
     Cycles(Clock),
     /// Such cycles in a second (`sm__cycles_elapsed.avg.per_second`).
     CyclesPerSecond(Clock),
-    /// A part of a source type's operations (`op_hgmma`): it tells that the type matters, not how much.
+    /// A part of a source type's operations (`op_hgmma`): it shows that the type matters, not how much.
     TensorPart(u8),
     /// Instructions of the tensor pipe.
     Pipe(Pipe),
@@ -129,7 +129,7 @@ pub(super) enum Role {
 }
 
 /// Where cycles are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
     Smsp,
     Sm,
@@ -149,7 +149,7 @@ fn clock(unit: &str) -> Option<Clock> {
 }
 
 /// Memory traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traffic {
     Dram,
     DramRead,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_tensor_path_are_told_from_its_total() {
+    fn parts_of_a_tensor_path_are_distinguished_from_its_total() {
         assert_eq!(
             role("sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum"),
             Role::TensorPart(2)

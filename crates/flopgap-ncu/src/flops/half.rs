@@ -7,7 +7,7 @@
 use super::{Arithmetic, Count, Measurement, Precision};
 
 /// The thread instructions of one launch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Half {
     pub(super) hadd: u64,
     pub(super) hmul: u64,

@@ -4,7 +4,7 @@ use super::Count;
 use super::counters::INSTRUCTIONS;
 
 /// An arithmetic instruction of the shader cores that is counted by itself, once for each thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Instruction {
     /// Single-precision addition.
@@ -57,7 +57,7 @@ impl Instruction {
 }
 
 /// The instructions of one launch. A kind that the report has no counter for is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instructions([Option<Count>; INSTRUCTIONS.len()]);
 
 impl Instructions {

@@ -19,7 +19,7 @@ pub use precision::Precision;
 pub use unknown::Unknown;
 
 /// A number of operations, bytes or nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// The number.
     pub value: u64,
@@ -38,8 +38,8 @@ impl Count {
     }
 }
 
-/// What a report tells about one precision of one launch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a report says about one precision of one launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Measurement {
     /// None of its counters is there.
@@ -54,7 +54,7 @@ pub enum Measurement {
     /// Half-precision instructions (counted as if they were work) that are none: the compiler loads constants with HFMA and widens
     /// 16-bit values with HADD, in kernels that compute in another type or move data.
     Artifact(Count),
-    /// Half-precision instructions (counted as if they were work) of which nothing tells whether they are.
+    /// Half-precision instructions (counted as if they were work) that may be work or not.
     Undecided(Count),
     /// More than 64 bits hold.
     Overflow,
@@ -71,7 +71,7 @@ impl Measurement {
 }
 
 /// FLOPs, traffic and time of one launch, or of all launches that a summary row stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flops {
     by_precision: [Measurement; Precision::ALL.len()],
     work: Result<Count, Unknown>,
@@ -109,12 +109,12 @@ impl Default for Flops {
 }
 
 impl Flops {
-    /// What the report tells about a precision.
+    /// What the report says about a precision.
     pub fn get(&self, precision: Precision) -> Measurement {
         self.by_precision[precision.index()]
     }
 
-    /// All precisions that the report tells something about.
+    /// All precisions that the report has something about.
     pub fn iter(&self) -> impl Iterator<Item = (Precision, Measurement)> + '_ {
         Precision::ALL
             .into_iter()

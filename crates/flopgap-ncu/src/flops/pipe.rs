@@ -5,7 +5,7 @@ use super::chip::{Capability, has_half_on_tensor_pipe};
 use super::{Arithmetic, Count, Precision};
 
 /// A counter of warp instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pipe {
     /// All of the tensor pipe.
     All,
@@ -44,7 +44,7 @@ pub(super) fn pipe(metric: &str) -> Option<Pipe> {
 }
 
 /// The instructions of one launch.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pipes {
     counts: [Option<Count>; PIPES],
 }

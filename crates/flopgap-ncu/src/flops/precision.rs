@@ -1,7 +1,7 @@
 //! Kinds of arithmetic.
 
 /// An arithmetic that is counted by itself: a type, on the shader cores or on the tensor cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Precision {
     /// Double precision on the shader cores: DADD, DMUL, DFMA.

@@ -7,14 +7,14 @@ use super::chip::{self, Capability};
 use super::counters::{Counters, SHADER};
 
 /// Why the floating-point operations of a launch are not known. A number would be too small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Unknown {
     /// No counter of floating-point operations was recorded.
     NotRecorded,
     /// The kernel multiplies on the tensor cores, whose operations were not counted; the precision, where it is known.
     TensorCores(Option<Precision>),
-    /// A product of which nothing tells whether the tensor cores executed it, whose operations were not counted.
+    /// A product that the tensor cores may have executed, whose operations were not counted.
     PerhapsTensorCores,
     /// The kernel computes in this precision, whose instructions were not counted.
     NotCounted(Precision),
@@ -65,13 +65,13 @@ impl fmt::Display for Unknown {
                 write!(f, "the {name} operations of the tensor cores were not counted")
             }
             Unknown::PerhapsTensorCores => f.write_str(
-                "operations of the tensor cores were not counted, and neither the name nor a counter says that there were none",
+                "operations of the tensor cores were not counted, and neither the name nor a counter excludes them",
             ),
             Unknown::NotCounted(precision) => write!(f, "the {} operations were not counted", precision.label()),
             Unknown::Incomplete(counters) => write!(f, "the report lacks {counters}"),
             Unknown::Conflicting(counters) => write!(f, "the report gives different values for {counters}"),
             Unknown::HalfPrecision => f.write_str(
-                "the half-precision instructions may be arithmetic, constants or conversions, which the counters do not tell apart",
+                "the half-precision instructions may be arithmetic, constants or conversions, which the counters do not distinguish",
             ),
             Unknown::Overflow => f.write_str("the sum exceeds 64 bits"),
         }

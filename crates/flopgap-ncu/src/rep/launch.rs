@@ -8,7 +8,7 @@ use super::wire::{Damage, Field, Message, u32_of};
 use crate::model::{Launch, Metric, Strings, Symbol, Value};
 
 /// A name of the report's string table, with the unit that follows from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Name {
     pub(super) name: Symbol,
     pub(super) unit: Symbol,
@@ -20,7 +20,7 @@ impl Name {
     }
 }
 
-/// Fills what the result itself tells: everything but its process and its place in the file.
+/// Fills what the result itself contains: everything but its process and its place in the file.
 pub(super) fn fill(
     launch: &mut Launch,
     kind: Kind,

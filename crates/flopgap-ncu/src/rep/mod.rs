@@ -53,7 +53,7 @@ pub(crate) struct RepSource<R> {
     state: State,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing but the file header was read.
     Opened,
@@ -62,7 +62,7 @@ enum State {
 }
 
 /// The process of the current block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Process {
     id: Option<u64>,
     name: Symbol,

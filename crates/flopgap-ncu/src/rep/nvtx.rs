@@ -76,7 +76,7 @@ fn push_pop(
             pushed.push((after_call, range));
         }
     }
-    // Between domains only the API call before each push tells which came first; the sort keeps the order of equals.
+    // Between domains, only the API call before each push shows which came first; the sort keeps the order of equals.
     if pushed.iter().all(|(after_call, _)| after_call.is_some()) {
         pushed.sort_by_key(|&(after_call, _)| after_call);
     }
@@ -183,7 +183,7 @@ impl<'a> Domain<'a> {
         let name = match info {
             Some(domain) if domain.name.bytes == DEFAULT_DOMAIN => Symbol::EMPTY,
             Some(domain) => strings.intern(&domain.name.text()),
-            // NVTX's default domain is number 0; any other must be told apart from it.
+            // NVTX's default domain is number 0; any other must differ from it.
             None if id == 0 => Symbol::EMPTY,
             None => strings.intern(&format!("domain {id}")),
         };

@@ -20,7 +20,7 @@ pub(super) fn file_version(header: Message<'_>) -> Result<u32, Damage> {
 }
 
 /// What kind of work a result measured. The numbers are the order of the results in a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One kernel launch.
     Kernel,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 pub(super) const KINDS: [Kind; 4] = [Kind::Kernel, Kind::Range, Kind::Cmdlist, Kind::Graph];
 
 /// `BlockHeader`, with the parts that are read on demand still as bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct BlockHeader<'a> {
     pub(super) sources: u32,
     /// How many results of each kind follow, in the order of [`KINDS`].
@@ -90,7 +90,7 @@ pub(super) fn strings(table: Message<'_>) -> impl Iterator<Item = Result<Message
 }
 
 /// `ProcessInfo`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProcessInfo<'a> {
     pub(super) id: Option<u64>,
     pub(super) host: Option<Message<'a>>,
@@ -171,7 +171,7 @@ const WITHOUT_KERNEL: ResultFields = ResultFields {
 };
 
 /// `ProfileMetricValue`, the member that is set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum MetricValue<'a> {
     Text(Message<'a>),
     Float(f64),

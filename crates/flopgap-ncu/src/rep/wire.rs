@@ -10,7 +10,7 @@ use std::fmt;
 use super::FormatFault;
 
 /// Where and how bytes break the format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Damage {
     /// Byte offset in the file.
     pub(super) at: u64,
@@ -50,7 +50,7 @@ impl<'a> Message<'a> {
 }
 
 /// The value of one field.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Field<'a> {
     /// `uint32`, `uint64`, `bool` and enums.
     Varint(u64),

@@ -41,7 +41,7 @@ fn files_without_a_table_say_why() {
 }
 
 #[test]
-fn messages_known_from_other_machines_are_told_apart() {
+fn messages_known_from_other_machines_are_distinguished() {
     let failed = |text: &str| parse(text).unwrap_err();
     let permission = failed(
         "==PROF== Connected to process 1 (/usr/bin/app)\n\

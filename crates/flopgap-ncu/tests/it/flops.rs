@@ -344,7 +344,7 @@ fn work_on_tensor_cores_that_was_not_counted_is_unknown() {
         Unknown::TensorCores(Some(Precision::TensorFp16)).counters_to_record(Some((7, 5))),
         ["sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"]
     );
-    // A product of which the name tells nothing: on the shader cores it is fused multiply-adds.
+    // A product whose name says nothing: on the shader cores it is fused multiply-adds.
     let product = Arithmetic { is_product: true, ..Arithmetic::default() };
     assert_eq!(of_kernel(&three, "nvjet_sm90_tst", &product).work(), Err(Unknown::PerhapsTensorCores));
     assert_eq!(of_kernel(&three, "cudnn_generated", &product).work(), Err(Unknown::PerhapsTensorCores));
@@ -374,8 +374,8 @@ fn the_tensor_pipe_proves_what_names_do_not_say() {
     // The counters outweigh the name.
     let named = Arithmetic { half_arithmetic: Some(false), ..ON_TENSOR_CORES };
     assert!(of_kernel(&all, "sm80_xmma_gemm_f32f32", &named).work().is_err());
-    let told_apart = pipe(&["pipe_tensor.sum", "type_hfma2.sum"]);
-    assert!(of_kernel(&told_apart, "sm80_xmma_gemm_f32f32", &named).work().is_ok());
+    let distinguished = pipe(&["pipe_tensor.sum", "type_hfma2.sum"]);
+    assert!(of_kernel(&distinguished, "sm80_xmma_gemm_f32f32", &named).work().is_ok());
     // One kind of instruction is enough.
     let gmma = pipe(&["op_gmma.sum"]);
     assert_eq!(of_kernel(&gmma, "nvjet_sm90_tst", &nothing).work(), Err(Unknown::TensorCores(None)));
@@ -412,7 +412,7 @@ fn instructions_of_known_size_are_operations() {
     ] {
         assert_eq!(volta(metric).total(), Some(Count { value: 512_014, rounded: false }), "{metric}");
     }
-    // ncu of 2020 did not print the compute capability; the kernel's name (`volta_fp16_s884gemm`) tells as much.
+    // ncu of 2020 did not print the compute capability; the kernel's name (`volta_fp16_s884gemm`) says as much.
     let mut text = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n".to_owned();
     for (name, value) in [(FADD, 0), (FMUL, 0), (FFMA, 7), ("sm__inst_executed_pipe_tensor.sum", 1000)] {
         writeln!(text, "\"0\",\"volta\",\"{name}\",\"inst\",\"{value}\"").unwrap();

@@ -8,7 +8,7 @@ use flopgap_ncu::{Layout, NumberFormat, Reader, Value, WarningKind};
 use crate::support::{Plain, bytes, parse, path, plains, read, text};
 
 #[test]
-fn the_layout_is_told_from_the_header() {
+fn the_layout_follows_from_the_header() {
     let cases = [
         ("n4_d512_m64_forward.csv", Layout::Long, 17),
         ("lm_details.csv.zst", Layout::Long, 141),

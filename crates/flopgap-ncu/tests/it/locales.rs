@@ -78,7 +78,7 @@ fn the_kind_of_a_metric_decides_at_last() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn what_cannot_be_decided_is_refused() {
     let error = values(&[("lts__t_sector_hit_rate.pct", "%", "95.123")]).unwrap_err();
     assert!(
         matches!(&error, Error::UndecidableNumber { line: 2, value, .. } if value == "95.123"),

@@ -33,7 +33,7 @@ pub(crate) fn parse(bytes: impl Into<Vec<u8>>) -> Result<Report, Error> {
 }
 
 /// A launch with its strings resolved, to compare reports whose symbols differ.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plain {
     pub(crate) segment: u32,
     pub(crate) id: Option<u64>,

@@ -18,7 +18,7 @@ fn cut_everywhere(bytes: &[u8], step: usize) {
             assert!(whole.metrics.starts_with(&found.metrics), "cut at {length}: {:?}", found.metrics);
             assert!(is_last || found.metrics == whole.metrics, "cut at {length}");
         }
-        // At the end of a row nothing tells that more was to come; anywhere else something does.
+        // At the end of a row nothing shows that more was to come; anywhere else something does.
         let cut = &bytes[..length];
         let at_row_end = cut.ends_with(b"\n") || cut.ends_with(b"\"") || (ragged && cut.ends_with(b"\","));
         if !at_row_end && !found.is_empty() {

@@ -37,7 +37,7 @@ use crate::Config;
 /// assert_eq!(Record::read(&path)?, record);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug, Clone)]
 pub struct Record {
     config: Config,
     quantities: Vec<Quantity>,
@@ -48,7 +48,7 @@ pub struct Record {
     values: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     phase: Phase,
     kernel: u32,
@@ -57,7 +57,7 @@ struct Entry {
 }
 
 /// One launch of a [`Record`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct RecordedLaunch<'a> {
     /// The phase that it belongs to.
     pub phase: Phase,

@@ -1,7 +1,7 @@
 //! What is measured of a launch.
 
 /// One counter of a launch, or its duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Quantity {
     /// Executed FADD instructions of threads.
