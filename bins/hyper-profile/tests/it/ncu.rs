@@ -80,7 +80,7 @@ fn without_ncu_the_places_are_named() {
         let ended = run(fake(&new).env("PATH", dir.path()));
         ended.expect(
             3,
-            &["there is no ncu in PATH, at /usr/local/cuda/bin/ncu or below /opt/nvidia/nsight-compute"],
+            &["ncu is not in PATH, at /usr/local/cuda/bin/ncu or below /opt/nvidia/nsight-compute"],
         );
     }
     fs::write(dir.path().join("ncu"), "#!/bin/sh\necho broken\n").unwrap();

@@ -329,7 +329,7 @@ fn unknown_work_is_never_printed_as_zero() {
     let message = "the FLOPs of 27 of 141 launches are unknown and in no sum or share (`nvjet_sm90_tst_";
     assert!(table.stderr.contains(message), "{}", table.stderr);
     assert!(
-        table.stderr.contains("record `ncu --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum\n"),
+        table.stderr.contains("record `ncu --metrics sm__ops_path_tensor_src_bf16_dst_fp32.sum`\n"),
         "{}",
         table.stderr
     );
