@@ -13,6 +13,12 @@ use super::request::Request;
 /// of the benchmark have fewer in all kernels.
 pub(super) const KERNEL: usize = 10_000;
 
+/// Layers that kernels for few samples unroll at most: the weights of each have registers and code of their own.
+pub(super) const UNROLLED_LAYERS: usize = 8;
+
+/// Registers of a thread.
+pub(super) const REGISTERS: usize = 255;
+
 /// Instructions of an activation, more or less.
 pub(super) fn activation(of: Activation) -> usize {
     facts(of).cuda.value_instructions

@@ -15,7 +15,6 @@ use crate::dense::{Activation, Precision, slope_from_output};
 use super::shape::{Rolled, Shape};
 
 /// As in the forward pass.
-const REGISTERS: usize = 255;
 const OTHERS: usize = 48;
 const PIECE: usize = 16;
 
@@ -180,8 +179,9 @@ fn deltas(request: &Request<'_>, shape: &Shape) -> Result<Deltas, MlpError> {
         (_, true) => OTHERS + 16,
         _ => OTHERS,
     };
-    let fits =
-        |rows: usize, reload: bool| rows * (shape.backward_registers(reload) + PIECE) + others <= REGISTERS;
+    let fits = |rows: usize, reload: bool| {
+        rows * (shape.backward_registers(reload) + PIECE) + others <= budget::REGISTERS
+    };
     // As in the forward pass.
     let candidates: &[usize] = if shape.bytes == 4 { &[2, 1] } else { &[4, 2] };
     let choice = candidates

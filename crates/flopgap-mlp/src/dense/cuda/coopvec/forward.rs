@@ -14,8 +14,7 @@ use super::super::source::{Binaries, Source};
 use super::shape::{Rolled, Shape};
 use crate::dense::cuda::budget;
 
-/// Registers of a thread, and what of them goes to addresses, weights on their way and sums of a piece (for each sample of a lane).
-const REGISTERS: usize = 255;
+/// What of the registers of a thread goes to addresses, weights on their way and sums of a piece (for each sample of a lane).
 const OTHERS: usize = 44;
 const PIECE: usize = 12;
 
@@ -153,7 +152,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let others = if wide { OTHERS + 70 } else { OTHERS };
     let inputs = shape.widths[0];
     let fits = |rows: usize, extra: usize, inputs: usize| {
-        rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= REGISTERS
+        rows * (shape.forward_registers(inputs) + PIECE + extra) + others <= budget::REGISTERS
     };
     // Scalar products are long programs: more than two samples a lane take the compiler too long.
     let candidates: &[usize] = if wide { &[2, 1] } else { &[4, 2] };
@@ -166,7 +165,7 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
         let rows = candidates[candidates.len() - 1];
         let kept = (1..=inputs / 32).map(|pieces| inputs - 32 * pieces);
         // The compiler needs more room here: half of the registers for what is kept.
-        let few = |&kept: &usize| rows * shape.forward_registers(kept) <= REGISTERS / 2 + 1;
+        let few = |&kept: &usize| rows * shape.forward_registers(kept) <= budget::REGISTERS / 2 + 1;
         match kept.into_iter().find(few) {
             Some(kept) if shape.layers() == 2 => (cut, parked) = (16, inputs - kept),
             _ => return Err(request.unsupported(format!(

@@ -24,9 +24,6 @@ fn most_batch(widest: usize, precision: Precision) -> u32 {
     if widest >= wide { 512 } else { 256 }
 }
 
-/// More layers are unrolled into too much code.
-const MOST_LAYERS: usize = 8;
-
 /// A layer's code beside its slopes, in instructions of a slope, and what the compiler takes seconds for: 7 s were eight wide layers with gelu.
 const LAYER_CODE: usize = 30;
 const MOST_CODE: usize = 560;
@@ -83,7 +80,10 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
     // Every layer has code of its own; that of few instructions for the slopes leaves room for more layers.
     let code: usize =
         (0..network.layers()).map(|layer| LAYER_CODE + budget::slope(network.activation(layer))).sum();
-    if network.layers() > MOST_LAYERS || code > MOST_CODE || request.options.accumulate == Accumulate::F16 {
+    if network.layers() > budget::UNROLLED_LAYERS
+        || code > MOST_CODE
+        || request.options.accumulate == Accumulate::F16
+    {
         return Err(request.unsupported("few samples: up to eight layers, five with gelu, sums in 32 bits"));
     }
     let step =

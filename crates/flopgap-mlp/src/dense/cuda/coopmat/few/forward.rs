@@ -3,6 +3,7 @@
 use flopgap_gpu::{GpuError, Kernel};
 
 use crate::dense::Precision;
+use crate::dense::cuda::budget;
 use crate::dense::cuda::coopmat::plan::Plan;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
@@ -15,9 +16,6 @@ const KERNEL: &str = "coopmat_mlp_forward_few";
 
 /// The largest batch that it is for. Beyond, tiles of more samples read the weights less often.
 const MOST_BATCH: u32 = 512;
-
-/// More layers are unrolled into too much code.
-const MOST_LAYERS: usize = 8;
 
 /// Sums of a thread at most.
 const MOST_SUMS: usize = 40;
@@ -84,7 +82,7 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn 
     let widths = request.network.widths();
     if request.precision != Precision::F32
         || request.target.capability.major < 9
-        || request.network.layers() > MOST_LAYERS
+        || request.network.layers() > budget::UNROLLED_LAYERS
     {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use flopgap_gpu::{GpuError, Kernel};
 
+use super::super::super::budget;
 use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::super::launch::{Arguments, Launch};
 use super::super::super::request::Request;
@@ -12,8 +13,6 @@ const KERNEL: &str = "coopmat_mlp_forward_mma_latency";
 
 /// Samples of a cluster.
 const ROWS: u32 = 16;
-/// More layers are unrolled into too much code.
-const MOST_LAYERS: usize = 8;
 /// Clusters, from the one that costs least; the registers for the weights of a layer up to which each is taken, and the batch up to which it was the
 /// fastest on an H200. 256 samples in clusters of 6 have all multiprocessors to themselves, in clusters of 8 they have not: a cluster lies in one group of
 /// multiprocessors, and those have up to 18.
@@ -68,7 +67,7 @@ impl Split {
 
     /// The first that fits, and further ones for larger batches.
     fn choose(request: &Request<'_>) -> Vec<(u32, Self)> {
-        if request.network.layers() > MOST_LAYERS {
+        if request.network.layers() > budget::UNROLLED_LAYERS {
             return Vec::new();
         }
         let clusters = if request.target.capability.major >= 9 { &CLUSTERS[..] } else { &ALONE };
