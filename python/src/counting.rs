@@ -10,6 +10,7 @@ use flopgap_gpu::counters::{
 };
 use flopgap_gpu::library::{self, Library};
 use flopgap_gpu::{Context, GpuError};
+use flopgap_hint::{Hint as _, Text};
 use flopgap_kernels::Classifier;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +19,7 @@ use crate::errors::{AbsentError, CountError};
 
 /// An error of the counters as an exception.
 fn counter_error(error: &CounterError) -> PyErr {
-    let parts = (error.to_string(), error.hint());
+    let parts = (error.to_string(), error.hint().map(Text::into_owned));
     if error.is_absence() { AbsentError::new_err(parts) } else { CountError::new_err(parts) }
 }
 
@@ -276,7 +277,7 @@ fn launch_row(launch: &flopgap_gpu::counters::Launch) -> LaunchRow {
 pub(crate) fn cupti_path(py: Python<'_>) -> PyResult<PathBuf> {
     py.detach(|| library::probe(Library::Cupti))
         .map(|loaded| loaded.path().to_owned())
-        .map_err(|error| AbsentError::new_err((error.to_string(), error.hint())))
+        .map_err(|error| AbsentError::new_err((error.to_string(), error.hint().map(Text::into_owned))))
 }
 
 /// What a kernel's name tells: class, library, precision, tile, whether it uses tensor cores, whether its half-precision instructions are

@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut architectures: Vec<_> =
         unique(&arguments.arch).into_iter().map(architecture).collect::<Result<_, _>>()?;
-    let compiler = Compiler::new()
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()).exit(Exit::Absent))?;
+    let compiler = Compiler::new().map_err(|error| Failure::of(&error).exit(Exit::Absent))?;
     // An older NVRTC does not know the newest: the kernels of the others are told all the same.
     let known = |(_, architecture): &(String, Architecture)| {
         compiler.architectures().contains(&architecture.capability.into())

@@ -20,7 +20,7 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_mlp::MlpError;
 
 /// The name that errors and warnings begin with.
@@ -42,12 +42,7 @@ fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
 
 /// How an error of the library ends this program.
 fn failure(error: &MlpError) -> Failure {
-    let exit = match error {
-        MlpError::Plan { .. } => Exit::Usage,
-        error if error.is_absence() => Exit::Absent,
-        _ => Exit::Failed,
-    };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    Failure::of(error)
 }
 
 /// Each once, in the order in which they come.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use flopgap_cli::{Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError, KernelError};
+use flopgap_hint::Hint as _;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
 use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use flopgap_calibration::grid::{Caches, Target};
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::Failure;
 use flopgap_engines::cpu;
 use flopgap_gpu::GpuError;
+use flopgap_hint::Hint as _;
 
 /// This machine's cores, or one of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,7 @@ impl Device {
 
 /// How an error of CUDA ends the program.
 pub(crate) fn gpu_failure(error: &GpuError) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    Failure::of(error)
 }
 
 impl fmt::Display for Device {

@@ -53,7 +53,7 @@ impl Hint for EngineError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
             Self::Missing { hint, .. } => Some((*hint).into()),
-            Self::Gpu(error) => error.hint().map(Text::from),
+            Self::Gpu(error) => error.hint(),
             _ => None,
         }
     }

@@ -113,6 +113,8 @@ fn refused(action: &str, error: &NvmlError) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::Hint as _;
+
     use flopgap_gpu::{Device, GpuError};
 
     use super::*;

@@ -15,6 +15,7 @@ use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset, Regions};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
+use flopgap_hint::Hint;
 
 /// Blocks, threads of a block, and instructions of each thread, for each of the three kernels.
 const SHAPES: [(u32, u32, i32); 3] = [(132, 256, 1000), (7, 96, 33), (1, 1, 1)];
@@ -29,9 +30,9 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("counters: error: {error}");
-            let of_counters = error.downcast_ref::<CounterError>().and_then(CounterError::hint);
-            let of_gpu = error.downcast_ref::<GpuError>().and_then(GpuError::hint);
-            let of_compiler = error.downcast_ref::<CompileError>().and_then(CompileError::hint);
+            let of_counters = error.downcast_ref::<CounterError>().and_then(Hint::hint);
+            let of_gpu = error.downcast_ref::<GpuError>().and_then(Hint::hint);
+            let of_compiler = error.downcast_ref::<CompileError>().and_then(Hint::hint);
             if let Some(hint) = of_counters.or(of_gpu).or(of_compiler) {
                 eprintln!("  hint: {hint}");
             }

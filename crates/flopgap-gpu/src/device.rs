@@ -241,6 +241,8 @@ pub(crate) unsafe fn copy_c_string(text: *const std::ffi::c_char) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::Hint as _;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use cudarc::driver::{DriverError, sys};
 
 use crate::compile::CompileError;
 use crate::library::LibraryError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Why a device could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,43 +125,44 @@ pub enum GpuError {
     },
 }
 
-impl GpuError {
-    /// Whether what was asked for is not on this machine (a library, a GPU), as against something that failed on it.
-    pub fn is_absence(&self) -> bool {
-        matches!(
-            self,
-            GpuError::Library(_)
-                | GpuError::NoDevice
-                | GpuError::NoSuchDevice { .. }
-                | GpuError::DriverTooOld { .. }
-                | GpuError::DriverBroken { .. }
-        )
-    }
-
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            GpuError::Library(error) => Some(error.hint()),
+impl Hint for GpuError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            GpuError::Library(error) => return error.hint(),
             GpuError::NoDevice => {
-                Some("check nvidia-smi and CUDA_VISIBLE_DEVICES; in a container, start it with the GPUs")
+                "check nvidia-smi and CUDA_VISIBLE_DEVICES; in a container, start it with the GPUs"
             }
             GpuError::DriverBroken { .. } => {
-                Some("check nvidia-smi and dmesg: the kernel module and libcuda must be of one version")
+                "check nvidia-smi and dmesg: kernel module and libcuda must have the same version"
             }
-            GpuError::DriverTooOld { .. } => Some("install a newer driver: CUDA 12.8 came with driver 570"),
+            GpuError::DriverTooOld { .. } => "install a newer driver: CUDA 12.8 came with driver 570",
             GpuError::NoSuchDevice { .. } => {
-                Some("CUDA_VISIBLE_DEVICES renumbers the devices; nvidia-smi -L lists them all")
+                "list the GPUs with nvidia-smi -L; CUDA_VISIBLE_DEVICES renumbers them"
             }
-            GpuError::Capturing { .. } => Some("do it before the capture begins, or after it has ended"),
-            GpuError::PerThreadStream => Some("create a stream, or use the default stream of the context"),
-            GpuError::OtherDevice => Some("copy it first (Stream::copy copies between GPUs)"),
+            GpuError::Capturing { .. } => "do it before the capture begins, or after it has ended",
+            GpuError::PerThreadStream => "create a stream, or use the default stream of the context",
+            GpuError::OtherDevice => "copy the memory first (Stream::copy copies between GPUs)",
             GpuError::OutOfMemory { .. } => {
-                Some("choose a smaller size, or end other programs on this GPU (nvidia-smi)")
+                "choose a smaller size, or end other programs on this GPU (nvidia-smi lists them)"
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(hint.into())
     }
 
+    fn kind(&self) -> ErrorKind {
+        match self {
+            GpuError::Library(_)
+            | GpuError::NoDevice
+            | GpuError::NoSuchDevice { .. }
+            | GpuError::DriverTooOld { .. }
+            | GpuError::DriverBroken { .. } => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
+        }
+    }
+}
+
+impl GpuError {
     /// An error of the driver. `action` says what was attempted.
     pub(crate) fn driver(action: &'static str, error: DriverError) -> Self {
         let code = error.0 as u32;
@@ -191,6 +193,22 @@ pub enum KernelError {
     /// It could not be loaded, or there is not enough memory for what it works on.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+}
+
+impl Hint for KernelError {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            KernelError::Compile(error) => error.hint(),
+            KernelError::Gpu(error) => error.hint(),
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            KernelError::Compile(error) => error.kind(),
+            KernelError::Gpu(error) => error.kind(),
+        }
+    }
 }
 
 /// What a launch through [`cudarc`] returns.

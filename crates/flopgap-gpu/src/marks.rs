@@ -5,6 +5,7 @@ use crate::context::{Context, Kernel};
 use crate::error::GpuError;
 use crate::launch::{Arguments, Launch};
 use crate::stream::Stream;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Empty kernels, each with a name of its own.
 ///
@@ -43,6 +44,24 @@ pub enum MarkError {
     /// They could not be loaded.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+}
+
+impl Hint for MarkError {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            MarkError::Compile(error) => error.hint(),
+            MarkError::Gpu(error) => error.hint(),
+            MarkError::Name { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            MarkError::Compile(error) => error.kind(),
+            MarkError::Gpu(error) => error.kind(),
+            MarkError::Name { .. } => ErrorKind::Usage,
+        }
+    }
 }
 
 impl Marks {

@@ -4,6 +4,7 @@ use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
 use crate::dense::Precision;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Why a network could not be made or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -139,23 +140,22 @@ fn list(widths: &[usize]) -> String {
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-impl MlpError {
-    /// Whether what was asked for is not on this machine (a library, a GPU), as against something that failed on it.
-    pub fn is_absence(&self) -> bool {
-        match self {
-            MlpError::Gpu(error) => error.is_absence(),
-            MlpError::Compile(CompileError::Library(_) | CompileError::UnknownArchitecture { .. })
-            | MlpError::Unsupported { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for MlpError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             MlpError::Gpu(error) => error.hint(),
             MlpError::Compile(error) => error.hint(),
             _ => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            MlpError::Gpu(error) => error.kind(),
+            MlpError::Compile(error) => error.kind(),
+            MlpError::Unsupported { .. } => ErrorKind::Absent,
+            MlpError::Widths { .. } | MlpError::Name { .. } | MlpError::Plan { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
         }
     }
 }

@@ -3,6 +3,7 @@
 use flopgap_flops::FlopError;
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Why a square network could not be made or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,22 +52,21 @@ pub enum SquareError {
     Compile(#[from] CompileError),
 }
 
-impl SquareError {
-    /// Whether this machine lacks something (a library, a GPU), as opposed to a failure on it.
-    pub fn is_absence(&self) -> bool {
-        match self {
-            SquareError::Gpu(error) => error.is_absence(),
-            SquareError::Compile(CompileError::Library(_) | CompileError::UnknownArchitecture { .. }) => true,
-            _ => false,
-        }
-    }
-
-    /// What the user can do about it, if there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for SquareError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             SquareError::Gpu(error) => error.hint(),
             SquareError::Compile(error) => error.hint(),
             _ => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            SquareError::Gpu(error) => error.kind(),
+            SquareError::Compile(error) => error.kind(),
+            SquareError::Sizes(_) | SquareError::TooLarge { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
         }
     }
 }

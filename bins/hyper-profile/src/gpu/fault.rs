@@ -5,7 +5,7 @@ use std::error::Error;
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
-use flopgap_hint::chain;
+use flopgap_hint::{Hint as _, chain};
 use flopgap_square::SquareError;
 use flopgap_sweep::MeterError;
 

@@ -11,6 +11,7 @@ use flopgap_engines::{Engine, EngineError};
 use flopgap_flops::Precision;
 use flopgap_gpu::{Device, GpuError};
 use flopgap_graph::{Algorithm, Mode, Step, Workload};
+use flopgap_hint::Hint as _;
 
 /// The engine that reports kernels.
 pub(super) const NAMES_KERNELS: &str = "cuda";

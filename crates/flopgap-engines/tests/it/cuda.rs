@@ -10,6 +10,7 @@ use flopgap_graph::op::{
     Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Pool, PoolFunction,
 };
 use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
+use flopgap_hint::Hint as _;
 
 /// The engine, for one test at a time: a GPU has one counter session.
 fn engine<E>(open: impl FnOnce(usize) -> Result<E, EngineError>) -> Option<(E, MutexGuard<'static, ()>)> {

@@ -15,6 +15,7 @@ use flopgap_gpu::dnn::{
 };
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, GpuError, Stream};
+use flopgap_hint::Hint as _;
 
 use cases::{Case, cases, poolings};
 use elements::{Element, Random};

@@ -13,6 +13,7 @@ use cudarc::nvrtc::{result, sys};
 
 use crate::device::ComputeCapability;
 use crate::library::{Library, LibraryError, probe};
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// A machine language of GPUs: `sm_90`, or `sm_90a` for code that runs on exactly 9.0 and may use its own instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,15 +147,24 @@ impl CompileError {
             rest.trim_start_matches(':').trim_start().starts_with("error").then(|| number.parse().ok())?
         })
     }
+}
 
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for CompileError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
-            CompileError::Library(error) => Some(error.hint()),
+            CompileError::Library(error) => error.hint(),
             CompileError::UnknownArchitecture { .. } => {
-                Some("install the NVRTC of a CUDA version that knows this GPU")
+                Some("install the NVRTC of a CUDA version that supports this GPU".into())
             }
             _ => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            CompileError::Library(_) | CompileError::UnknownArchitecture { .. } => ErrorKind::Absent,
+            CompileError::Architecture { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
         }
     }
 }

@@ -113,6 +113,8 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::Hint as _;
+
     use super::*;
 
     #[test]

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use crate::error::GpuError;
 use crate::library::LibraryError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// What a row of counts is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -319,12 +320,11 @@ pub enum CounterError {
     Work(#[source] WorkError),
 }
 
-impl CounterError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            CounterError::Library(error) => Some(error.hint()),
-            CounterError::Gpu(error) => error.hint(),
+impl Hint for CounterError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            CounterError::Library(error) => return error.hint(),
+            CounterError::Gpu(error) => return error.hint(),
             CounterError::Privileges { .. } => Some(
                 "run as root or with CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN), or let all users read counters: \
                  `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, then reload the driver",
@@ -343,17 +343,17 @@ impl CounterError {
             }
             CounterError::TooMany { .. } => Some("give a larger limit"),
             _ => None,
-        }
+        };
+        hint.map(Text::from)
     }
 
-    /// Whether what was asked for is not on this machine, as against something that failed on it.
-    pub fn is_absence(&self) -> bool {
+    fn kind(&self) -> ErrorKind {
         match self {
-            CounterError::Gpu(error) => error.is_absence(),
+            CounterError::Gpu(error) => error.kind(),
             CounterError::Library(_) | CounterError::Unsupported { .. } | CounterError::Privileges { .. } => {
-                true
+                ErrorKind::Absent
             }
-            _ => false,
+            _ => ErrorKind::Failed,
         }
     }
 }

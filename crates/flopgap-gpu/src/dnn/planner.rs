@@ -288,6 +288,8 @@ fn describe(device: &Device) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_hint::Hint as _;
+
     use super::super::{Activation, Arithmetic, Layout, Trait};
     use super::*;
     use crate::device::ComputeCapability;

@@ -9,6 +9,7 @@ mod search;
 
 pub use search::{python_packages, search_folders};
 
+use flopgap_hint::{ErrorKind, Hint, Text};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -203,10 +204,15 @@ impl LibraryError {
             LibraryError::Missing { library, .. } | LibraryError::Symbol { library, .. } => *library,
         }
     }
+}
 
-    /// What the user can do about it.
-    pub fn hint(&self) -> &'static str {
-        self.library().remedy()
+impl Hint for LibraryError {
+    fn hint(&self) -> Option<Text<'_>> {
+        Some(self.library().remedy().into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Absent
     }
 }
 
@@ -251,10 +257,11 @@ static LOADED: Mutex<Vec<&'static Loaded>> = Mutex::new(Vec::new());
 ///
 /// ```
 /// use flopgap_gpu::library::{Library, probe};
+/// use flopgap_hint::Hint as _;
 ///
 /// match probe(Library::Nvrtc) {
 ///     Ok(loaded) => println!("{}", loaded.path().display()),
-///     Err(error) => println!("{error}\n  hint: {}", error.hint()),
+///     Err(error) => println!("{error}\n  hint: {}", error.hint().unwrap_or_default()),
 /// }
 /// ```
 ///
@@ -289,7 +296,7 @@ mod tests {
         assert!(text.contains("NVRTC"), "{text}");
         assert!(text.contains("libflopgap-none.so"), "{text}");
         assert!(text.contains(&dir.path().display().to_string()), "{text}");
-        assert!(error.hint().contains("nvidia-cuda-nvrtc"), "{}", error.hint());
+        assert!(error.hint().unwrap().contains("nvidia-cuda-nvrtc"), "{:?}", error.hint());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use flopgap_gpu::dnn::{
     Pooling, Search,
 };
 use flopgap_gpu::{Context, GpuError, Stream};
+use flopgap_hint::Hint as _;
 
 use crate::gpu;
 

@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::library::{Library, probe};
+use flopgap_hint::Hint as _;
 use flopgap_skip::none;
 
 fn compiler() -> Option<Compiler> {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flopgap_fs::WriteError;
+use flopgap_hint::{Hint, Text};
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -23,7 +24,7 @@ const VERSION: u32 = 1;
 #[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("{}: cannot read: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -52,7 +53,7 @@ pub enum FileError {
         problem: String,
     },
     /// Its tensors fit each other, but there is no such network.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: unsupported network", path.display())]
     Network {
         /// The file.
         path: PathBuf,
@@ -60,21 +61,22 @@ pub enum FileError {
         source: MlpError,
     },
     /// The file does not say what the activations are.
-    #[error("{}: nothing in its metadata says what the activations are", path.display())]
+    #[error("{}: its metadata has no activations", path.display())]
     NoActivations {
         /// The file.
         path: PathBuf,
     },
 }
 
-impl FileError {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for FileError {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
-            FileError::Write(error) => error.hint(),
-            FileError::NoActivations { .. } => {
-                Some("files of other programs do not: give them (Parameters::load_with_activations)")
-            }
+            FileError::Write(error) => error.hint().map(Text::from),
+            FileError::Network { source, .. } => source.hint(),
+            FileError::NoActivations { .. } => Some(
+                "give the activations of a file of another program (Parameters::load_with_activations)"
+                    .into(),
+            ),
             _ => None,
         }
     }

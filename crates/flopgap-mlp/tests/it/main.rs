@@ -8,6 +8,7 @@ mod dense;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flopgap_gpu::Context;
+use flopgap_hint::Hint as _;
 
 /// The first GPU, for one test at a time: the tests measure memory against each other otherwise.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {

@@ -43,8 +43,8 @@ pub enum ProbeError {
 impl Hint for ProbeError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
-            ProbeError::Gpu(error) => error.hint().map(Text::from),
-            ProbeError::Compile(error) => error.hint().map(Text::from),
+            ProbeError::Gpu(error) => error.hint(),
+            ProbeError::Compile(error) => error.hint(),
             ProbeError::Wrong { .. } => Some(
                 "run again; if the error persists, check the GPU for memory errors with `nvidia-smi -q`"
                     .into(),

@@ -6,7 +6,6 @@ use flopgap_gpu::{Context, Event, Stream};
 
 use super::chain::Chain;
 use super::fused::Fused;
-use super::network::Network;
 use super::pointwise::{PARTIALS, Pointwise};
 use super::small::Small;
 use crate::Shape;
@@ -127,14 +126,6 @@ impl Engine {
         // The workspaces were zeroed on streams of their own; nothing may be captured before.
         context.synchronize()?;
         Ok(engine)
-    }
-
-    /// A network on this GPU, without weights yet.
-    ///
-    /// # Errors
-    /// When there is not enough memory for it: see [`bytes_needed`].
-    pub fn network(&self, shape: Shape) -> Result<Network<'_>, SquareError> {
-        Network::new(self, shape)
     }
 
     /// The GPU.

@@ -51,8 +51,18 @@ enum Order {
     Beside,
 }
 
+impl Engine {
+    /// A network on this GPU, without weights yet.
+    ///
+    /// # Errors
+    /// When there is not enough memory for it: see [`bytes_needed`](super::bytes_needed).
+    pub fn network(&self, shape: Shape) -> Result<Network<'_>, SquareError> {
+        Network::new(self, shape)
+    }
+}
+
 impl<'e> Network<'e> {
-    pub(super) fn new(engine: &'e Engine, shape: Shape) -> Result<Self, SquareError> {
+    fn new(engine: &'e Engine, shape: Shape) -> Result<Self, SquareError> {
         let stream = &engine.chain.stream;
         // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that before backward, and all before anything is handed out;
         // a pass writes all that it and later ones read.

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flopgap_gpu::Context;
+use flopgap_hint::Hint as _;
 use flopgap_square::cuda::{Engine, Options, Products};
 use flopgap_square::{Backend, Cpu, Shape};
 

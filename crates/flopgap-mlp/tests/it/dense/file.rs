@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flopgap_hint::Hint as _;
 use flopgap_mlp::dense::reference::{self, Rounding, relative_error};
 use flopgap_mlp::dense::{Activation, Cpu, FileError, Network, Parameters, Precision};
 use half::{bf16, f16};
@@ -96,7 +97,8 @@ fn refusal(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("network.safetensors");
     fs::write(&path, bytes).unwrap();
-    let message = Parameters::load(&path).unwrap_err().to_string();
+    let error = Parameters::load(&path).unwrap_err();
+    let message = flopgap_hint::chain(&error).to_string();
     message.strip_prefix(&format!("{}: ", path.display())).unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
@@ -157,7 +159,7 @@ fn wrong_tensors_are_named() {
     let wide = [("0.weight", Dtype::F32, &[1, 20_000][..]), ("1.weight", Dtype::F32, &[8, 1])];
     assert_eq!(
         refusal(&file_of(&wide, Some(&format!("{ENTRY} bias=none")))),
-        "a network of widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
+        "unsupported network: a network of widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
     );
     assert_eq!(
         refusal(&file_of(&[GOOD[0], GOOD[2]], Some(ENTRY))),
@@ -249,7 +251,7 @@ fn broken_files_are_refused() {
     assert!(entry("version=1 activation=relu").ends_with("there is no output_activation"));
     assert!(entry("version=1 activation=swoosh output_activation=relu").contains("swoosh"));
     let missing = Parameters::load(Path::new("no/such.safetensors")).unwrap_err().to_string();
-    assert!(missing.starts_with("no/such.safetensors: cannot read: "), "{missing}");
+    assert!(missing.starts_with("no/such.safetensors: cannot be read"), "{missing}");
 }
 
 #[test]

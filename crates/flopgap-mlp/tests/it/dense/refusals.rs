@@ -1,6 +1,7 @@
 //! What a model refuses: with an error that says what is wrong, before anything is written.
 
 use flopgap_gpu::GpuError;
+use flopgap_hint::Hint as _;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
 use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, Size, cpu};
