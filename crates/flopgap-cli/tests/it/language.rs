@@ -139,6 +139,23 @@ fn no_file_has_a_refused_word() {
     assert!(report.is_empty(), "docs/GLOSSARY.md has better words for these:\n{report}");
 }
 
+/// Lines that rustdoc hides are shown by every other reader of a README.
+#[test]
+fn examples_of_readmes_have_no_hidden_lines() {
+    let mut paths = Vec::new();
+    files(&root().join("crates"), &mut paths);
+    paths.retain(|path| path.ends_with("README.md"));
+    assert!(paths.len() > 15, "only {} READMEs were found", paths.len());
+    for path in paths {
+        let text = fs::read_to_string(&path).expect("a README");
+        // Between the fences: every second piece. A comment of a shell is no hidden line.
+        for example in text.split("\n```").skip(1).step_by(2).filter(|example| example.starts_with("rust")) {
+            let hidden = example.lines().find(|line| *line == "#" || line.starts_with("# "));
+            assert_eq!(hidden, None, "{}", path.display());
+        }
+    }
+}
+
 #[test]
 fn refused_words_are_found_in_prose_and_in_identifiers() {
     let refused =
