@@ -190,6 +190,24 @@ mod tests {
         }
     }
 
+    /// `docs/kernels.md` shows lines of kernels, in their order; it may leave out some.
+    #[test]
+    fn the_guide_shows_kernels_as_they_are() {
+        let guide = include_str!("../../../docs/kernels.md");
+        let texts = texts(&["cu"]);
+        let excerpts: Vec<&str> = guide.split("```").skip(1).step_by(2).collect();
+        assert!(excerpts.len() > 5, "{}", excerpts.len());
+        for excerpt in excerpts {
+            let mut lines = excerpt.lines().skip(1);
+            let path = lines.next().and_then(|line| line.strip_prefix("// ")).expect("the name of a file");
+            let (_, text) = texts.iter().find(|(file, _)| file.ends_with(path)).expect(path);
+            let mut rest = text.lines();
+            for line in lines {
+                assert!(rest.any(|other| other == line), "{path} has no such line there: {line}");
+            }
+        }
+    }
+
     #[test]
     fn a_file_comes_once_and_lines_keep_their_numbers() {
         let text = "first\n#include \"tile/ptx/grid.cuh\"\n#include \"tile/ptx/grid.cuh\"\nlast";

@@ -2,6 +2,7 @@
 //!
 //! [`Model`] is what a program uses. Below it, every implementation has a folder of its own, with its kernels (`*.cu`) and the code that launches
 //! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
+//! [`device_code`] walks through two of them.
 
 mod budget;
 mod choice;
@@ -22,6 +23,9 @@ mod request;
 mod source;
 mod tile;
 pub mod train;
+
+#[doc = include_str!("../../../docs/kernels.md")]
+pub mod device_code {}
 
 // For the implementations, beside `kernels` and `source`.
 use flopgap_gpu::launch;
