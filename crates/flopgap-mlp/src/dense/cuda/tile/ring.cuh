@@ -18,8 +18,8 @@ struct Use {
 };
 
 // A barrier for each of EVENTS events in every place, which completes one phase a turn. Parity
-// tells a turn from the next only: whoever waits for a turn must know that the turn before is over,
-// by having waited for it or for something after it.
+// distinguishes a turn from the next only: a thread that waits for a turn must know that the turn
+// before is over, by having waited for it or for something after it.
 template <int STAGES, int EVENTS = 2>
 struct Barriers {
     static constexpr int BYTES = 8 * EVENTS * STAGES;

@@ -1,5 +1,5 @@
-//! The backward pass: the gradients before every activation on tiles of samples, then the gradients of the parameters, over ranges of samples, then
-//! their sums.
+//! The backward pass: the gradients before every activation on tiles of samples, then the gradients
+//! of the parameters, over ranges of samples, then their sums.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -17,11 +17,12 @@ use super::{PART, TILE, check, instructions, parts, tiles, weights_bytes};
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
-/// Up to so many registers for numbers, there are three or four warpgroups: enough to hide loads behind one another.
+/// Up to so many registers for numbers, there are three or four warpgroups: enough to hide loads
+/// behind one another.
 const MOST_OF_THREE_GROUPS: usize = 96;
 
-/// The backward pass: narrow networks with their weights in shared memory, others with everything through it; either way where that one way is not
-/// there.
+/// The backward pass: narrow networks with their weights in shared memory, others with everything
+/// through it; either way where that one way is not there.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     check(request)?;
     let narrow = registers(request.network) <= MOST_OF_THREE_GROUPS;
@@ -112,9 +113,10 @@ enum Chain {
     Streamed(ChainStream),
 }
 
-/// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums below it, of which a layer in several parts
-/// keeps those that are done; where the tape has sums, those, too, from which outputs are computed. At the outputs, their gradients and, for the
-/// slope of their activation, as much again.
+/// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums
+/// below it, of which a layer in several parts keeps those that are done; where the tape has sums,
+/// those, too, from which outputs are computed. At the outputs, their gradients and, for the slope
+/// of their activation, as much again.
 fn registers(network: &Network) -> usize {
     let widths = network.widths();
     let of = |(layer, pair): (usize, &[usize])| {
@@ -145,7 +147,8 @@ impl ChainAndGradients {
         (widths.iter().sum::<usize>() * self.precision.bytes() * batch as usize).next_multiple_of(256)
     }
 
-    /// Bytes of the gradients before the activations, and of the outputs of hidden layers where the tape has their sums.
+    /// Bytes of the gradients before the activations, and of the outputs of hidden layers where the
+    /// tape has their sums.
     fn deltas_and_activations(&self, batch: u32) -> [usize; 2] {
         let (widths, layers) = (self.network.widths(), self.network.layers());
         let activations = if self.sums_kept { self.bytes(&widths[1..layers], batch) } else { 0 };
@@ -174,8 +177,9 @@ impl Backward for ChainAndGradients {
                     .addresses([call.parameters, call.y, call.dy, call.tape])
                     .addresses([call.dx.unwrap_or(0), deltas, activations])
                     .u32(call.batch);
-                // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model` checked them, and the workspace has what
-                // `workspace` asked for. It leaves out inputs at address 0.
+                // SAFETY: these are the kernel's arguments, of the lengths that it expects: `Model`
+                // checked them, and the workspace has what `workspace` asked for. It leaves out
+                // inputs at address 0.
                 unsafe { launch.queue(call.stream, kernel, arguments) }?;
             }
             Chain::Streamed(chain) => {
@@ -206,7 +210,8 @@ mod tests {
         assert_eq!(of(&[256, 256, 64]), 64 + 128);
         // The upper half of the hidden layer, while the lower one is there.
         assert_eq!(of(&[64, 512, 64]), 16 + 128 + 64);
-        // Sums that the tape has, and the gradients by many outputs with what their slopes follow from.
+        // Sums that the tape has, and the gradients by many outputs with what their slopes follow
+        // from.
         let network = Network::new(&[24, 104, 16]).unwrap().with_activation(Activation::Silu);
         assert_eq!(registers(&network), 4 + 52 + 26);
         let network = Network::new(&[32, 8, 232]).unwrap().with_output_activation(Activation::Sigmoid);

@@ -26,8 +26,9 @@ const MOST_SLABS: usize = 8;
 const LEAST_GROUPS: usize = 2;
 /// Registers for numbers, of 232, with which a stream of weights spills nothing.
 const MOST_STREAMING: usize = 192;
-/// Divisions of a thread at most where weights are streamed. Each is a branch of its own, and beside nearly all registers NVRTC 13.0 takes 15 s
-/// for 256 of them, 43 s for 384 and five minutes for 768.
+/// Divisions of a thread at most where weights are streamed. Each is a branch of its own, and
+/// beside nearly all registers NVRTC 13.0 takes 15 s for 256 of them, 43 s for 384 and five minutes
+/// for 768.
 const MOST_DIVISIONS: usize = 128;
 /// Samples of a block that has weights streamed: two warpgroups' tiles.
 const STREAM_TILE: usize = 2 * TILE;
@@ -47,8 +48,9 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let network = request.network;
     let widths = network.widths();
     let chunks = network.inputs().div_ceil(CHUNK);
-    // One further warpgroup has copies made; these have what registers there are. An instruction must do with those that a thread has when the
-    // block is launched: 30 beside its sums, of 96, 128 and 168.
+    // One further warpgroup has copies made; these have what registers there are. An instruction
+    // must do with those that a thread has when the block is launched: 30 beside its sums, of 96,
+    // 128 and 168.
     let groups = match registers(widths) {
         0..=64 => 4,
         65..=96 => 3,
@@ -89,9 +91,11 @@ fn resident(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     })
 }
 
-/// Of so many warpgroups that take tiles of so many chunks by turns, those whose tiles a ring of up to `fit` chunks holds at once, and the chunks of the
-/// ring: whole turns of all of them, so that a place in it always has chunks for the same warpgroup. A warpgroup waits for a place by the parity of its
-/// use, which tells one use from the next only: it must have waited for the use before itself.
+/// Of so many warpgroups that take tiles of so many chunks in turn, those whose tiles a ring of up
+/// to `fit` chunks holds at once, and the chunks of the ring: whole turns of all of them, so that a
+/// place in it always has chunks for the same warpgroup. A warpgroup waits for a place by the
+/// parity of its use, which distinguishes a use from the next only: it must have waited for the use
+/// before itself.
 fn ring(groups: usize, chunks: usize, fit: usize) -> (usize, usize) {
     let groups = groups.min(fit / chunks);
     let turn = (groups * chunks).max(1);
@@ -150,8 +154,8 @@ fn divisions(network: &Network) -> usize {
     (0..network.layers()).filter(divides).map(|layer| network.widths()[layer + 1] / 2).sum()
 }
 
-/// Rows of a layer's weights that are copied at once: half of those of a part, or what divides the halves of all parts; as in
-/// `forward_stream.cu`.
+/// Rows of a layer's weights that are copied at once: half of those of a part, or what divides the
+/// halves of all parts; as in `forward_stream.cu`.
 fn box_rows(width: usize) -> usize {
     let divisor = |mut a: usize, mut b: usize| {
         while b > 0 {
@@ -191,8 +195,8 @@ impl Forward for Resident {
             .u32(call.batch);
         let blocks = self.blocks.min(tiles(call.batch, TILE));
         let launch = Launch { shared: self.shared, overlap: true, ..Launch::new(blocks, self.threads) };
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a tape
-        // at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 

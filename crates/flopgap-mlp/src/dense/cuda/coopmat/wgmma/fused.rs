@@ -1,5 +1,6 @@
-//! The backward pass of a network with one hidden layer that is small enough: one kernel that computes the hidden layer anew and holds the
-//! gradients of the parameters in registers, and a second one that adds up what the blocks found.
+//! The backward pass of a network with one hidden layer that is small enough: one kernel that
+//! computes the hidden layer again and holds the gradients of the parameters in registers, and a
+//! second one that adds up what the blocks found.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -66,12 +67,14 @@ impl Shape {
         let rest = weights + 3 * GROUPS * BOX + BIASES;
         let stages = (shared_bytes.saturating_sub(rest) / (stage + BARRIERS)).min(MOST_STAGES);
         let shared = rest + stages * (stage + BARRIERS);
-        // A team leaves a stage only when it has begun with its next tile, which must not wait for that.
+        // A team leaves a stage only when it has begun with its next tile, which must not wait for
+        // that.
         (stages >= 2 && stages > GROUPS / team).then_some(Shape { team, stages, shared })
     }
 }
 
-/// For a network with one hidden layer, where the slopes follow from the outputs and everything fits.
+/// For a network with one hidden layer, where the slopes follow from the outputs and everything
+/// fits.
 pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
     check(request).ok()?;
     let network = request.network.clone();
@@ -151,8 +154,8 @@ impl Backward for Fused {
             Launch { shared: self.shape.shared, overlap: true, ..Launch::new(blocks, threads(GROUPS)) };
         let kernel = if call.dx.is_some() { &self.kernel_dx } else { &self.kernel };
         let arguments = Arguments::default().maps(maps).addresses([call.parameters, found]).u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
-        // for what every block finds.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. The workspace has room for what every block finds.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
         // SAFETY: these are the kernel's arguments; what every block found was written.
         unsafe { self.reducer.finish(call, Some(blocks)) }

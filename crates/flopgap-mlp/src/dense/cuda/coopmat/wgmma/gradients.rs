@@ -34,7 +34,7 @@ const MOST_STAGES: usize = 8;
 /// More maps do not fit a kernel's 4 KiB of arguments.
 const MOST_LAYERS: usize = 14;
 
-/// Layers of so many rows are computed by two warpgroups by turns, and leave two sums.
+/// Layers of so many rows are computed by two warpgroups alternately, and leave two sums.
 const BY_TURNS: usize = 64;
 
 /// What is compiled, and how it is launched.
@@ -143,7 +143,8 @@ impl Layer {
         self.sides().iter().product()
     }
 
-    /// What a cluster of so many blocks has along the outputs, along the inputs, and of ranges; as in `gradients.cu`.
+    /// What a cluster of so many blocks has along the outputs, along the inputs, and of ranges; as
+    /// in `gradients.cu`.
     fn shares(self, cluster: usize) -> [usize; 3] {
         let [rows, parts] = self.sides();
         let rows = divisor(rows, cluster);
@@ -179,13 +180,15 @@ impl Layer {
     }
 }
 
-/// Of so many stages, those that are used. Warpgroups that take turns wait for a stage by the parity of its use, which tells one use from the next only:
-/// the use before must have been the same warpgroup's.
+/// Of so many stages, those that are used. Warpgroups that take turns wait for a stage by the
+/// parity of its use, which distinguishes a use from the next only: the use before must have been
+/// the same warpgroup's.
 fn stages(layers: &[Layer], fit: usize) -> usize {
     if layers.iter().any(|layer| layer.by_turns()) { fit / 2 * 2 } else { fit }
 }
 
-/// Blocks of a cluster: several where nearly all tiles share an operand with another. The others gain nothing from it, and all wait for whole clusters.
+/// Blocks of a cluster: several where nearly all tiles share an operand with another. The others
+/// gain nothing from it, and all wait for whole clusters.
 fn cluster(layers: &[Layer]) -> usize {
     let tiles: usize = layers.iter().map(|layer| layer.tiles()).sum();
     let alone = layers.iter().filter(|layer| layer.tiles() == 1).count();
@@ -205,8 +208,9 @@ pub(super) struct Gradients {
 }
 
 impl Gradients {
-    /// Queues the sums over the batch of the products of `deltas` (the gradients before the activations) and the inputs of the layers, hidden ones
-    /// at `activations`; both lie layer after layer.
+    /// Queues the sums over the batch of the products of `deltas` (the gradients before the
+    /// activations) and the inputs of the layers, hidden ones at `activations`; both lie layer
+    /// after layer.
     pub(super) fn queue(
         &self,
         call: &BackwardCall<'_>,

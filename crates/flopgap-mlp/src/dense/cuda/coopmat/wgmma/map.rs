@@ -35,7 +35,8 @@ pub(super) fn map(
     let sides = [side(CHUNK)?, side(box_rows)?];
     let steps = [1_u32; 2];
     let mut map = MaybeUninit::<sys::CUtensorMap>::uninit();
-    // SAFETY: two dimensions, as the arrays have; the driver writes the map, or says that it has not. It does not read the matrix.
+    // SAFETY: two dimensions, as the arrays have; the driver writes the map, or says that it has
+    // not. It does not read the matrix.
     unsafe {
         sys::cuTensorMapEncodeTiled(
             map.as_mut_ptr(),

@@ -1,5 +1,6 @@
-//! Kernels for Hopper alone (`sm_90a`): tiles of 64 samples per warpgroup on `wgmma`, inputs by the copy engine, all layers in one kernel. Hidden
-//! layers go from the sums of one product to the first operand of the next in the same registers.
+//! Kernels for Hopper alone (`sm_90a`): tiles of 64 samples per warpgroup on `wgmma`, inputs by the
+//! copy engine, all layers in one kernel. Hidden layers go from the sums of one product to the
+//! first operand of the next in the same registers.
 
 mod backward;
 mod forward;
@@ -58,8 +59,8 @@ fn parts(width: usize) -> impl Iterator<Item = usize> {
     (0..width.div_ceil(PART)).map(move |part| (width - part * PART).min(PART))
 }
 
-/// Registers of a thread for the numbers of a forward pass: the inputs of a layer (unless they lie in shared memory), the parts of its outputs
-/// that are done, and the sums of the part at hand.
+/// Registers of a thread for the numbers of a forward pass: the inputs of a layer (unless they lie
+/// in shared memory), the parts of its outputs that are done, and the sums of the current part.
 fn registers(widths: &[usize]) -> usize {
     let packed = |width: usize| width.div_ceil(16) * 4;
     let mut most = 0;
@@ -76,8 +77,8 @@ fn registers(widths: &[usize]) -> usize {
     most
 }
 
-/// Registers of a thread of the so many warpgroups that compute, and of the further one that has copies made: what `setmaxnreg` may share out
-/// of 65,536.
+/// Registers of a thread of the so many warpgroups that compute, and of the further one that has
+/// copies made: what `setmaxnreg` may share out of 65,536.
 fn registers_of_groups(groups: usize) -> [usize; 2] {
     match groups {
         2 => [232, 40],
@@ -108,7 +109,8 @@ mod tests {
     #[test]
     fn warpgroups_do_not_ask_for_more_registers_than_their_block_starts_with() {
         for groups in 2..=4 {
-            // What a thread can have when the block is launched, in steps of eight. `setmaxnreg` would wait for any more for ever.
+            // What a thread can have when the block is launched, in steps of eight. `setmaxnreg`
+            // would wait for any more forever.
             let at_launch = 65_536 / threads(groups) as usize / 8 * 8;
             let [compute, copy] = registers_of_groups(groups);
             assert!(groups * compute + copy <= (groups + 1) * at_launch, "{groups}");

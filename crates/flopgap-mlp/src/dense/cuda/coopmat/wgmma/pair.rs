@@ -1,5 +1,6 @@
-//! The backward pass of a wider network with one hidden layer: one kernel whose pairs of blocks read the tape and hold the gradients of the
-//! parameters in registers, and a second one that adds up what the pairs found.
+//! The backward pass of a wider network with one hidden layer: one kernel whose pairs of blocks
+//! read the tape and hold the gradients of the parameters in registers, and a second one that adds
+//! up what the pairs found.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -26,7 +27,8 @@ const SUM: SumKernel = SumKernel {
 
 /// Columns of the inputs and of the hidden layer that a block has.
 const HALF: usize = 128;
-/// Two warpgroups for sums and one that goes down the layers, and the registers of a thread of either.
+/// Two warpgroups for sums and one that goes down the layers, and the registers of a thread of
+/// either.
 const THREADS: u32 = 3 * 128;
 const REGISTERS_TO_ADD: usize = 192;
 const REGISTERS_TO_DESCEND: usize = 120;
@@ -44,7 +46,8 @@ const SHARED: usize = WEIGHTS + 2 * STAGE + REST;
 fn fits(network: &Network) -> bool {
     let &[inputs, hidden, outputs] = network.widths() else { return false };
     let wide = HALF + 1..=2 * HALF;
-    // The slope of the hidden layer must follow from what is multiplied, its outputs; further functions at the outputs need more registers.
+    // The slope of the hidden layer must follow from what is multiplied, its outputs; further
+    // functions at the outputs need more registers.
     let of_hidden = slope_from_output(network.activation(0));
     let of_outputs = is_piecewise_linear(network.activation(1));
     wide.contains(&inputs) && wide.contains(&hidden) && outputs <= CHUNK && of_hidden && of_outputs
@@ -122,8 +125,9 @@ impl Backward for Pair {
             .addresses([call.parameters, call.y, call.dy, call.workspace])
             .u32(call.batch)
             .u32(u32::from(call.dx.is_some()));
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. The workspace has room
-        // for what every pair finds. Without `dx`, the kernel leaves out the inputs' gradients.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. The workspace has room for what every pair finds. Without
+        // `dx`, the kernel leaves out the inputs' gradients.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
         // SAFETY: these are the kernel's arguments; what every pair found was written.
         unsafe { self.reducer.finish(call, Some(pairs)) }

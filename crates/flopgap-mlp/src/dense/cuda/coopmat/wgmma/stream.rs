@@ -1,4 +1,5 @@
-//! The chain of gradients with everything through shared memory, weights too: its source and its launch.
+//! The chain of gradients with everything through shared memory, weights too: its source and its
+//! launch.
 
 use flopgap_gpu::cudarc::driver::sys;
 use flopgap_gpu::{GpuError, Kernel};
@@ -17,7 +18,8 @@ use super::{
 
 const NAME: &str = "coopmat_mlp_backward_wgmma_chain_stream";
 
-/// Columns that are computed at once at most, below the first layer and, if registers allow, below the others, or else below those.
+/// Columns that are computed at once at most, below the first layer and, if registers allow, below
+/// the others, or else below those.
 const WIDEST_PART: usize = 128;
 const NARROW_PART: usize = 64;
 /// Blocks of a cluster, which share the weights. With four, `xlarge` is no faster.
@@ -27,7 +29,8 @@ const GROUPS: usize = 2;
 const BLOCK_TILE: usize = GROUPS * TILE;
 /// Bytes of 64 samples, or rows of weights, by 64 columns.
 const BOX: usize = CHUNK * ROW_BYTES;
-/// Bytes of a place in the ring: 64 rows of the widest part or 64 columns of all samples, and its two barriers.
+/// Bytes of a place in the ring: 64 rows of the widest part or 64 columns of all samples, and its
+/// two barriers.
 const SLAB: usize = GROUPS * BOX + 2 * BARRIER;
 const MOST_SLABS: usize = 12;
 /// Bytes of two boxes of results for each warp.
@@ -90,8 +93,8 @@ impl ChainStream {
         Ok((source, Plan { shared }))
     }
 
-    /// Queues the kernel, which writes `deltas`: the gradients before the activations, layer after layer. What the tape has of the hidden layers
-    /// must be their outputs.
+    /// Queues the kernel, which writes `deltas`: the gradients before the activations, layer after
+    /// layer. What the tape has of the hidden layers must be their outputs.
     pub(super) fn queue(
         &self,
         call: &BackwardCall<'_>,
@@ -109,8 +112,9 @@ impl ChainStream {
             .min(tiles(call.batch, BLOCK_TILE).next_multiple_of(cluster))
             .max(cluster);
         let launch = Launch { shared: self.shared, ..Launch::new(blocks, threads(GROUPS)) };
-        // SAFETY: these are the kernel's arguments; the maps are of arrays of the lengths that `Model` checked and of the workspace, which has room
-        // for `deltas`. Without `dx`, the kernel leaves out the inputs.
+        // SAFETY: these are the kernel's arguments; the maps are of arrays of the lengths that
+        // `Model` checked and of the workspace, which has room for `deltas`. Without `dx`, the
+        // kernel leaves out the inputs.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 
@@ -158,8 +162,8 @@ fn part(layer: usize, hidden: usize) -> usize {
     if layer == 0 { WIDEST_PART } else { hidden }
 }
 
-/// Registers of a thread for numbers, hidden layers in parts of so many columns: the gradients above a layer, the sums of a part below it, and all
-/// parts of a hidden layer when they are done.
+/// Registers of a thread for numbers, hidden layers in parts of so many columns: the gradients
+/// above a layer, the sums of a part below it, and all parts of a hidden layer when they are done.
 fn registers(widths: &[usize], hidden: usize) -> usize {
     let packed = |width: usize| width.div_ceil(16) * 4;
     let of = |(layer, pair): (usize, &[usize])| {

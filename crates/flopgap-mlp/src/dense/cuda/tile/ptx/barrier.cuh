@@ -1,6 +1,6 @@
 // Barriers: in shared memory (mbarrier), where threads arrive and copies count their bytes, and the
 // numbered ones of a block. A barrier in shared memory goes through phases; a wait names the parity
-// of one, which tells it from the next only. `tile/ring.cuh` keeps count of phases.
+// of one, which distinguishes it from the next only. `tile/ring.cuh` keeps count of phases.
 #include "tile/ptx/memory.cuh"
 
 __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {

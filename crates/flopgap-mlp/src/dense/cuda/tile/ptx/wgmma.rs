@@ -1,12 +1,14 @@
-//! The text of the instructions for as many columns as a network needs: there are 32 of each kind, and an operand for every accumulator.
+//! The text of the instructions for as many columns as a network needs: there are 32 of each kind,
+//! and an operand for every accumulator.
 
 use std::fmt::Write as _;
 
 use crate::dense::Precision;
 
-/// A function `wgmma(sums, a..., b, accumulate)` for every number of columns: `sums` has half as many numbers, `a` is an operand in shared
-/// memory or four registers, and sums are overwritten unless `accumulate`. `TRANSPOSE_A` and `TRANSPOSE_B` say that an operand in shared memory
-/// has its rows along the sum.
+/// A function `wgmma(sums, a..., b, accumulate)` for every number of columns: `sums` has half as
+/// many numbers, `a` is an operand in shared memory or four registers, and sums are overwritten
+/// unless `accumulate`. `TRANSPOSE_A` and `TRANSPOSE_B` say that an operand in shared memory has
+/// its rows along the sum.
 pub(in crate::dense::cuda) fn functions(
     precision: Precision,
     columns: impl IntoIterator<Item = usize>,
