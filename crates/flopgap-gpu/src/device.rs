@@ -6,6 +6,7 @@ use std::fs;
 
 use cudarc::driver::{result, sys};
 
+use crate::capability::ComputeCapability;
 use crate::error::GpuError;
 use crate::library::{Library, LibraryError, probe};
 
@@ -14,21 +15,6 @@ const OLDEST_DRIVER: (u32, u32) = (12, 8);
 
 /// Functions of the driver that came with [`OLDEST_DRIVER`] or shortly before.
 const NEWEST_SYMBOLS: [&str; 3] = ["cuEventElapsedTime_v2", "cuGraphInstantiateWithFlags", "cuMemAllocAsync"];
-
-/// A compute capability: 9.0 is an H100 or H200.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ComputeCapability {
-    /// The generation.
-    pub major: u32,
-    /// The variant.
-    pub minor: u32,
-}
-
-impl fmt::Display for ComputeCapability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// A GPU, as the driver describes it. All sizes are in bytes, all clocks in kHz.
 #[derive(Debug, Clone, PartialEq, Eq)]

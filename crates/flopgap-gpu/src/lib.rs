@@ -2,6 +2,7 @@
 
 pub mod blas;
 pub mod blaslt;
+mod capability;
 pub mod compile;
 pub mod counters;
 pub mod dnn;
@@ -24,8 +25,9 @@ mod memory;
 mod nodes;
 mod stream;
 
+pub use capability::ComputeCapability;
 pub use context::{Context, Kernel, Memory, Module};
-pub use device::{ComputeCapability, Device, DriverVersion, driver_version};
+pub use device::{Device, DriverVersion, driver_version};
 pub use digest::{Digester, digest_of};
 pub use error::{GpuError, KernelError};
 pub use event::Event;

@@ -3,6 +3,7 @@
 mod mlp;
 mod resnet;
 mod single;
+pub(crate) mod spec;
 
 pub(crate) use mlp::mlp;
 pub(crate) use resnet::resnet;

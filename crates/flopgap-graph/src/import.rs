@@ -5,15 +5,6 @@ mod einsum;
 mod sizes;
 mod table;
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
-
-use crate::error::GraphError;
-use crate::graph::Graph;
-use crate::shapes::Shapes;
-use crate::{onnx, pt2};
-
 pub(crate) use assembly::{Assembly, Meaning, Place, Stored};
 pub(crate) use einsum::einsum;
 pub(crate) use sizes::{
@@ -21,36 +12,3 @@ pub(crate) use sizes::{
     norm, pooling, reduce, same_padding, softmax,
 };
 pub(crate) use table::{pointwise, reduction};
-
-/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. What it is, its content decides.
-///
-/// Every value of a model gets a shape: stated in the file, or inferred from the inputs and parameters. What the file leaves open, `shapes` must
-/// state: for an input by its name, for a dimension by its own. An operator without a formula is a layer without work
-/// ([`Graph::unknown`]).
-///
-/// # Errors
-/// [`GraphError`] with the file, the place and, by [`GraphError::hint`], what to do.
-pub fn read(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
-    let failed = |source| GraphError::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_dir() {
-        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
-    }
-    let mut start = [0; 4];
-    let mut length = 0;
-    while length < start.len() {
-        match file.read(&mut start[length..]).map_err(failed)? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    file.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let unknown = |reason: &str| GraphError::Unknown { path: path.to_owned(), reason: reason.to_owned() };
-    match start {
-        _ if length == 0 => Err(unknown("it is empty")),
-        [b'P', b'K', 3, 4] => pt2::read(path, file, shapes),
-        [b'P', b'K', 5, 6] => Err(unknown("it is an empty zip archive")),
-        [0x80, 2..=5, ..] => Err(unknown("it is a pickle, which holds code and no graph")),
-        _ => onnx::read(path, &file, shapes),
-    }
-}

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use cudarc::nvrtc::{result, sys};
 
-use crate::device::ComputeCapability;
+use crate::capability::ComputeCapability;
 use crate::library::{Library, LibraryError, probe};
 use flopgap_hint::{ErrorKind, Hint, Text};
 

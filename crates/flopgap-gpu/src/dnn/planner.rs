@@ -292,7 +292,7 @@ mod tests {
 
     use super::super::{Activation, Arithmetic, Layout, Trait};
     use super::*;
-    use crate::device::ComputeCapability;
+    use crate::capability::ComputeCapability;
 
     fn h200() -> Device {
         Device {

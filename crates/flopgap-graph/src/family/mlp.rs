@@ -2,11 +2,11 @@
 
 use flopgap_flops::{Activation, ElementType};
 
+use super::spec::MlpSpec;
 use crate::build::Builder;
 use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::op::{Elementwise, ElementwiseFunction, Gemm, Op};
-use crate::workload::MlpSpec;
 
 /// `input - hidden… - output` with biases, the activation after all but the last layer. Layers are named as in a `torch.nn.Sequential`.
 pub(crate) fn mlp(spec: &MlpSpec) -> Result<Graph, GraphError> {

@@ -3,11 +3,11 @@
 
 use flopgap_flops::{Activation, ElementType};
 
+use super::spec::ResnetSpec;
 use crate::build::Builder;
 use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::op::{Conv, Elementwise, ElementwiseFunction, Gemm, Op, Pool, PoolFunction};
-use crate::workload::ResnetSpec;
 
 /// An image between layers.
 #[derive(Clone, Copy)]

@@ -4,8 +4,9 @@ use flopgap_flops::{Activation, ElementType, Precision};
 
 use super::*;
 use crate::build::Builder;
+use crate::family::spec::{MlpSpec, ResnetSpec};
 use crate::op::{Conv, Gemm, Norm, NormFunction};
-use crate::workload::{MlpSpec, ResnetSpec, Workload};
+use crate::workload::Workload;
 
 fn elementwise(function: ElementwiseFunction, elements: u64, read: u64) -> Op {
     Op::Elementwise(Elementwise { function, elements, read })

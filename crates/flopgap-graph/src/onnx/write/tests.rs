@@ -2,9 +2,10 @@ use flopgap_flops::Activation;
 use rten_onnx::onnx::{DataType, ModelProto};
 
 use super::*;
+use crate::family::spec::{MlpSpec, ResnetSpec};
 use crate::op::Op;
 use crate::step::{Epilogue, Step};
-use crate::workload::{MlpSpec, ResnetSpec, Workload};
+use crate::workload::Workload;
 
 fn mlp() -> Graph {
     let spec = MlpSpec { input: 20, hidden: vec![16], output: 4, batch: 3, activation: Activation::Relu };

@@ -9,8 +9,9 @@ use crate::dense::{Network, Precision};
 
 use super::kernels::Kernels;
 use super::options::{Accumulate, Implementation, Options};
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::{Binaries, Compiled, Source};
+use super::target::Target;
 use super::{choice, coopmat, coopvec, forloop, naive, padding};
 
 /// Refuses what no implementation has.

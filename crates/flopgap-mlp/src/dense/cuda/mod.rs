@@ -21,6 +21,7 @@ mod padding;
 mod reduce;
 mod request;
 mod source;
+mod target;
 mod tile;
 pub mod train;
 
@@ -35,5 +36,5 @@ pub use dispatch::{compile_all, sources};
 pub use kernels::KernelFacts;
 pub use model::{Model, Tape};
 pub use options::{Accumulate, Gradients, Implementation, Options, Reduction};
-pub use request::Target;
 pub use source::{Compiled, Source};
+pub use target::Target;

@@ -10,8 +10,9 @@ use super::dispatch;
 use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
 use super::options::Options;
 use super::padding::{GradientAdder, Padding, Staging};
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::Compiled;
+use super::target::Target;
 
 /// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or [`half::bf16`]).
 ///

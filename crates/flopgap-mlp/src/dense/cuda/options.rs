@@ -7,7 +7,7 @@ use flopgap_gpu::ComputeCapability;
 
 use crate::MlpError;
 
-use super::request::Target;
+use super::target::Target;
 
 /// How a network is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

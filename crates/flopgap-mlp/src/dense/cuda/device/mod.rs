@@ -5,8 +5,9 @@ use crate::dense::{Element, Network, Parameters, Precision};
 
 use super::coopvec;
 use super::options::{Implementation, Options};
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::Source;
+use super::target::Target;
 
 /// Threads of a warp, and vectors that it computes together.
 const WARP: usize = 32;

@@ -8,8 +8,9 @@ use super::budget;
 use super::gradients::Gradients;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels};
 use super::launch::{Arguments, Launch};
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::{Binaries, Program, Source};
+use super::target::Target;
 
 const FORWARD: &str = "forloop_mlp_forward";
 const BACKWARD: &str = "forloop_mlp_backward";

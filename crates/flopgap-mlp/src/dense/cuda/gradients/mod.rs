@@ -10,8 +10,9 @@ use super::budget;
 use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::options::Reduction;
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::{Program, Source, table};
+use super::target::Target;
 
 const NAME: &str = "scalar_mlp_gradients";
 const SUM: &str = "scalar_mlp_gradients_sum";

@@ -7,7 +7,7 @@ use crate::dense::{AdamWSettings, Element, Parameters, Precision};
 
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{Model, check};
-use super::super::request::Target;
+use super::super::target::Target;
 use crate::dense::cuda::source::Binaries;
 
 use super::{THREADS, adamw_source, request};

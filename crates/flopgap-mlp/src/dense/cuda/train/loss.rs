@@ -9,7 +9,7 @@ use crate::dense::{Element, Network};
 
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{check, samples};
-use super::super::request::Target;
+use super::super::target::Target;
 use crate::dense::cuda::source::Binaries;
 
 use super::{THREADS, loss_source, request};

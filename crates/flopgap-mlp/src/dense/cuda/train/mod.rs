@@ -9,8 +9,9 @@ use crate::MlpError;
 use crate::dense::{Network, Precision};
 
 use super::options::{Implementation, Options};
-use super::request::{Request, Target};
+use super::request::Request;
 use super::source::Source;
+use super::target::Target;
 
 pub use adamw::AdamW;
 pub use loss::MeanSquaredError;

@@ -1,7 +1,7 @@
 //! How a chain of products is laid over a block: tiles of sums by threads, and what lies where in shared memory.
 
-use crate::dense::cuda::request::Target;
 use crate::dense::cuda::source::table;
+use crate::dense::cuda::target::Target;
 
 /// Threads of a warp over samples and over outputs; as in `layout.cuh`.
 const LANES_DOWN: usize = 4;

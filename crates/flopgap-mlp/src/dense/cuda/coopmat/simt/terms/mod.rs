@@ -7,8 +7,9 @@ use crate::MlpError;
 use crate::dense::cuda::coopmat;
 use crate::dense::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::dense::cuda::launch::{Arguments, Launch};
-use crate::dense::cuda::request::{Request, Target};
+use crate::dense::cuda::request::Request;
 use crate::dense::cuda::source::{Program, Source};
+use crate::dense::cuda::target::Target;
 use crate::dense::{Network, slope_from_output};
 
 use super::code_of;
