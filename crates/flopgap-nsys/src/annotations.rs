@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::row::Row;
-use crate::rows::Rows;
 use crate::strings::Strings;
-use crate::tables::{Column, NVTX, need, want};
+use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::{Error, GlobalId, NvtxKind, Trace};
 
 /// What an annotation is.
@@ -65,12 +63,15 @@ pub struct Annotation {
     pub text: Arc<str>,
 }
 
-/// The ranges and marks of a trace, in the order of the file, one when it is asked for: see [`Trace::annotation_rows`].
+/// The names of domains by process and number.
+type Domains = FxHashMap<(GlobalId, i64), Arc<str>>;
+
+/// The ranges and marks of a trace, in the order of the file, read as they are asked for: see
+/// [`Trace::annotations`].
 pub struct Annotations {
-    rows: Rows,
+    rows: NvtxRows<Annotation>,
     strings: Strings<Trace>,
-    domains: FxHashMap<(GlobalId, i64), Arc<str>>,
-    failed: bool,
+    domains: Domains,
 }
 
 impl fmt::Debug for Annotations {
@@ -80,109 +81,64 @@ impl fmt::Debug for Annotations {
 }
 
 /// The text of a row: of its id, or as it is written out there.
-fn text_of(strings: &mut Strings<Trace>, id: Option<i64>, text: Option<&str>) -> Result<Arc<str>, Error> {
-    id.map_or_else(|| Ok(text.unwrap_or_default().into()), |id| strings.get(id))
+fn text_of(strings: &mut Strings<Trace>, row: &NvtxRow<'_>) -> Result<Arc<str>, Error> {
+    row.text_id().map_or_else(|| Ok(row.text().unwrap_or_default().into()), |id| strings.get(id))
 }
 
-const DOMAIN_COLUMNS: [Column; 5] =
-    [need("eventType"), want("text"), want("textId"), want("globalTid"), want("domainId")];
-
-const COLUMNS: [Column; 9] = [
-    need("start"),
-    want("end"),
-    need("eventType"),
-    want("text"),
-    want("textId"),
-    want("globalTid"),
-    want("endGlobalTid"),
-    want("domainId"),
-    want("category"),
-];
-
-impl Annotations {
-    /// What a row is; nothing for rows that only name something.
-    fn read(
-        row: &Row<'_>,
-        strings: &mut Strings<Trace>,
-        domains: &FxHashMap<(GlobalId, i64), Arc<str>>,
-    ) -> Option<Result<Option<Annotation>, Error>> {
-        let (start, kind) = (row.int(0)?, NvtxKind::of(row.int(2)?));
-        let Some(kind) = AnnotationKind::of(kind) else { return Some(Ok(None)) };
-        let thread = row.int(5).map(GlobalId);
-        let process = thread.unwrap_or(GlobalId(0)).process();
-        let annotation = text_of(strings, row.int(4), row.text(3)).map(|text| {
-            Some(Annotation {
-                row: row.id(),
-                kind,
-                start,
-                end: row.int(1).filter(|_| kind != AnnotationKind::Mark),
-                thread,
-                end_thread: row.int(6).map(GlobalId),
-                domain: domains.get(&(process, row.int(7).unwrap_or_default())).cloned(),
-                category: row.int(8),
-                text,
-            })
-        });
-        Some(annotation)
-    }
+/// The annotation that a row is; none for rows that only name something.
+fn annotation(
+    row: &NvtxRow<'_>,
+    strings: &mut Strings<Trace>,
+    domains: &Domains,
+) -> Result<Option<Annotation>, Error> {
+    let Some(kind) = AnnotationKind::of(row.kind) else { return Ok(None) };
+    let domain = (row.process(), row.domain());
+    Ok(Some(Annotation {
+        row: row.id(),
+        kind,
+        start: row.start,
+        end: row.end().filter(|_| kind != AnnotationKind::Mark),
+        thread: row.thread(),
+        end_thread: row.end_thread(),
+        domain: domains.get(&domain).cloned(),
+        category: row.category(),
+        text: text_of(strings, row)?,
+    }))
 }
 
 impl Iterator for Annotations {
     type Item = Result<Annotation, Error>;
 
     fn next(&mut self) -> Option<Result<Annotation, Error>> {
-        while !self.failed {
-            let Annotations { rows, strings, domains, .. } = self;
-            let next = rows.next(|row| Annotations::read(row, strings, domains));
-            match next.and_then(Option::transpose) {
-                Ok(None) => return None,
-                Ok(Some(None)) => {}
-                Ok(Some(Some(annotation))) => return Some(Ok(annotation)),
-                Err(error) => {
-                    self.failed = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
+        let Annotations { rows, strings, domains } = self;
+        rows.next(|row, annotations| {
+            annotations.extend(annotation(&row, strings, domains)?);
+            Ok(())
+        })
     }
 }
 
 impl Trace {
-    /// Every range and mark with its texts, in the order of the file, one when it is asked for.
+    /// Every range and mark with its texts, in the order of the file.
     ///
     /// [`Trace::nvtx_ranges`] has the ranges alone, all at once, for what is asked of them together.
     ///
     /// # Errors
-    /// As [`Trace::kernel_rows`].
-    pub fn annotation_rows(&self) -> Result<Annotations, Error> {
+    /// As [`Trace::kernels`].
+    pub fn annotations(&self) -> Result<Annotations, Error> {
         let mut strings = Strings::new(self.with_filter(self.filter()));
         // Domains may be created on a later row than the first range that uses them.
-        let mut domains: FxHashMap<(GlobalId, i64), Arc<str>> = FxHashMap::default();
-        let mut failure = None;
-        self.scan(&NVTX, &DOMAIN_COLUMNS, |row| {
-            if row.int(0).map(NvtxKind::of) == Some(NvtxKind::DomainCreate) {
-                let process = GlobalId(row.int(3).unwrap_or_default()).process();
-                match text_of(&mut strings, row.int(2), row.text(1)) {
-                    Ok(name) => {
-                        domains.entry((process, row.int(4).unwrap_or_default())).or_insert(name);
-                    }
-                    Err(error) => failure = failure.take().or(Some(error)),
-                }
+        let mut domains = Domains::default();
+        let mut rows = NvtxRows::open(self)?;
+        while let Some(domain) = rows.next(|row, created| {
+            if row.kind == NvtxKind::DomainCreate {
+                created.push(((row.process(), row.domain()), text_of(&mut strings, &row)?));
             }
-            Some(())
-        })?;
-        if let Some(error) = failure {
-            return Err(error);
+            Ok(())
+        }) {
+            let (domain, name) = domain?;
+            domains.entry(domain).or_insert(name);
         }
-        Ok(Annotations { rows: self.rows(&NVTX, &COLUMNS)?, strings, domains, failed: false })
-    }
-
-    /// Calls `visit` with every range and mark, in the order of the file.
-    pub(crate) fn annotations(&self, mut visit: impl FnMut(Annotation)) -> Result<(), Error> {
-        for annotation in self.annotation_rows()? {
-            visit(annotation?);
-        }
-        Ok(())
+        Ok(Annotations { rows: NvtxRows::open(self)?, strings, domains })
     }
 }

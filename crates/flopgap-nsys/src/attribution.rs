@@ -9,7 +9,8 @@ use crate::gpu_work::{Backward, Kind, Work};
 use crate::nesting::Nesting;
 use crate::ranges::RangeTable;
 use crate::report::Groups;
-use crate::tables::{KERNEL, RUNTIME};
+use crate::tables::gpu::KERNEL;
+use crate::tables::host::RUNTIME;
 use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};
 
 /// How GPU work is attributed to NVTX ranges.
@@ -156,7 +157,7 @@ impl Trace {
     /// let kernels = |by| -> Result<u64, flopgap_nsys::Error> {
     ///     let found = trace.range_work(Attribution { by, ..Attribution::default() })?;
     ///     let rows = found.nvtx.ranges.iter().zip(&found.work);
-    ///     let backward = rows.filter(|(range, _)| found.nvtx.names.text(range.name).as_ref() == ":backward");
+    ///     let backward = rows.filter(|(range, _)| found.nvtx.names.get(range.name).is("backward"));
     ///     Ok(backward.filter_map(|(_, work)| work.map(|work| work.kernels)).sum())
     /// };
     /// // Autograd launches the backward pass from a thread of its own.
@@ -246,12 +247,9 @@ impl Trace {
     /// What was launched within the ranges of a name.
     fn within(&self, range: &str, by: AttributeBy) -> Result<Within, Error> {
         self.require(&RUNTIME)?;
-        let RangeTable { owners, names, texts, .. } = self.range_table(false)?;
-        let in_default_domain = format!(":{range}");
-        let named = |candidate: usize| {
-            let text = texts.text(names[candidate]).as_ref();
-            text == range || text == in_default_domain
-        };
+        let RangeTable { owners, names, labels, .. } = self.range_table()?;
+        let wanted: Vec<bool> = labels.iter().map(|(_, label)| label.is(range)).collect();
+        let named = |candidate: usize| wanted[names[candidate].index()];
         if !owners.threads().flatten().any(|owner| named(*owner as usize)) {
             return Err(Error::NoRange { path: self.path().to_owned(), range: range.to_owned() });
         }

@@ -2,13 +2,7 @@
 
 use std::str::FromStr;
 
-use flopgap_sqlite::Value;
-use rustc_hash::FxHashMap;
-
-use crate::model::NvtxKind;
-use crate::row::Row;
-use crate::tables::{Column, NVTX, TableSpec, want};
-use crate::{Error, GlobalId, NvtxText, Schema, Trace};
+use crate::{AnnotationKind, Error, GlobalId, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.
 ///
@@ -80,12 +74,18 @@ impl Filter {
     }
 
     /// Whether some of the time of a row is between the two times.
-    fn covers(&self, start: i64, end: Option<i64>) -> bool {
+    pub(crate) fn covers(&self, start: i64, end: Option<i64>) -> bool {
         let within = |time: i64| (self.start..self.end).contains(&time);
         within(start) || end.is_some_and(|end| within(end) || (start < self.start && end >= self.end))
     }
 
-    fn owns(&self, owner: GlobalId, is_thread: bool) -> bool {
+    /// Whether rows of all threads are looked at.
+    pub(crate) fn is_for_anyone(&self) -> bool {
+        self.owner == Owner::Ids { pid: None, tid: None }
+    }
+
+    /// Whether rows of a thread or process are looked at.
+    pub(crate) fn owns(&self, owner: GlobalId, is_thread: bool) -> bool {
         match self.owner {
             Owner::Ids { pid, tid } => {
                 pid.is_none_or(|pid| owner.pid() == pid)
@@ -167,73 +167,6 @@ fn whole_number(value: f64) -> Option<i64> {
     (value.abs() < 9_223_372_036_854_775_808.0).then_some(value as i64)
 }
 
-/// What [`Filter`] needs to read of a table beside what is asked for.
-#[derive(Debug)]
-pub(crate) struct RowFilter {
-    filter: Filter,
-    /// The first of its columns.
-    first: usize,
-    /// Whether its owner is a thread, a process, or not said.
-    owner: Option<bool>,
-    is_nvtx: bool,
-}
-
-impl RowFilter {
-    /// What to read of `table`, behind the `first` columns; nothing when the table has no times.
-    pub(crate) fn new(
-        filter: Filter,
-        table: &TableSpec,
-        schema: &Schema,
-        first: usize,
-    ) -> Option<(RowFilter, Vec<Column>)> {
-        let has = |column| schema.has(table.name, column);
-        if !(has("start") && has("end")) {
-            return None;
-        }
-        let owner = if has("globalTid") {
-            Some(true)
-        } else if has("globalPid") {
-            Some(false)
-        } else {
-            None
-        };
-        let is_nvtx = table.name == NVTX.name;
-        let mut columns = vec![want("start"), want("end")];
-        columns.extend(owner.map(|thread| want(if thread { "globalTid" } else { "globalPid" })));
-        columns.extend(is_nvtx.then(|| want("eventType")));
-        Some((RowFilter { filter, first, owner, is_nvtx }, columns))
-    }
-
-    /// Whether a row is looked at. One whose times are no numbers is: whoever reads it says so.
-    pub(crate) fn keeps(&self, row: &Row<'_>) -> bool {
-        let column = |at: usize| row.value(self.first + at);
-        if self.is_nvtx
-            && let Value::Int(kind) = column(2 + usize::from(self.owner.is_some()))
-            && NvtxKind::of(kind).is_name()
-        {
-            return true;
-        }
-        let end = match column(1) {
-            Value::Int(end) => Some(end),
-            _ => None,
-        };
-        let in_time = match column(0) {
-            Value::Int(start) => self.filter.covers(start, end),
-            Value::Null => false,
-            _ => true,
-        };
-        let anyone = Owner::Ids { pid: None, tid: None };
-        in_time
-            && match self.owner {
-                Some(is_thread) if self.filter.owner != anyone => match column(2) {
-                    Value::Int(owner) => self.filter.owns(GlobalId(owner), is_thread),
-                    _ => false,
-                },
-                _ => true,
-            }
-    }
-}
-
 /// `NAME[@DOMAIN][/INDEX]`: the text of a range with its domain, and which of its instances.
 fn selector(text: &str) -> (&str, usize) {
     let indexed = text.rsplit_once('/');
@@ -267,48 +200,23 @@ impl Trace {
     pub fn filter_of_range(&self, range: &str) -> Result<Filter, Error> {
         let (wanted, index) = selector(range);
         let all = self.unfiltered();
-        let mut texts: FxHashMap<i64, Option<std::sync::Arc<str>>> = FxHashMap::default();
-        let mut failure = None;
-        let mut domains: FxHashMap<(GlobalId, i64), String> = FxHashMap::default();
         let mut candidates = Vec::new();
-        all.nvtx_events(|event| {
-            let text = match event.text {
-                Some(NvtxText::Text(text)) => text,
-                Some(NvtxText::Id(id)) => {
-                    let known = texts.entry(id).or_insert_with(|| {
-                        all.string(id).unwrap_or_else(|error| {
-                            failure.get_or_insert(error);
-                            None
-                        })
-                    });
-                    known.as_deref().unwrap_or_default()
-                }
-                None => return,
+        for annotation in all.annotations()? {
+            let annotation = annotation?;
+            let (Some(thread), true) = (annotation.thread, annotation.kind != AnnotationKind::Mark) else {
+                continue;
             };
-            let Some(thread) = event.thread else { return };
-            let domain = (thread.process(), event.domain.unwrap_or_default());
-            match event.kind {
-                NvtxKind::DomainCreate => {
-                    domains.entry(domain).or_insert_with(|| text.to_owned());
-                }
-                NvtxKind::PushPop | NvtxKind::StartEnd => {
-                    let rest = wanted.strip_prefix(text);
-                    if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('@')) {
-                        candidates.push((event.start, event.row, event.end, thread, domain, rest));
-                    }
-                }
-                _ => {}
+            let rest = wanted.strip_prefix(&*annotation.text);
+            let is_wanted = rest.is_some_and(|rest| match annotation.domain.as_deref() {
+                Some(domain) => rest.strip_prefix('@') == Some(domain),
+                None => rest.is_empty(),
+            });
+            if is_wanted {
+                candidates.push((annotation.start, annotation.row, annotation.end, thread));
             }
-        })?;
-        if let Some(error) = failure {
-            return Err(error);
         }
-        candidates.retain(|(.., domain, rest)| match domains.get(domain) {
-            Some(name) => rest.strip_prefix('@') == Some(name),
-            None => rest.is_empty(),
-        });
         candidates.sort_unstable_by_key(|(start, row, ..)| (*start, *row));
-        let Some((start, _, end, thread, ..)) = candidates.get(index) else {
+        let Some((start, _, end, thread)) = candidates.get(index) else {
             let (path, instances) = (self.path().to_owned(), candidates.len());
             return Err(if instances == 0 {
                 Error::NoRange { path, range: range.to_owned() }

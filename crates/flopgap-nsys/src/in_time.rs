@@ -2,129 +2,102 @@
 
 use std::vec;
 
-use flopgap_sqlite::Value;
-
-use crate::row::Row;
-use crate::rows::Rows;
-use crate::tables::{Column, TableSpec};
+use crate::tables::TableSpec;
 use crate::{Error, Trace};
 
 /// Where the rows of a table are in the order of their starts, it is read once and nothing is held. Rows that start before one
 /// that comes earlier in the file are late: they, and no others, are read before all others and sorted.
 pub(crate) struct InTime<T, R> {
-    rows: Rows,
-    read: R,
+    rows: R,
+    start_of: fn(&T) -> i64,
     /// The latest start so far, of rows in their place.
     latest: i64,
-    /// The next row that is in its place.
-    next: Option<Timed<T>>,
-    late: vec::IntoIter<Timed<T>>,
-    next_late: Option<Timed<T>>,
+    /// The next row that is in its place, and when it starts.
+    next: Option<(i64, T)>,
+    late: vec::IntoIter<(i64, T)>,
+    next_late: Option<(i64, T)>,
 }
 
-/// A row with its start and its place in the file.
-struct Timed<T> {
-    key: (i64, i64),
-    made: T,
-}
-
-/// What is made of each row of `table` whose first of `columns` is the start; rows of which nothing is made are left out, and warned of.
+/// The rows that `open` reads of `table`, by start; of rows that start together in the order of the file.
 ///
 /// # Errors
-/// [`Error::NoTable`] and [`Error::NoColumn`] as [`Trace::rows`]; damage anywhere in the table, before any row is given.
-pub(crate) fn in_time<T, R: FnMut(&Row<'_>) -> Option<T>>(
+/// [`Error::NoTable`] and [`Error::NoColumn`] when the table cannot be read so; damage anywhere in the table, before any row is given.
+pub(crate) fn in_time<T, R: Iterator<Item = Result<T, Error>>>(
     trace: &Trace,
-    table: &TableSpec,
-    columns: &[Column],
-    mut read: R,
+    table: &'static TableSpec,
+    open: impl Fn() -> Result<R, Error>,
+    start_of: fn(&T) -> i64,
 ) -> Result<InTime<T, R>, Error> {
     let (mut latest, mut late) = (i64::MIN, 0_usize);
-    trace.scan(table, &columns[..1], |row| {
-        if let Value::Int(start) = row.value(0) {
-            late += usize::from(start < latest);
-            latest = latest.max(start);
-        }
-        Some(())
-    })?;
+    for start in trace.starts(table)? {
+        let start = start?;
+        late += usize::from(start < latest);
+        latest = latest.max(start);
+    }
     let mut held = Vec::with_capacity(late);
     if late > 0 {
         let mut latest = i64::MIN;
-        trace.scan(table, columns, |row| {
-            let made = read(row);
-            let (start, is_late) = place(row, &mut latest)?;
-            let made = made?;
-            if is_late {
-                held.push(Timed { key: (start, row.id()), made });
+        for row in open()? {
+            let row = row?;
+            let start = start_of(&row);
+            if start < latest {
+                held.push((start, row));
             }
-            Some(())
-        })?;
-        // Stable: tables without row ids keep the order in which they are read.
-        held.sort_by_key(|timed| timed.key);
+            latest = latest.max(start);
+        }
+        // Stable: of rows that start together the order of the file stays.
+        held.sort_by_key(|(start, _)| *start);
     }
-    let rows = trace.rows(table, columns)?;
-    let mut in_time =
-        InTime { rows, read, latest: i64::MIN, next: None, late: held.into_iter(), next_late: None };
-    in_time.next_late = in_time.late.next();
+    let mut late = held.into_iter();
+    let next_late = late.next();
+    let mut in_time = InTime { rows: open()?, start_of, latest: i64::MIN, next: None, late, next_late };
     in_time.advance()?;
     Ok(in_time)
 }
 
-/// When a row starts, and whether it is late.
-#[inline]
-fn place(row: &Row<'_>, latest: &mut i64) -> Option<(i64, bool)> {
-    let Value::Int(start) = row.value(0) else { return None };
-    let is_late = start < *latest;
-    *latest = (*latest).max(start);
-    Some((start, is_late))
-}
-
-impl<T, R: FnMut(&Row<'_>) -> Option<T>> InTime<T, R> {
-    /// When the next row starts; nothing after the last.
+impl<T, R: Iterator<Item = Result<T, Error>>> InTime<T, R> {
+    /// When the next row starts; none after the last.
     #[inline]
     pub(crate) fn start(&self) -> Option<i64> {
-        let keys =
-            (self.next.as_ref().map(|timed| timed.key), self.next_late.as_ref().map(|timed| timed.key));
-        match keys {
-            (Some(next), Some(late)) => Some(next.min(late).0),
-            (next, late) => next.or(late).map(|key| key.0),
+        let start = |next: &Option<(i64, T)>| next.as_ref().map(|(start, _)| *start);
+        match (start(&self.next), start(&self.next_late)) {
+            (Some(next), Some(late)) => Some(next.min(late)),
+            (next, late) => next.or(late),
         }
     }
 
-    /// The next row; nothing after the last.
-    pub(crate) fn take(&mut self) -> Result<Option<T>, Error> {
+    /// Goes to the next row that is not late: those that are late are held already.
+    fn advance(&mut self) -> Result<(), Error> {
+        self.next = None;
+        for row in self.rows.by_ref() {
+            let row = row?;
+            let start = (self.start_of)(&row);
+            if start >= self.latest {
+                self.latest = start;
+                self.next = Some((start, row));
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T, R: Iterator<Item = Result<T, Error>>> Iterator for InTime<T, R> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Result<T, Error>> {
+        // A row that is late comes later in the file than one in its place that starts with it.
         let late_first = match (&self.next, &self.next_late) {
-            (Some(next), Some(late)) => late.key < next.key,
+            (Some((next, _)), Some((late, _))) => late < next,
             (None, late) => late.is_some(),
             (_, None) => false,
         };
         if late_first {
             let taken = std::mem::replace(&mut self.next_late, self.late.next());
-            return Ok(taken.map(|timed| timed.made));
+            return taken.map(|(_, row)| Ok(row));
         }
-        let taken = self.next.take();
-        self.advance()?;
-        Ok(taken.map(|timed| timed.made))
-    }
-
-    fn advance(&mut self) -> Result<(), Error> {
-        let (latest, read) = (&mut self.latest, &mut self.read);
-        loop {
-            let next = self.rows.next(|row| {
-                let made = read(row);
-                let (start, is_late) = place(row, latest)?;
-                let timed = Timed { key: (start, row.id()), made: made? };
-                Some((!is_late).then_some(timed))
-            })?;
-            match next {
-                // It was given among those that are late.
-                Some(None) => {}
-                Some(next) => {
-                    self.next = next;
-                    return Ok(());
-                }
-                None => return Ok(()),
-            }
-        }
+        let (_, row) = self.next.take()?;
+        Some(self.advance().map(|()| row))
     }
 }
 
@@ -134,7 +107,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::tables::{MEMSET, need};
+    use crate::tables::gpu::MEMSET;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
@@ -157,11 +130,15 @@ mod tests {
             connection.execute_batch(&unusable).unwrap();
             drop(connection);
             let trace = Trace::open(&path).unwrap();
-            let columns = [need("start"), need("end")];
-            let mut rows = in_time(&trace, &MEMSET, &columns, |row| Some((row.int(0)?, row.int(1)?))).unwrap();
+            let open = || {
+                let mut select = trace.select(&MEMSET);
+                let (start, end) = (select.need("start"), select.need("end"));
+                select.rows(move |row| Some((row.int(start)?, row.int(end)?)))
+            };
+            let mut rows = in_time(&trace, &MEMSET, open, |row: &(i64, i64)| row.0).unwrap();
             let mut found = Vec::new();
             while let Some(start) = rows.start() {
-                let row = rows.take().unwrap().unwrap();
+                let row = rows.next().unwrap().unwrap();
                 prop_assert_eq!(row.0, start);
                 found.push(row);
             }

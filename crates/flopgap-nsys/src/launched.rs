@@ -25,7 +25,7 @@ const FIRST: u32 = 1 << 31;
 /// ```no_run
 /// use flopgap_nsys::{Attribution, Trace};
 ///
-/// let trace = Trace::open("step.sqlite".as_ref())?;
+/// let trace = Trace::open("step.sqlite")?;
 /// let launched = trace.launched(Attribution::default())?;
 /// let all: Vec<usize> = (0..launched.nvtx().ranges.len()).collect();
 /// let worked = launched.work_of(&all).into_iter().flatten().count();

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::correlation::{Correlations, Ids};
-use crate::tables::BACKTRACE;
+use crate::tables::host::api_calls;
 use crate::{ApiCall, Error, GlobalId, Trace};
 
 /// The API calls of some GPU work, by process and correlation id.
@@ -56,7 +56,9 @@ impl Launches {
     /// twice.
     pub(crate) fn of_work(trace: &Trace, work: &Work) -> Result<Launches, Error> {
         let mut launches = Launches::default();
-        trace.api_calls(|call| launches.add(&call, work))?;
+        for call in api_calls(trace)? {
+            launches.add(&call?, work);
+        }
         Ok(launches)
     }
 
@@ -68,7 +70,7 @@ impl Launches {
             self.places.add_process(process);
             return;
         }
-        let has_backtrace = call.class == BACKTRACE;
+        let has_backtrace = call.has_backtrace();
         let launch = Launch { start: call.start, end: call.end, thread, name: call.name, has_backtrace };
         // `Correlations` holds numbers below 2^31; no trace of less than 80 GB has as many calls.
         let next = u32::try_from(self.calls.len()).expect("fewer than 2^31 launches");

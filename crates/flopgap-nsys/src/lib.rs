@@ -14,7 +14,6 @@ mod ids;
 mod in_time;
 mod launched;
 mod launches;
-mod model;
 mod names;
 mod nesting;
 mod operations;
@@ -32,6 +31,7 @@ mod stats;
 mod strings;
 mod tables;
 mod trace;
+mod warning;
 
 pub use annotations::{Annotation, AnnotationKind, Annotations};
 pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork};
@@ -40,16 +40,9 @@ pub use filter::{Filter, InvalidTime};
 pub use fold::fold_name;
 pub use ids::GlobalId;
 pub use launched::{Launched, Unlaunched, WorkSum};
-pub use model::{
-    ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
-    GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
-    NvtxPayload, NvtxText, OsCall, Placement, Process, ProfilerOverhead, Session, Stream, Synchronization,
-    ThreadName, access_label, copy_label, memory_label, migration_label, severity_label, stream_label,
-    sync_label,
-};
 pub use names::{Name, Names};
 pub use operations::{OperationTimes, PlaceTimes};
-pub use ranges::{NvtxRange, NvtxRanges, RangeStyle};
+pub use ranges::{NvtxRange, NvtxRanges, RangeName, RangeNames, RangeStyle};
 pub use report::{
     Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
     UnknownReport, Value,
@@ -58,4 +51,12 @@ pub use rows::RowsOf;
 pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use stats::Summary;
-pub use trace::{Trace, Warning};
+pub use tables::{
+    ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
+    GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
+    NvtxPayload, NvtxText, OsCall, Placement, Process, ProfilerOverhead, Session, Stream, Synchronization,
+    ThreadName, access_label, copy_label, memory_label, migration_label, severity_label, stream_label,
+    sync_label,
+};
+pub use trace::Trace;
+pub use warning::{Oddity, Warning};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// A string of a [`Names`].
+/// A string of a [`Names`], or a name of a [`RangeNames`](crate::RangeNames).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u32);
 
@@ -44,6 +44,11 @@ impl Names {
         self.texts.push(text.clone());
         self.by_text.insert(text, name);
         name
+    }
+
+    /// The name of `text`, when it is kept.
+    pub(crate) fn get(&self, text: &str) -> Option<Name> {
+        self.by_text.get(text).copied()
     }
 
     /// The text of a name of this collection.

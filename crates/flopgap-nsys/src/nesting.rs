@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
 use crate::owners::{Owners, Stretch};
-use crate::tables::{BACKTRACE, RUNTIME, need, want};
+use crate::tables::host::{TimedCall, timed_calls};
 use crate::{AttributeBy, Error, GlobalId, Trace};
 
 /// No range, no node.
@@ -47,19 +47,14 @@ impl Nesting {
     /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is one call: nsys counts its
     /// kernels twice.
     pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
-        let columns =
-            [need("start"), need("end"), want("eventClass"), want("globalTid"), want("correlationId")];
         let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
-        trace.scan(&RUNTIME, &columns, |row| {
-            let stretch = Stretch { start: row.int(0)?, end: row.int(1)? };
-            let (Some(thread), Some(correlation)) = (row.int(3), row.int(4)) else {
-                return Some(());
-            };
-            let calls = threads.entry(GlobalId(thread)).or_default();
-            let call = Call { stretch, correlation };
-            if row.int(2) == Some(BACKTRACE) { &mut calls.backtraces } else { &mut calls.calls }.push(call);
-            Some(())
-        })?;
+        for call in timed_calls(trace)? {
+            let TimedCall { start, end, id } = call?;
+            let (Some(thread), Some(correlation)) = (id.thread, id.correlation) else { continue };
+            let calls = threads.entry(thread).or_default();
+            let call = Call { stretch: Stretch { start, end }, correlation };
+            if id.has_backtrace { &mut calls.backtraces } else { &mut calls.calls }.push(call);
+        }
         Ok(Nesting::place(threads.into_iter().collect(), owners, by))
     }
 

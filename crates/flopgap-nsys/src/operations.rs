@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::gpu_work::{Kind, graph_name};
 use crate::launched::Kinds;
 use crate::report::Groups;
-use crate::rows::UNUSABLE;
 use crate::stats::Values;
-use crate::tables::KERNEL;
+use crate::tables::gpu::{KERNEL, has_kernel_names};
+use crate::warning::Oddity;
 use crate::{Attribution, Error, GlobalId, NvtxRanges, Summary, Trace};
 
 /// The GPU operations of a trace or of some of its ranges.
@@ -134,12 +134,8 @@ impl Trace {
                 (Kind::Graph, Some(id)) => kernels.add_all(graph_name(*id), durations),
                 (Kind::Kernel, Some(id)) => kernels.add_all(self.string_or_id(*id)?, durations),
                 (Kind::Kernel | Kind::Graph, None) => {
-                    let (path, table) = (self.path(), self.require(&KERNEL)?);
-                    if !self.schema().has(KERNEL.name, "demangledName") {
-                        let (table, column) = (KERNEL.name, "demangledName");
-                        return Err(Error::NoColumn { path: path.to_owned(), table, column });
-                    }
-                    self.warn(table, &kinds.unnamed, UNUSABLE);
+                    has_kernel_names(self)?;
+                    self.warn(self.require(&KERNEL)?, &kinds.unnamed, Oddity::Unusable);
                 }
             }
         }

@@ -1,11 +1,13 @@
 //! NVTX ranges.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::owners::{Owners, Stretch, Threads};
-use crate::tables::{NVTX, need, want};
+use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::{Error, GlobalId, Name, Names, NvtxKind, Trace, fold_name};
 
 /// How a range was marked.
@@ -47,7 +49,7 @@ pub struct NvtxRange {
     pub end: Option<i64>,
     /// The thread that opened it.
     pub thread: GlobalId,
-    /// `domain:text`, or `:text` in the default domain.
+    /// Its domain and text, for [`NvtxRanges::names`].
     pub name: Name,
     /// How it was marked.
     pub style: RangeStyle,
@@ -55,13 +57,74 @@ pub struct NvtxRange {
     pub crosses_threads: bool,
 }
 
+/// What a range is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RangeName {
+    /// The name of its domain; none in the default domain.
+    pub domain: Option<Arc<str>>,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+impl RangeName {
+    /// Whether `wanted` names it: as it was marked (`forward`) where it is in the default domain, or
+    /// with its domain (`model:forward`, `:forward`).
+    pub fn is(&self, wanted: &str) -> bool {
+        let domain = self.domain.as_deref().unwrap_or_default();
+        let with_domain = wanted.strip_prefix(domain).and_then(|rest| rest.strip_prefix(':'));
+        with_domain == Some(&*self.text) || (self.domain.is_none() && wanted == &*self.text)
+    }
+}
+
+impl RangeName {
+    /// As answers show it: `domain:text`, or the text alone in the default domain.
+    pub fn shown(&self) -> Cow<'_, str> {
+        match &self.domain {
+            Some(domain) if !domain.is_empty() => Cow::Owned(format!("{domain}:{}", self.text)),
+            _ => Cow::Borrowed(&self.text),
+        }
+    }
+}
+
+impl fmt::Display for RangeName {
+    /// As nsys prints it: `domain:text`, or `:text` in the default domain.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.domain.as_deref().unwrap_or_default(), self.text)
+    }
+}
+
+/// The distinct names of ranges.
+#[derive(Clone, Debug, Default)]
+pub struct RangeNames(Vec<RangeName>);
+
+impl RangeNames {
+    /// The domain and text of a name of this collection.
+    pub fn get(&self, name: Name) -> &RangeName {
+        &self.0[name.index()]
+    }
+
+    /// The place of a name, which is added when it is new.
+    pub fn intern(&mut self, name: RangeName) -> Name {
+        let known = self.0.iter().position(|known| *known == name);
+        Name::at(known.unwrap_or_else(|| {
+            self.0.push(name);
+            self.0.len() - 1
+        }))
+    }
+
+    /// All names, in the order in which ranges first had them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Name, &RangeName)> {
+        self.0.iter().enumerate().map(|(at, name)| (Name::at(at), name))
+    }
+}
+
 /// All NVTX ranges of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct NvtxRanges {
     /// The ranges, in the order of the file.
     pub ranges: Vec<NvtxRange>,
-    /// Their names.
-    pub names: Names,
+    /// What they are called.
+    pub names: RangeNames,
     /// When the last NVTX event of any kind began or ended: where nsys's summaries end open ranges.
     pub last_event: i64,
     /// When the last range began or ended: where nsys's projections end open ranges.
@@ -79,18 +142,33 @@ pub(crate) struct RangeTable {
     pub(crate) names: Vec<Name>,
     /// How each was marked.
     pub(crate) styles: Vec<RangeStyle>,
-    /// The texts of the names.
-    pub(crate) texts: Names,
+    /// The names.
+    pub(crate) labels: RangeNames,
+}
+
+impl RangeTable {
+    /// Names the ranges by what is printed of them, folded on request: names that print alike become one.
+    pub(crate) fn printed(&mut self, fold_names: bool) -> Names {
+        let mut texts = Names::default();
+        let printed = self.labels.0.iter().map(|label| {
+            let text = label.to_string();
+            texts.intern(&if fold_names { fold_name(&text) } else { text.into() })
+        });
+        let printed: Vec<Name> = printed.collect();
+        for name in &mut self.names {
+            *name = printed[name.index()];
+        }
+        texts
+    }
 }
 
 /// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
 #[derive(Debug)]
 pub(crate) struct NvtxNames {
-    /// The texts of ranges and domains, and the names of ranges that were asked for.
-    pub(crate) names: Names,
+    /// The texts of ranges and domains.
+    texts: Names,
     by_id: FxHashMap<i64, Name>,
     domains: FxHashMap<(GlobalId, i64), Name>,
-    full: FxHashMap<(Option<Name>, Name), Name>,
     /// As in [`NvtxRanges`].
     pub(crate) last_event: i64,
     last_range: i64,
@@ -98,20 +176,95 @@ pub(crate) struct NvtxNames {
 }
 
 impl NvtxNames {
-    /// The name of the text of a row that was read before, which is a registered string or its own.
-    pub(crate) fn known(&mut self, id: Option<i64>, text: Option<&str>) -> Name {
-        let registered = id.and_then(|id| self.by_id.get(&id).copied());
-        registered.unwrap_or_else(|| self.names.intern(text.unwrap_or_default()))
+    fn new() -> NvtxNames {
+        NvtxNames {
+            texts: Names::default(),
+            by_id: FxHashMap::default(),
+            domains: FxHashMap::default(),
+            last_event: i64::MIN,
+            last_range: i64::MIN,
+            last_push_pop: i64::MIN,
+        }
     }
 
-    /// The name with its domain of a range of which `text` is the text.
-    pub(crate) fn full(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
-        let domain = self.domains.get(&(process, domain)).copied();
-        *self.full.entry((domain, text)).or_insert_with(|| {
-            let prefix = domain.map(|domain| self.names.text(domain).clone()).unwrap_or_default();
-            let text = self.names.text(text).clone();
-            self.names.intern(&format!("{prefix}:{text}"))
-        })
+    /// Takes notice of a row; when it is a range, adds it, named by its text, and the number of its domain.
+    #[inline]
+    fn add(
+        &mut self,
+        trace: &Trace,
+        row: &NvtxRow<'_>,
+        ranges: &mut Vec<(NvtxRange, i64)>,
+    ) -> Result<(), Error> {
+        let end = row.end();
+        let last = end.map_or(row.start, |end| end.max(row.start));
+        self.last_event = self.last_event.max(last);
+        let style = RangeStyle::of(row.kind);
+        if style.is_none() && row.kind != NvtxKind::DomainCreate {
+            return Ok(());
+        }
+        let name = match row.text_id() {
+            None => self.texts.intern(row.text().unwrap_or_default()),
+            Some(id) => self.registered(trace, id)?,
+        };
+        let (thread, domain) = (row.thread().unwrap_or(GlobalId(0)), row.domain());
+        let Some(style) = style else {
+            self.domains.entry((thread.process(), domain)).or_insert(name);
+            return Ok(());
+        };
+        self.last_range = self.last_range.max(last);
+        if style == RangeStyle::PushPop {
+            self.last_push_pop = self.last_push_pop.max(last);
+        }
+        let (id, start, crosses_threads) = (row.id(), row.start, row.end_thread().is_some());
+        ranges.push((NvtxRange { id, start, end, thread, name, style, crosses_threads }, domain));
+        Ok(())
+    }
+
+    /// The name of a registered string.
+    fn registered(&mut self, trace: &Trace, id: i64) -> Result<Name, Error> {
+        if let Some(name) = self.by_id.get(&id) {
+            return Ok(*name);
+        }
+        let name = self.texts.intern(&trace.string_or_id(id)?);
+        self.by_id.insert(id, name);
+        Ok(name)
+    }
+
+    /// The text of a range that was read before.
+    pub(crate) fn text_of(&self, row: &NvtxRow<'_>) -> Option<Name> {
+        match row.text_id() {
+            Some(id) => self.by_id.get(&id).copied(),
+            None => self.texts.get(row.text().unwrap_or_default()),
+        }
+    }
+
+    /// The domain of a process by its number, if it has a name.
+    pub(crate) fn domain(&self, process: GlobalId, domain: i64) -> Option<Name> {
+        self.domains.get(&(process, domain)).copied()
+    }
+
+    /// The name of ranges of a domain and a text.
+    pub(crate) fn label(&self, domain: Option<Name>, text: Name) -> RangeName {
+        let domain = domain.map(|domain| self.texts.text(domain).clone());
+        RangeName { domain, text: self.texts.text(text).clone() }
+    }
+}
+
+/// The NVTX ranges of a trace in the order of the file, each named by its text, with the number of its domain.
+pub(crate) struct RangeRows<'t> {
+    trace: &'t Trace,
+    rows: NvtxRows<(NvtxRange, i64)>,
+    /// What was seen so far.
+    pub(crate) names: NvtxNames,
+}
+
+impl Iterator for RangeRows<'_> {
+    type Item = Result<(NvtxRange, i64), Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let RangeRows { trace, rows, names } = self;
+        rows.next(|row, ranges| names.add(trace, &row, ranges))
     }
 }
 
@@ -122,19 +275,27 @@ struct Provisional(FxHashMap<(GlobalId, i64, Name), Name>);
 
 impl Provisional {
     /// A name that stands for the whole one until then.
-    fn of(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
+    fn name(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
         let next = Name::at(self.0.len());
         *self.0.entry((process, domain, text)).or_insert(next)
     }
 
-    /// What `make` makes of the whole name of each, by the places of those that stood for them.
-    fn full(self, read: &mut NvtxNames, mut make: impl FnMut(Name, &mut Names) -> Name) -> Vec<Name> {
-        let mut full = vec![Name::at(0); self.0.len()];
-        for ((process, domain, text), name) in self.0 {
-            let whole = read.full(process, domain, text);
-            full[name.index()] = make(whole, &mut read.names);
-        }
-        full
+    /// The names, and which of them each provisional one stood for. Domains of several processes that are
+    /// called alike are one.
+    fn names(self, read: &NvtxNames) -> (RangeNames, Vec<Name>) {
+        let mut provisional: Vec<_> = self.0.into_iter().collect();
+        provisional.sort_unstable_by_key(|(_, name)| *name);
+        let mut known: FxHashMap<(Option<Name>, Name), Name> = FxHashMap::default();
+        let mut names = RangeNames::default();
+        let whole = provisional.into_iter().map(|((process, domain, text), _)| {
+            let domain = read.domain(process, domain);
+            *known.entry((domain, text)).or_insert_with(|| {
+                names.0.push(read.label(domain, text));
+                Name::at(names.0.len() - 1)
+            })
+        });
+        let whole = whole.collect();
+        (names, whole)
     }
 }
 
@@ -151,35 +312,31 @@ impl Trace {
         }
         let mut ranges: Vec<NvtxRange> = Vec::new();
         let mut provisional = Provisional::default();
-        let mut names = self.nvtx_rows(|mut range, domain| {
-            range.name = provisional.of(range.thread.process(), domain, range.name);
+        let mut rows = self.range_rows()?;
+        for row in rows.by_ref() {
+            let (mut range, domain) = row?;
+            range.name = provisional.name(range.thread.process(), domain, range.name);
             ranges.push(range);
-        })?;
-        let full = provisional.full(&mut names, |name, _| name);
-        for range in &mut ranges {
-            range.name = full[range.name.index()];
         }
-        let NvtxNames { names, last_event, last_range, last_push_pop, .. } = names;
+        let (names, whole) = provisional.names(&rows.names);
+        for range in &mut ranges {
+            range.name = whole[range.name.index()];
+        }
+        let NvtxNames { last_event, last_range, last_push_pop, .. } = rows.names;
         let nvtx = Arc::new(NvtxRanges { ranges, names, last_event, last_range, last_push_pop });
         self.memory().keep_nvtx(&nvtx);
         Ok(nvtx)
     }
 
-    /// The same ranges as [`Trace::nvtx_ranges`], in the same places, named without their domains.
-    pub(crate) fn nvtx_texts(&self) -> Result<NvtxRanges, Error> {
-        let mut ranges = Vec::new();
-        let NvtxNames { names, last_event, last_range, last_push_pop, .. } =
-            self.nvtx_rows(|range, _| ranges.push(range))?;
-        Ok(NvtxRanges { ranges, names, last_event, last_range, last_push_pop })
-    }
-
-    /// The same ranges as [`Trace::nvtx_ranges`], in the same places; on request under folded names.
-    pub(crate) fn range_table(&self, fold_names: bool) -> Result<RangeTable, Error> {
+    /// The same ranges as [`Trace::nvtx_ranges`], in the same places.
+    pub(crate) fn range_table(&self) -> Result<RangeTable, Error> {
         let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
         let mut open = Vec::new();
         let mut threads = Threads::default();
         let mut provisional = Provisional::default();
-        let mut read = self.nvtx_rows(|range, domain| {
+        let mut rows = self.range_rows()?;
+        for row in rows.by_ref() {
+            let (range, domain) = row?;
             if range.end.is_none() {
                 open.push(stretches.len());
             }
@@ -187,80 +344,42 @@ impl Trace {
                 threads.add(range.thread, stretches.len());
             }
             stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
-            names.push(provisional.of(range.thread.process(), domain, range.name));
+            names.push(provisional.name(range.thread.process(), domain, range.name));
             styles.push(range.style);
-        })?;
+        }
         for range in open {
-            stretches[range].end = read.last_range;
+            stretches[range].end = rows.names.last_range;
         }
-        let full = provisional.full(&mut read, |whole, names| {
-            let folded = fold_names.then(|| fold_name(names.text(whole)).into_owned());
-            folded.map_or(whole, |folded| names.intern(&folded))
-        });
+        let (labels, whole) = provisional.names(&rows.names);
         for name in &mut names {
-            *name = full[name.index()];
+            *name = whole[name.index()];
         }
-        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, texts: read.names })
+        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, labels })
     }
 
-    /// Calls `visit` with every NVTX range, named by its text alone, and its domain, in the order of the file.
-    pub(crate) fn nvtx_rows(&self, mut visit: impl FnMut(NvtxRange, i64)) -> Result<NvtxNames, Error> {
-        let columns = [
-            need("start"),
-            want("end"),
-            need("eventType"),
-            want("text"),
-            want("textId"),
-            want("globalTid"),
-            want("endGlobalTid"),
-            want("domainId"),
-        ];
-        let mut names = Names::default();
-        let mut by_id: FxHashMap<i64, Name> = FxHashMap::default();
-        let mut domains: FxHashMap<(GlobalId, i64), Name> = FxHashMap::default();
-        let (mut last_event, mut last_range, mut last_push_pop) = (i64::MIN, i64::MIN, i64::MIN);
-        let mut failure = None;
-        self.scan(&NVTX, &columns, |row| {
-            let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
-            let last = end.map_or(start, |end| end.max(start));
-            last_event = last_event.max(last);
-            let kind = NvtxKind::of(kind);
-            let style = RangeStyle::of(kind);
-            if style.is_none() && kind != NvtxKind::DomainCreate {
-                return Some(());
-            }
-            let name = match row.int(4) {
-                Some(id) => match by_id.get(&id) {
-                    Some(&name) => name,
-                    None => match self.string_or_id(id) {
-                        Ok(text) => *by_id.entry(id).or_insert_with(|| names.intern(&text)),
-                        Err(error) => {
-                            failure.get_or_insert(error);
-                            return Some(());
-                        }
-                    },
-                },
-                None => names.intern(row.text(3).unwrap_or_default()),
-            };
-            let thread = GlobalId(row.int(5).unwrap_or_default());
-            let domain = row.int(7).unwrap_or_default();
-            let Some(style) = style else {
-                domains.entry((thread.process(), domain)).or_insert(name);
-                return Some(());
-            };
-            last_range = last_range.max(last);
-            if style == RangeStyle::PushPop {
-                last_push_pop = last_push_pop.max(last);
-            }
-            let crosses_threads = row.int(6).is_some();
-            let range = NvtxRange { id: row.id(), start, end, thread, name, style, crosses_threads };
-            visit(range, domain);
-            Some(())
-        })?;
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let full = FxHashMap::default();
-        Ok(NvtxNames { names, by_id, domains, full, last_event, last_range, last_push_pop })
+    /// Every NVTX range, named by its text alone, and its domain, in the order of the file.
+    pub(crate) fn range_rows(&self) -> Result<RangeRows<'_>, Error> {
+        Ok(RangeRows { trace: self, rows: NvtxRows::open(self)?, names: NvtxNames::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_with_its_domain_and_in_the_default_domain_without() {
+        let name =
+            |domain: Option<&str>, text: &str| RangeName { domain: domain.map(Arc::from), text: text.into() };
+        let of_model = name(Some("model"), "a:b");
+        assert!(
+            of_model.is("model:a:b")
+                && !of_model.is("a:b")
+                && !of_model.is(":a:b")
+                && !of_model.is("model:a")
+        );
+        let plain = name(None, "forward");
+        assert!(plain.is("forward") && plain.is(":forward") && !plain.is("model:forward"));
+        assert_eq!([of_model.to_string(), plain.to_string()], ["model:a:b", ":forward"]);
     }
 }

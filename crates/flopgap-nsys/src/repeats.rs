@@ -1,12 +1,13 @@
 //! Calls that were recorded a second time to add their backtrace.
 
 use crate::correlation::Ids;
-use crate::tables::{BACKTRACE, RUNTIME, want};
+use crate::tables::host::{CallId, RUNTIME, call_ids};
 use crate::trace::Tally;
-use crate::{ApiCall, Error, GlobalId, Trace};
+use crate::warning::Oddity;
+use crate::{ApiCall, Error, Trace};
 
-/// The calls that have a row of their own, so that a row of class [`BACKTRACE`] for one of them only repeats it. Such a row
-/// without one is the call itself.
+/// The calls that have a row of their own, so that a row with a backtrace for one of them only
+/// repeats it. Such a row without one is the call itself.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     calls: Ids,
@@ -16,10 +17,9 @@ impl Repeats {
     /// Reads the calls of a trace. Worth its time only where rows with backtraces were seen.
     pub(crate) fn read(trace: &Trace) -> Result<Repeats, Error> {
         let mut repeats = Repeats::default();
-        trace.scan(&RUNTIME, &[want("eventClass"), want("globalTid"), want("correlationId")], |row| {
-            repeats.add(row.int(0), row.int(1).map(GlobalId), row.int(2));
-            Some(())
-        })?;
+        for call in call_ids(trace)? {
+            repeats.add(call?.0);
+        }
         Ok(repeats)
     }
 
@@ -27,44 +27,32 @@ impl Repeats {
     pub(crate) fn among(calls: &[ApiCall]) -> Repeats {
         let mut repeats = Repeats::default();
         for call in calls {
-            repeats.add(Some(call.class), call.thread, call.correlation);
+            repeats.add(call.id());
         }
         repeats
     }
 
-    fn add(&mut self, class: Option<i64>, thread: Option<GlobalId>, correlation: Option<i64>) {
-        if let (Some(thread), Some(correlation)) = (thread, correlation)
-            && class != Some(BACKTRACE)
-        {
-            self.calls.insert((thread.process(), correlation));
+    fn add(&mut self, call: CallId) {
+        if let Some(id) = call.of_process().filter(|_| !call.has_backtrace) {
+            self.calls.insert(id);
         }
     }
 
     /// Whether a row repeats a call.
-    pub(crate) fn repeats(
-        &self,
-        class: Option<i64>,
-        thread: Option<GlobalId>,
-        correlation: Option<i64>,
-    ) -> bool {
-        class == Some(BACKTRACE)
-            && thread.zip(correlation).is_some_and(|(thread, id)| self.calls.contains((thread.process(), id)))
+    pub(crate) fn repeats(&self, call: CallId) -> bool {
+        call.has_backtrace && call.of_process().is_some_and(|id| self.calls.contains(id))
     }
 
     /// Warns of the rows that repeat a call, in a report that counts them as nsys does.
     pub(crate) fn warn(&self, trace: &Trace) -> Result<(), Error> {
         let mut tally = Tally::default();
-        trace.scan(&RUNTIME, &[want("eventClass"), want("globalTid"), want("correlationId")], |row| {
-            if self.repeats(row.int(0), row.int(1).map(GlobalId), row.int(2)) {
-                tally.add(row.id());
+        for call in call_ids(trace)? {
+            let (call, row) = call?;
+            if self.repeats(call) {
+                tally.add(row);
             }
-            Some(())
-        })?;
-        trace.warn(
-            RUNTIME.name,
-            &tally,
-            "repeating a call to add its backtrace: API reports count the call twice, as `nsys stats` does",
-        );
+        }
+        trace.warn(RUNTIME.name, &tally, Oddity::Backtrace);
         Ok(())
     }
 }

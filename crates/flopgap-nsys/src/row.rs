@@ -1,11 +1,15 @@
-//! One row of a scan.
+//! One row of a table.
 
 use std::cell::Cell;
 
 use flopgap_sqlite::{Record, Value};
 use rusqlite::types::{Value as Owned, ValueRef};
 
-/// A row; columns count from 0 as they were asked for.
+/// A column that a decoder selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field(pub(crate) usize);
+
+/// A row.
 pub(crate) struct Row<'a> {
     source: Source<'a>,
     mistyped: Cell<bool>,
@@ -13,15 +17,47 @@ pub(crate) struct Row<'a> {
 
 enum Source<'a> {
     Page(Record<'a>),
-    /// The row id comes first.
-    Sqlite(&'a rusqlite::Row<'a>),
     Held(&'a Held),
 }
 
-/// The values of a row that outlive its statement.
+/// A row that `SQLite` read.
 pub(crate) struct Held {
     rowid: i64,
     values: Vec<Owned>,
+}
+
+impl Held {
+    /// The values of a row whose first column is its id.
+    pub(crate) fn of(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Held> {
+        let values = (1..=columns).map(|column| {
+            Ok(match row.get_ref(column)? {
+                // Texts that are not UTF-8 are kept as what they are: bytes.
+                ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                    Ok(text) => Owned::Text(text.to_owned()),
+                    Err(_) => Owned::Blob(bytes.to_owned()),
+                },
+                ValueRef::Null => Owned::Null,
+                ValueRef::Integer(value) => Owned::Integer(value),
+                ValueRef::Real(value) => Owned::Real(value),
+                ValueRef::Blob(bytes) => Owned::Blob(bytes.to_owned()),
+            })
+        });
+        let values = values.collect::<rusqlite::Result<_>>()?;
+        Ok(Held { rowid: row.get_ref(0)?.as_i64().unwrap_or_default(), values })
+    }
+
+    /// Out of line, so that reading a page stays small enough to be inlined.
+    #[cold]
+    #[inline(never)]
+    fn value(&self, column: usize) -> Value<'_> {
+        match self.values.get(column) {
+            None | Some(Owned::Null) => Value::Null,
+            Some(Owned::Integer(value)) => Value::Int(*value),
+            Some(Owned::Real(value)) => Value::Real(*value),
+            Some(Owned::Text(text)) => Value::Text(text.as_bytes()),
+            Some(Owned::Blob(bytes)) => Value::Blob(bytes),
+        }
+    }
 }
 
 impl<'a> Row<'a> {
@@ -30,28 +66,8 @@ impl<'a> Row<'a> {
         Row { source: Source::Page(record), mistyped: Cell::new(false) }
     }
 
-    pub(crate) fn of_sqlite(row: &'a rusqlite::Row<'a>) -> Row<'a> {
-        Row { source: Source::Sqlite(row), mistyped: Cell::new(false) }
-    }
-
     pub(crate) fn of_held(held: &'a Held) -> Row<'a> {
         Row { source: Source::Held(held), mistyped: Cell::new(false) }
-    }
-
-    /// The rowid and the first `columns` columns, kept.
-    pub(crate) fn hold(&self, columns: usize) -> Held {
-        let values = (0..columns).map(|column| match self.value(column) {
-            Value::Null => Owned::Null,
-            Value::Int(value) => Owned::Integer(value),
-            Value::Real(value) => Owned::Real(value),
-            // Texts that are not UTF-8 are kept as what they are: bytes.
-            Value::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Owned::Text(text.to_owned()),
-                Err(_) => Owned::Blob(bytes.to_owned()),
-            },
-            Value::Blob(bytes) => Owned::Blob(bytes.to_owned()),
-        });
-        Held { rowid: self.id(), values: values.collect() }
     }
 
     /// The rowid.
@@ -60,16 +76,13 @@ impl<'a> Row<'a> {
         match &self.source {
             Source::Page(record) => record.rowid(),
             Source::Held(held) => held.rowid,
-            Source::Sqlite(row) => {
-                row.get_ref(0).ok().and_then(|value| value.as_i64().ok()).unwrap_or_default()
-            }
         }
     }
 
-    /// The integer in a column; nothing when it is NULL or not an integer.
+    /// The integer in a column; none when it is NULL or not an integer.
     #[inline]
-    pub(crate) fn int(&self, column: usize) -> Option<i64> {
-        match self.value(column) {
+    pub(crate) fn int(&self, field: Field) -> Option<i64> {
+        match self.value(field) {
             Value::Int(value) => Some(value),
             value => self.no_int(value),
         }
@@ -81,37 +94,29 @@ impl<'a> Row<'a> {
         None
     }
 
-    /// The number in a column, whole or not; nothing when it is NULL or no number.
-    pub(crate) fn real(&self, column: usize) -> Option<f64> {
-        match self.value(column) {
+    /// The number in a column, whole or not; none when it is NULL or no number.
+    pub(crate) fn real(&self, field: Field) -> Option<f64> {
+        match self.value(field) {
             Value::Real(value) => Some(value),
             Value::Int(value) => Some(value as f64),
             _ => None,
         }
     }
 
-    /// The text in a column; nothing when it is NULL or not UTF-8.
-    pub(crate) fn text(&self, column: usize) -> Option<&'a str> {
-        match self.value(column) {
+    /// The text in a column; none when it is NULL or not UTF-8.
+    pub(crate) fn text(&self, field: Field) -> Option<&'a str> {
+        match self.value(field) {
             Value::Text(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
 
-    /// The value of a column as `SQLite` gives it.
+    /// The value of a column.
     #[inline]
-    pub(crate) fn value(&self, column: usize) -> Value<'a> {
+    pub(crate) fn value(&self, Field(column): Field) -> Value<'a> {
         match &self.source {
             Source::Page(record) => record.value(column),
-            _ => self.value_from_sqlite(column),
-        }
-    }
-
-    fn value_from_sqlite(&self, column: usize) -> Value<'a> {
-        match &self.source {
-            Source::Page(record) => record.value(column),
-            Source::Sqlite(row) => row.get_ref(column + 1).map_or(Value::Null, value_of),
-            Source::Held(held) => held.values.get(column).map_or(Value::Null, |value| value_of(value.into())),
+            Source::Held(held) => held.value(column),
         }
     }
 
@@ -119,15 +124,5 @@ impl<'a> Row<'a> {
     #[inline]
     pub(crate) fn was_mistyped(&self) -> bool {
         self.mistyped.get()
-    }
-}
-
-fn value_of(value: ValueRef<'_>) -> Value<'_> {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        ValueRef::Real(value) => Value::Real(value),
-        ValueRef::Text(bytes) => Value::Text(bytes),
-        ValueRef::Blob(bytes) => Value::Blob(bytes),
     }
 }

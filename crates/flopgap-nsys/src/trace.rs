@@ -1,18 +1,18 @@
 //! An export, opened.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
-use flopgap_sqlite::{Database, PageCache, Slot, Value};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use flopgap_sqlite::{Database, PageCache};
+use rusqlite::{Connection, OpenFlags};
 
 use crate::filter::Filter;
-use crate::row::Row;
 use crate::tables::TableSpec;
+use crate::warning::{Oddity, Warning};
 use crate::{Attribution, Error, Launched, NvtxRanges, Schema};
 
 /// The first bytes of every `SQLite` database.
@@ -27,9 +27,11 @@ const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x
 /// schema; rows are read from the pages of their table without it, which costs a fraction. A trace may be read by several threads.
 ///
 /// ```no_run
-/// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
+/// let trace = flopgap_nsys::Trace::open("step.sqlite")?;
 /// let mut busy = 0;
-/// trace.kernels(|kernel| busy += kernel.at.duration())?;
+/// for kernel in trace.kernels()? {
+///     busy += kernel?.at.duration();
+/// }
 /// println!("{busy} ns in kernels");
 /// # Ok::<(), flopgap_nsys::Error>(())
 /// ```
@@ -89,26 +91,6 @@ struct Opened {
     warnings: Mutex<Vec<Warning>>,
 }
 
-/// Rows that could not be used, or were strange.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The table they are in.
-    pub table: String,
-    /// How many there are.
-    pub rows: u64,
-    /// The rowid of the first.
-    pub first: i64,
-    /// What is wrong with them.
-    pub what: &'static str,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = if self.rows == 1 { "row" } else { "rows" };
-        write!(f, "{}: {} {rows} (the first is row {}) {}", self.table, self.rows, self.first, self.what)
-    }
-}
-
 impl Trace {
     /// Opens an export of `nsys export --type sqlite`.
     ///
@@ -116,7 +98,8 @@ impl Trace {
     /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
     /// ([`Error::NotExported`]), is being written ([`Error::Locked`], [`Error::Journal`]; later, [`Error::Changed`]), or was not
     /// written by nsys ([`Error::NotAnExport`]).
-    pub fn open(path: &Path) -> Result<Trace, Error> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
+        let path = path.as_ref();
         let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(path)?;
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
@@ -165,40 +148,19 @@ impl Trace {
         &self.file.schema
     }
 
-    /// What was strange in the rows read so far.
+    /// What was odd about the rows read so far.
     pub fn warnings(&self) -> Vec<Warning> {
         self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The text of a row of `StringIds`; none when there is no such row.
-    pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
-        const TABLE: &str = "StringIds";
-        let Some(table) = self.file.schema.table(TABLE) else { return Ok(None) };
-        let text = |value: Value<'_>| match value {
-            Value::Text(bytes) => Some(String::from_utf8_lossy(bytes).as_ref().into()),
-            _ => None,
-        };
-        let slots = (self.file.schema.slot(table, "id"), self.file.schema.slot(table, "value"));
-        if let (Some((database, root)), (Some(Slot::Rowid), Some(value))) = (self.plain(table), slots) {
-            let mut cache = self.file.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = database.find(&mut cache, root, id, value, text);
-            return Ok(found.map_err(|error| self.fault(table, error))?.flatten());
-        }
-        let mut fallback = self.file.fallback.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = match &mut *fallback {
-            Some(connection) => connection,
-            none => none.insert(connect(&self.file.path)?),
-        };
-        let mut statement = connection
-            .prepare_cached(&format!("SELECT id, value FROM \"{table}\" WHERE id = ?1"))
-            .map_err(|source| self.sqlite(source))?;
-        let found = statement.query_row([id], |row| Ok(text(Row::of_sqlite(row).value(0)))).optional();
-        Ok(found.map_err(|source| self.sqlite(source))?.flatten())
+    /// Pages of the table of strings.
+    pub(crate) fn strings_cache(&self) -> &Mutex<PageCache> {
+        &self.file.cache
     }
 
-    /// The text of a row of `StringIds`, or a text that says which id has none.
-    pub(crate) fn string_or_id(&self, id: i64) -> Result<Arc<str>, Error> {
-        Ok(self.string(id)?.unwrap_or_else(|| format!("[unknown string {id}]").into()))
+    /// A connection for strings that only `SQLite` can read, once one was needed.
+    pub(crate) fn strings_fallback(&self) -> &Mutex<Option<Connection>> {
+        &self.file.fallback
     }
 
     /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
@@ -219,13 +181,13 @@ impl Trace {
         })
     }
 
-    pub(crate) fn warn(&self, table: &str, tally: &Tally, what: &'static str) {
+    pub(crate) fn warn(&self, table: &str, tally: &Tally, what: Oddity) {
         if tally.rows == 0 {
             return;
         }
         let warning = Warning { table: table.to_owned(), rows: tally.rows, first: tally.first, what };
         let mut warnings = self.file.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        // Several reports may read one table: it is told once.
+        // Several reports may read one table: it is reported once.
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
@@ -268,7 +230,7 @@ impl Stamp {
     }
 }
 
-/// How many rows were strange, and which first.
+/// How many rows were odd, and which first.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rows: u64,

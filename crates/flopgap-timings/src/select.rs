@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_nsys::{GlobalId, Name, NvtxRange, NvtxRanges};
+use flopgap_nsys::{GlobalId, Name, NvtxRange, NvtxRanges, RangeName};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,8 @@ impl<'a> Named<'a> {
             }
         }
         let called = by_name.into_iter().map(|(name, mut instances)| {
-            let (domain, text) = nvtx.names.text(name).split_once(':').unwrap_or_default();
+            let RangeName { domain, text } = nvtx.names.get(name);
+            let domain = domain.as_deref().unwrap_or_default();
             let by_time = |at: &usize| (nvtx.ranges[*at].start, nvtx.ranges[*at].id);
             if !instances.is_sorted_by_key(by_time) {
                 instances.sort_by_key(by_time);
@@ -460,7 +461,7 @@ mod tests {
     fn recorded(ranges: &[(&str, i64, i64, i64)]) -> NvtxRanges {
         let mut nvtx = NvtxRanges { last_event: 1000, last_range: 1000, ..NvtxRanges::default() };
         for (id, &(name, start, end, thread)) in (1..).zip(ranges) {
-            let name = nvtx.names.intern(&format!(":{name}"));
+            let name = nvtx.names.intern(RangeName { domain: None, text: name.into() });
             nvtx.ranges.push(NvtxRange {
                 id,
                 start,
@@ -572,7 +573,8 @@ mod tests {
             ("a, b", 20, 21, MAIN),
             ("warmup_0", 22, 23, OTHER),
         ]);
-        nvtx.ranges[4].name = nvtx.names.intern("model:a, b");
+        nvtx.ranges[4].name =
+            nvtx.names.intern(RangeName { domain: Some("model".into()), text: "a, b".into() });
         let named = Named::new(&nvtx);
         let found = |pattern: &str, warm_up: &WarmUp| -> Vec<(String, Vec<usize>)> {
             let groups = named.matching(&pattern.parse().unwrap(), warm_up).into_iter();

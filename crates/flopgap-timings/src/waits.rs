@@ -1,5 +1,7 @@
 //! When the host waited for the GPU.
 
+use std::collections::hash_map::Entry;
+
 use flopgap_nsys::{Error, GlobalId, Trace};
 use rustc_hash::FxHashMap;
 
@@ -24,22 +26,16 @@ impl Waits {
     pub(crate) fn read(trace: &Trace) -> Result<Waits, Error> {
         let mut known: FxHashMap<i64, bool> = FxHashMap::default();
         let mut stretches: FxHashMap<GlobalId, Vec<(i64, i64)>> = FxHashMap::default();
-        let mut failure = None;
-        trace.api_calls(|call| {
-            let Some(thread) = call.thread else { return };
-            let waiting = *known.entry(call.name).or_insert_with(|| match trace.string(call.name) {
-                Ok(name) => name.is_some_and(|name| waits(&name)),
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    false
-                }
-            });
+        for call in trace.api_calls()? {
+            let call = call?;
+            let Some(thread) = call.thread else { continue };
+            let waiting = match known.entry(call.name) {
+                Entry::Occupied(waiting) => *waiting.get(),
+                Entry::Vacant(new) => *new.insert(trace.string(call.name)?.is_some_and(|name| waits(&name))),
+            };
             if waiting && call.end > call.start {
                 stretches.entry(thread).or_default().push((call.start, call.end));
             }
-        })?;
-        if let Some(error) = failure {
-            return Err(error);
         }
         for stretches in stretches.values_mut() {
             merge(stretches);

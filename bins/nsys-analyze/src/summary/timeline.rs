@@ -1,5 +1,6 @@
 //! When what ran: ranges on the host, their work on the GPU, and what ran there.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -190,19 +191,16 @@ struct HostRange<'a> {
     start: i64,
     end: i64,
     thread: GlobalId,
-    name: &'a str,
+    name: Cow<'a, str>,
 }
 
 /// The ranges in the window, by their start, outer ones first.
 fn host_ranges<'a>(nvtx: &'a NvtxRanges, window: &Range<i64>) -> Vec<HostRange<'a>> {
-    let ranges = nvtx.ranges.iter().map(|range| {
-        let name = nvtx.names.text(range.name);
-        HostRange {
-            start: range.start,
-            end: range.end.unwrap_or(nvtx.last_range),
-            thread: range.thread,
-            name: name.strip_prefix(':').unwrap_or(name),
-        }
+    let ranges = nvtx.ranges.iter().map(|range| HostRange {
+        start: range.start,
+        end: range.end.unwrap_or(nvtx.last_range),
+        thread: range.thread,
+        name: nvtx.names.get(range.name).shown(),
     });
     let mut ranges: Vec<_> = ranges
         .filter(|range| range.start < window.end && range.end > window.start && range.end >= range.start)
@@ -222,7 +220,7 @@ fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timel
     });
     let lanes: BTreeMap<GlobalId, _> = lanes.collect();
     for range in ranges {
-        let name = timeline.name(range.name, colors.of(&fold_name(range.name)));
+        let name = timeline.name(&range.name, colors.of(&fold_name(&range.name)));
         timeline.push(lanes[&range.thread], name, range.start..range.end);
     }
 }

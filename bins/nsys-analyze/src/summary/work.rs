@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Error, Placement, Trace};
+use flopgap_nsys::{Error, Placement, RowsOf, Trace};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work;
 
@@ -129,20 +129,23 @@ pub(super) fn read(trace: &Trace, window: Option<&Range<i64>>) -> Result<Devices
             devices.operations.entry(at.device).or_default().push(operation);
         }
     };
-    present(trace.kernels(|kernel| add(kernel.at, What::Kernel(kernel.demangled))))?;
-    present(trace.copies(|copy| add(copy.at, What::Copy)))?;
-    present(trace.sets(|set| add(set.at, What::Set)))?;
-    present(trace.graph_runs(|graph| add(graph.at, What::Graph)))?;
+    present(trace.kernels(), |kernel| add(kernel.at, What::Kernel(kernel.demangled)))?;
+    present(trace.copies(), |copy| add(copy.at, What::Copy))?;
+    present(trace.memsets(), |set| add(set.at, What::Set))?;
+    present(trace.graph_runs(), |graph| add(graph.at, What::Graph))?;
     for operations in devices.operations.values_mut() {
         operations.sort_unstable_by_key(|operation| (operation.start, operation.end));
     }
     Ok(devices)
 }
 
-fn present(read: Result<(), Error>) -> Result<(), Failure> {
-    match read {
-        Err(error) if !error.is_absence() => Err(failure(&error)),
-        _ => Ok(()),
+/// Adds the rows of a table, if it was recorded.
+fn present<T>(rows: Result<RowsOf<T>, Error>, mut add: impl FnMut(T)) -> Result<(), Failure> {
+    match rows {
+        Err(error) if error.is_absence() => Ok(()),
+        rows => rows
+            .and_then(|rows| rows.into_iter().try_for_each(|row| row.map(&mut add)))
+            .map_err(|error| failure(&error)),
     }
 }
 

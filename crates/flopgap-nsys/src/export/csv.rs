@@ -1,11 +1,14 @@
 //! Tables as plain CSV.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::str::FromStr;
 
 use super::writing;
 use crate::strings::Strings;
+use crate::tables::gpu::{copies, kernels, memsets};
+use crate::tables::graph::graph_runs;
+use crate::tables::host::{api_calls, os_calls};
 use crate::{Annotation, Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
 
 /// What to write as CSV.
@@ -127,12 +130,12 @@ impl FromStr for CsvTable {
 /// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Output`] when
 /// `out` fails.
 pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, Error> {
-    let mut lines =
-        Lines { out, line: String::new(), names: Strings::new(trace), begun: false, rows: 0, result: Ok(()) };
-    let header = table.header();
+    let mut lines = Lines { out, header: table.header(), line: String::new(), rows: 0 };
+    let mut names = Strings::new(trace);
     match table {
-        CsvTable::Kernels => trace.kernels(|kernel| {
-            lines.row(header, |line, names| {
+        CsvTable::Kernels => {
+            for kernel in lines.begin(kernels(trace))? {
+                let (line, kernel) = (lines.line(), kernel?);
                 gpu(line, &kernel.at);
                 numbers(line, &[kernel.registers]);
                 numbers(line, &kernel.grid.map(Some));
@@ -140,44 +143,49 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 numbers(line, &[kernel.static_shared, kernel.dynamic_shared, kernel.graph_node]);
                 text(line, &names.get(kernel.short)?);
                 text(line, &names.get(kernel.demangled)?);
-                Ok(())
-            });
-        })?,
-        CsvTable::Copies => trace.copies(|copy| {
-            lines.row(header, |line, _| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Copies => {
+            for copy in lines.begin(copies(trace))? {
+                let (line, copy) = (lines.line(), copy?);
                 gpu(line, &copy.at);
                 numbers(line, &[Some(copy.bytes)]);
                 label(line, Some(copy.kind), copy_label);
                 label(line, copy.source, memory_label);
                 label(line, copy.destination, memory_label);
-                Ok(())
-            });
-        })?,
-        CsvTable::Sets => trace.sets(|set| {
-            lines.row(header, |line, _| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Sets => {
+            for set in lines.begin(memsets(trace))? {
+                let (line, set) = (lines.line(), set?);
                 gpu(line, &set.at);
                 numbers(line, &[Some(set.bytes)]);
                 label(line, set.memory, memory_label);
-                Ok(())
-            });
-        })?,
-        CsvTable::Graphs => trace.graph_runs(|graph| {
-            lines.row(header, |line, _| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Graphs => {
+            for graph in lines.begin(graph_runs(trace))? {
+                let (line, graph) = (lines.line(), graph?);
                 gpu(line, &graph.at);
                 numbers(line, &[Some(graph.graph), Some(graph.executable)]);
-                Ok(())
-            });
-        })?,
-        CsvTable::Os => trace.os_calls(|call| {
-            lines.row(header, |line, names| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Os => {
+            for call in lines.begin(os_calls(trace))? {
+                let (line, call) = (lines.line(), call?);
                 host(line, call.start, call.end, call.thread);
                 numbers(line, &[call.class, call.result, call.nesting]);
                 text(line, &names.get(call.name)?);
-                Ok(())
-            });
-        })?,
-        CsvTable::CpuFaults => trace.cpu_page_faults(|fault| {
-            lines.row(header, |line, names| {
+                lines.end()?;
+            }
+        }
+        CsvTable::CpuFaults => {
+            for fault in lines.begin(trace.cpu_page_faults())? {
+                let (line, fault) = (lines.line(), fault?);
                 numbers(line, &[Some(fault.time), fault.process.map(GlobalId::pid), Some(fault.address)]);
                 for id in [fault.instruction, fault.module] {
                     match id {
@@ -185,81 +193,74 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                         None => line.push(','),
                     }
                 }
-                Ok(())
-            });
-        })?,
-        CsvTable::GpuFaults => trace.gpu_page_faults(|fault| {
-            lines.row(header, |line, _| {
+                lines.end()?;
+            }
+        }
+        CsvTable::GpuFaults => {
+            for fault in lines.begin(trace.gpu_page_faults())? {
+                let (line, fault) = (lines.line(), fault?);
                 numbers(line, &[Some(fault.start), Some(fault.end), fault.process.map(GlobalId::pid)]);
                 numbers(line, &[Some(fault.device), Some(fault.address), Some(fault.faults)]);
                 label(line, fault.access, access_label);
-                Ok(())
-            });
-        })?,
-        CsvTable::Overhead => trace.profiler_overheads(|overhead| {
-            lines.row(header, |line, names| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Overhead => {
+            for overhead in lines.begin(trace.profiler_overheads())? {
+                let (line, overhead) = (lines.line(), overhead?);
                 host(line, overhead.start, overhead.end, overhead.thread);
                 text(line, &names.get(overhead.name)?);
-                Ok(())
-            });
-        })?,
-        CsvTable::Api => trace.api_calls(|call| {
-            lines.row(header, |line, names| {
+                lines.end()?;
+            }
+        }
+        CsvTable::Api => {
+            for call in lines.begin(api_calls(trace))? {
+                let (line, call) = (lines.line(), call?);
                 host(line, call.start, call.end, call.thread);
                 numbers(line, &[Some(call.class), call.correlation, call.result]);
                 text(line, &names.get(call.name)?);
-                Ok(())
-            });
-        })?,
-        CsvTable::Nvtx => trace.annotations(|range| {
-            lines.row(header, |line, _| {
-                annotation(line, &range);
-                Ok(())
-            });
-        })?,
-    }
-    lines.finish(header)
-}
-
-/// The lines written so far. A failure ends the writing, and is told at the end: a scan has no way to stop.
-struct Lines<'t, 'o, W> {
-    out: &'o mut W,
-    line: String,
-    names: Strings<&'t Trace>,
-    begun: bool,
-    rows: u64,
-    result: Result<(), Error>,
-}
-
-impl<'t, W: Write> Lines<'t, '_, W> {
-    fn row(
-        &mut self,
-        header: &str,
-        fields: impl FnOnce(&mut String, &mut Strings<&'t Trace>) -> Result<(), Error>,
-    ) {
-        if self.result.is_err() {
-            return;
+                lines.end()?;
+            }
         }
-        self.line.clear();
-        self.result = fields(&mut self.line, &mut self.names).and_then(|()| {
-            self.line.pop();
-            self.line.push('\n');
-            writing(begin(self.out, &mut self.begun, header))?;
-            writing(self.out.write_all(self.line.as_bytes()))
-        });
-        self.rows += 1;
+        CsvTable::Nvtx => {
+            for range in lines.begin(trace.annotations())? {
+                annotation(lines.line(), &range?);
+                lines.end()?;
+            }
+        }
     }
-
-    fn finish(mut self, header: &str) -> Result<u64, Error> {
-        self.result?;
-        writing(begin(self.out, &mut self.begun, header))?;
-        Ok(self.rows)
-    }
+    Ok(lines.rows)
 }
 
-/// Writes the header, once.
-fn begin(out: &mut impl Write, begun: &mut bool, header: &str) -> io::Result<()> {
-    if *begun { Ok(()) } else { out.write_all(header.as_bytes()).inspect(|()| *begun = true) }
+/// The lines written so far.
+struct Lines<'o, W> {
+    out: &'o mut W,
+    header: &'static str,
+    line: String,
+    rows: u64,
+}
+
+impl<W: Write> Lines<'_, W> {
+    /// Writes the header when the table can be read.
+    fn begin<R>(&mut self, rows: Result<R, Error>) -> Result<R, Error> {
+        let rows = rows?;
+        writing(self.out.write_all(self.header.as_bytes()))?;
+        Ok(rows)
+    }
+
+    /// The next line, to which fields are added that end in commas.
+    fn line(&mut self) -> &mut String {
+        self.line.clear();
+        &mut self.line
+    }
+
+    /// Writes the line.
+    fn end(&mut self) -> Result<(), Error> {
+        self.line.pop();
+        self.line.push('\n');
+        self.rows += 1;
+        writing(self.out.write_all(self.line.as_bytes()))
+    }
 }
 
 fn gpu(line: &mut String, at: &Placement) {

@@ -2,10 +2,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::rows;
 use crate::correlation::Ids;
-use crate::gpu_work::tables;
-use crate::tables::{BACKTRACE, RUNTIME, want};
-use crate::{Error, GlobalId, Trace};
+use crate::tables::gpu::{Kind, LaunchId, launch_ids};
+use crate::tables::host::call_ids;
+use crate::{ApiCall, Error, GlobalId, Trace};
 
 /// What ties GPU work to the calls that asked for it.
 #[derive(Debug, Default)]
@@ -28,23 +29,20 @@ impl Links {
     pub(super) fn read(trace: &Trace) -> Result<Links, Error> {
         let mut links = Links::default();
         let mut processes = FxHashSet::default();
-        let columns = [want("globalTid"), want("correlationId"), want("eventClass")];
-        optional(trace.scan(&RUNTIME, &columns, |row| {
-            let Some(process) = row.int(0).map(|thread| GlobalId(thread).process()) else { return Some(()) };
+        for call in rows(call_ids(trace))? {
+            let (call, _) = call?;
+            let Some(process) = call.thread.map(GlobalId::process) else { continue };
             processes.insert(process);
-            if let Some(correlation) = row.int(1)
-                && row.int(2) != Some(BACKTRACE)
-            {
-                links.calls.insert((process, correlation));
+            if let Some(id) = call.of_process().filter(|_| !call.has_backtrace) {
+                links.calls.insert(id);
             }
-            Some(())
-        }))?;
+        }
         links.only = (processes.len() == 1).then(|| processes.into_iter().next()).flatten();
-        for (_, table) in tables(true) {
-            optional(trace.scan(table, &[want("globalPid"), want("correlationId")], |row| {
-                links.add(row.int(0).map(GlobalId), row.int(1));
-                Some(())
-            }))?;
+        for kind in Kind::all(true) {
+            for id in rows(launch_ids(trace, *kind))? {
+                let LaunchId { process, correlation } = id?;
+                links.add(process, correlation);
+            }
         }
         Ok(links)
     }
@@ -66,9 +64,9 @@ impl Links {
     }
 
     /// Whether a row only repeats a call to add its backtrace.
-    pub(super) fn repeats(&self, thread: Option<GlobalId>, correlation: Option<i64>, class: i64) -> bool {
-        let id = thread.map(GlobalId::process).zip(correlation);
-        class == BACKTRACE && id.is_some_and(|id| self.calls.contains(id))
+    pub(super) fn repeats(&self, call: &ApiCall) -> bool {
+        let call = call.id();
+        call.has_backtrace && call.of_process().is_some_and(|id| self.calls.contains(id))
     }
 
     /// The flows that begin at a call: one for each piece of work that it launched. A call that was recorded twice begins
@@ -105,14 +103,6 @@ impl Links {
         let process = *self.numbers.entry(process).or_insert(next);
         let correlation = u64::from(u32::try_from(correlation).ok()?);
         (process < 1 << 8 && piece < 1 << 24).then_some(process << 56 | piece << 32 | correlation)
-    }
-}
-
-/// A table that is absent has no rows.
-pub(super) fn optional(result: Result<(), Error>) -> Result<(), Error> {
-    match result {
-        Err(error) if error.is_no_table() => Ok(()),
-        other => other,
     }
 }
 

@@ -16,7 +16,8 @@ use std::io;
 pub use csv::{CsvTable, UnknownTable, csv};
 pub use perfetto::{ExportCounts, perfetto};
 
-use crate::tables::DIAGNOSTICS;
+use crate::error::if_recorded;
+use crate::tables::session::DIAGNOSTICS;
 use crate::{Error, Trace};
 
 /// The tables of events that no export holds, with how many rows each has: what happened that neither a timeline nor a CSV table says.
@@ -39,6 +40,11 @@ pub fn left_out(trace: &Trace) -> Result<Vec<(String, u64)>, Error> {
     left_out.retain(|(_, rows)| *rows > 0);
     left_out.sort_unstable();
     Ok(left_out)
+}
+
+/// The rows of a table; none when it was not recorded.
+fn rows<R: Iterator>(read: Result<R, Error>) -> Result<impl Iterator<Item = R::Item>, Error> {
+    Ok(if_recorded(read)?.into_iter().flatten())
 }
 
 /// A failure to write the export.

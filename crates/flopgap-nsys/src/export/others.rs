@@ -2,30 +2,27 @@
 
 use std::io::Write;
 
-use super::links::optional;
 use super::perfetto::{Track, Writer};
+use super::rows;
 use super::window::in_order;
 use crate::{CpuPageFault, Error, GpuPageFault, OsCall, ProfilerOverhead, Trace, access_label};
 
 impl<W: Write> Writer<'_, '_, W> {
     /// Draws calls of the operating system, what the profiler itself did, and page faults.
     pub(super) fn others(&mut self, trace: &Trace) -> Result<(), Error> {
-        optional(in_order(
-            |visit| trace.os_calls(|call| visit(call.start, call.end, call)),
-            |call| self.os_call(&call),
-        ))?;
-        optional(in_order(
-            |visit| trace.profiler_overheads(|overhead| visit(overhead.start, overhead.end, overhead)),
-            |overhead| self.overhead(&overhead),
-        ))?;
-        optional(in_order(
-            |visit| trace.cpu_page_faults(|fault| visit(fault.time, fault.time, fault)),
-            |fault| self.cpu_fault(&fault),
-        ))?;
-        optional(in_order(
-            |visit| trace.gpu_page_faults(|fault| visit(fault.start, fault.end, fault)),
-            |fault| self.gpu_fault(&fault),
-        ))
+        for call in in_order(rows(trace.os_calls())?, |call| (call.start, call.end)) {
+            self.os_call(&call?)?;
+        }
+        for work in in_order(rows(trace.profiler_overheads())?, |work| (work.start, work.end)) {
+            self.overhead(&work?)?;
+        }
+        for fault in in_order(rows(trace.cpu_page_faults())?, |fault| (fault.time, fault.time)) {
+            self.cpu_fault(&fault?)?;
+        }
+        for fault in in_order(rows(trace.gpu_page_faults())?, |fault| (fault.start, fault.end)) {
+            self.gpu_fault(&fault?)?;
+        }
+        Ok(())
     }
 
     fn os_call(&mut self, call: &OsCall) -> Result<(), Error> {

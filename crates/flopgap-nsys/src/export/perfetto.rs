@@ -8,18 +8,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::json::{Event, Place};
 use super::lanes::Lane;
-use super::links::{Links, optional};
+use super::links::Links;
+use super::rows;
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::writing;
+use crate::error::if_present;
 use crate::strings::Strings;
-use crate::tables::{
-    CPU_FAULTS, DEVICES, GPU_FAULTS, GPUS, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX, OSRT, OVERHEAD, PROCESSES,
-    RUNTIME, THREADS, TableSpec, need, want,
-};
+use crate::tables::TableSpec;
+use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET};
+use crate::tables::graph::GRAPH;
+use crate::tables::host::{OSRT, OVERHEAD, RUNTIME, api_calls};
+use crate::tables::nvtx::NVTX;
+use crate::tables::unified::{CPU_FAULTS, GPU_FAULTS};
 use crate::{
     Annotation, AnnotationKind, ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement,
-    Trace, copy_label, memory_label,
+    ThreadName, Trace, copy_label, memory_label,
 };
 
 /// How many events an export has, by kind.
@@ -48,7 +52,7 @@ pub struct ExportCounts {
     pub marks: u64,
     /// Calls of the operating system's libraries, one slice each.
     pub os_calls: u64,
-    /// Stretches of work of the profiler itself, one slice each.
+    /// Intervals of work of the profiler itself, one slice each.
     pub overheads: u64,
     /// Page faults of the CPU in unified memory, one instant each.
     pub cpu_faults: u64,
@@ -90,7 +94,7 @@ pub struct ExportCounts {
 /// ```no_run
 /// use std::io::Write;
 ///
-/// let trace = flopgap_nsys::Trace::open("step.sqlite".as_ref())?;
+/// let trace = flopgap_nsys::Trace::open("step.sqlite")?;
 /// let mut out = std::io::BufWriter::new(std::fs::File::create("step.json")?);
 /// let counts = flopgap_nsys::export::perfetto(&trace, &mut out)?;
 /// out.flush()?;
@@ -109,14 +113,13 @@ pub fn perfetto(trace: &Trace, out: &mut impl Write) -> Result<ExportCounts, Err
     let counts = ExportCounts::default();
     let mut writer = Writer { out, event: Event::default(), links, strings, labels, timeline, counts };
     writer.event.open();
-    optional(in_order(
-        |visit| trace.api_calls(|call| visit(call.start, call.end, call)),
-        |call| writer.call(&call),
-    ))?;
-    optional(in_order(
-        |visit| trace.annotations(|range| visit(range.start, range.end.unwrap_or(i64::MAX), range)),
-        |range| writer.annotation(&range),
-    ))?;
+    for call in in_order(rows(api_calls(trace))?, |call| (call.start, call.end)) {
+        writer.call(&call?)?;
+    }
+    let span = |range: &Annotation| (range.start, range.end.unwrap_or(i64::MAX));
+    for range in in_order(rows(trace.annotations())?, span) {
+        writer.annotation(&range?)?;
+    }
     writer.others(trace)?;
     work_in_order(trace, |work| match work {
         Work::Kernel(kernel) => writer.kernel(kernel),
@@ -147,34 +150,18 @@ impl Labels {
     fn read(trace: &Trace, strings: &mut Strings<&Trace>) -> Result<Labels, Error> {
         let mut labels = Labels::default();
         // Labels help but are not the data: an export without them is drawn with numbers.
-        let absent = |result: Result<(), Error>| match result {
-            Err(error) if !error.is_absence() => Err(error),
-            _ => Ok(()),
-        };
-        absent(trace.scan(&GPUS, &[need("id"), need("name")], |row| {
-            labels.gpus.insert(row.int(0)?, row.text(1)?.into());
-            Some(())
-        }))?;
-        absent(trace.scan(&DEVICES, &[want("gpuId"), need("cudaId"), need("pid")], |row| {
-            if let Some(gpu) = row.int(0) {
-                labels.numbers.insert((row.int(2)?, row.int(1)?), gpu);
+        for gpu in if_present(trace.gpus())?.unwrap_or_default() {
+            labels.gpus.extend(gpu.name.map(|name| (gpu.id, name)));
+        }
+        for device in if_present(trace.cuda_devices())?.unwrap_or_default() {
+            labels.numbers.extend(device.gpu.map(|gpu| ((device.pid, device.device), gpu)));
+        }
+        for process in if_present(trace.processes())?.unwrap_or_default() {
+            if let (Some(id), Some(name)) = (process.id, process.name) {
+                labels.processes.entry(id.process()).or_insert(name);
             }
-            Some(())
-        }))?;
-        absent(trace.scan(&PROCESSES, &[need("globalPid"), need("name")], |row| {
-            if let (Some(process), Some(name)) = (row.int(0), row.text(1)) {
-                labels.processes.entry(GlobalId(process).process()).or_insert_with(|| name.into());
-            }
-            Some(())
-        }))?;
-        let mut ids = Vec::new();
-        absent(trace.scan(&THREADS, &[need("globalTid"), need("nameId")], |row| {
-            if let (Some(thread), Some(name)) = (row.int(0), row.int(1)) {
-                ids.push((GlobalId(thread), name));
-            }
-            Some(())
-        }))?;
-        for (thread, name) in ids {
+        }
+        for ThreadName { thread, name, .. } in if_present(trace.thread_names())?.unwrap_or_default() {
             // A thread that was renamed keeps its first name.
             if let Entry::Vacant(unnamed) = labels.threads.entry(thread) {
                 unnamed.insert(strings.get(name)?);
@@ -380,7 +367,7 @@ impl<W: Write> Writer<'_, '_, W> {
     }
 
     fn call(&mut self, call: &ApiCall) -> Result<(), Error> {
-        if self.links.repeats(call.thread, call.correlation, call.class) {
+        if self.links.repeats(call) {
             self.counts.repeated_calls += 1;
             return Ok(());
         }

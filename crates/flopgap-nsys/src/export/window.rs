@@ -80,33 +80,44 @@ impl<T> Held<T> {
     }
 }
 
-/// Passes the rows of `scan` (start, end, row) to `write` by start, the longer first; a row that is further out of order
-/// than the window is wide comes late.
-pub(super) fn in_order<T>(
-    scan: impl FnOnce(&mut dyn FnMut(i64, i64, T)) -> Result<(), Error>,
-    mut write: impl FnMut(T) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut held = Held { queue: VecDeque::new(), late: BinaryHeap::new() };
-    let mut place = 0;
-    let mut written = Ok(());
-    scan(&mut |start, end, row| {
-        held.push(Entry { start, end, place, row });
-        place += 1;
-        if held.len() > HELD
-            && written.is_ok()
-            && let Some(first) = held.pop()
-        {
-            written = write(first);
+/// Rows by start, the longer first.
+pub(super) struct InOrder<T, R> {
+    rows: R,
+    span: fn(&T) -> (i64, i64),
+    held: Held<T>,
+    place: u64,
+}
+
+/// The rows by start, the longer first, where `span` says when a row starts and ends; a row that is
+/// further out of order than the window is wide comes late.
+pub(super) fn in_order<T, R: Iterator<Item = Result<T, Error>>>(
+    rows: R,
+    span: fn(&T) -> (i64, i64),
+) -> InOrder<T, R> {
+    InOrder { rows, span, held: Held { queue: VecDeque::new(), late: BinaryHeap::new() }, place: 0 }
+}
+
+impl<T, R: Iterator<Item = Result<T, Error>>> Iterator for InOrder<T, R> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Result<T, Error>> {
+        for row in self.rows.by_ref() {
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    self.held.clear();
+                    return Some(Err(error));
+                }
+            };
+            let (start, end) = (self.span)(&row);
+            self.held.push(Entry { start, end, place: self.place, row });
+            self.place += 1;
+            if self.held.len() > HELD {
+                break;
+            }
         }
-        if written.is_err() {
-            held.clear();
-        }
-    })?;
-    written?;
-    while let Some(first) = held.pop() {
-        write(first)?;
+        self.held.pop().map(Ok)
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -115,35 +126,24 @@ mod tests {
 
     #[test]
     fn displaced_rows_come_in_order_and_none_is_lost() {
-        let rows = (0..100_000_i64).map(|row| row ^ 0x3ff);
-        let mut seen = Vec::new();
-        let scan = |visit: &mut dyn FnMut(i64, i64, i64)| {
-            rows.for_each(|row| visit(row, row + 1, row));
-            Ok(())
-        };
-        in_order(scan, |row| {
-            seen.push(row);
-            Ok(())
-        })
-        .unwrap();
+        let rows = (0..100_000_i64).map(|row| Ok(row ^ 0x3ff));
+        let seen: Vec<i64> = in_order(rows, |row| (*row, row + 1)).collect::<Result<_, _>>().unwrap();
         assert_eq!(seen.len(), 100_000);
         assert!(seen.is_sorted());
     }
 
     #[test]
     fn of_rows_that_start_together_the_longest_is_first() {
-        let mut seen = Vec::new();
-        let scan = |visit: &mut dyn FnMut(i64, i64, &'static str)| {
-            visit(5, 6, "inner");
-            visit(5, 9, "outer");
-            visit(5, 6, "innermost");
-            Ok(())
-        };
-        in_order(scan, |row| {
-            seen.push(row);
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(seen, ["outer", "inner", "innermost"]);
+        let rows = [(5, 6, "inner"), (5, 9, "outer"), (5, 6, "innermost")].map(Ok);
+        let seen = in_order(rows.into_iter(), |(start, end, _)| (*start, *end)).map(|row| row.unwrap().2);
+        assert_eq!(seen.collect::<Vec<_>>(), ["outer", "inner", "innermost"]);
+    }
+
+    #[test]
+    fn an_error_is_the_last_row() {
+        let failure = || Error::Output { source: std::io::ErrorKind::Other.into() };
+        let rows = [Ok(1), Ok(2), Err(failure())].into_iter();
+        let seen: Vec<bool> = in_order(rows, |row| (*row, *row)).map(|row| row.is_ok()).collect();
+        assert_eq!(seen, [false]);
     }
 }

@@ -1,16 +1,17 @@
 //! Kernels, copies, sets and whole graphs together, in the order of time.
 
 use std::cmp::Reverse;
-use std::io;
 use std::mem::take;
 use std::panic::resume_unwind;
-use std::sync::mpsc::{IntoIter, sync_channel};
+use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 use std::thread::scope;
 use std::vec;
 
-use super::links::optional;
 use super::window::in_order;
-use super::writing;
+use crate::error::if_recorded;
+use crate::rows::Decoded;
+use crate::tables::gpu::{Kind, copies, kernels, memsets};
+use crate::tables::graph::graph_runs;
 use crate::{Error, GraphRun, Kernel, MemoryCopy, MemorySet, Trace};
 
 /// A piece of GPU work.
@@ -22,26 +23,41 @@ pub(super) enum Work {
 }
 
 impl Work {
-    fn span(&self) -> (i64, Reverse<i64>) {
+    fn span(&self) -> (i64, i64) {
         let at = match self {
             Work::Kernel(kernel) => &kernel.at,
             Work::Copy(copy) => &copy.at,
             Work::Set(set) => &set.at,
             Work::Graph(graph) => &graph.at,
         };
-        (at.start, Reverse(at.end))
+        (at.start, at.end)
     }
 }
 
-/// Reads one table.
-type Scan = fn(&Trace, &mut dyn FnMut(i64, i64, Work)) -> Result<(), Error>;
+/// All work of a kind.
+fn work_of(trace: &Trace, kind: Kind) -> Result<Box<dyn Decoded<Work>>, Error> {
+    Ok(match kind {
+        Kind::Kernel => Box::new(kernels(trace)?.map(|kernel| kernel.map(Work::Kernel))),
+        Kind::Copy => Box::new(copies(trace)?.map(|copy| copy.map(Work::Copy))),
+        Kind::Set => Box::new(memsets(trace)?.map(|set| set.map(Work::Set))),
+        Kind::Graph => Box::new(graph_runs(trace)?.map(|graph| graph.map(Work::Graph))),
+    })
+}
 
-const SCANS: [Scan; 4] = [
-    |trace, visit| trace.kernels(|kernel| visit(kernel.at.start, kernel.at.end, Work::Kernel(kernel))),
-    |trace, visit| trace.copies(|copy| visit(copy.at.start, copy.at.end, Work::Copy(copy))),
-    |trace, visit| trace.sets(|set| visit(set.at.start, set.at.end, Work::Set(set))),
-    |trace, visit| trace.graph_runs(|graph| visit(graph.at.start, graph.at.end, Work::Graph(graph))),
-];
+/// Sends the work of a kind by start.
+fn read(trace: &Trace, kind: Kind, sender: &SyncSender<Vec<Work>>) -> Result<(), Error> {
+    let Some(rows) = if_recorded(work_of(trace, kind))? else { return Ok(()) };
+    let mut batch = Vec::with_capacity(BATCH);
+    for work in in_order(rows, Work::span) {
+        batch.push(work?);
+        // The other side hangs up only when it failed, and it reports why.
+        if batch.len() == BATCH && sender.send(take(&mut batch)).is_err() {
+            return Ok(());
+        }
+    }
+    let _ = sender.send(batch);
+    Ok(())
+}
 
 /// How much work is handed over at once.
 const BATCH: usize = 1024;
@@ -75,25 +91,9 @@ pub(super) fn work_in_order(
 ) -> Result<(), Error> {
     scope(|scope| {
         let (mut sources, mut readers) = (Vec::new(), Vec::new());
-        for scan in SCANS {
+        for kind in Kind::all(true) {
             let (sender, receiver) = sync_channel(2);
-            readers.push(scope.spawn(move || {
-                // The other side hangs up only when it failed, and that failure is the one that is told.
-                let hung_up = || writing(Err(io::ErrorKind::BrokenPipe.into()));
-                let mut batch = Vec::with_capacity(BATCH);
-                optional(in_order(
-                    |visit| scan(trace, visit),
-                    |work| {
-                        batch.push(work);
-                        if batch.len() < BATCH {
-                            Ok(())
-                        } else {
-                            sender.send(take(&mut batch)).or_else(|_| hung_up())
-                        }
-                    },
-                ))?;
-                sender.send(batch).or_else(|_| hung_up())
-            }));
+            readers.push(scope.spawn(move || read(trace, *kind, &sender)));
             sources.push(Source { batches: receiver.into_iter(), batch: Vec::new().into_iter(), next: None });
         }
         for source in &mut sources {
@@ -102,7 +102,9 @@ pub(super) fn work_in_order(
         let mut written = Ok(());
         while written.is_ok() {
             let waiting = sources.iter_mut().filter(|source| source.next.is_some());
-            let Some(first) = waiting.min_by_key(|source| source.next.as_ref().map(Work::span)) else {
+            let Some(first) = waiting.min_by_key(|source| {
+                source.next.as_ref().map(Work::span).map(|(start, end)| (start, Reverse(end)))
+            }) else {
                 break;
             };
             if let Some(work) = first.advance() {

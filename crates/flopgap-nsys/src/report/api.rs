@@ -9,9 +9,10 @@ use super::group::{Groups, grand_total, times, with_times};
 use super::names::{api, without_version};
 use super::options::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
+use crate::error::if_present;
 use crate::repeats::Repeats;
-use crate::tables::{BACKTRACE, OSRT, RUNTIME, THREADS, need, want};
-use crate::{ApiCall, Error, GlobalId, Trace};
+use crate::tables::host::{NamedCall, api_calls, named_calls, os_calls};
+use crate::{ApiCall, Error, GlobalId, ThreadName, Trace};
 
 static CALLS: [Column; 9] = with_times("Num Calls", [Column::new("Name", Unit::Plain)]);
 static TRACE: [Column; 9] = [
@@ -26,9 +27,6 @@ static TRACE: [Column; 9] = [
     Column::new("Thread Name", Unit::Plain),
 ];
 
-/// The event class of a call of the operating system's libraries.
-const OSRT_CLASS: i64 = 27;
-
 /// `cuda_api_sum`.
 pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     // nsys groups by id before it cuts versions off: two versions of one call stay two rows of the same name.
@@ -37,50 +35,39 @@ pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) ->
 
 /// The durations of CUDA API calls by the id of their names.
 pub(super) fn calls_by_id(trace: &Trace, options: ReportOptions) -> Result<Groups<i64>, Error> {
-    let columns = [
-        need("start"),
-        need("end"),
-        need("nameId"),
-        want("eventClass"),
-        want("globalTid"),
-        want("correlationId"),
-    ];
-    let read = |repeats: Option<&Repeats>| -> Result<(Groups<i64>, bool), Error> {
-        let (mut by_id, mut backtraces) = (Groups::default(), false);
-        trace.scan(&RUNTIME, &columns, |row| {
-            let (start, end, name, class) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3));
-            backtraces |= class == Some(BACKTRACE);
-            let repeated =
-                repeats.is_some_and(|repeats| repeats.repeats(class, row.int(4).map(GlobalId), row.int(5)));
-            if !repeated {
-                by_id.add(name, end.saturating_sub(start));
-            }
-            Some(())
-        })?;
-        Ok((by_id, backtraces))
-    };
-    let (by_id, backtraces) = read(None)?;
+    let (mut by_id, mut backtraces) = (Groups::default(), false);
+    for call in named_calls(trace)? {
+        let NamedCall { duration, name, has_backtrace } = call?;
+        backtraces |= has_backtrace;
+        by_id.add(name, duration);
+    }
     if !backtraces {
         return Ok(by_id);
     }
     let repeats = Repeats::read(trace)?;
-    if options.calls_once {
-        return Ok(read(Some(&repeats))?.0);
+    if !options.calls_once {
+        repeats.warn(trace)?;
+        return Ok(by_id);
     }
-    repeats.warn(trace)?;
+    let mut by_id = Groups::default();
+    for call in api_calls(trace)? {
+        let call = call?;
+        if !repeats.repeats(call.id()) {
+            by_id.add(call.name, call.duration());
+        }
+    }
     Ok(by_id)
 }
 
 /// `osrt_sum`.
 pub(super) fn osrt(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut by_id = Groups::default();
-    trace.scan(&OSRT, &[need("start"), need("end"), need("nameId"), want("eventClass")], |row| {
-        let (start, end, name) = (row.int(0)?, row.int(1)?, row.int(2)?);
-        if row.int(3).is_none_or(|class| class == OSRT_CLASS) {
-            by_id.add(name, end.saturating_sub(start));
+    for call in os_calls(trace)? {
+        let call = call?;
+        if call.is_call() {
+            by_id.add(call.name, call.end.saturating_sub(call.start));
         }
-        Some(())
-    })?;
+    }
     print(trace, by_id, sink, Arc::clone)
 }
 
@@ -108,18 +95,8 @@ type Threads = FxHashMap<GlobalId, (Option<i64>, Arc<str>)>;
 
 /// All threads that have names; none where the trace does not say.
 fn threads(trace: &Trace) -> Result<Threads, Error> {
-    let mut ids = Vec::new();
-    let columns = [need("nameId"), want("priority"), need("globalTid")];
-    let found = trace.scan(&THREADS, &columns, |row| {
-        ids.push((row.int(0)?, row.int(1), GlobalId(row.int(2)?)));
-        Some(())
-    });
-    match found {
-        Err(error) if !error.is_absence() => return Err(error),
-        _ => {}
-    }
     let mut threads = FxHashMap::default();
-    for (name, priority, thread) in ids {
+    for ThreadName { thread, name, priority } in if_present(trace.thread_names())?.unwrap_or_default() {
         // A thread may be renamed; its calls are listed once, under the first name.
         if let Entry::Vacant(entry) = threads.entry(thread) {
             entry.insert((priority, trace.string_or_id(name)?));
@@ -130,12 +107,11 @@ fn threads(trace: &Trace) -> Result<Threads, Error> {
 
 /// `cuda_api_trace`.
 pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut calls: Vec<ApiCall> = Vec::new();
-    trace.api_calls(|call| calls.push(call))?;
-    if calls.iter().any(|call| call.class == BACKTRACE) {
+    let mut calls: Vec<ApiCall> = api_calls(trace)?.collect::<Result<_, _>>()?;
+    if calls.iter().any(ApiCall::has_backtrace) {
         let repeats = Repeats::among(&calls);
         if options.calls_once {
-            calls.retain(|call| !repeats.repeats(Some(call.class), call.thread, call.correlation));
+            calls.retain(|call| !repeats.repeats(call.id()));
         } else {
             repeats.warn(trace)?;
         }
@@ -154,7 +130,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
             let thread = call.thread.and_then(|thread| threads.get(&thread));
             sink.row(&[
                 call.start.into(),
-                call.end.saturating_sub(call.start).into(),
+                call.duration().into(),
                 names[&call.name].clone().into(),
                 call.result.into(),
                 call.correlation.into(),

@@ -9,7 +9,7 @@ use super::KernelName;
 use super::names::{api, shape};
 use super::table::{Column, Sink, Unit};
 use crate::launches::{Launches, Work};
-use crate::tables::{KERNEL, need, want};
+use crate::tables::gpu::{Kind, LaunchId, NamedWork, launch_ids, placed_kernels};
 use crate::{Error, GlobalId, Trace};
 
 static TRACE: [Column; 14] = [
@@ -64,43 +64,29 @@ impl Execution {
 
 /// Every kernel whose launch was recorded, in the order of the file.
 fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error> {
-    trace.require(&KERNEL)?;
     let mut work = Work::default();
-    trace.scan(&KERNEL, &[want("globalPid"), want("correlationId")], |row| {
-        work.add(row.int(0).map(GlobalId), row.int(1));
-        Some(())
-    })?;
+    for id in launch_ids(trace, Kind::Kernel)? {
+        let LaunchId { process, correlation } = id?;
+        work.add(process, correlation);
+    }
     let launches = Launches::of_work(trace, &work)?;
     let mut executions = Vec::new();
-    let [first, second] = names.columns();
-    let columns = [
-        need("start"),
-        need("end"),
-        need("deviceId"),
-        want("correlationId"),
-        want("globalPid"),
-        first,
-        second,
-        need("gridX"),
-        need("gridY"),
-        need("gridZ"),
-        need("blockX"),
-        need("blockY"),
-        need("blockZ"),
-    ];
-    trace.scan(&KERNEL, &columns, |row| {
-        let kernel = row.int(5).or_else(|| row.int(6))?;
-        let (start, end, device) = (row.int(0)?, row.int(1)?, row.int(2)?);
-        let grid = [row.int(7)?, row.int(8)?, row.int(9)?];
-        let block = [row.int(10)?, row.int(11)?, row.int(12)?];
-        let call = launches.of(row.int(4).map(GlobalId), row.int(3));
-        let execution = call.map(|call| {
-            let (call_start, call_end, thread, call) = (call.start, call.end, call.thread, call.name);
-            Execution { call_start, call_end, start, end, thread, device, call, kernel, grid, block }
+    for kernel in placed_kernels(trace, names)? {
+        let (NamedWork { work, name: kernel }, grid, block) = kernel?;
+        let Some(call) = launches.of(work.process, work.correlation) else { continue };
+        executions.push(Execution {
+            call_start: call.start,
+            call_end: call.end,
+            start: work.start,
+            end: work.end,
+            thread: call.thread,
+            device: work.device,
+            call: call.name,
+            kernel,
+            grid,
+            block,
         });
-        executions.extend(execution);
-        Some(())
-    })?;
+    }
     Ok(executions)
 }
 

@@ -12,7 +12,8 @@ use super::table::{Column, Sink, Unit, Value};
 use crate::correlation::Correlations;
 use crate::gpu_work::Backward;
 use crate::stats::Values;
-use crate::tables::{BACKTRACE, KERNEL, RUNTIME, need, want};
+use crate::tables::gpu::KERNEL;
+use crate::tables::host::{RUNTIME, TimedCall, call_ids, launch_calls};
 use crate::{Error, GlobalId, Name, Names, Summary, Trace};
 
 static SUM: [Column; 27] = [
@@ -82,16 +83,6 @@ struct Times {
     kernel: i64,
 }
 
-/// A call.
-#[derive(Clone, Copy)]
-struct Call {
-    start: i64,
-    end: i64,
-    thread: GlobalId,
-    correlation: i64,
-    name: i64,
-}
-
 /// What a row is about: thread, kind of kernel, call.
 type Group = (GlobalId, u32, Name);
 
@@ -150,22 +141,23 @@ impl Waiting {
     }
 
     /// Gives the kernels of a call their times.
-    fn found(&mut self, process: GlobalId, call: Call, name: Name) {
-        let mut next = self.first.get(Some(process), call.correlation);
+    fn found(&mut self, process: GlobalId, correlation: i64, call: TimedCall, name: Name) {
+        let mut next = self.first.get(Some(process), correlation);
         while let Some(at) = next {
             self.execution(at, call, name);
             next = self.next.get(at as usize).copied().filter(|next| *next != NONE);
         }
     }
 
-    fn execution(&mut self, at: u32, call: Call, name: Name) {
+    fn execution(&mut self, at: u32, call: TimedCall, name: Name) {
         let Slot { times, duration, group: kind } = self.slots[at as usize];
         if kind & Slot::FOUND != 0 {
             return;
         }
         let start = times.cast_signed();
         let kernel = if duration == Slot::LONG { self.long[&at] } else { duration.into() };
-        let group = (call.thread, kind, name);
+        let Some(thread) = call.id.thread else { return };
+        let group = (thread, kind, name);
         let groups = &mut self.groups;
         let group = *self.group_of.entry(group).or_insert_with(|| {
             groups.push(group);
@@ -226,12 +218,10 @@ fn small(number: usize) -> u32 {
 /// The process of all calls, when there is only one.
 fn only_process(trace: &Trace) -> Result<Option<GlobalId>, Error> {
     let mut processes = FxHashSet::default();
-    trace.scan(&RUNTIME, &[want("globalTid"), want("correlationId")], |row| {
-        if let (Some(thread), Some(_)) = (row.int(0), row.int(1)) {
-            processes.insert(GlobalId(thread).process());
-        }
-        Some(())
-    })?;
+    for call in call_ids(trace)? {
+        let (call, _) = call?;
+        processes.extend(call.of_process().map(|(process, _)| process));
+    }
     Ok((processes.len() == 1).then(|| processes.into_iter().next()).flatten())
 }
 
@@ -248,53 +238,32 @@ fn executions(trace: &Trace, names: KernelName) -> Result<(Waiting, Names, Names
     let only = if waiting.strays { only_process(trace)? } else { None };
     let mut calls = Names::default();
     let mut known: FxHashMap<i64, Name> = FxHashMap::default();
-    let mut failure = None;
-    let mut name_of = |id: i64| match known.get(&id) {
-        Some(name) => Some(*name),
-        None => match api(trace, id) {
-            Ok(text) => Some(*known.entry(id).or_insert_with(|| calls.intern(&text))),
-            Err(error) => {
-                failure.get_or_insert(error);
-                None
-            }
-        },
-    };
-    let mut found = |call: Call| {
-        if let Some(name) = name_of(call.name) {
-            let process = call.thread.process();
-            waiting.found(process, call, name);
-            if only == Some(process) {
-                waiting.found(NO_PROCESS, call, name);
-            }
-        }
-    };
-    let columns = [
-        need("start"),
-        need("end"),
-        want("eventClass"),
-        want("globalTid"),
-        want("correlationId"),
-        need("nameId"),
-    ];
-    let mut backtraces = Vec::new();
-    trace.scan(&RUNTIME, &columns, |row| {
-        let (start, end, name) = (row.int(0)?, row.int(1)?, row.int(5)?);
-        let (Some(thread), Some(correlation)) = (row.int(3), row.int(4)) else {
-            return Some(());
+    let mut found = |call: TimedCall, id: i64| -> Result<(), Error> {
+        let Some((process, correlation)) = call.id.of_process() else { return Ok(()) };
+        let name = match known.get(&id) {
+            Some(name) => *name,
+            None => *known.entry(id).or_insert(calls.intern(&api(trace, id)?)),
         };
-        let call = Call { start, end, thread: GlobalId(thread), correlation, name };
-        if row.int(2) == Some(BACKTRACE) {
-            backtraces.push(call);
-        } else {
-            found(call);
+        waiting.found(process, correlation, call, name);
+        if only == Some(process) {
+            waiting.found(NO_PROCESS, correlation, call, name);
         }
-        Some(())
-    })?;
-    // A call that was recorded only with its backtrace is a call.
-    for call in backtraces {
-        found(call);
+        Ok(())
+    };
+    let mut backtraces = Vec::new();
+    for call in launch_calls(trace)? {
+        let (call, name) = call?;
+        if call.id.has_backtrace {
+            backtraces.push((call, name));
+        } else {
+            found(call, name)?;
+        }
     }
-    failure.map_or(Ok((waiting, calls, kernels)), Err)
+    // A call that was recorded only with its backtrace is a call.
+    for (call, name) in backtraces {
+        found(call, name)?;
+    }
+    Ok((waiting, calls, kernels))
 }
 
 /// The times of all executions of one group.

@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use super::KernelName;
 use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
+use crate::error::if_present;
 use crate::in_time::in_time;
-use crate::row::Row;
-use crate::tables::{DEVICES, GPUS, KERNEL, MEMCPY, MEMSET, need, want};
+use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET, copies, memsets, named_kernels};
 use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
 
 static COLUMNS: [Column; 21] = [
@@ -54,17 +54,8 @@ impl Work {
         }
     }
 
-    fn kernel(row: &Row<'_>) -> Option<Work> {
-        let name = row.int(Kernel::MORE).or_else(|| row.int(Kernel::MORE + 1))?;
-        Some(Work::Kernel(Kernel::of(row)?, name))
-    }
-
-    fn copy(row: &Row<'_>) -> Option<Work> {
-        MemoryCopy::of(row).map(Work::Copy)
-    }
-
-    fn set(row: &Row<'_>) -> Option<Work> {
-        MemorySet::of(row).map(Work::Set)
+    fn start(&self) -> i64 {
+        self.at().start
     }
 }
 
@@ -79,20 +70,12 @@ struct Devices {
 impl Devices {
     fn read(trace: &Trace) -> Result<Devices, Error> {
         let mut devices = Devices::default();
-        let absent = |result: Result<(), Error>| match result {
-            Err(error) if !error.is_absence() => Err(error),
-            _ => Ok(()),
-        };
-        absent(trace.scan(&GPUS, &[need("id"), need("name")], |row| {
-            devices.gpus.insert(row.int(0)?, row.text(1)?.into());
-            Some(())
-        }))?;
-        absent(trace.scan(&DEVICES, &[want("gpuId"), need("cudaId"), need("pid")], |row| {
-            if let Some(gpu) = row.int(0) {
-                devices.numbers.insert((row.int(2)?, row.int(1)?), gpu);
-            }
-            Some(())
-        }))?;
+        for gpu in if_present(trace.gpus())?.unwrap_or_default() {
+            devices.gpus.extend(gpu.name.map(|name| (gpu.id, name)));
+        }
+        for device in if_present(trace.cuda_devices())?.unwrap_or_default() {
+            devices.numbers.extend(device.gpu.map(|gpu| ((device.pid, device.device), gpu)));
+        }
         Ok(devices)
     }
 
@@ -123,12 +106,21 @@ fn throughput(bytes: i64, duration: i64) -> Value {
 
 /// `cuda_gpu_trace`.
 pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
-    type Read = fn(&Row<'_>) -> Option<Work>;
-    let kernels = in_time(trace, &KERNEL, &Kernel::columns(names.columns()), Work::kernel as Read);
-    let copies = in_time(trace, &MEMCPY, &MemoryCopy::columns(), Work::copy as Read);
-    let sets = in_time(trace, &MEMSET, &MemorySet::columns(), Work::set as Read);
+    type Pieces = Box<dyn Iterator<Item = Result<Work, Error>>>;
+    let of_kernels = || -> Result<Pieces, Error> {
+        let rows = named_kernels(trace, names)?;
+        Ok(Box::new(rows.map(|row| row.map(|(kernel, name)| Work::Kernel(kernel, name)))))
+    };
+    let of_copies =
+        || -> Result<Pieces, Error> { Ok(Box::new(copies(trace)?.map(|copy| copy.map(Work::Copy)))) };
+    let of_sets = || -> Result<Pieces, Error> { Ok(Box::new(memsets(trace)?.map(|set| set.map(Work::Set)))) };
+    let tables = [
+        in_time(trace, &KERNEL, of_kernels, Work::start),
+        in_time(trace, &MEMCPY, of_copies, Work::start),
+        in_time(trace, &MEMSET, of_sets, Work::start),
+    ];
     let (mut sources, mut absences) = (Vec::new(), Vec::new());
-    for source in [kernels, copies, sets] {
+    for source in tables {
         match source {
             Ok(source) => sources.push(source),
             Err(error) if error.is_no_table() => absences.push(error),
@@ -142,8 +134,8 @@ pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Re
     trace.writing(|| sink.columns(&COLUMNS))?;
     // Of pieces that start together, kernels come first and sets last.
     while let Some((_, at)) = (0..sources.len()).filter_map(|at| Some((sources[at].start()?, at))).min() {
-        if let Some(piece) = sources[at].take()? {
-            let cells = row(&piece, &mut labels)?;
+        if let Some(piece) = sources[at].next() {
+            let cells = row(&piece?, &mut labels)?;
             trace.writing(|| sink.row(&cells))?;
         }
     }

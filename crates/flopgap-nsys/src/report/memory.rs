@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::group::{Groups, grand_total, times, with_times};
 use super::shared::Shared;
 use super::table::{Column, Sink, Unit, Value};
-use crate::tables::{MEMCPY, MEMSET, need};
+use crate::error::if_recorded;
+use crate::tables::gpu::{MEMCPY, copy_sizes, memset_sizes};
 use crate::{Error, Summary, Trace, copy_label};
 
 static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);
@@ -46,23 +47,19 @@ pub(super) fn set_name() -> Arc<str> {
 pub(super) fn operations(trace: &Trace, shared: &Shared) -> Result<Arc<Operations>, Error> {
     shared.operations.get(|| {
         let (mut times, mut bytes) = (Groups::default(), Groups::default());
-        let columns = [need("start"), need("end"), need("bytes"), need("copyKind")];
-        let copies = trace.scan(&MEMCPY, &columns, |row| {
-            let (start, end, size, kind) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
-            times.add(Some(kind), end.saturating_sub(start));
-            bytes.add(Some(kind), size);
-            Some(())
-        });
-        let sets = trace.scan(&MEMSET, &columns[..3], |row| {
-            let (start, end, size) = (row.int(0)?, row.int(1)?, row.int(2)?);
-            times.add(None, end.saturating_sub(start));
-            bytes.add(None, size);
-            Some(())
-        });
-        match (copies, sets) {
-            (Err(error), _) | (_, Err(error)) if !error.is_no_table() => return Err(error),
-            (Err(error), Err(_)) => return Err(error),
-            _ => {}
+        let (copies, sets) = (if_recorded(copy_sizes(trace))?, if_recorded(memset_sizes(trace))?);
+        if copies.is_none() && sets.is_none() {
+            trace.require(&MEMCPY)?;
+        }
+        for operation in copies.into_iter().flatten() {
+            let operation = operation?;
+            times.add(operation.kind, operation.duration());
+            bytes.add(operation.kind, operation.bytes);
+        }
+        for operation in sets.into_iter().flatten() {
+            let operation = operation?;
+            times.add(operation.kind, operation.duration());
+            bytes.add(operation.kind, operation.bytes);
         }
         let label = |kind: Option<i64>| Ok::<_, Error>(kind.map_or_else(set_name, copy_name));
         Ok(Operations { times: times.rekey(label)?.summaries(), bytes: bytes.rekey(label)?.summaries() })

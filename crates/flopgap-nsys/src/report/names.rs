@@ -2,20 +2,7 @@
 
 use std::sync::Arc;
 
-use super::KernelName;
-use crate::tables::{Column, need, want};
 use crate::{Error, Trace};
-
-impl KernelName {
-    /// The column of the kernel table that holds it, and the one to fall back on.
-    pub(crate) fn columns(self) -> [Column; 2] {
-        match self {
-            KernelName::Demangled => [need("demangledName"), need("demangledName")],
-            KernelName::Base => [need("shortName"), need("demangledName")],
-            KernelName::Mangled => [want("mangledName"), need("demangledName")],
-        }
-    }
-}
 
 /// The name of an API call without a version suffix of exactly four digits: nsys cuts `_v7000` but not `_v10000`.
 pub(super) fn without_version(name: &Arc<str>) -> Arc<str> {

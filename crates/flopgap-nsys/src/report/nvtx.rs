@@ -1,6 +1,5 @@
 //! NVTX ranges in host time.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ReportOptions;
@@ -28,23 +27,22 @@ pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
 fn times_by_name(trace: &Trace, options: ReportOptions) -> Result<Ranges, Error> {
     let mut groups = Groups::default();
     let mut open = Vec::new();
-    let mut names = trace.nvtx_rows(|range, domain| {
+    let mut rows = trace.range_rows()?;
+    for row in rows.by_ref() {
+        let (range, domain) = row?;
         let key = (range.thread.process(), domain, range.name, range.style);
         match range.end {
             Some(end) => groups.add(key, end.saturating_sub(range.start)),
             None => open.push((key, range.start)),
         }
-    })?;
+    }
+    let names = rows.names;
     for (key, start) in open {
         groups.add(key, names.last_event.saturating_sub(start));
     }
     let groups = groups.rekey(|(process, domain, text, style)| {
-        let name = names.full(process, domain, text);
-        let name = names.names.text(name);
-        let name = match options.fold_names.then(|| fold_name(name)) {
-            Some(Cow::Owned(folded)) => folded.into(),
-            _ => name.clone(),
-        };
+        let name = names.label(names.domain(process, domain), text).to_string();
+        let name = if options.fold_names { fold_name(&name).into() } else { name.into() };
         Ok::<_, Error>((name, style))
     })?;
     Ok(groups.summaries())

@@ -14,7 +14,7 @@ use crate::gpu_work::Backward;
 use crate::nesting::Nesting;
 use crate::ranges::RangeTable;
 use crate::stats::Values;
-use crate::tables::KERNEL;
+use crate::tables::gpu::KERNEL;
 use crate::{Error, GlobalId, Name, RangeStyle, Summary, Trace};
 
 static COLUMNS: [Column; 13] = [
@@ -51,8 +51,9 @@ pub(super) fn kernels(
     if !options.attribution.whole_graphs {
         trace.require(&KERNEL)?;
     }
-    let RangeTable { owners, names: range_names, styles, texts: ranges } =
-        trace.range_table(options.fold_names)?;
+    let mut table = trace.range_table()?;
+    let ranges = table.printed(options.fold_names);
+    let RangeTable { owners, names: range_names, styles, .. } = table;
     let nesting = Nesting::of(trace, &owners, options.attribution.by)?;
     drop(owners);
     let mut kernels = Kernels::default();

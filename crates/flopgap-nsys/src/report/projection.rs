@@ -1,6 +1,7 @@
 //! NVTX ranges projected onto the GPU: the work that was launched within them.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -97,6 +98,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
     let owners = Owners::of(&nvtx);
     let extents = extents(trace, &owners, options.attribution)?;
     let tree = Hierarchy::of_owners(&owners);
+    let printed: Vec<Arc<str>> = nvtx.names.iter().map(|(_, name)| name.to_string().into()).collect();
     let children = tree.sum_over_children(|child| i64::from(extents[child].launches > 0));
     trace.writing(|| {
         sink.columns(&TRACE)?;
@@ -104,7 +106,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
         for (at, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.launches > 0) {
             let (range, span) = (nvtx.ranges[at], owners.stretches()[at]);
             sink.row(&[
-                nvtx.names.text(range.name).clone().into(),
+                printed[range.name.index()].clone().into(),
                 extent.start.into(),
                 extent.duration().into(),
                 span.start.into(),
@@ -136,7 +138,9 @@ struct Instances {
 
 /// `nvtx_gpu_proj_sum`.
 pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let RangeTable { owners, names, styles, texts } = trace.range_table(options.fold_names)?;
+    let mut table = trace.range_table()?;
+    let texts = table.printed(options.fold_names);
+    let RangeTable { owners, names, styles, .. } = table;
     let extents = extents(trace, &owners, options.attribution)?;
     let tree = Hierarchy::of_owners(&owners);
     let mut groups: FxHashMap<(Name, RangeStyle), Instances> = FxHashMap::default();

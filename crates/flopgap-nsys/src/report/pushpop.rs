@@ -10,8 +10,9 @@ use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
 use crate::owners::Stretch;
-use crate::tables::{NVTX, need, want};
-use crate::{Error, GlobalId, NvtxKind, Trace};
+use crate::ranges::NvtxNames;
+use crate::tables::nvtx::{NVTX, NvtxRow, NvtxRows};
+use crate::{Error, GlobalId, Name, NvtxKind, Trace};
 
 static COLUMNS: [Column; 14] = [
     Column::new("Start", Unit::Time),
@@ -196,38 +197,47 @@ impl<T> Growing<T> {
 /// Ranges are written as soon as nothing that follows can lie within them or before them, so that of a trace whose rows are in the
 /// order of time only those are held that lie within the outermost open range.
 pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut names = trace.nvtx_rows(|_, _| {})?;
-    let last = names.last_push_pop;
-    let columns = [
-        need("start"),
-        want("end"),
-        need("eventType"),
-        want("text"),
-        want("textId"),
-        want("globalTid"),
-        want("domainId"),
-    ];
-    let mut ranges = in_time(trace, &NVTX, &columns, |row| {
-        let (start, end, kind) = (row.int(0)?, row.int(1), row.int(2)?);
-        if NvtxKind::of(kind) != NvtxKind::PushPop {
-            return Some(None);
-        }
-        let thread = GlobalId(row.int(5).unwrap_or_default());
-        let text = names.known(row.int(4), row.text(3));
-        let name = names.full(thread.process(), row.int(6).unwrap_or_default(), text);
-        let span = Span { id: row.id(), start, end: end.unwrap_or(last), thread };
-        Some(Some((span, names.names.text(name).clone())))
-    })?;
+    let mut rows = trace.range_rows()?;
+    for row in rows.by_ref() {
+        row?;
+    }
+    let names = &rows.names;
+    let open = || Ok(NvtxRows::open(trace)?.filter_map(move |row| Marked::of(&row, names)));
+    let ranges = in_time(trace, &NVTX, open, |range: &Marked| range.span.start)?;
+    let mut printed: FxHashMap<(Option<Name>, Name), Arc<str>> = FxHashMap::default();
     trace.writing(|| sink.columns(&COLUMNS))?;
     let mut tree = Growing::new();
     let mut scratch = Scratch::default();
     let mut write = |node: &Node<Arc<str>>| trace.writing(|| sink.row(&scratch.row(node)));
-    while ranges.start().is_some() {
-        if let Some(Some((span, name))) = ranges.take()? {
-            tree.add(span, name, &mut write)?;
-        }
+    for range in ranges {
+        let Marked { span, domain, text } = range?;
+        let domain = names.domain(span.thread.process(), domain);
+        let name = printed.entry((domain, text));
+        let name = name.or_insert_with(|| names.label(domain, text).to_string().into()).clone();
+        tree.add(span, name, &mut write)?;
     }
     tree.end(&mut write)
+}
+
+/// A push/pop range, and what it is called.
+struct Marked {
+    span: Span,
+    /// The number of its domain within the process.
+    domain: i64,
+    text: Name,
+}
+
+impl Marked {
+    /// The push/pop range that a row is; `names` has seen all rows.
+    fn of(row: &NvtxRow<'_>, names: &NvtxNames) -> Option<Marked> {
+        if row.kind != NvtxKind::PushPop {
+            return None;
+        }
+        let end = row.end().unwrap_or(names.last_push_pop);
+        let thread = row.thread().unwrap_or(GlobalId(0));
+        let span = Span { id: row.id(), start: row.start, end, thread };
+        Some(Marked { span, domain: row.domain(), text: names.text_of(row)? })
+    }
 }
 
 /// Where the texts of a row are put together.

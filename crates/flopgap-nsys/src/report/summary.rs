@@ -9,10 +9,11 @@ use super::names::{api, shape};
 use super::shared::{Kernels, Shared};
 use super::table::{Column, Sink, Unit};
 use super::{KernelName, Report, ReportKind, ReportOptions};
+use crate::error::if_recorded;
 use crate::gpu_work::Backward;
 use crate::nesting::Nesting;
 use crate::owners::Owners;
-use crate::tables::{KERNEL, need};
+use crate::tables::gpu::{kernel_durations, shaped_kernels};
 use crate::{AttributeBy, Error, Name, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
@@ -39,12 +40,10 @@ fn times_by_name(trace: &Trace, shared: &Shared, report: Report) -> Result<Arc<K
 /// Kernel durations by the text of their name.
 fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error> {
     let mut by_id = Groups::default();
-    let [first, second] = names.columns();
-    trace.scan(&KERNEL, &[need("start"), need("end"), first, second], |row| {
-        let name = row.int(2).or_else(|| row.int(3))?;
-        by_id.add(name, row.int(1)?.saturating_sub(row.int(0)?));
-        Some(())
-    })?;
+    for kernel in kernel_durations(trace, names)? {
+        let (duration, name) = kernel?;
+        by_id.add(name, duration);
+    }
     by_id.rekey(|id| trace.string_or_id(id))
 }
 
@@ -53,14 +52,9 @@ fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error
 fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error> {
     // As with nsys, a filter chooses kernels, not the ranges around their launches.
     let whole = trace.with_filter(None);
-    let nvtx = match whole.nvtx_texts() {
-        Err(error) if error.is_no_table() => return durations(trace, names),
-        found => found?,
-    };
-    let nesting = match Nesting::of(&whole, &Owners::of(&nvtx), AttributeBy::Thread) {
-        Err(error) if error.is_no_table() => return durations(trace, names),
-        found => found?,
-    };
+    let Some(nvtx) = if_recorded(whole.nvtx_ranges())? else { return durations(trace, names) };
+    let nesting = if_recorded(Nesting::of(&whole, &Owners::of(&nvtx), AttributeBy::Thread))?;
+    let Some(nesting) = nesting else { return durations(trace, names) };
     let mut groups: Groups<(Name, Option<Name>)> = Groups::default();
     let kernels = trace.named_kernels(names, false, Backward::AsNsys, |work, kernel| {
         let node = nesting.node(work.process, work.correlation);
@@ -69,8 +63,10 @@ fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<st
     })?;
     groups.rekey(|(kernel, range)| {
         let kernel = kernels.text(kernel);
-        Ok(range
-            .map_or_else(|| kernel.clone(), |range| format!("{}/{kernel}", nvtx.names.text(range)).into()))
+        Ok(range.map_or_else(
+            || kernel.clone(),
+            |range| format!("{}/{kernel}", nvtx.names.get(range).text).into(),
+        ))
     })
 }
 
@@ -98,26 +94,10 @@ pub(super) fn kernels(
 /// `cuda_gpu_kern_gb_sum`.
 pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut by_id = Groups::default();
-    let [first, second] = names.columns();
-    let columns = [
-        need("start"),
-        need("end"),
-        first,
-        second,
-        need("gridX"),
-        need("gridY"),
-        need("gridZ"),
-        need("blockX"),
-        need("blockY"),
-        need("blockZ"),
-    ];
-    trace.scan(&KERNEL, &columns, |row| {
-        let name = row.int(2).or_else(|| row.int(3))?;
-        let grid = [row.int(4)?, row.int(5)?, row.int(6)?];
-        let block = [row.int(7)?, row.int(8)?, row.int(9)?];
-        by_id.add((name, grid, block), row.int(1)?.saturating_sub(row.int(0)?));
-        Some(())
-    })?;
+    for kernel in shaped_kernels(trace, names)? {
+        let kernel = kernel?;
+        by_id.add((kernel.name, kernel.grid, kernel.block), kernel.duration());
+    }
     let by_text: Groups<(Arc<str>, [i64; 3], [i64; 3])> =
         by_id.rekey(|(id, grid, block)| Ok::<_, Error>((trace.string_or_id(id)?, grid, block)))?;
     let mut summaries = by_text.summaries();

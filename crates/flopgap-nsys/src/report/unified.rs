@@ -6,8 +6,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
-use crate::model::unified::{TO_DEVICE, TO_HOST};
-use crate::tables::{CPU_FAULTS, GPU_FAULTS, MEMCPY, need, want};
+use crate::error::if_recorded;
+use crate::tables::codes::{MIGRATED_TO_DEVICE, MIGRATED_TO_HOST};
+use crate::tables::gpu::{MEMCPY, copy_addresses};
+use crate::tables::unified::{
+    CPU_FAULTS, FaultPlace, GPU_FAULTS, cpu_fault_addresses, fault_places, gpu_fault_addresses,
+};
 use crate::{Error, Trace};
 
 static CPU_FAULT_COLUMNS: [Column; 4] = [
@@ -22,14 +26,12 @@ type Place = (Arc<str>, Option<Arc<str>>, Option<i64>);
 
 /// `um_cpu_page_faults_sum`. Exports before 2025 name no source; nsys ends with an error on them.
 pub(super) fn cpu_faults(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
-    let mut by_id: FxHashMap<(i64, Option<i64>, Option<i64>), u64> = FxHashMap::default();
-    let columns = [need("CpuInstruction"), want("sourceFile"), want("sourceLine")];
-    trace.scan(&CPU_FAULTS, &columns, |row| {
-        *by_id.entry((row.int(0)?, row.int(1), row.int(2))).or_default() += 1;
-        Some(())
-    })?;
+    let mut by_id: FxHashMap<FaultPlace, u64> = FxHashMap::default();
+    for place in fault_places(trace)? {
+        *by_id.entry(place?).or_default() += 1;
+    }
     let mut by_text: FxHashMap<Place, u64> = FxHashMap::default();
-    for ((instruction, file, line), faults) in by_id {
+    for (FaultPlace { instruction, file, line }, faults) in by_id {
         let file = file.map(|file| trace.string_or_id(file)).transpose()?;
         *by_text.entry((trace.string_or_id(instruction)?, file, line)).or_default() += faults;
     }
@@ -102,40 +104,29 @@ impl Traffic {
 fn traffic(trace: &Trace) -> Result<FxHashMap<Option<i64>, Traffic>, Error> {
     let mut pages: FxHashMap<Option<i64>, Traffic> = FxHashMap::default();
     let mut add = |address, traffic: &Traffic| pages.entry(address).or_default().add(traffic);
-    let mut absences = Vec::new();
-    let mut absent = |result: Result<(), Error>| match result {
-        Err(error) if error.is_no_table() => {
-            absences.push(error);
-            Ok(())
-        }
-        other => other,
-    };
-    absent(trace.scan(&CPU_FAULTS, &[need("address")], |row| {
-        add(Some(row.int(0)?), &Traffic { cpu_faults: Some(1), ..Traffic::default() });
-        Some(())
-    }))?;
-    absent(trace.scan(&GPU_FAULTS, &[need("address"), need("numberOfPageFaults")], |row| {
-        let gpu_faults = Some(row.int(1)?.into());
-        add(Some(row.int(0)?), &Traffic { gpu_faults, ..Traffic::default() });
-        Some(())
-    }))?;
+    for address in if_recorded(cpu_fault_addresses(trace))?.into_iter().flatten() {
+        add(Some(address?), &Traffic { cpu_faults: Some(1), ..Traffic::default() });
+    }
+    for faults in if_recorded(gpu_fault_addresses(trace))?.into_iter().flatten() {
+        let (address, faults) = faults?;
+        add(Some(address), &Traffic { gpu_faults: Some(faults.into()), ..Traffic::default() });
+    }
     // Older exports have no column for the address: then none of their copies is a migration either.
-    let columns = [need("start"), need("end"), need("bytes"), need("copyKind"), want("virtualAddress")];
-    absent(trace.scan(&MEMCPY, &columns, |row| {
-        let bytes = Some(i128::from(row.int(2)?));
-        let moving = i128::from(row.int(1)?) - i128::from(row.int(0)?);
-        let (to_device, to_host) = match row.int(3)? {
-            TO_DEVICE => (bytes, None),
-            TO_HOST => (None, bytes),
-            _ => return Some(()),
+    for copy in if_recorded(copy_addresses(trace))?.into_iter().flatten() {
+        let (copy, address) = copy?;
+        let bytes = Some(i128::from(copy.bytes));
+        let (to_device, to_host) = match copy.kind {
+            Some(MIGRATED_TO_DEVICE) => (bytes, None),
+            Some(MIGRATED_TO_HOST) => (None, bytes),
+            _ => continue,
         };
-        add(row.int(4), &Traffic { to_device, to_host, moving, ..Traffic::default() });
-        Some(())
-    }))?;
+        let moving = i128::from(copy.end) - i128::from(copy.start);
+        add(address, &Traffic { to_device, to_host, moving, ..Traffic::default() });
+    }
     if pages.is_empty() {
         trace.require(&CPU_FAULTS)?;
         trace.require(&GPU_FAULTS)?;
-        absences.into_iter().next().map_or(Ok(()), Err)?;
+        trace.require(&MEMCPY)?;
     }
     Ok(pages)
 }

@@ -4,9 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::RuleOptions;
+use crate::error::if_present;
+use crate::gpu_work::recorded;
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::{KERNEL, MEMCPY, MEMSET, need, want};
-use crate::{Error, GlobalId, Trace, round};
+use crate::tables::gpu::{Busy, Kind, busy};
+use crate::{Error, GlobalId, ProfilerOverhead, Trace, round};
 
 static GAPS: [Column; 6] = [
     Column::new("Row#", Unit::Plain),
@@ -50,28 +52,15 @@ impl Work {
 /// The work on each GPU by process and device. What the profiler itself did meanwhile counts as work of all GPUs of the process.
 fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
     let mut devices: BTreeMap<(Option<i64>, i64), Work> = BTreeMap::new();
-    let mut absence = None;
-    for table in [&KERNEL, &MEMCPY, &MEMSET] {
-        let columns = [need("start"), need("end"), need("deviceId"), need("contextId"), want("globalPid")];
-        let found = trace.scan(table, &columns, |row| {
-            let (start, end, device, context) = (row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?);
+    for rows in recorded(Kind::all(false), |kind| busy(trace, kind))? {
+        for interval in rows {
+            let Busy { start, end, device, context, process } = interval?;
             // nsys leaves out what carries no valid time.
             if start > 0 && end >= start {
-                let work = devices.entry((row.int(4).map(|pid| GlobalId(pid).pid()), device)).or_default();
+                let work = devices.entry((process.map(GlobalId::pid), device)).or_default();
                 work.busy.push((start, end, context));
             }
-            Some(())
-        });
-        match found {
-            Err(error) if !error.is_no_table() => return Err(error),
-            Err(error) => absence = absence.or(Some(error)),
-            Ok(()) => {}
         }
-    }
-    if devices.is_empty()
-        && let Some(error) = absence
-    {
-        return Err(error);
     }
     let profiler = profiler(trace)?;
     for ((pid, _), work) in &mut devices {
@@ -92,18 +81,12 @@ const PROFILER: [&str; 3] =
 
 /// When the profiler itself held a process up, by process id: nobody else's gaps.
 fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
-    let mut rows = Vec::new();
-    let found = trace.profiler_overheads(|overhead| {
-        let pid = overhead.thread.map(GlobalId::pid);
-        rows.extend(pid.map(|pid| (pid, overhead.start, overhead.end, overhead.name)));
-    });
-    match found {
-        Err(error) if !error.is_absence() => return Err(error),
-        _ => {}
-    }
     let mut intervals = Vec::new();
-    for (pid, start, end, name) in rows {
-        if PROFILER.contains(&&*trace.string_or_id(name)?) {
+    for overhead in if_present(trace.profiler_overheads())?.into_iter().flatten() {
+        let ProfilerOverhead { start, end, thread, name } = overhead?;
+        if let Some(pid) = thread.map(GlobalId::pid)
+            && PROFILER.contains(&&*trace.string_or_id(name)?)
+        {
             intervals.push((pid, start, end));
         }
     }

@@ -1,6 +1,7 @@
 //! Calls that make the host wait.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -8,6 +9,9 @@ use rustc_hash::FxHashMap;
 use super::RuleOptions;
 use crate::launches::{Launches, Work};
 use crate::report::{Column, Sink, Unit, Value};
+use crate::tables::codes::{DEVICE_TO_DEVICE, HOST_TO_DEVICE, MANAGED, PAGEABLE, PINNED};
+use crate::tables::gpu::{Kind, LaunchId, copies as all_copies, launch_ids, memsets};
+use crate::tables::host::api_calls;
 use crate::{Error, GlobalId, MemoryCopy, MemorySet, Trace, memory_label};
 
 static CALLS: [Column; 5] = [
@@ -43,11 +47,6 @@ static SETS: [Column; 10] = [
     Column::new("API Name", Unit::Plain),
 ];
 
-const PAGEABLE: i64 = 0;
-const PINNED: i64 = 1;
-const MANAGED: i64 = 4;
-const HOST_TO_DEVICE: i64 = 1;
-const DEVICE_TO_DEVICE: i64 = 8;
 /// Up to this size a copy to the device returns before it is done.
 const SMALL: i64 = 64_000;
 
@@ -59,40 +58,24 @@ struct CallNames<'a> {
     trace: &'a Trace,
     /// The text, and the outcome of the test.
     known: FxHashMap<i64, (Arc<str>, bool)>,
-    failure: Option<Error>,
 }
 
 impl<'a> CallNames<'a> {
     fn new(trace: &'a Trace) -> CallNames<'a> {
-        CallNames { trace, known: FxHashMap::default(), failure: None }
+        CallNames { trace, known: FxHashMap::default() }
     }
 
-    /// Whether a name passes a test, which is the same each time; not when it cannot be read.
-    fn test(&mut self, id: i64, test: impl FnOnce(&str) -> bool) -> bool {
-        if let Some((_, passes)) = self.known.get(&id) {
-            return *passes;
-        }
-        match self.trace.string_or_id(id) {
-            Ok(name) => {
+    /// A name, when it passes a test, which is the same each time.
+    fn test(&mut self, id: i64, test: impl FnOnce(&str) -> bool) -> Result<Option<&str>, Error> {
+        let (name, passes) = match self.known.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let name = self.trace.string_or_id(id)?;
                 let passes = test(&name);
-                self.known.insert(id, (name, passes));
-                passes
+                place.insert((name, passes))
             }
-            Err(error) => {
-                self.failure.get_or_insert(error);
-                false
-            }
-        }
-    }
-
-    /// A name that was tested.
-    fn text(&self, id: i64) -> Option<&str> {
-        self.known.get(&id).map(|(text, _)| &**text)
-    }
-
-    /// Whether all names could be read.
-    fn check(&mut self) -> Result<(), Error> {
-        self.failure.take().map_or(Ok(()), Err)
+        };
+        Ok(passes.then_some(&**name))
     }
 
     fn get(&self, id: i64) -> Result<Arc<str>, Error> {
@@ -146,12 +129,13 @@ fn is_async(name: &str) -> bool {
 pub(super) fn waiting_calls(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut names = CallNames::new(trace);
     let mut longest = Longest::new(options.limit());
-    trace.api_calls(|call| {
-        if names.test(call.name, |name| WAITING.iter().any(|waits| begins_with(name, waits))) {
-            longest.offer(call.end.saturating_sub(call.start), call);
+    for call in api_calls(trace)? {
+        let call = call?;
+        let waits = names.test(call.name, |name| WAITING.iter().any(|waits| begins_with(name, waits)))?;
+        if waits.is_some() {
+            longest.offer(call.duration(), call);
         }
-    })?;
-    names.check()?;
+    }
     let mut rows = Vec::new();
     for (duration, call) in longest.sorted() {
         rows.push([
@@ -195,19 +179,21 @@ fn copies(
     found: impl Fn(&MemoryCopy, &str) -> bool,
 ) -> Result<(), Error> {
     let mut work = Work::default();
-    trace.copies(|copy| work.add(copy.at.process, copy.at.correlation))?;
+    for id in launch_ids(trace, Kind::Copy)? {
+        let LaunchId { process, correlation } = id?;
+        work.add(process, correlation);
+    }
     let launches = Launches::of_work(&trace.unfiltered(), &work)?;
     let mut names = CallNames::new(trace);
     let mut longest = Longest::new(options.limit());
-    trace.copies(|copy| {
-        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { return };
-        if names.test(call.name, |name| begins_with(name, "cudaMemcpy"))
-            && names.text(call.name).is_some_and(|name| found(&copy, name))
-        {
+    for copy in all_copies(trace)? {
+        let copy = copy?;
+        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
+        let name = names.test(call.name, |name| begins_with(name, "cudaMemcpy"))?;
+        if name.is_some_and(|name| found(&copy, name)) {
             longest.offer(copy.at.duration(), copy);
         }
-    })?;
-    names.check()?;
+    }
     let mut rows = Vec::new();
     for (duration, copy) in longest.sorted() {
         let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
@@ -232,23 +218,23 @@ fn copies(
 pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     let waits = |set: &MemorySet| [Some(PINNED), Some(MANAGED)].contains(&set.memory);
     let mut work = Work::default();
-    trace.sets(|set| {
+    for set in memsets(trace)? {
+        let set = set?;
         if waits(&set) {
             work.add(set.at.process, set.at.correlation);
         }
-    })?;
+    }
     let launches = Launches::of_work(&trace.unfiltered(), &work)?;
     let mut names = CallNames::new(trace);
     let mut longest = Longest::new(options.limit());
-    trace.sets(|set| {
-        let Some(call) = launches.of(set.at.process, set.at.correlation).filter(|_| waits(&set)) else {
-            return;
-        };
-        if names.test(call.name, |name| begins_with(name, "cudaMemset") && !is_async(name)) {
+    for set in memsets(trace)? {
+        let set = set?;
+        let call = launches.of(set.at.process, set.at.correlation).filter(|_| waits(&set));
+        let Some(call) = call else { continue };
+        if names.test(call.name, |name| begins_with(name, "cudaMemset") && !is_async(name))?.is_some() {
             longest.offer(set.at.duration(), set);
         }
-    })?;
-    names.check()?;
+    }
     let mut rows = Vec::new();
     for (duration, set) in longest.sorted() {
         let Some(call) = launches.of(set.at.process, set.at.correlation) else { continue };

@@ -194,7 +194,7 @@ fn activity_is_that_of_the_tables() {
     let within = trace.gpu_activity(Some("copy"), Attribution::default()).unwrap();
     let work = trace.range_work(Attribution::default()).unwrap();
     let copies = work.nvtx.ranges.iter().zip(&work.work);
-    let copies = copies.filter(|(range, _)| work.nvtx.names.text(range.name).as_ref() == ":copy");
+    let copies = copies.filter(|(range, _)| work.nvtx.names.get(range.name).is("copy"));
     let total: i128 = copies.filter_map(|(_, work)| work.map(|work| work.total)).sum();
     assert_eq!(within.len(), 1);
     assert_eq!(within[0].kernel_time + within[0].copy_time + within[0].set_time, total);

@@ -145,10 +145,8 @@ fn an_open_range_lasts_to_the_end() {
     drop(connection);
     let trace = unpacked.open();
     let part = trace.filtered(trace.filter_of_range("open").unwrap());
-    let (mut whole, mut last) = (0, 0);
-    trace.kernels(|kernel| whole = whole.max(kernel.at.end)).unwrap();
-    part.kernels(|kernel| last = last.max(kernel.at.end)).unwrap();
-    assert_eq!(last, whole);
+    let last = |trace: &Trace| trace.kernels().unwrap().map(|kernel| kernel.unwrap().at.end).max();
+    assert_eq!(last(&part), last(&trace));
 }
 
 #[test]

@@ -128,13 +128,13 @@ fn throughput_is_not_rounded_down() {
         let (Some(ours), Some(theirs)) = (printed(&trace, THROUGHPUT), golden(name, THROUGHPUT)) else {
             continue;
         };
-        let mut bytes = Vec::new();
-        // A trace without copies or without sets has no table of them.
-        let absent = |error: Error| assert!(error.is_absence(), "{error}");
-        trace
-            .copies(|copy| bytes.push((copy.at.start, copy.bytes, copy.at.duration())))
-            .unwrap_or_else(absent);
-        trace.sets(|set| bytes.push((set.at.start, set.bytes, set.at.duration()))).unwrap_or_else(absent);
+        // A trace without copies or without memsets has no table of them.
+        let absent = |error: &Error| assert!(error.is_absence(), "{error}");
+        let copies = trace.copies().inspect_err(absent).into_iter().flatten().map(Result::unwrap);
+        let sets = trace.memsets().inspect_err(absent).into_iter().flatten().map(Result::unwrap);
+        let copies = copies.map(|copy| (copy.at.start, copy.bytes, copy.at.duration()));
+        let sets = sets.map(|set| (set.at.start, set.bytes, set.at.duration()));
+        let mut bytes: Vec<_> = copies.chain(sets).collect();
         bytes.sort_unstable();
         let column = ours[0].iter().position(|title| title == "Throughput (MB/s)").unwrap();
         let copies = ours.iter().zip(&theirs).skip(1).filter(|(our, _)| !our[column].is_empty());

@@ -38,13 +38,11 @@ fn synchronizations_are_labelled() {
     let unpacked = Unpacked::new("graph_nodes");
     let (mut waited, mut kinds) = (0, BTreeMap::new());
     let trace = unpacked.open();
-    trace
-        .synchronizations(|sync| {
-            waited += sync.at.duration();
-            *kinds.entry(sync_label(sync.kind).unwrap()).or_insert(0) += 1;
-            assert!(sync.at.correlation.is_some() && sync.event.is_none());
-        })
-        .unwrap();
+    for sync in trace.synchronizations().unwrap().map(Result::unwrap) {
+        waited += sync.at.duration();
+        *kinds.entry(sync_label(sync.kind).unwrap()).or_insert(0) += 1;
+        assert!(sync.at.correlation.is_some() && sync.event.is_none());
+    }
     let table = "FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
     assert_eq!(waited, number(&unpacked, &format!("SELECT sum(end - start) {table}")));
     assert_eq!(kinds.values().sum::<i64>(), number(&unpacked, &format!("SELECT count(*) {table}")));
@@ -59,29 +57,21 @@ fn nodes_of_kernels_are_among_those_made() {
     let unpacked = Unpacked::new("graph_nodes");
     let trace = unpacked.open();
     let (mut made, mut instances) = (Vec::new(), Vec::new());
-    trace
-        .graph_creations(|creation| match creation.what {
-            GraphPart::Node { node, original } => {
-                made.push(node);
-                instances.extend(original.map(|original| (node, original)));
-                assert!(trace.string(creation.name).unwrap().is_some());
-            }
-            GraphPart::Graph { .. } => panic!("this export has none"),
-        })
-        .unwrap();
+    for creation in trace.graph_creations().unwrap().map(Result::unwrap) {
+        let GraphPart::Node { node, original } = creation.what else { panic!("this export has none") };
+        made.push(node);
+        instances.extend(original.map(|original| (node, original)));
+        assert!(trace.string(creation.name).unwrap().is_some());
+    }
     assert_eq!(made.len(), 40);
     assert!(instances.iter().all(|(_, original)| made.contains(original)));
     let mut replayed = 0;
-    trace
-        .kernels(|kernel| {
-            if let Some(node) = kernel.graph_node {
-                assert!(made.contains(&node), "{node}");
-                replayed += 1;
-            }
-        })
-        .unwrap();
+    for node in trace.kernels().unwrap().filter_map(|kernel| kernel.unwrap().graph_node) {
+        assert!(made.contains(&node), "{node}");
+        replayed += 1;
+    }
     assert_eq!(replayed, 60);
-    assert!(trace.graph_runs(|_| {}).unwrap_err().is_absence(), "graphs were traced by their nodes");
+    assert!(trace.graph_runs().unwrap_err().is_absence(), "graphs were traced by their nodes");
 }
 
 #[test]
@@ -95,11 +85,11 @@ fn whole_graphs_and_their_making() {
          CREATE TABLE CUDA_GRAPH_NODE_EVENTS(start, end, eventClass, globalTid, nameId, graphNodeId, originalGraphNodeId);
          INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (1, 1, 77, 297345569681193, 7, 4294967296, NULL)",
     );
-    let mut runs = Vec::new();
-    trace.graph_runs(|run| runs.push((run.at.duration(), run.graph, run.executable))).unwrap();
-    assert_eq!(runs, [(20, 1, 2)]);
-    let mut made = Vec::new();
-    trace.graph_creations(|creation| made.push((creation.class, creation.what))).unwrap();
+    let runs = trace.graph_runs().unwrap().map(Result::unwrap);
+    let runs = runs.map(|run| (run.at.duration(), run.graph, run.executable));
+    assert_eq!(runs.collect::<Vec<_>>(), [(20, 1, 2)]);
+    let made = trace.graph_creations().unwrap().map(Result::unwrap);
+    let made: Vec<_> = made.map(|creation| (creation.class, creation.what)).collect();
     assert_eq!(
         made,
         [
@@ -113,8 +103,7 @@ fn whole_graphs_and_their_making() {
         "CREATE TABLE CUDA_GRAPH_EVENTS_V2(start, end, eventClass, globalTid, nameId, graphNodeId, originalGraphNodeId);
          INSERT INTO CUDA_GRAPH_EVENTS_V2 VALUES (1, 1, 77, 297345569681193, 7, 9, 8)",
     );
-    let mut made = Vec::new();
-    trace.graph_creations(|creation| made.push(creation.what)).unwrap();
+    let made: Vec<_> = trace.graph_creations().unwrap().map(|creation| creation.unwrap().what).collect();
     assert_eq!(made, [GraphPart::Node { node: 9, original: Some(8) }]);
 }
 
@@ -139,8 +128,7 @@ fn events_with_and_without_a_time() {
         [(old, vec![event]), (new, vec![event, CudaEvent { timestamp: Some(55), ..event }])]
     {
         let (_folder, trace) = open(statements);
-        let mut events = Vec::new();
-        trace.cuda_events(|event| events.push(event)).unwrap();
+        let events: Vec<_> = trace.cuda_events().unwrap().map(Result::unwrap).collect();
         assert_eq!(events, expected);
     }
 }
@@ -161,9 +149,8 @@ fn what_it_ran_on() {
     assert_eq!(streams.len(), 15);
     let null = streams.iter().find(|stream| stream.stream == contexts[0].null_stream).unwrap();
     assert_eq!(null.kind.and_then(stream_label), Some("Null stream"));
-    let mut used = Vec::new();
-    trace.kernels(|kernel| used.push(kernel.at.stream)).unwrap();
-    assert!(used.iter().all(|used| streams.iter().any(|stream| stream.stream == *used)));
+    let mut used = trace.kernels().unwrap().map(|kernel| kernel.unwrap().at.stream);
+    assert!(used.all(|used| streams.iter().any(|stream| stream.stream == used)));
     let processes = trace.processes().unwrap();
     assert_eq!((processes[0].pid, processes[0].id.map(GlobalId::pid)), (1004, Some(1004)));
     let threads = trace.thread_names().unwrap();
@@ -220,21 +207,17 @@ fn unified_memory() {
         1,
     );
     let (_folder, trace) = open(&rows);
-    let (mut cpu, mut gpu, mut moved) = (0, 0, BTreeMap::new());
-    trace.cpu_page_faults(|fault| cpu += i64::from(fault.address != 0 && fault.module == Some(4))).unwrap();
-    trace
-        .gpu_page_faults(|fault| {
-            gpu += fault.faults;
-            assert!(access_label(fault.access.unwrap()).is_some() && fault.end > fault.start);
-        })
-        .unwrap();
-    trace
-        .migrations(|migration| {
-            *moved
-                .entry((migration.kind, migration_label(migration.cause.unwrap()).unwrap()))
-                .or_insert(0) += migration.bytes;
-        })
-        .unwrap();
+    let (mut gpu, mut moved) = (0, BTreeMap::new());
+    let cpu = trace.cpu_page_faults().unwrap().map(Result::unwrap);
+    let cpu = cpu.filter(|fault| fault.address != 0 && fault.module == Some(4)).count();
+    for fault in trace.gpu_page_faults().unwrap().map(Result::unwrap) {
+        gpu += fault.faults;
+        assert!(access_label(fault.access.unwrap()).is_some() && fault.end > fault.start);
+    }
+    for migration in trace.migrations().unwrap().map(Result::unwrap) {
+        let why = migration_label(migration.cause.unwrap()).unwrap();
+        *moved.entry((migration.kind, why)).or_insert(0) += migration.bytes;
+    }
     assert_eq!((cpu, gpu), (6, 8));
     assert_eq!(moved[&(12, "Eviction")], 3_000_000_000);
     assert_eq!(moved[&(13, "Access counters")], 8192);
@@ -246,14 +229,12 @@ fn calls_of_the_system() {
     let unpacked = Unpacked::new("small_forward");
     let trace = unpacked.open();
     let (mut took, mut blocked) = (0, 0);
-    trace
-        .os_calls(|call| {
-            took += call.end - call.start;
-            blocked += i64::from(call.class != Some(27));
-        })
-        .unwrap();
+    for call in trace.os_calls().unwrap().map(Result::unwrap) {
+        took += call.end - call.start;
+        blocked += i64::from(!call.is_call());
+    }
     assert_eq!(took, number(&unpacked, "SELECT sum(end - start) FROM OSRT_API"));
-    // The table also tells when threads were blocked.
+    // The table also says when threads were blocked.
     assert_eq!(blocked, number(&unpacked, "SELECT count(*) FROM OSRT_API WHERE eventClass <> 27"));
 }
 
@@ -262,7 +243,9 @@ fn annotations_of_every_kind() {
     let unpacked = Unpacked::new("graph_nodes");
     let trace = unpacked.open();
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
-    trace.nvtx_events(|event| *kinds.entry(format!("{:?}", event.kind)).or_default() += 1).unwrap();
+    for event in trace.nvtx_events().unwrap().map(Result::unwrap) {
+        *kinds.entry(format!("{:?}", event.kind)).or_default() += 1;
+    }
     let expected = [("DomainCreate", 3), ("Mark", 15), ("PushPop", 59), ("StartEnd", 3), ("ThreadName", 3)];
     assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
 
@@ -286,24 +269,22 @@ fn annotations_of_every_kind() {
          INSERT INTO NVTX_EVENTS(start, eventType, text, globalTid, endGlobalTid) VALUES (17, 60, 'r', 5, 6)"
     ));
     let (mut payloads, mut kinds, mut first, mut last) = (Vec::new(), Vec::new(), None, None);
-    trace
-        .nvtx_events(|event| {
-            if event.start <= 10 {
-                payloads.push(format!("{:?}", event.payload.unwrap()));
-            } else {
-                assert_eq!(event.payload, None);
-                kinds.push(event.kind);
-            }
-            if event.start == 1 {
-                assert_eq!(event.text, Some(NvtxText::Text("m")));
-                assert_eq!(event.payload, Some(NvtxPayload::U64(u64::MAX)));
-                first = Some((event.category, event.color));
-            } else if event.start == 2 {
-                assert_eq!(event.text, Some(NvtxText::Id(1)));
-            }
-            last = event.end_thread;
-        })
-        .unwrap();
+    for event in trace.nvtx_events().unwrap().map(Result::unwrap) {
+        if event.start == 1 {
+            assert_eq!(event.text, Some(NvtxText::Text("m".into())));
+            assert_eq!(event.payload, Some(NvtxPayload::U64(u64::MAX)));
+            first = Some((event.category, event.color));
+        } else if event.start == 2 {
+            assert_eq!(event.text, Some(NvtxText::Id(1)));
+        }
+        if event.start <= 10 {
+            payloads.push(format!("{:?}", event.payload.unwrap()));
+        } else {
+            assert_eq!(event.payload, None);
+            kinds.push(event.kind);
+        }
+        last = event.end_thread;
+    }
     assert_eq!(first, Some((Some(3), Some(0xff00_ff00))));
     assert_eq!(last, Some(GlobalId(6)));
     assert_eq!(
@@ -339,15 +320,15 @@ fn annotations_of_every_kind() {
 fn absent_tables_are_named() {
     let (_folder, trace) = open("");
     let absences = [
-        trace.synchronizations(|_| {}),
-        trace.cuda_events(|_| {}),
-        trace.graph_runs(|_| {}),
-        trace.graph_creations(|_| {}),
-        trace.cpu_page_faults(|_| {}),
-        trace.gpu_page_faults(|_| {}),
-        trace.migrations(|_| {}),
-        trace.os_calls(|_| {}),
-        trace.nvtx_events(|_| {}),
+        trace.synchronizations().map(drop),
+        trace.cuda_events().map(drop),
+        trace.graph_runs().map(drop),
+        trace.graph_creations().map(drop),
+        trace.cpu_page_faults().map(drop),
+        trace.gpu_page_faults().map(drop),
+        trace.migrations().map(drop),
+        trace.os_calls().map(drop),
+        trace.nvtx_events().map(drop),
     ];
     for absence in absences {
         let error = absence.unwrap_err();

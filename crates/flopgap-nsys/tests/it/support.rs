@@ -54,7 +54,7 @@ impl Unpacked {
     }
 
     pub(crate) fn open(&self) -> Trace {
-        Trace::open(&self.path()).unwrap()
+        Trace::open(self.path()).unwrap()
     }
 }
 

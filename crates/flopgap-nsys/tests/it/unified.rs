@@ -18,7 +18,7 @@ fn made() -> (TempDir, Connection) {
 }
 
 fn open(folder: &TempDir) -> Trace {
-    Trace::open(&folder.path().join("made.sqlite")).unwrap()
+    Trace::open(folder.path().join("made.sqlite")).unwrap()
 }
 
 fn golden(name: &str) -> Vec<Vec<String>> {

@@ -72,16 +72,14 @@ impl Nsys {
         let (name, about) = (known.info.name, known.info.about);
         let it = (name, about);
         Ok(Some(match name {
-            "kernels" => self.made(path, it, gpu::kernels(self), Trace::kernel_rows)?,
-            "copies" => self.made(path, it, gpu::copies(), Trace::copy_rows)?,
-            "memsets" => self.made(path, it, gpu::memsets(), Trace::set_rows)?,
-            "graphs" => self.made(path, it, gpu::graphs(), Trace::graph_run_rows)?,
-            "ranges" => self.made(path, it, host::ranges(), Trace::annotation_rows)?,
-            "api_calls" => self.made(path, it, host::api_calls(self), Trace::api_call_rows)?,
-            "os_calls" => self.made(path, it, host::os_calls(self), Trace::os_call_rows)?,
-            "synchronizations" => {
-                self.made(path, it, gpu::synchronizations(), Trace::synchronization_rows)?
-            }
+            "kernels" => self.made(path, it, gpu::kernels(self), Trace::kernels)?,
+            "copies" => self.made(path, it, gpu::copies(), Trace::copies)?,
+            "memsets" => self.made(path, it, gpu::memsets(), Trace::memsets)?,
+            "graphs" => self.made(path, it, gpu::graphs(), Trace::graph_runs)?,
+            "ranges" => self.made(path, it, host::ranges(), Trace::annotations)?,
+            "api_calls" => self.made(path, it, host::api_calls(self), Trace::api_calls)?,
+            "os_calls" => self.made(path, it, host::os_calls(self), Trace::os_calls)?,
+            "synchronizations" => self.made(path, it, gpu::synchronizations(), Trace::synchronizations)?,
             "gpus" => self.made(path, it, machine::gpus(), |trace| listed(trace.gpus()))?,
             _ => self.made(path, it, machine::processes(), |trace| listed(trace.processes()))?,
         }))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use flopgap_kernels::Classifier;
-use flopgap_nsys::{GlobalId, Trace};
+use flopgap_nsys::{GlobalId, RowsOf, Trace};
 use flopgap_table::Kind;
 
 use crate::{column, fixtures, ints, maybe_ints, open, texts};
@@ -41,8 +41,7 @@ fn kernels_are_those_of_the_reader() {
             continue;
         }
         let table = source.table("kernels").unwrap();
-        let mut kernels = Vec::new();
-        own.kernels(|kernel| kernels.push(kernel)).unwrap();
+        let kernels: Vec<_> = own.kernels().unwrap().map(Result::unwrap).collect();
         let is = |column: &str, get: &dyn Fn(&flopgap_nsys::Kernel) -> Option<i64>| {
             let expected: Vec<Option<i64>> = kernels.iter().map(get).collect();
             assert_eq!(maybe_ints(&table, column), expected, "{name} {column}");
@@ -108,6 +107,14 @@ fn sums_by_kernel_are_those_that_nsys_prints() {
     assert_eq!(sums, printed);
 }
 
+/// Two numbers of each row.
+fn pairs<T>(
+    rows: Result<RowsOf<T>, flopgap_nsys::Error>,
+    pair: fn(&T) -> (i64, Option<i64>),
+) -> Vec<(i64, Option<i64>)> {
+    rows.unwrap().map(|row| pair(&row.unwrap())).collect()
+}
+
 #[test]
 fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
     for name in TRACES {
@@ -116,18 +123,15 @@ fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
         let source = open(&format!("nsys/{name}.sqlite.zst"));
         for table in source.tables() {
             let table = source.table(table.name).unwrap();
-            let mut expected = Vec::new();
-            match table.name() {
-                "copies" => own.copies(|copy| expected.push((copy.at.start, Some(copy.bytes)))).unwrap(),
-                "memsets" => own.sets(|set| expected.push((set.at.start, Some(set.bytes)))).unwrap(),
-                "graphs" => own.graph_runs(|run| expected.push((run.at.start, Some(run.graph)))).unwrap(),
-                "api_calls" => own.api_calls(|call| expected.push((call.start, call.correlation))).unwrap(),
-                "os_calls" => own.os_calls(|call| expected.push((call.start, call.result))).unwrap(),
-                "synchronizations" => {
-                    own.synchronizations(|wait| expected.push((wait.at.start, wait.event))).unwrap();
-                }
+            let expected: Vec<(i64, Option<i64>)> = match table.name() {
+                "copies" => pairs(own.copies(), |copy| (copy.at.start, Some(copy.bytes))),
+                "memsets" => pairs(own.memsets(), |set| (set.at.start, Some(set.bytes))),
+                "graphs" => pairs(own.graph_runs(), |run| (run.at.start, Some(run.graph))),
+                "api_calls" => pairs(own.api_calls(), |call| (call.start, call.correlation)),
+                "os_calls" => pairs(own.os_calls(), |call| (call.start, call.result)),
+                "synchronizations" => pairs(own.synchronizations(), |wait| (wait.at.start, wait.event)),
                 _ => continue,
-            }
+            };
             let second = match table.name() {
                 "copies" | "memsets" => "bytes",
                 "graphs" => "graph",
@@ -158,7 +162,7 @@ fn ranges_are_those_of_the_reader() {
                     range.id,
                     range.start,
                     range.end,
-                    nvtx.names.text(range.name).to_string(),
+                    nvtx.names.get(range.name).to_string(),
                     range.style.as_str().to_owned(),
                 )
             })

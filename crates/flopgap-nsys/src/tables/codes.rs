@@ -1,4 +1,18 @@
-//! The words for the numbers of an export, as nsys spells them.
+//! The codes of an export: those that answers depend on, and nsys's words for all of them.
+
+/// Copies that are migrations of unified memory, by `copyKind`.
+pub(crate) const MIGRATED_TO_DEVICE: i64 = 11;
+pub(crate) const MIGRATED_TO_HOST: i64 = 12;
+pub(crate) const BETWEEN_DEVICES: i64 = 13;
+
+/// Other copies, by `copyKind`.
+pub(crate) const HOST_TO_DEVICE: i64 = 1;
+pub(crate) const DEVICE_TO_DEVICE: i64 = 8;
+
+/// Kinds of memory.
+pub(crate) const PAGEABLE: i64 = 0;
+pub(crate) const PINNED: i64 = 1;
+pub(crate) const MANAGED: i64 = 4;
 
 /// Between what a copy of this `copyKind` moves data, as nsys spells it; nothing for an unknown number.
 ///

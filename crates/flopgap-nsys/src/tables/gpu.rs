@@ -1,0 +1,558 @@
+//! What ran on a GPU: kernels, copies, memsets, and whole graphs.
+
+use super::TableSpec;
+use super::graph::GRAPH;
+use crate::row::{Field, Row};
+use crate::rows::{Decoded, Select};
+use crate::{Error, GlobalId, KernelName, RowsOf, Trace};
+
+pub(crate) const KERNEL: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_KERNEL", "CUDA kernel data");
+pub(crate) const MEMCPY: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA memory copies");
+pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET", "CUDA memsets");
+
+/// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// When it began.
+    pub start: i64,
+    /// When it ended.
+    pub end: i64,
+    /// Which GPU, as the process numbers them.
+    pub device: i64,
+    /// The CUDA context.
+    pub context: i64,
+    /// The green context; absent in exports before 2023.4, and 0 where there is none.
+    pub green_context: Option<i64>,
+    /// The stream.
+    pub stream: i64,
+    /// Ties it to the call that asked for it, within its process.
+    pub correlation: Option<i64>,
+    /// The process; absent in trimmed exports.
+    pub process: Option<GlobalId>,
+}
+
+impl Placement {
+    /// From start to end, in nanoseconds; negative where the recording says that it ended before it began.
+    pub fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// A kernel that ran on a GPU. Names are ids for [`Trace::string`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// When and where it ran.
+    pub at: Placement,
+    /// Name with template arguments.
+    pub demangled: i64,
+    /// Name alone.
+    pub short: i64,
+    /// Registers of a thread.
+    pub registers: Option<i64>,
+    /// Blocks in x, y, z.
+    pub grid: [i64; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [i64; 3],
+    /// Static shared memory of a block, in bytes.
+    pub static_shared: Option<i64>,
+    /// Dynamic shared memory of a block, in bytes.
+    pub dynamic_shared: Option<i64>,
+    /// The node of a CUDA graph that it ran for.
+    pub graph_node: Option<i64>,
+}
+
+/// A memory copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCopy {
+    /// When and where it ran.
+    pub at: Placement,
+    /// How much was copied.
+    pub bytes: i64,
+    /// From where to where: see [`copy_label`](crate::copy_label).
+    pub kind: i64,
+    /// The kind of the source memory: see [`memory_label`](crate::memory_label).
+    pub source: Option<i64>,
+    /// The kind of the destination memory: see [`memory_label`](crate::memory_label).
+    pub destination: Option<i64>,
+    /// The GPU of the source, where it is another than that of the copy.
+    pub source_device: Option<i64>,
+    /// The GPU of the destination, where it is another than that of the copy.
+    pub destination_device: Option<i64>,
+}
+
+/// A memory set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySet {
+    /// When and where it ran.
+    pub at: Placement,
+    /// How much was set.
+    pub bytes: i64,
+    /// The kind of memory: see [`memory_label`](crate::memory_label).
+    pub memory: Option<i64>,
+}
+
+/// What a piece of GPU work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Kernel,
+    Copy,
+    Set,
+    Graph,
+}
+
+impl Kind {
+    /// The kinds of GPU work; whole graphs on request.
+    pub(crate) fn all(whole_graphs: bool) -> &'static [Kind] {
+        const ALL: &[Kind] = &[Kind::Kernel, Kind::Copy, Kind::Set, Kind::Graph];
+        if whole_graphs { ALL } else { &ALL[..3] }
+    }
+
+    /// The table of this kind.
+    pub(crate) fn table(self) -> &'static TableSpec {
+        match self {
+            Kind::Kernel => &KERNEL,
+            Kind::Copy => &MEMCPY,
+            Kind::Set => &MEMSET,
+            Kind::Graph => &GRAPH,
+        }
+    }
+}
+
+/// What all GPU work has in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) kind: Kind,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) device: i64,
+    pub(crate) process: Option<GlobalId>,
+    pub(crate) correlation: Option<i64>,
+}
+
+impl Work {
+    pub(crate) fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// What is done with work that ends before it starts. [`Trace::warnings`] counts such rows either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backward {
+    /// It counts with a negative duration, as in the reports of nsys.
+    AsNsys,
+    /// It is left out: a time below zero would be subtracted from sums without notice.
+    LeftOut,
+}
+
+impl Backward {
+    #[inline]
+    fn keeps(self, start: i64, end: i64) -> bool {
+        self == Backward::AsNsys || start <= end
+    }
+}
+
+/// Work with what tells its kind apart from others.
+pub(crate) struct IdentifiedWork {
+    pub(crate) work: Work,
+    /// The id of a kernel's demangled name, the id of a graph, the bytes of a copy or memset.
+    pub(crate) id: Option<i64>,
+    pub(crate) row: i64,
+}
+
+/// Kernels or whole graphs with an id of a name.
+pub(crate) struct NamedWork {
+    pub(crate) work: Work,
+    /// The id of a kernel's name, for [`Trace::string`], or of a graph.
+    pub(crate) name: i64,
+}
+
+/// A kernel with its grid and block.
+pub(crate) struct ShapedKernel {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// For [`Trace::string`].
+    pub(crate) name: i64,
+    pub(crate) grid: [i64; 3],
+    pub(crate) block: [i64; 3],
+}
+
+impl ShapedKernel {
+    pub(crate) fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// What ties GPU work to the call that launched it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchId {
+    pub(crate) process: Option<GlobalId>,
+    pub(crate) correlation: Option<i64>,
+}
+
+/// When a context of a GPU was busy.
+pub(crate) struct Busy {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) device: i64,
+    pub(crate) context: i64,
+    pub(crate) process: Option<GlobalId>,
+}
+
+/// A copy or memset as summaries see it.
+pub(crate) struct MemoryOperation {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) bytes: i64,
+    /// The kind of a copy; none for a memset.
+    pub(crate) kind: Option<i64>,
+}
+
+impl MemoryOperation {
+    pub(crate) fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// Decodes when and where a row ran.
+pub(super) fn placement(
+    select: &mut Select<'_>,
+) -> impl Fn(&Row<'_>) -> Option<Placement> + Copy + Send + use<> {
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (device, context) = (select.need("deviceId"), select.need("contextId"));
+    let (green_context, stream) = (select.want("greenContextId"), select.need("streamId"));
+    let (correlation, process) = (select.want("correlationId"), select.want("globalPid"));
+    move |row| {
+        Some(Placement {
+            start: row.int(start)?,
+            end: row.int(end)?,
+            device: row.int(device)?,
+            context: row.int(context)?,
+            green_context: row.int(green_context),
+            stream: row.int(stream)?,
+            correlation: row.int(correlation),
+            process: row.int(process).map(GlobalId),
+        })
+    }
+}
+
+fn kernel(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<Kernel> + Copy + Send + use<> {
+    let at = placement(select);
+    let (demangled, short) = (select.need("demangledName"), select.want("shortName"));
+    let registers = select.want("registersPerThread");
+    let shape = shape(select);
+    let (fixed, dynamic) = (select.want("staticSharedMemory"), select.want("dynamicSharedMemory"));
+    let graph_node = select.want("graphNodeId");
+    move |row| {
+        let demangled = row.int(demangled)?;
+        let (grid, block) = shape(row)?;
+        Some(Kernel {
+            at: at(row)?,
+            demangled,
+            short: row.int(short).unwrap_or(demangled),
+            registers: row.int(registers),
+            grid,
+            block,
+            static_shared: row.int(fixed),
+            dynamic_shared: row.int(dynamic),
+            graph_node: row.int(graph_node),
+        })
+    }
+}
+
+/// Decodes the grid and the block of a kernel.
+fn shape(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<([i64; 3], [i64; 3])> + Copy + Send + use<> {
+    let grid = ["gridX", "gridY", "gridZ"].map(|column| select.need(column));
+    let block = ["blockX", "blockY", "blockZ"].map(|column| select.need(column));
+    let three = |row: &Row<'_>, [x, y, z]: [Field; 3]| Some([row.int(x)?, row.int(y)?, row.int(z)?]);
+    move |row| Some((three(row, grid)?, three(row, block)?))
+}
+
+/// The column of the id of a kernel's name, and the one to fall back on.
+#[derive(Clone, Copy)]
+struct NameColumns(Field, Field);
+
+impl NameColumns {
+    fn select(select: &mut Select<'_>, names: KernelName) -> NameColumns {
+        let demangled = select.need("demangledName");
+        let first = match names {
+            KernelName::Demangled => demangled,
+            KernelName::Base => select.need("shortName"),
+            KernelName::Mangled => select.want("mangledName"),
+        };
+        NameColumns(first, demangled)
+    }
+
+    #[inline]
+    fn decode(self, row: &Row<'_>) -> Option<i64> {
+        row.int(self.0).or_else(|| row.int(self.1))
+    }
+}
+
+/// Decodes what all GPU work has in common; none for what is left out because it ends before it starts.
+fn work(
+    select: &mut Select<'_>,
+    kind: Kind,
+    backward: Backward,
+) -> impl Fn(&Row<'_>) -> Option<Work> + Copy + Send + use<> {
+    let (start, end, device) = (select.need("start"), select.need("end"), select.need("deviceId"));
+    let (correlation, process) = (select.want("correlationId"), select.want("globalPid"));
+    move |row| {
+        let (start, end) = (row.int(start)?, row.int(end)?);
+        let (device, correlation) = (row.int(device)?, row.int(correlation));
+        let process = row.int(process).map(GlobalId);
+        backward.keeps(start, end).then_some(Work { kind, start, end, device, process, correlation })
+    }
+}
+
+fn copy(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<MemoryCopy> + Copy + Send + use<> {
+    let at = placement(select);
+    let (bytes, kind) = (select.need("bytes"), select.need("copyKind"));
+    let (source, destination) = (select.want("srcKind"), select.want("dstKind"));
+    let (source_device, destination_device) = (select.want("srcDeviceId"), select.want("dstDeviceId"));
+    move |row| {
+        Some(MemoryCopy {
+            at: at(row)?,
+            bytes: row.int(bytes)?,
+            kind: row.int(kind)?,
+            source: row.int(source),
+            destination: row.int(destination),
+            source_device: row.int(source_device),
+            destination_device: row.int(destination_device),
+        })
+    }
+}
+
+fn set(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<MemorySet> + Copy + Send + use<> {
+    let at = placement(select);
+    let (bytes, memory) = (select.need("bytes"), select.want("memKind"));
+    move |row| Some(MemorySet { at: at(row)?, bytes: row.int(bytes)?, memory: row.int(memory) })
+}
+
+/// Every kernel.
+pub(crate) fn kernels(trace: &Trace) -> Result<impl Decoded<Kernel> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let kernel = kernel(&mut select);
+    select.rows(kernel)
+}
+
+/// Every kernel with the id of the name that is shown.
+pub(crate) fn named_kernels(
+    trace: &Trace,
+    names: KernelName,
+) -> Result<impl Decoded<(Kernel, i64)> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let (kernel, name) = (kernel(&mut select), NameColumns::select(&mut select, names));
+    select.rows(move |row| {
+        let name = name.decode(row)?;
+        Some((kernel(row)?, name))
+    })
+}
+
+/// Every copy.
+pub(crate) fn copies(trace: &Trace) -> Result<impl Decoded<MemoryCopy> + use<>, Error> {
+    let mut select = trace.select(&MEMCPY);
+    let copy = copy(&mut select);
+    select.rows(copy)
+}
+
+/// Every memset.
+pub(crate) fn memsets(trace: &Trace) -> Result<impl Decoded<MemorySet> + use<>, Error> {
+    let mut select = trace.select(&MEMSET);
+    let set = set(&mut select);
+    select.rows(set)
+}
+
+/// Every piece of work of a kind.
+pub(crate) fn all_work(
+    trace: &Trace,
+    kind: Kind,
+    backward: Backward,
+) -> Result<impl Decoded<Work> + use<>, Error> {
+    let mut select = trace.select(kind.table());
+    let work = work(&mut select, kind, backward);
+    select.rows(work)
+}
+
+/// [`all_work`] without what ends before it starts, each piece with what tells it apart from others.
+pub(crate) fn identified_work(
+    trace: &Trace,
+    kind: Kind,
+) -> Result<impl Decoded<IdentifiedWork> + use<>, Error> {
+    let mut select = trace.select(kind.table());
+    let work = work(&mut select, kind, Backward::LeftOut);
+    let id = match kind {
+        Kind::Kernel => select.want("demangledName"),
+        Kind::Graph => select.need("graphId"),
+        Kind::Copy | Kind::Set => select.want("bytes"),
+    };
+    select.rows(move |row| Some(IdentifiedWork { work: work(row)?, id: row.int(id), row: row.id() }))
+}
+
+/// Whether kernels of an export have names.
+pub(crate) fn has_kernel_names(trace: &Trace) -> Result<(), Error> {
+    let mut select = trace.select(&KERNEL);
+    select.need("demangledName");
+    select.scan().map(drop)
+}
+
+/// Kernels with the ids of their names, or whole graphs with their own.
+pub(crate) fn named_work(
+    trace: &Trace,
+    kind: Kind,
+    names: KernelName,
+    backward: Backward,
+) -> Result<impl Decoded<NamedWork> + use<>, Error> {
+    let mut select = trace.select(kind.table());
+    let work = work(&mut select, kind, backward);
+    let name = if kind == Kind::Graph {
+        let id = select.need("graphId");
+        NameColumns(id, id)
+    } else {
+        NameColumns::select(&mut select, names)
+    };
+    select.rows(move |row| Some(NamedWork { work: work(row)?, name: name.decode(row)? }))
+}
+
+/// How long each kernel ran, with the id of its name.
+pub(crate) fn kernel_durations(
+    trace: &Trace,
+    names: KernelName,
+) -> Result<impl Decoded<(i64, i64)> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let (start, end, name) =
+        (select.need("start"), select.need("end"), NameColumns::select(&mut select, names));
+    select.rows(move |row| Some((row.int(end)?.saturating_sub(row.int(start)?), name.decode(row)?)))
+}
+
+/// Every kernel with its grid and block.
+pub(crate) fn shaped_kernels(
+    trace: &Trace,
+    names: KernelName,
+) -> Result<impl Decoded<ShapedKernel> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (name, shape) = (NameColumns::select(&mut select, names), shape(&mut select));
+    select.rows(move |row| {
+        let (grid, block) = shape(row)?;
+        Some(ShapedKernel {
+            start: row.int(start)?,
+            end: row.int(end)?,
+            name: name.decode(row)?,
+            grid,
+            block,
+        })
+    })
+}
+
+/// Every kernel with its grid, its block, and where it was launched.
+pub(crate) fn placed_kernels(
+    trace: &Trace,
+    names: KernelName,
+) -> Result<impl Decoded<(NamedWork, [i64; 3], [i64; 3])> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let work = work(&mut select, Kind::Kernel, Backward::AsNsys);
+    let (name, shape) = (NameColumns::select(&mut select, names), shape(&mut select));
+    select.rows(move |row| {
+        let (grid, block) = shape(row)?;
+        Some((NamedWork { work: work(row)?, name: name.decode(row)? }, grid, block))
+    })
+}
+
+/// What ties the work of a kind to the calls that launched it.
+pub(crate) fn launch_ids(trace: &Trace, kind: Kind) -> Result<impl Decoded<LaunchId> + use<>, Error> {
+    let mut select = trace.select(kind.table());
+    let (process, correlation) = (select.want("globalPid"), select.want("correlationId"));
+    select.rows(move |row| {
+        Some(LaunchId { process: row.int(process).map(GlobalId), correlation: row.int(correlation) })
+    })
+}
+
+/// When work of a kind ran.
+pub(crate) fn busy(trace: &Trace, kind: Kind) -> Result<impl Decoded<Busy> + use<>, Error> {
+    let mut select = trace.select(kind.table());
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (device, context) = (select.need("deviceId"), select.need("contextId"));
+    let process = select.want("globalPid");
+    select.rows(move |row| {
+        Some(Busy {
+            start: row.int(start)?,
+            end: row.int(end)?,
+            device: row.int(device)?,
+            context: row.int(context)?,
+            process: row.int(process).map(GlobalId),
+        })
+    })
+}
+
+/// Time, bytes and kind of every copy.
+pub(crate) fn copy_sizes(trace: &Trace) -> Result<impl Decoded<MemoryOperation> + use<>, Error> {
+    let mut select = trace.select(&MEMCPY);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (bytes, kind) = (select.need("bytes"), select.need("copyKind"));
+    select.rows(move |row| {
+        let kind = Some(row.int(kind)?);
+        Some(MemoryOperation { start: row.int(start)?, end: row.int(end)?, bytes: row.int(bytes)?, kind })
+    })
+}
+
+/// Time and bytes of every memset.
+pub(crate) fn memset_sizes(trace: &Trace) -> Result<impl Decoded<MemoryOperation> + use<>, Error> {
+    let mut select = trace.select(&MEMSET);
+    let (start, end, bytes) = (select.need("start"), select.need("end"), select.need("bytes"));
+    select.rows(move |row| {
+        let (start, end) = (row.int(start)?, row.int(end)?);
+        Some(MemoryOperation { start, end, bytes: row.int(bytes)?, kind: None })
+    })
+}
+
+/// Time, bytes, kind and address of every copy, whose address exports lack that record no migrations.
+pub(crate) fn copy_addresses(
+    trace: &Trace,
+) -> Result<impl Decoded<(MemoryOperation, Option<i64>)> + use<>, Error> {
+    let mut select = trace.select(&MEMCPY);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (bytes, kind) = (select.need("bytes"), select.need("copyKind"));
+    let address = select.want("virtualAddress");
+    select.rows(move |row| {
+        let bytes = row.int(bytes)?;
+        let (end, start, kind) = (row.int(end)?, row.int(start)?, Some(row.int(kind)?));
+        Some((MemoryOperation { start, end, bytes, kind }, row.int(address)))
+    })
+}
+
+impl Trace {
+    /// Every kernel, in the order of the file, which is not always that of time.
+    ///
+    /// ```no_run
+    /// let trace = flopgap_nsys::Trace::open("step.sqlite")?;
+    /// let mut busy = 0;
+    /// for kernel in trace.kernels()? {
+    ///     busy += kernel?.at.duration();
+    /// }
+    /// println!("{busy} ns in kernels");
+    /// # Ok::<(), flopgap_nsys::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when no kernels were recorded; each row may be an error, too, after which
+    /// there are no more.
+    pub fn kernels(&self) -> Result<RowsOf<Kernel>, Error> {
+        kernels(self).map(|rows| RowsOf::new(self, rows))
+    }
+
+    /// Every memory copy, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`Trace::kernels`].
+    pub fn copies(&self) -> Result<RowsOf<MemoryCopy>, Error> {
+        copies(self).map(|rows| RowsOf::new(self, rows))
+    }
+
+    /// Every memset, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`Trace::kernels`].
+    pub fn memsets(&self) -> Result<RowsOf<MemorySet>, Error> {
+        memsets(self).map(|rows| RowsOf::new(self, rows))
+    }
+}

@@ -1,0 +1,240 @@
+//! What the host called.
+
+use super::TableSpec;
+use crate::row::Row;
+use crate::rows::{Decoded, Select};
+use crate::{Error, GlobalId, RowsOf, Trace};
+
+pub(crate) const RUNTIME: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA API data");
+pub(crate) const OSRT: TableSpec = TableSpec::new("OSRT_API", "OS runtime calls");
+pub(crate) const OVERHEAD: TableSpec = TableSpec::new("PROFILER_OVERHEAD", "overhead of the profiler");
+
+/// The class of rows of [`RUNTIME`] that repeat a call to add its backtrace.
+const BACKTRACE: i64 = 67;
+/// The class of rows of [`OSRT`] that are calls.
+const OS_CALL: i64 = 27;
+
+/// A call of the CUDA runtime or driver API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiCall {
+    /// When it began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// What recorded it: 0 runtime API, 1 driver API, 67 a second row of the same call with its backtrace.
+    pub class: i64,
+    /// The calling thread.
+    pub thread: Option<GlobalId>,
+    /// Ties it to the GPU work that it started, within its process.
+    pub correlation: Option<i64>,
+    /// Its name, with CUDA's version suffix.
+    pub name: i64,
+    /// What it returned: 0 is success.
+    pub result: Option<i64>,
+}
+
+/// A call of the operating system's libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsCall {
+    /// When it began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// What it is: 27 a call, other numbers a state of the thread such as waiting.
+    pub class: Option<i64>,
+    /// The calling thread.
+    pub thread: Option<GlobalId>,
+    /// Its name, for [`Trace::string`].
+    pub name: i64,
+    /// What it returned.
+    pub result: Option<i64>,
+    /// In how many traced calls it lies.
+    pub nesting: Option<i64>,
+}
+
+/// Work of the profiler itself on a thread of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfilerOverhead {
+    /// When it began.
+    pub start: i64,
+    /// When it was done.
+    pub end: i64,
+    /// The thread.
+    pub thread: Option<GlobalId>,
+    /// What it is, for [`Trace::string`].
+    pub name: i64,
+}
+
+/// What ties a call to the GPU work that it launched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallId {
+    pub(crate) has_backtrace: bool,
+    pub(crate) thread: Option<GlobalId>,
+    pub(crate) correlation: Option<i64>,
+}
+
+/// How long a call took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedCall {
+    pub(crate) duration: i64,
+    /// For [`Trace::string`].
+    pub(crate) name: i64,
+    pub(crate) has_backtrace: bool,
+}
+
+/// A call with its time, whatever its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimedCall {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) id: CallId,
+}
+
+impl CallId {
+    /// The process and the correlation id, if the row has both.
+    pub(crate) fn of_process(self) -> Option<(GlobalId, i64)> {
+        Some((self.thread?.process(), self.correlation?))
+    }
+}
+
+impl ApiCall {
+    pub(crate) fn id(&self) -> CallId {
+        let ApiCall { thread, correlation, .. } = *self;
+        CallId { has_backtrace: self.has_backtrace(), thread, correlation }
+    }
+
+    /// Whether the row adds a backtrace to a call, which mostly has a row of its own.
+    pub fn has_backtrace(&self) -> bool {
+        self.class == BACKTRACE
+    }
+
+    pub(crate) fn duration(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+impl OsCall {
+    /// Whether it is a call, not a state of the thread.
+    pub fn is_call(&self) -> bool {
+        self.class.is_none_or(|class| class == OS_CALL)
+    }
+}
+
+fn call_id(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> CallId + Copy + Send + use<> {
+    let (class, thread) = (select.want("eventClass"), select.want("globalTid"));
+    let correlation = select.want("correlationId");
+    move |row| CallId {
+        has_backtrace: row.int(class) == Some(BACKTRACE),
+        thread: row.int(thread).map(GlobalId),
+        correlation: row.int(correlation),
+    }
+}
+
+/// Every call of the CUDA APIs.
+pub(crate) fn api_calls(trace: &Trace) -> Result<impl Decoded<ApiCall> + use<>, Error> {
+    let mut select = trace.select(&RUNTIME);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (class, thread) = (select.want("eventClass"), select.want("globalTid"));
+    let correlation = select.want("correlationId");
+    let (name, result) = (select.need("nameId"), select.want("returnValue"));
+    select.rows(move |row| {
+        Some(ApiCall {
+            start: row.int(start)?,
+            end: row.int(end)?,
+            class: row.int(class).unwrap_or_default(),
+            thread: row.int(thread).map(GlobalId),
+            correlation: row.int(correlation),
+            name: row.int(name)?,
+            result: row.int(result),
+        })
+    })
+}
+
+/// When every call of the CUDA APIs was made, with the id of its name.
+pub(crate) fn launch_calls(trace: &Trace) -> Result<impl Decoded<(TimedCall, i64)> + use<>, Error> {
+    let mut select = trace.select(&RUNTIME);
+    let (start, end, id) = (select.need("start"), select.need("end"), call_id(&mut select));
+    let name = select.need("nameId");
+    select.rows(move |row| {
+        let call = TimedCall { start: row.int(start)?, end: row.int(end)?, id: id(row) };
+        Some((call, row.int(name)?))
+    })
+}
+
+/// How long every call of the CUDA APIs took.
+pub(crate) fn named_calls(trace: &Trace) -> Result<impl Decoded<NamedCall> + use<>, Error> {
+    let mut select = trace.select(&RUNTIME);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (name, class) = (select.need("nameId"), select.want("eventClass"));
+    select.rows(move |row| {
+        let duration = row.int(end)?.saturating_sub(row.int(start)?);
+        let has_backtrace = row.int(class) == Some(BACKTRACE);
+        Some(NamedCall { duration, name: row.int(name)?, has_backtrace })
+    })
+}
+
+/// What ties every call of the CUDA APIs to its work, and the row of the call.
+pub(crate) fn call_ids(trace: &Trace) -> Result<impl Decoded<(CallId, i64)> + use<>, Error> {
+    let mut select = trace.select(&RUNTIME);
+    let id = call_id(&mut select);
+    select.rows(move |row| Some((id(row), row.id())))
+}
+
+/// When every call of the CUDA APIs was made.
+pub(crate) fn timed_calls(trace: &Trace) -> Result<impl Decoded<TimedCall> + use<>, Error> {
+    let mut select = trace.select(&RUNTIME);
+    let (start, end, id) = (select.need("start"), select.need("end"), call_id(&mut select));
+    select.rows(move |row| Some(TimedCall { start: row.int(start)?, end: row.int(end)?, id: id(row) }))
+}
+
+/// Every call of the operating system's libraries.
+pub(crate) fn os_calls(trace: &Trace) -> Result<impl Decoded<OsCall> + use<>, Error> {
+    let mut select = trace.select(&OSRT);
+    let (start, end) = (select.need("start"), select.need("end"));
+    let (class, thread, name) = (select.want("eventClass"), select.want("globalTid"), select.need("nameId"));
+    let (result, nesting) = (select.want("returnValue"), select.want("nestingLevel"));
+    select.rows(move |row| {
+        Some(OsCall {
+            start: row.int(start)?,
+            end: row.int(end)?,
+            class: row.int(class),
+            thread: row.int(thread).map(GlobalId),
+            name: row.int(name)?,
+            result: row.int(result),
+            nesting: row.int(nesting),
+        })
+    })
+}
+
+impl Trace {
+    /// Every call of the CUDA APIs, in the order of the file, which since 2025.5 is not that of time.
+    ///
+    /// # Errors
+    /// As [`Trace::kernels`].
+    pub fn api_calls(&self) -> Result<RowsOf<ApiCall>, Error> {
+        api_calls(self).map(|rows| RowsOf::new(self, rows))
+    }
+
+    /// Every call of the operating system's libraries, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`Trace::kernels`].
+    pub fn os_calls(&self) -> Result<RowsOf<OsCall>, Error> {
+        os_calls(self).map(|rows| RowsOf::new(self, rows))
+    }
+
+    /// All work of the profiler itself, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`Trace::kernels`].
+    pub fn profiler_overheads(&self) -> Result<RowsOf<ProfilerOverhead>, Error> {
+        let mut select = self.select(&OVERHEAD);
+        let (start, end) = (select.need("start"), select.need("end"));
+        let (thread, name) = (select.want("globalTid"), select.need("nameId"));
+        let rows = select.rows(move |row| {
+            let (start, end, name) = (row.int(start)?, row.int(end)?, row.int(name)?);
+            Some(ProfilerOverhead { start, end, thread: row.int(thread).map(GlobalId), name })
+        })?;
+        Ok(RowsOf::new(self, rows))
+    }
+}

@@ -1,0 +1,314 @@
+//! Everything that was annotated, row by row.
+//!
+//! [`Trace::nvtx_ranges`] has the ranges with their names; this is the table itself.
+
+use std::iter;
+use std::sync::Arc;
+
+use super::TableSpec;
+use crate::row::{Field, Row};
+use crate::rows::{Ahead, Scan, Select};
+use crate::{Error, GlobalId, RowsOf, Trace};
+
+pub(crate) const NVTX: TableSpec = TableSpec::new("NVTX_EVENTS", "NVTX annotations");
+
+/// What a row of the annotations is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NvtxKind {
+    /// A moment (`nvtxMark`).
+    Mark,
+    /// A range that was pushed and popped.
+    PushPop,
+    /// A range that was started and ended.
+    StartEnd,
+    /// The name of a category: [`NvtxEvent::category`] has its number.
+    Category,
+    /// The name of a thread.
+    ThreadName,
+    /// A domain came to be: [`NvtxEvent::domain`] has its number.
+    DomainCreate,
+    /// A domain was given up.
+    DomainDestroy,
+    /// The name of a CUDA device.
+    DeviceName,
+    /// The name of a CUDA context.
+    ContextName,
+    /// The name of a CUDA stream.
+    StreamName,
+    /// Another kind, by nsys's number of it.
+    Other(i64),
+}
+
+impl NvtxKind {
+    /// Whether it only names something, or ends a name: such rows have a time but nothing happened at it.
+    pub(crate) fn is_name(self) -> bool {
+        !matches!(self, NvtxKind::Mark | NvtxKind::PushPop | NvtxKind::StartEnd | NvtxKind::Other(_))
+    }
+
+    /// The kind of a row of `NVTX_EVENTS` by its `eventType`; the one place that knows these numbers.
+    pub fn of(number: i64) -> NvtxKind {
+        // The higher numbers of the first four are those of imported annotations (NVTXT).
+        match number {
+            34 | 65 => NvtxKind::Mark,
+            59 | 70 => NvtxKind::PushPop,
+            60 | 71 => NvtxKind::StartEnd,
+            33 | 64 => NvtxKind::Category,
+            39 | 72 => NvtxKind::ThreadName,
+            75 => NvtxKind::DomainCreate,
+            76 => NvtxKind::DomainDestroy,
+            97 => NvtxKind::DeviceName,
+            98 => NvtxKind::ContextName,
+            99 => NvtxKind::StreamName,
+            other => NvtxKind::Other(other),
+        }
+    }
+}
+
+/// A text of the export: written out in the row, or an id for [`Trace::string`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NvtxText {
+    /// A registered string, or one that nsys keeps once.
+    Id(i64),
+    /// The text.
+    Text(Arc<str>),
+}
+
+/// The value that a program attached to an annotation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum NvtxPayload {
+    /// An unsigned number of 64 bits.
+    U64(u64),
+    /// A signed number of 64 bits.
+    I64(i64),
+    /// A number of double precision.
+    F64(f64),
+    /// An unsigned number of 32 bits.
+    U32(u32),
+    /// A signed number of 32 bits.
+    I32(i32),
+    /// A number of single precision.
+    F32(f32),
+    /// A structure as JSON.
+    Json(NvtxText),
+    /// A structure as nsys writes its bytes (exports since 2026).
+    Binary(Arc<str>),
+}
+
+/// A row of the annotations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NvtxEvent {
+    /// Its row, nsys's `RangeId`.
+    pub row: i64,
+    /// When it was or began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it ended; only ranges end, and not all of them.
+    pub end: Option<i64>,
+    /// What it is.
+    pub kind: NvtxKind,
+    /// The thread.
+    pub thread: Option<GlobalId>,
+    /// The thread that ended it, when it was another.
+    pub end_thread: Option<GlobalId>,
+    /// The number of its domain within the process; 0 or absent: the default domain.
+    pub domain: Option<i64>,
+    /// The number of its category within the domain.
+    pub category: Option<i64>,
+    /// Its color, as ARGB.
+    pub color: Option<u32>,
+    /// Its text.
+    pub text: Option<NvtxText>,
+    /// The value attached to it.
+    pub payload: Option<NvtxPayload>,
+}
+
+/// An annotation while its row is held. What not everyone asks for is decoded when it is asked for.
+pub(crate) struct NvtxRow<'r> {
+    pub(crate) start: i64,
+    pub(crate) kind: NvtxKind,
+    row: &'r Row<'r>,
+    columns: &'r Columns,
+}
+
+impl<'r> NvtxRow<'r> {
+    #[inline]
+    pub(crate) fn id(&self) -> i64 {
+        self.row.id()
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) -> Option<i64> {
+        self.row.int(self.columns.end)
+    }
+
+    #[inline]
+    pub(crate) fn thread(&self) -> Option<GlobalId> {
+        self.row.int(self.columns.thread).map(GlobalId)
+    }
+
+    /// The process, or 0 where the row names none.
+    #[inline]
+    pub(crate) fn process(&self) -> GlobalId {
+        self.thread().unwrap_or(GlobalId(0)).process()
+    }
+
+    #[inline]
+    pub(crate) fn end_thread(&self) -> Option<GlobalId> {
+        self.row.int(self.columns.end_thread).map(GlobalId)
+    }
+
+    /// The number of its domain within the process; 0: the default domain.
+    #[inline]
+    pub(crate) fn domain(&self) -> i64 {
+        self.row.int(self.columns.domain).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn category(&self) -> Option<i64> {
+        self.row.int(self.columns.category)
+    }
+
+    /// The id of its text, for [`Trace::string`].
+    #[inline]
+    pub(crate) fn text_id(&self) -> Option<i64> {
+        self.row.int(self.columns.text_id)
+    }
+
+    /// Its text, where that has no id.
+    #[inline]
+    pub(crate) fn text(&self) -> Option<&'r str> {
+        self.row.text(self.columns.text)
+    }
+}
+
+/// The columns of an [`NvtxRow`].
+#[derive(Clone, Copy)]
+struct Columns {
+    start: Field,
+    end: Field,
+    kind: Field,
+    thread: Field,
+    end_thread: Field,
+    domain: Field,
+    category: Field,
+    text_id: Field,
+    text: Field,
+}
+
+impl Columns {
+    fn select(select: &mut Select<'_>) -> Columns {
+        Columns {
+            start: select.need("start"),
+            end: select.want("end"),
+            kind: select.need("eventType"),
+            thread: select.want("globalTid"),
+            end_thread: select.want("endGlobalTid"),
+            domain: select.want("domainId"),
+            category: select.want("category"),
+            text_id: select.want("textId"),
+            text: select.want("text"),
+        }
+    }
+
+    #[inline]
+    fn decode<'r>(&'r self, row: &'r Row<'r>) -> Option<NvtxRow<'r>> {
+        let (start, kind) = (row.int(self.start)?, NvtxKind::of(row.int(self.kind)?));
+        Some(NvtxRow { start, kind, row, columns: self })
+    }
+}
+
+/// What is made of the annotations of a trace, in the order of the file.
+pub(crate) struct NvtxRows<T> {
+    scan: Scan,
+    columns: Columns,
+    ahead: Ahead<T>,
+}
+
+impl<T> NvtxRows<T> {
+    pub(crate) fn open(trace: &Trace) -> Result<NvtxRows<T>, Error> {
+        let mut select = trace.select(&NVTX);
+        let columns = Columns::select(&mut select);
+        Ok(NvtxRows { scan: select.scan()?, columns, ahead: Ahead::new() })
+    }
+
+    /// The next of what `take` makes of the rows; none after the last, and after an error.
+    #[inline]
+    pub(crate) fn next(
+        &mut self,
+        mut take: impl FnMut(NvtxRow<'_>, &mut Vec<T>) -> Result<(), Error>,
+    ) -> Option<Result<T, Error>> {
+        let NvtxRows { scan, columns, ahead } = self;
+        ahead.next(scan, |row, rows| Some(take(columns.decode(row)?, rows)))
+    }
+
+    /// What `take` makes of those rows of which it makes something.
+    pub(crate) fn filter_map(
+        mut self,
+        mut take: impl FnMut(NvtxRow<'_>) -> Option<T>,
+    ) -> impl Iterator<Item = Result<T, Error>> {
+        iter::from_fn(move || {
+            self.next(|row, rows| {
+                rows.extend(take(row));
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Decodes the value that is attached to an annotation.
+fn payload(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<NvtxPayload> + Copy + Send + use<> {
+    let (unsigned, signed) = (select.want("uint64Value"), select.want("int64Value"));
+    let double = select.want("doubleValue");
+    let (unsigned_32, signed_32) = (select.want("uint32Value"), select.want("int32Value"));
+    let single = select.want("floatValue");
+    let (json_id, json) = (select.want("jsonTextId"), select.want("jsonText"));
+    let binary = select.want("binaryData");
+    move |row| {
+        let text = |field| row.text(field).map(Arc::from);
+        #[expect(clippy::cast_possible_truncation, reason = "the program gave a number of single precision")]
+        let narrow = |value: f64| NvtxPayload::F32(value as f32);
+        // SQLite has no unsigned numbers: the export keeps the bits.
+        let whole = row.int(unsigned).map(|value| NvtxPayload::U64(value.cast_unsigned()));
+        whole
+            .or_else(|| row.int(signed).map(NvtxPayload::I64))
+            .or_else(|| row.real(double).map(NvtxPayload::F64))
+            .or_else(|| row.int(unsigned_32).and_then(|value| value.try_into().ok()).map(NvtxPayload::U32))
+            .or_else(|| row.int(signed_32).and_then(|value| value.try_into().ok()).map(NvtxPayload::I32))
+            .or_else(|| row.real(single).map(narrow))
+            .or_else(|| row.int(json_id).map(|id| NvtxPayload::Json(NvtxText::Id(id))))
+            .or_else(|| text(json).map(|text| NvtxPayload::Json(NvtxText::Text(text))))
+            .or_else(|| text(binary).map(NvtxPayload::Binary))
+    }
+}
+
+impl Trace {
+    /// Every annotation, in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when nothing was annotated.
+    pub fn nvtx_events(&self) -> Result<RowsOf<NvtxEvent>, Error> {
+        let mut select = self.select(&NVTX);
+        let columns = Columns::select(&mut select);
+        let (color, payload) = (select.want("color"), payload(&mut select));
+        let rows = select.rows(move |row| {
+            let event = columns.decode(row)?;
+            let text = event.text_id().map(NvtxText::Id);
+            Some(NvtxEvent {
+                row: event.id(),
+                start: event.start,
+                end: event.end(),
+                kind: event.kind,
+                thread: event.thread(),
+                end_thread: event.end_thread(),
+                domain: row.int(columns.domain),
+                category: event.category(),
+                // Exports write the 32 bits as a signed or an unsigned number.
+                color: row.int(color).and_then(|color| u32::try_from(color & 0xffff_ffff).ok()),
+                text: text.or_else(|| event.text().map(|text| NvtxText::Text(text.into()))),
+                payload: payload(row),
+            })
+        })?;
+        Ok(RowsOf::new(self, rows))
+    }
+}
