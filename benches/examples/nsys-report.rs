@@ -10,7 +10,7 @@ use flopgap_nsys::{CsvSink, Report, Trace, Units};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let path = arguments.next().ok_or("usage: nsys-report FILE REPORT=OUT...")?;
-    let trace = Trace::open(path)?;
+    let trace = Trace::open(&path)?;
     let mut reports = Vec::new();
     for argument in arguments {
         let (report, out) = argument.split_once('=').ok_or("usage: nsys-report FILE REPORT=OUT...")?;
