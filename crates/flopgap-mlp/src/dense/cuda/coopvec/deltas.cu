@@ -44,7 +44,7 @@ struct BackwardPass {
     // The gradients before the activation of LAYER, of `batch x width(LAYER + 1)`.
     template <int LAYER>
     __device__ __forceinline__ Storage *deltas_of() {
-        return deltas + (u64)tape_at(LAYER) * batch;
+        return layer_of<LAYER>(deltas, batch);
     }
 
     // The gradients before the activation of the layer below LAYER, or of `of_run` layers further down, with its widths.
@@ -140,7 +140,7 @@ __device__ __forceinline__ void backward(const Storage *transposed, const Storag
         read_rows<OUTPUTS>(outer, dy, first, batch);
         // Without an activation, dy itself is what the gradients of the weights read.
         if constexpr (OUTPUT_ACTIVATION != IDENTITY) {
-            const Storage *kept = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + (u64)tape_at(LAYERS - 1) * batch;
+            const Storage *kept = kept_of_outputs(y, tape, batch);
             pieces<OUTPUTS>([&](auto cut, int f) {
                 constexpr int P = decltype(cut)::SIZE;
                 Vectors<P> slopes, result;

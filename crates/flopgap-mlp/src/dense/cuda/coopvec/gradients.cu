@@ -21,8 +21,8 @@ __device__ __forceinline__ Work work_of(int index, const Storage *x, const Stora
     for (int layer = 0; layer < LAYERS; ++layer) {
         const int across = (width(layer) + TILE_N - 1) / TILE_N, tiles = across * ((width(layer + 1) + TILE_M - 1) / TILE_M);
         if (index >= 0 && index < tiles) {
-            work.deltas = layer == LAYERS - 1 && OUTPUT_ACTIVATION == IDENTITY ? dy : deltas + (u64)tape_at(layer) * batch;
-            work.inputs = layer == 0 ? x : hidden + (u64)tape_at(layer - 1) * batch;
+            work.deltas = layer == LAYERS - 1 && OUTPUT_ACTIVATION == IDENTITY ? dy : layer_of(deltas, layer, batch);
+            work.inputs = layer == 0 ? x : layer_of(hidden, layer - 1, batch);
             work.weights = gradients + weights_at(layer);
             work.biases = gradients + biases_at(layer);
             work.outputs = width(layer + 1), work.width_in = width(layer);

@@ -64,9 +64,8 @@ __device__ __forceinline__ void take(const Call &call, float *to, const Storage 
 // The gradients before the last activation.
 __device__ __forceinline__ void take_output_deltas(const Call &call, const Storage *y, const Storage *dy, const Storage *tape,
                                                    Storage *deltas) {
-    constexpr u64 before = tape_at(LAYERS - 1);
     float *const values = numbers_of(call.shared, LAYERS) + call.column;
-    const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? y : tape + before * call.batch;
+    const Storage *const of = kept_of_outputs(y, tape, call.batch);
     if (!call.inside()) return;
 #pragma unroll 1
     for (int n = call.group * 4; n < OUTPUTS; n += GROUPS * 4) {
@@ -74,7 +73,7 @@ __device__ __forceinline__ void take_output_deltas(const Call &call, const Stora
         float4 v;
         load4(dy + at, v);
         v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
-        store4(deltas + before * call.batch + at, v);
+        store4(layer_of<LAYERS - 1>(deltas, call.batch) + at, v);
         put(values + n * SAMPLES, v);
     }
 }

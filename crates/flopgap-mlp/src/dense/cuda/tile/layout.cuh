@@ -19,6 +19,19 @@ __device__ __forceinline__ T *layer_of(T *tape, int layer, u32 batch) {
     return tape + (u64)(u32)tape_at(layer) * batch;
 }
 
+// The same for a layer that is known when it is compiled.
+template <int LAYER, class T>
+__device__ __forceinline__ T *layer_of(T *tape, u32 batch) {
+    constexpr u64 BEFORE = tape_at(LAYER);
+    return tape + BEFORE * batch;
+}
+
+// What the slope at the outputs follows from: the outputs, or the sums before them on the tape.
+template <class T>
+__device__ __forceinline__ T *kept_of_outputs(T *y, T *tape, u32 batch) {
+    return slope_from_output<OUTPUT_ACTIVATION>() ? y : layer_of<LAYERS - 1>(tape, batch);
+}
+
 // The activation after a layer.
 __device__ constexpr int activation_of(int layer) {
     return layer + 1 == LAYERS ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;

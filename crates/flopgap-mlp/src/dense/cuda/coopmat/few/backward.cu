@@ -91,10 +91,9 @@ __device__ __forceinline__ void total(float (&sum)[COUNT], int row, int column) 
 template <int LAYER>
 __device__ __forceinline__ Matrix deltas_of(const Call &call) {
     constexpr bool LAST = LAYER + 1 == LAYERS;
-    constexpr u64 BEFORE = tape_at(LAYER);
     const int rows = (int)call.batch, width_ = width(LAYER + 1);
-    if (LAST) return Matrix{call.dy, slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * call.batch, width_, rows, width_};
-    return Matrix{call.deltas + BEFORE * call.batch, nullptr, width_, rows, width_};
+    if (LAST) return Matrix{call.dy, kept_of_outputs(call.y, call.tape, call.batch), width_, rows, width_};
+    return Matrix{layer_of<LAYER>(call.deltas, call.batch), nullptr, width_, rows, width_};
 }
 
 // How a factor comes to shared memory: copied as it lies, or made on its way.
@@ -116,7 +115,7 @@ __device__ __forceinline__ void below(const Call &call, int tile) {
     constexpr int STAGES = stages<P>(S::OUT), PER_ROW = P::N / UNIT, ITEMS = (P::M * PER_ROW + THREADS - 1) / THREADS;
     const int first = tile / S::BELOW_ACROSS * P::M, column0 = tile % S::BELOW_ACROSS * P::N;
     const Matrix deltas = deltas_of<LAYER>(call), weights{call.parameters + weights_at(LAYER), nullptr, S::IN, S::OUT, S::IN};
-    const u64 kept = (u64)tape_at(LAYER == 0 ? 0 : LAYER - 1) * call.batch;
+    const u64 kept = (u64)tape_at(LAYER - 1) * call.batch;
     uint4 slopes[ITEMS];
     const auto item = [&](int i, int &row, int &column) {
         const int index = threadIdx.x + i * THREADS;
@@ -168,7 +167,7 @@ __device__ __forceinline__ void gradient(const Call &call, int tile) {
     using Inputs = typename Factor<(LAYER > 0 && !slope_from_output<HIDDEN_ACTIVATION>()), Activated<HIDDEN_ACTIVATION>>::From;
     constexpr int STAGES = stages<P>(NOMINAL_BATCH);
     const int out0 = tile / S::GRADIENTS_ACROSS * P::M, in0 = tile % S::GRADIENTS_ACROSS * P::N;
-    const Storage *taken = LAYER == 0 ? call.x : call.tape + (u64)tape_at(LAYER == 0 ? 0 : LAYER - 1) * call.batch;
+    const Storage *taken = LAYER == 0 ? call.x : layer_of<LAYER - 1>(call.tape, call.batch);
     const Matrix deltas = deltas_of<LAYER>(call), inputs{taken, nullptr, S::IN, (int)call.batch, S::IN};
     const auto left = [&](u32 to, int slab, int count) {
         fetch<From, P::LEFT_ROWS, P::LEFT_COLUMNS, P::LEFT_PITCH, P::STAGE, P::SLAB, 0>(to, deltas, slab * P::SLAB, out0, count);

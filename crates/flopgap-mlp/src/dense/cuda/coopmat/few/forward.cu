@@ -155,7 +155,7 @@ __device__ __forceinline__ void layer(const Call &call, Slabs &ring, float *take
         if constexpr (!LAST) send<LAYER>((uint4 *)(taken + ((LAYER + 1) & 1) * TAKEN + sample * SAMPLE_PITCH + n), bits(out), arrivals);
         if (call.first + sample < (int)call.batch) {
             const u64 place = (u64)(call.first + sample) * S::OUT + n;
-            if (call.tape && (FROM_SUMS || !LAST)) *(float4 *)(call.tape + (u64)tape_at(LAYER) * call.batch + place) = FROM_SUMS ? sum : out;
+            if (call.tape && (FROM_SUMS || !LAST)) *(float4 *)(layer_of<LAYER>(call.tape, call.batch) + place) = FROM_SUMS ? sum : out;
             if (LAST) *(float4 *)(call.y + place) = out;
         }
     }

@@ -2,8 +2,6 @@
 // the gradients of the parameters.
 #include "coopmat/mma/layers.cuh"
 
-constexpr bool OUTPUT_SLOPE_AT_OUTPUT = slope_from_output<OUTPUT_ACTIVATION>();
-
 struct Pass {
     Weights &weights;
     const Storage *tape;
@@ -79,8 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     Weights weights(parameters, base, dx ? LAYERS : LAYERS - 1);
     const u32 tiles = (batch + TILE - 1) / TILE;
     const u32 even = base + WEIGHTS_ELEMENTS * 2, odd = even + buffer_elements(0) * 2, outputs = base + BUFFERS_END * 2;
-    // What decides the slope of the output.
-    const Storage *at_output = OUTPUT_SLOPE_AT_OUTPUT ? y : tape + (u64)tape_at(LAYERS - 1) * batch;
+    const Storage *at_output = kept_of_outputs(y, tape, batch);
     constexpr int PADDED = round_up(OUTPUTS, 16), PITCH = pitch(OUTPUTS);
     const auto copy_outputs = [&](u32 tile) {
         const u64 first = (u64)tile * TILE;
@@ -102,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         wait_copies<0>();
         __syncthreads();
-        Storage *delta = deltas + (u64)tape_at(LAYERS - 1) * batch + first * OUTPUTS;
+        Storage *delta = layer_of<LAYERS - 1>(deltas, batch) + first * OUTPUTS;
         for (int i = threadIdx.x; i < TILE * (OUTPUTS / 8); i += THREADS) {
             const int row = i / (OUTPUTS / 8), column = i % (OUTPUTS / 8) * 8;
             uint4 *mine = (uint4 *)(shared + (even - base) + (row * PITCH + column) * 2);

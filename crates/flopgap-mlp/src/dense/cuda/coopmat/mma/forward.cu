@@ -19,7 +19,7 @@ struct Pass {
         for (int layer = STEP; layer < END; ++layer) {
             const Storage *biases = weights.parameters + biases_at(layer);
             const u32 output = buffers[(layer + 1) & 1];
-            Storage *kept = tape ? tape + (u64)tape_at(layer) * batch : nullptr;
+            Storage *kept = tape ? layer_of(tape, layer, batch) : nullptr;
             product<INNER, OUTER>(
                 weights, layer, buffers[layer & 1],
                 [&](typename Share<OUTER>::Array &sums, int first_column) {

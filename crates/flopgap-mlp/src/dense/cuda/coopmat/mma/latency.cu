@@ -140,7 +140,7 @@ struct Rows {
             const u64 at = (u64)(first + row) * P::N + column;
             const bool valid = first + row < batch;
             if (tape && valid) {
-                Storage *kept = tape + (u64)tape_at(LAYER) * batch + at;
+                Storage *kept = layer_of<LAYER>(tape, batch) + at;
                 if constexpr (!slope_from_output<ACTIVATION>()) *(uint2 *)kept = make_uint2(narrow2(z.x, z.y), narrow2(z.z, z.w));
                 else if constexpr (!LAST) *(uint2 *)kept = a;
             }

@@ -41,8 +41,7 @@ __device__ __forceinline__ const float *next_stage(const Call &call, Slabs &ring
 
 // The deltas of the outputs.
 __device__ __forceinline__ void begin(const Call &call, u64 first) {
-    constexpr u64 BEFORE = tape_at(LAYERS - 1);
-    const Storage *const of = slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * call.batch;
+    const Storage *const of = kept_of_outputs(call.y, call.tape, call.batch);
 #pragma unroll 4
     for (int i = threadIdx.x; i < SAMPLES * OUTPUTS / 4; i += THREADS) {
         const int m = i / (OUTPUTS / 4), n = i % (OUTPUTS / 4) * 4;
@@ -51,7 +50,7 @@ __device__ __forceinline__ void begin(const Call &call, u64 first) {
         float4 dy;
         load4(call.dy + at, dy);
         const float4 delta = times(dy, slopes<OUTPUT_ACTIVATION>(of + at));
-        store4(call.deltas + BEFORE * call.batch + at, delta);
+        store4(layer_of<LAYERS - 1>(call.deltas, call.batch) + at, delta);
         *reinterpret_cast<float4 *>(call.shared + values_at(-1) + m * samples_pitch(OUTPUTS) + n) = delta;
     }
 }

@@ -80,7 +80,7 @@ __device__ __forceinline__ void finish(float (&sums)[Layout<LAYER>::ROWS][Layout
 #pragma unroll
         for (int i = 0; i < S::ROWS; ++i) sums[i][j] += bias;
     }
-    Storage *const kept = tape + (u64)tape_at(LAYER) * batch;
+    Storage *const kept = layer_of<LAYER>(tape, batch);
     if (FROM_SUMS && tape) put(kept);
 #pragma unroll
     for (int j = 0; j < S::COLUMNS; ++j)

@@ -70,8 +70,7 @@ __device__ __forceinline__ void step(Pass &pass, HeldSlabs &ring, const Call &ca
     constexpr bool LAST = LAYER == 0;
     if (LAST && !call.dx) return;
     float *const values = pass.shared + values_at(STEP);
-    constexpr u64 BEFORE = tape_at(LAST ? 0 : LAYER - 1);
-    const Storage *const kept = call.tape + BEFORE * pass.batch;
+    const Storage *const kept = layer_of<LAYER - 1>(call.tape, pass.batch);
     if (!LAST) prefetch<S::N>(kept, first, pass.batch);
     if (RESIDENT) __syncthreads();
 #pragma unroll 1
@@ -95,16 +94,15 @@ __device__ __forceinline__ void step(Pass &pass, HeldSlabs &ring, const Call &ca
     }
     if constexpr (!LAST) {
         __syncthreads();
-        make_deltas<activation_of(LAYER - 1), S::N, true>(pass, first, nullptr, kept, call.deltas + BEFORE * pass.batch, values);
+        make_deltas<activation_of(LAYER - 1), S::N, true>(pass, first, nullptr, kept, layer_of<LAYER - 1>(call.deltas, pass.batch), values);
         step<STEP + 1>(pass, ring, call, first);
     }
 }
 
 // The deltas of the outputs.
 __device__ __forceinline__ void begin(const Pass &pass, const Call &call, u64 first) {
-    constexpr u64 BEFORE = tape_at(LAYERS - 1);
-    const Storage *const kept = slope_from_output<OUTPUT_ACTIVATION>() ? call.y : call.tape + BEFORE * pass.batch;
-    make_deltas<OUTPUT_ACTIVATION, OUTPUTS, false>(pass, first, call.dy, kept, call.deltas + BEFORE * pass.batch, pass.shared + values_at(-1));
+    const Storage *const kept = kept_of_outputs(call.y, call.tape, pass.batch);
+    make_deltas<OUTPUT_ACTIVATION, OUTPUTS, false>(pass, first, call.dy, kept, layer_of<LAYERS - 1>(call.deltas, pass.batch), pass.shared + values_at(-1));
     const u64 next = first + (u64)gridDim.x * SAMPLES;
     prefetch<OUTPUTS>(call.dy, next, pass.batch);
     prefetch<OUTPUTS>(kept, next, pass.batch);
