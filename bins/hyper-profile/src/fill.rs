@@ -1,8 +1,7 @@
 //! `hyper-profile new` and `hyper-profile resume RUN`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
@@ -283,8 +282,5 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
 
 /// `20261121-034222_n2-32_d128-2048_m16-256`, in UTC.
 fn directory_name(grid: &Grid) -> PathBuf {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
-    Path::new(&format!("{}-{}_{}", digits(date), digits(clock), grid.span())).to_owned()
+    PathBuf::from(format!("{}_{}", flopgap_cli::time_stamp(), grid.span()))
 }

@@ -6,7 +6,7 @@ use flopgap_phases::{Sum, Totals};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 
-use crate::kernels::{By, Group, Groups, share};
+use crate::groups::{By, Group, Groups, share};
 
 /// Names are not made shorter than this; columns are left out instead.
 const SHORTEST_NAME: usize = 28;

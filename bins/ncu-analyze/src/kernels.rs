@@ -3,17 +3,17 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use flopgap_cli::{Failure, FormatArg};
 use flopgap_flops::FlopError;
-use flopgap_kernels::{Classifier, distinct_names, simple_kernel};
-use flopgap_phases::{Profile, Sum, Totals};
+use flopgap_kernels::{Classifier, simple_kernel};
+use flopgap_phases::{Sum, Totals};
 use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{TextOptions, terminal_width};
 use serde_json::{Map, Value, json};
 
 use crate::columns::{self, Reader};
 use crate::gaps;
+use crate::groups::{By, Group, groups, share};
 use crate::input::Input;
 use crate::selection::{Selected, Selection};
 
@@ -34,16 +34,6 @@ pub(crate) struct Arguments {
     /// How to print the result.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
-    /// The kernel's full name.
-    Kernel,
-    /// The class that follows from the name: matmul, split-k-reduce, elementwise, …
-    Class,
-    /// The "Simple Kernel" column of the MLP notebook, which drops names that its pattern does not match.
-    Simple,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -91,99 +81,6 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
     }
 }
 
-impl By {
-    fn title(self) -> &'static str {
-        match self {
-            By::Kernel => "By kernel",
-            By::Class => "By class",
-            By::Simple => "By the notebook's simple name",
-        }
-    }
-
-    /// The keys of the columns that say what a row stands for.
-    pub(crate) fn labels(self) -> &'static [&'static str] {
-        match self {
-            By::Kernel => &["kernel", "class", "library"],
-            By::Class => &["class"],
-            By::Simple => &["simple_kernel"],
-        }
-    }
-}
-
-/// The sums that a report may hold, by name.
-fn quantities(totals: &Totals) -> [(&'static str, Sum); 4] {
-    [
-        ("FLOPs", totals.flops),
-        ("DRAM traffic", totals.dram_bytes),
-        ("L2 traffic", totals.l2_bytes),
-        ("GPU time", totals.duration_ns),
-    ]
-}
-
-/// A row of a table: what it stands for, and its totals.
-pub(crate) struct Group {
-    /// One for each of [`By::labels`].
-    pub(crate) labels: Vec<Option<String>>,
-    /// The kernel's name as the report has it, of a row that stands for one kernel.
-    pub(crate) name: Option<String>,
-    pub(crate) totals: Totals,
-}
-
-/// The rows of a table, and what those that are not shown add up to.
-pub(crate) struct Groups {
-    pub(crate) rows: Vec<Group>,
-    /// How many are not shown, and their totals.
-    pub(crate) more: Option<(usize, Totals)>,
-}
-
-impl Groups {
-    /// The first rows.
-    fn top(mut self, top: Option<usize>) -> Groups {
-        let rest = self.rows.split_off(top.unwrap_or(usize::MAX).min(self.rows.len()));
-        let mut more = Totals::default();
-        // The sum over all rows exists, so this one does.
-        let fits = rest.iter().all(|group| more.merge(&group.totals).is_ok());
-        self.more = (fits && !rest.is_empty()).then_some((rest.len(), more));
-        self
-    }
-}
-
-fn groups(profile: &Profile, by: By) -> Result<Groups, FlopError> {
-    let plain = |labels, totals| Group { labels, name: None, totals };
-    let rows = match by {
-        By::Kernel => kernel_groups(profile),
-        By::Class => profile
-            .by_class()?
-            .into_iter()
-            .map(|(class, totals)| plain(vec![Some(class.to_string())], totals))
-            .collect(),
-        By::Simple => profile
-            .group(|kernel| simple_kernel(&kernel.name).map(str::to_owned))?
-            .into_iter()
-            .map(|(name, totals)| plain(vec![name], totals))
-            .collect(),
-    };
-    Ok(Groups { rows, more: None })
-}
-
-fn kernel_groups(profile: &Profile) -> Vec<Group> {
-    let names: Vec<(&str, &str)> =
-        profile.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.info.short.as_str())).collect();
-    let labels = distinct_names(&names).into_iter();
-    let group = |(label, kernel): (String, &flopgap_phases::KernelProfile)| Group {
-        labels: vec![Some(label), Some(kernel.info.class.to_string()), Some(kernel.info.library.to_string())],
-        name: Some(kernel.name.clone()),
-        totals: kernel.totals.clone(),
-    };
-    labels.zip(&profile.kernels).map(group).collect()
-}
-
-pub(crate) fn share(part: &Totals, whole: &Totals) -> Option<f64> {
-    // Of what is known: the warning beside it says what is not.
-    let known = Some(whole.known(whole.flops)).filter(|&flops| flops > 0)?;
-    Some(part.complete(part.flops)? as f64 / known as f64)
-}
-
 /// `{"file", "phase", "ranges", "launches", "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
 fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopError> {
     let profile = &selected.profile;
@@ -213,6 +110,11 @@ fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopErr
     Ok(format!("{document:#}"))
 }
 
+/// The sums that a report may have.
+fn sums(totals: &Totals) -> [Sum; 4] {
+    [totals.flops, totals.dram_bytes, totals.l2_bytes, totals.duration_ns]
+}
+
 fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
     let totals = &group.totals;
     let mut object = Map::new();
@@ -232,7 +134,7 @@ fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
         .iter()
         .map(|(instruction, sum)| (instruction.label().to_owned(), json!(totals.complete(*sum))))
         .collect();
-    let rounded = quantities(totals).iter().any(|(_, sum)| sum.is_rounded());
+    let rounded = sums(totals).iter().any(|sum| sum.is_rounded());
     for (key, value) in [
         ("launches", json!(totals.launches)),
         ("flops", json!(totals.complete(totals.flops))),

@@ -3,6 +3,7 @@
 mod columns;
 mod diff;
 mod gaps;
+mod groups;
 mod input;
 mod kernels;
 mod overhead;

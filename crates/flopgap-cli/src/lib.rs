@@ -8,4 +8,4 @@ mod value;
 pub use exit::Exit;
 pub use failure::{Failure, run};
 pub use output::{FormatArg, note, print, warn, warn_all};
-pub use value::percentage;
+pub use value::{percentage, time_stamp};

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use flopgap_report::table::Format;
+use flopgap_report::text::printable;
 
 use crate::Failure;
 
@@ -76,21 +77,5 @@ pub fn note(program: &str, message: impl fmt::Display) {
 /// Writes a line to standard error. One that is closed or full is no failure: a note that nobody can read must not take the result
 /// with it, as `eprintln!` would by panicking.
 pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(&line));
-}
-
-/// A message for the terminal. Control characters would move its cursor or change its colors; names from a file must not.
-fn printable(message: &impl fmt::Display) -> String {
-    let text = message.to_string();
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn control_characters_reach_no_terminal() {
-        assert_eq!(printable(&"a\u{1b}[2J\r.csv\n  hint: é\tx"), "a\u{FFFD}[2J\u{FFFD}.csv\n  hint: é\tx");
-    }
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
 }

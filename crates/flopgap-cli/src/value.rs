@@ -1,4 +1,6 @@
-//! Values of options.
+//! Values of options, and defaults of them.
+
+use std::time::SystemTime;
 
 /// Reads a percentage, as a `value_parser` of clap: a number of at least 0, with or without `%` after it.
 ///
@@ -13,4 +15,12 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     let value: f64 =
         text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
+}
+
+/// The time in UTC as names of run directories begin with it: `20261121-034222`.
+pub fn time_stamp() -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
+    format!("{}-{}", digits(date), digits(clock))
 }

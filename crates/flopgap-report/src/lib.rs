@@ -13,5 +13,6 @@ pub mod progress;
 pub mod scale;
 pub mod surface;
 pub mod table;
+pub mod text;
 
 pub use error::ReportError;

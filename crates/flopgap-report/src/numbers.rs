@@ -91,6 +91,50 @@ pub fn si_with_unit(value: f64, unit: &str) -> String {
     format!("{digits} {prefix}{unit}")
 }
 
+/// A duration in nanoseconds with three significant digits: `12.3 µs`.
+///
+/// ```
+/// use flopgap_report::numbers::duration;
+/// assert_eq!(duration(12_340.0), "12.3 µs");
+/// assert_eq!(duration(1.5e9), "1.50 s");
+/// ```
+pub fn duration(nanoseconds: f64) -> String {
+    si_with_unit(nanoseconds * 1e-9, "s")
+}
+
+/// A duration in nanoseconds with the digits that a profiler's clock has: `13.980 ms`, `41.2 µs`, `999 ns`.
+///
+/// ```
+/// use flopgap_report::numbers::precise_duration;
+/// assert_eq!(precise_duration(13_980_000.0), "13.980 ms");
+/// assert_eq!(precise_duration(999.0), "999 ns");
+/// ```
+pub fn precise_duration(nanoseconds: f64) -> String {
+    match nanoseconds.abs() {
+        1e9.. => format!("{:.3} s", nanoseconds / 1e9),
+        1e6.. => format!("{:.3} ms", nanoseconds / 1e6),
+        1e3.. => format!("{:.1} µs", nanoseconds / 1e3),
+        _ => format!("{nanoseconds:.0} ns"),
+    }
+}
+
+/// Bytes with a binary prefix, as memories are sized: `48 KiB`, `1.5 GiB`.
+///
+/// ```
+/// use flopgap_report::numbers::binary_bytes;
+/// assert_eq!(binary_bytes(48 << 10), "48 KiB");
+/// assert_eq!(binary_bytes(3 << 29), "1.5 GiB");
+/// ```
+pub fn binary_bytes(bytes: u64) -> String {
+    for (unit, factor) in [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes >= factor {
+            let value = bytes as f64 / factor as f64;
+            return format!("{} {unit}", float(value, usize::from(!bytes.is_multiple_of(factor))));
+        }
+    }
+    format!("{bytes} B")
+}
+
 fn si_parts(value: f64) -> (String, &'static str) {
     if value == 0.0 {
         return ("0".to_owned(), "");
@@ -216,6 +260,12 @@ mod tests {
         }
         assert_eq!(si_with_unit(1.234e9, "FLOP/s"), "1.23 GFLOP/s");
         assert_eq!(si_with_unit(12.0, "FLOP/s"), "12.0 FLOP/s");
+    }
+
+    #[test]
+    fn bytes_and_durations() {
+        assert_eq!([48 << 10, 1 << 20, 100].map(binary_bytes), ["48 KiB", "1 MiB", "100 B"]);
+        assert_eq!(precise_duration(41_234.0), "41.2 µs");
     }
 
     #[test]

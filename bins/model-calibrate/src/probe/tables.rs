@@ -2,6 +2,7 @@
 
 use flopgap_cli::{Failure, FormatArg};
 use flopgap_report::ReportError;
+use flopgap_report::numbers::binary_bytes;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions, terminal_width};
 use flopgap_roofline::{Bandwidth, Ceilings, Instruction, Peak, Quantity};
 
@@ -104,7 +105,7 @@ fn levels(ceilings: &Ceilings) -> Result<Table, ReportError> {
     for level in &ceilings.levels {
         table.push([
             Cell::text(level.name.as_str()),
-            Cell::optional(level.bytes, |bytes| Cell::text(binary(bytes))),
+            Cell::optional(level.bytes, |bytes| Cell::text(binary_bytes(bytes))),
             Cell::float(level.read / 1e9, 0),
             Cell::float(level.copy / 1e9, 0),
         ])?;
@@ -145,16 +146,9 @@ fn bandwidth(title: &str, curve: &[Bandwidth]) -> Result<Table, ReportError> {
         let cells = [point.read, point.write, point.copy]
             .into_iter()
             .flat_map(|rate| [Cell::float(rate.value / 1e9, 0), Cell::percent(rate.spread, 1)]);
-        table.push(std::iter::once(Cell::text(binary(point.bytes))).chain(cells))?;
+        table.push(std::iter::once(Cell::text(binary_bytes(point.bytes))).chain(cells))?;
     }
     Ok(table)
-}
-
-/// `64 MiB`, `1.5 GiB`.
-fn binary(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
-    format!("{} {name}", (bytes as f64 / unit as f64 * 100.0).round() / 100.0)
 }
 
 /// One row for each measured number.

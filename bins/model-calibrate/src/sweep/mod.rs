@@ -9,7 +9,7 @@ mod summary;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
@@ -323,10 +323,7 @@ fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, 
 
 /// A name for a run directory: the time, and the device.
 fn folder_name(device: Device) -> PathBuf {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
-    PathBuf::from(format!("{}-{}_{}", digits(date), digits(clock), device.to_string().replace(':', "")))
+    PathBuf::from(format!("{}_{}", flopgap_cli::time_stamp(), device.to_string().replace(':', "")))
 }
 
 fn run_failure(error: &run::RunError) -> Failure {

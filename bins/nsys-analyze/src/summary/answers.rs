@@ -4,25 +4,17 @@ use std::fmt::Write as _;
 
 use flopgap_kernels::KernelClass;
 use flopgap_nsys::GpuActivity;
+use flopgap_report::numbers;
+pub(super) use flopgap_report::numbers::precise_duration as time;
 use flopgap_timings::kernels::{KernelTimes, Kernels};
 use flopgap_timings::passes::Passes;
 use flopgap_timings::shares::{Shares, Work};
 
 use super::work::Gap;
 
-/// Nanoseconds in the unit in which they are read best.
-pub(super) fn time(ns: f64) -> String {
-    match ns.abs() {
-        1e9.. => format!("{:.3} s", ns / 1e9),
-        1e6.. => format!("{:.3} ms", ns / 1e6),
-        1e3.. => format!("{:.1} µs", ns / 1e3),
-        _ => format!("{ns:.0} ns"),
-    }
-}
-
 /// A share of a whole.
 pub(super) fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
+    numbers::percent(share, 1)
 }
 
 fn upper_first(text: &str) -> String {

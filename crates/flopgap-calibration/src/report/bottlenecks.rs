@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use flopgap_report::ReportError;
 use flopgap_report::html::Block;
+use flopgap_report::numbers::binary_bytes;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_roofline::Ceilings;
 
 use super::ReportInput;
-use super::words::{binary, error_cells, error_columns};
+use super::words::{error_cells, error_columns};
 use crate::accuracy::{Errors, quantile};
 use crate::judge::Judged;
 
@@ -76,7 +77,7 @@ fn ridges(ceilings: &Ceilings) -> Result<Table, ReportError> {
                 Cell::text(if peak.tensor { "tensor" } else { "vector" }),
                 Cell::float(ops / 1e9, 0),
                 Cell::text(level.name.clone()),
-                Cell::optional(level.bytes, |bytes| Cell::text(binary(bytes))),
+                Cell::optional(level.bytes, |bytes| Cell::text(binary_bytes(bytes))),
                 Cell::float(level.read / 1e9, 0),
                 Cell::float(ops / level.read, 1),
             ])?;

@@ -3,11 +3,11 @@
 use flopgap_flops::Precision;
 use flopgap_report::ReportError;
 use flopgap_report::html::Block;
+use flopgap_report::numbers::binary_bytes;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_roofline::Ceilings;
 
 use super::ReportInput;
-use super::words::binary;
 use crate::accuracy::{Errors, quantile};
 use crate::grid::{Caches, Scenario};
 use crate::judge::Judged;
@@ -47,9 +47,9 @@ impl ScenarioRange {
 
     fn size(&self) -> String {
         match (self.above, self.up_to) {
-            (0, Some(most)) => format!("≤ {}", binary(most)),
-            (above, Some(most)) => format!("{} – {}", binary(above), binary(most)),
-            (above, None) => format!("> {}", binary(above)),
+            (0, Some(most)) => format!("≤ {}", binary_bytes(most)),
+            (above, Some(most)) => format!("{} – {}", binary_bytes(above), binary_bytes(most)),
+            (above, None) => format!("> {}", binary_bytes(above)),
         }
     }
 }

@@ -1,29 +1,14 @@
 //! Numbers in sentences and cells.
 
 use flopgap_report::numbers;
+pub use flopgap_report::numbers::duration;
 use flopgap_report::table::{Cell, Column};
 
 use crate::accuracy::Errors;
 
-/// A time with the unit that suits it: `12.3 µs`.
-pub fn duration(nanoseconds: f64) -> String {
-    numbers::si_with_unit(nanoseconds * 1e-9, "s")
-}
-
 /// Bytes as megabytes (10⁶): `12.3 MB`.
 pub fn megabytes(bytes: f64) -> String {
     format!("{} MB", numbers::float(bytes / 1e6, 1))
-}
-
-/// Bytes with a binary prefix, as caches are sized: `48 KiB`.
-pub(super) fn binary(bytes: u64) -> String {
-    for (unit, factor) in [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if bytes >= factor {
-            let value = bytes as f64 / factor as f64;
-            return format!("{} {unit}", numbers::float(value, usize::from(!bytes.is_multiple_of(factor))));
-        }
-    }
-    format!("{bytes} B")
 }
 
 /// A share as a percentage: `15.3%`.
@@ -62,9 +47,6 @@ mod tests {
 
     #[test]
     fn numbers_have_the_unit_that_suits_them() {
-        assert_eq!(duration(12_340.0), "12.3 µs");
-        assert_eq!(duration(1.5e9), "1.50 s");
         assert_eq!(megabytes(12_345_678.0), "12.3 MB");
-        assert_eq!([48 << 10, 1 << 20, 100].map(binary), ["48 KiB", "1 MiB", "100 B"]);
     }
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::style::file_style;
 use super::widths::{LEVELS, width_of};
-use crate::picture::canvas::printable;
+use crate::text::on_one_line;
 
 /// Text within an element or an attribute.
 pub(super) fn escape(text: &str) -> String {
-    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    on_one_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// About how many pixels a text takes at 13 pixels of height; rather too many than too few.

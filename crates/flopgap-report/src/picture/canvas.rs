@@ -13,6 +13,7 @@ use plotters::{
 };
 
 use crate::palette::Rgb;
+use crate::text::on_one_line;
 
 /// The bundled font. The list is what an SVG viewer without it falls back to; Verdana has nearly the same widths.
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -99,7 +100,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
         };
         let style = self.style(size, color).pos(Pos::new(horizontal, VPos::Center));
         let at = (at.0, at.1 + size * BELOW_CENTER);
-        self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
+        self.area.draw_text(&on_one_line(text), &style, self.pixel(at)).map_err(said)
     }
 
     /// One line of text that reads upwards, centered on `at`.
@@ -109,13 +110,13 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             .transform(FontTransform::Rotate270)
             .pos(Pos::new(HPos::Center, VPos::Center));
         let at = (at.0 + size * BELOW_CENTER, at.1);
-        self.area.draw_text(&printable(text), &style, self.pixel(at)).map_err(said)
+        self.area.draw_text(&on_one_line(text), &style, self.pixel(at)).map_err(said)
     }
 
     /// Width of a text in logical pixels.
     pub(crate) fn text_width(&self, text: &str, size: f64) -> Result<f64, String> {
         let (width, _) =
-            self.area.estimate_text_size(&printable(text), &self.style(size, (0, 0, 0))).map_err(said)?;
+            self.area.estimate_text_size(&on_one_line(text), &self.style(size, (0, 0, 0))).map_err(said)?;
         Ok(f64::from(width) / self.scale)
     }
 
@@ -166,16 +167,4 @@ fn rgb((r, g, b): Rgb) -> RGBColor {
 #[expect(clippy::needless_pass_by_value, reason = "so that it fits `map_err`")]
 fn said<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> String {
     error.to_string()
-}
-
-/// Replaces what XML 1.0 cannot hold even escaped; a title may come from a file name.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\t' | '\n' | '\r' => ' ',
-            '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',
-            c if c.is_control() => '\u{FFFD}',
-            c => c,
-        })
-        .collect()
 }

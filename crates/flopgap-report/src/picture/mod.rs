@@ -5,7 +5,9 @@ pub(crate) mod frame;
 
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
-use canvas::{Canvas, Drawn, printable};
+use canvas::{Canvas, Drawn};
+
+use crate::text::on_one_line;
 
 use crate::ReportError;
 
@@ -66,7 +68,7 @@ pub(crate) fn svg(painting: &impl Painting, size: Size) -> Result<String, Report
         "<svg width=\"{}\" height=\"{}\" role=\"img\" {root}>\n<title>{}</title>{body}",
         size.width,
         size.height,
-        escape(&printable(painting.title()))
+        escape(&on_one_line(painting.title()))
     ))
 }
 
@@ -94,7 +96,7 @@ fn encode(painting: &impl Painting, pixels: &[u8], size: Size) -> Result<Vec<u8>
     // Areas of one color repeat as they are: filters and the library's fastest level make a heatmap seven times as large.
     encoder.set_filter(png::FilterType::NoFilter);
     encoder.set_compression(png::Compression::Default);
-    encoder.add_itxt_chunk("Title".to_owned(), printable(painting.title()))?;
+    encoder.add_itxt_chunk("Title".to_owned(), on_one_line(painting.title()))?;
     let mut writer = encoder.write_header()?;
     writer.write_image_data(pixels)?;
     writer.finish()?;

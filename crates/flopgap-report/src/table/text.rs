@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, TableStyle};
 
 use super::{Align, Table};
+use crate::text::printable;
 
 /// How a table is fitted into a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,18 +93,6 @@ impl Table {
         }
         table
     }
-}
-
-/// Control characters would move the terminal's cursor; names from a file must not.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\t' => ' ',
-            '\n' => c,
-            c if c.is_control() => '\u{FFFD}',
-            c => c,
-        })
-        .collect()
 }
 
 #[cfg(test)]
