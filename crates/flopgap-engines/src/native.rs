@@ -79,10 +79,10 @@ impl Native {
             reason: reason.to_owned(),
         };
         if precision != Precision::Fp32 {
-            return Err(refuse("it computes in fp32 alone"));
+            return Err(refuse("it only supports fp32"));
         }
         let size = |size: u64| {
-            usize::try_from(size).map_err(|_| refuse("a size is beyond what this machine addresses"))
+            usize::try_from(size).map_err(|_| refuse("a size exceeds the address space of this machine"))
         };
         let network = |widths: &[u64]| -> Result<Network, EngineError> {
             let widths = widths.iter().map(|&width| size(width)).collect::<Result<Vec<usize>, _>>()?;
@@ -105,12 +105,15 @@ impl Native {
                 Shape { network, products: size(*batch)?, samples: size(*m)?, remarks }
             }
             Workload::Step(Step { op: Op::Empty, .. }) => {
-                let remarks =
-                    vec!["a call is measured by the smallest that there is: one product".to_owned()];
+                let remarks = vec!["a call is measured by the smallest one: one product".to_owned()];
                 let network = network(&[1, 1])?.with_output_activation(Activation::Identity);
                 Shape { network, products: 1, samples: 1, remarks }
             }
-            _ => return Err(refuse("it has fully connected layers alone; engine `ort` has the others")),
+            _ => {
+                return Err(refuse(
+                    "it only supports fully connected layers; engine `ort` supports the others",
+                ));
+            }
         };
         if shape.samples == 0 || shape.products == 0 {
             return Err(refuse("the batch is empty"));
@@ -155,7 +158,7 @@ impl Engine for Native {
             return Err(EngineError::Unsupported {
                 engine: NAME,
                 what: workload.label(),
-                reason: "a CPU is called; streams and graphs are a GPU's".to_owned(),
+                reason: "a CPU only supports calls; streams and graphs need a GPU".to_owned(),
             });
         }
         // Parameters twice, and each sample's input, output and layers; sizes were checked to be far from the limits.

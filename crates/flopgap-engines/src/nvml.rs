@@ -98,13 +98,13 @@ fn throttle(reasons: ThrottleReasons) -> Vec<String> {
 fn refused(action: &str, error: &NvmlError) -> EngineError {
     let (what, hint) = match error {
         NvmlError::LibloadingError(_) => {
-            ("NVML", "it comes with NVIDIA's driver; in a container, start it with the capability `utility`")
+            ("NVML", "install NVIDIA's driver; start a container with the capability `utility`")
         }
-        NvmlError::DriverNotLoaded => ("NVIDIA's driver", "check nvidia-smi"),
-        NvmlError::NotFound => ("the GPU in NVML's list", "check nvidia-smi -L and CUDA_VISIBLE_DEVICES"),
+        NvmlError::DriverNotLoaded => ("NVIDIA's driver", "check `nvidia-smi`"),
+        NvmlError::NotFound => ("the GPU in NVML's list", "check `nvidia-smi -L` and CUDA_VISIBLE_DEVICES"),
         NvmlError::NotSupported => (
             "the reading of NVML",
-            "GPUs before Volta, virtual ones and those of Tegra have no energy counter: leave energy out",
+            "measure without energy: GPUs before Volta, virtual GPUs and Tegra have no energy counter",
         ),
         _ => return EngineError::Failed { action: action.to_owned(), message: error.to_string() },
     };

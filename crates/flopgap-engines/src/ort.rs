@@ -95,8 +95,8 @@ impl Ort {
     fn file(&self, spec: &FileSpec) -> Result<&ModelFile, EngineError> {
         self.files.get(&spec.sha256).ok_or_else(|| EngineError::Missing {
             what: "the model's file",
-            reason: format!("no file of this session has the contents that {} was recorded with", spec.name),
-            hint: "name the model's file again; it may have changed since",
+            reason: format!("no file of this session has the recorded contents of {}", spec.name),
+            hint: "pass the model's file again; it may have changed since",
         })
     }
 
@@ -227,7 +227,7 @@ impl Engine for Ort {
         let refuse =
             |reason: String| Err(EngineError::Unsupported { engine: NAME, what: workload.label(), reason });
         if !matches!(precision, Precision::Fp32 | Precision::Fp16 | Precision::Int8) {
-            return refuse(format!("it computes no {precision} on a CPU"));
+            return refuse(format!("it does not support {precision} on a CPU"));
         }
         if let Workload::File(spec) = workload {
             return self.file(spec).map(|_| ());
@@ -251,7 +251,7 @@ impl Engine for Ort {
         let unsupported =
             |reason: String| EngineError::Unsupported { engine: NAME, what: workload.label(), reason };
         if mode != Mode::Call {
-            return Err(unsupported("a CPU is called; streams and graphs are a GPU's".to_owned()));
+            return Err(unsupported("a CPU only supports calls; streams and graphs need a GPU".to_owned()));
         }
         let mut remarks = Vec::new();
         let (model, steps) = if let Workload::File(spec) = workload {
@@ -269,7 +269,7 @@ impl Engine for Ort {
             remarks.push("fp16 is computed as fp32 between conversions".to_owned());
         }
         if matches!(workload, Workload::Step(step) if step.op == Op::Empty) {
-            remarks.push("a call is measured by the smallest that there is: one element".to_owned());
+            remarks.push("a call is measured by the smallest one: one element".to_owned());
         }
         if self.runtime.settings.threads.get() > 1 {
             remarks.push("threads wait without spinning between runs".to_owned());

@@ -206,16 +206,16 @@ impl Torch {
     fn file(&self, spec: &FileSpec) -> Result<&ModelFile, EngineError> {
         let missing = |reason: String, hint| EngineError::Missing { what: "the model's file", reason, hint };
         let file = self.files.get(&spec.sha256).ok_or_else(|| {
-            let reason =
-                format!("no file of this session has the contents that {} was recorded with", spec.name);
-            missing(reason, "name the model's file again; it may have changed since")
+            let reason = format!("no file of this session has the recorded contents of {}", spec.name);
+            missing(reason, "pass the model's file again; it may have changed since")
         })?;
         if file.path.extension().is_some_and(|extension| extension == "onnx") {
             return Err(EngineError::Unsupported {
                 engine: self.name(),
                 what: spec.name.clone(),
-                reason: "PyTorch does not run ONNX; export the model with torch.export.save to a .pt2"
-                    .to_owned(),
+                reason:
+                    "PyTorch does not run ONNX; export the model with torch.export.save to a .pt2 file file file"
+                        .to_owned(),
             });
         }
         Ok(file)
@@ -271,7 +271,7 @@ impl Engine for Torch {
             Some(_) => &[Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16],
         };
         if !known.contains(&precision) {
-            return refuse(format!("it is not run in {precision} here"));
+            return refuse(format!("it does not support {precision} here"));
         }
         if let Workload::File(spec) = workload {
             return self.file(spec).map(|_| ());
@@ -294,7 +294,7 @@ impl Engine for Torch {
             return Err(EngineError::Unsupported {
                 engine: self.name(),
                 what: workload.label(),
-                reason: format!("it is not launched as {mode:?} there").to_lowercase(),
+                reason: format!("it does not support {mode:?} there").to_lowercase(),
             });
         }
         let number = self.sessions.get() + 1;
@@ -313,7 +313,7 @@ impl Engine for Torch {
             request["shapes"] = json!(file.shapes);
         } else {
             let shown = if is_empty(workload) {
-                remarks.push("a call is measured by the smallest that there is: one element".to_owned());
+                remarks.push("a call is measured by the smallest one: one element".to_owned());
                 Workload::Step(smallest())
             } else {
                 workload.clone()

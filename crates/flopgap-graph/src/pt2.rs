@@ -42,14 +42,13 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
             GraphError::Read { path: path.to_owned(), source }
         }
         // The list of members is the last thing in an archive.
-        error => damaged("zip archive", format!("{error}; the file is cut short or damaged")),
+        error => damaged("zip archive", format!("{error}; the file is truncated or damaged")),
     })?;
     let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
     let member = program(&names).ok_or_else(|| GraphError::Unknown {
         path: path.to_owned(),
         reason: if names.iter().any(|name| name.ends_with("/data.pkl")) {
-            "it holds the parameters of torch.save or a TorchScript module, and no exported program"
-                .to_owned()
+            "it holds parameters of torch.save or a TorchScript module, not an exported program".to_owned()
         } else {
             "it is a zip archive without models/NAME.json".to_owned()
         },
@@ -59,7 +58,7 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
     entry
         .take(LARGEST + 1)
         .read_to_end(&mut text)
-        .map_err(|error| damaged(&member, format!("{error}; the file is cut short or damaged")))?;
+        .map_err(|error| damaged(&member, format!("{error}; the file is truncated or damaged")))?;
     if text.len() as u64 > LARGEST {
         return Err(damaged(&member, format!("larger than {LARGEST} bytes")));
     }

@@ -37,7 +37,7 @@ pub fn read(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
         _ if length == 0 => Err(unknown("it is empty")),
         [b'P', b'K', 3, 4] => pt2::read(path, file, shapes),
         [b'P', b'K', 5, 6] => Err(unknown("it is an empty zip archive")),
-        [0x80, 2..=5, ..] => Err(unknown("it is a pickle, which holds code and no graph")),
+        [0x80, 2..=5, ..] => Err(unknown("it is a pickle, which holds code, not a graph")),
         _ => onnx::read(path, &file, shapes),
     }
 }

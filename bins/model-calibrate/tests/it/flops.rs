@@ -85,7 +85,7 @@ fn files_that_are_not_models_are_refused() {
     );
     let ended = run(path, &["flops", "cut.pt2"]);
     assert_eq!(ended.code, 1);
-    assert!(ended.err.contains("the file is cut short or damaged"), "{}", ended.err);
+    assert!(ended.err.contains("the file is truncated or damaged"), "{}", ended.err);
     let ended = run(path, &["flops", "none.onnx"]);
     assert_eq!(ended.code, 3);
     assert!(ended.err.contains("none.onnx: cannot be read\n  caused by: No such file"), "{}", ended.err);

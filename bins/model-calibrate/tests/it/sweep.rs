@@ -155,7 +155,7 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
         (&["--device", "cpu", "--scenario", "L1_fit", "--batch-sizes", "100000"], 3, "L1_fit is empty: "),
         (&["--device", "cpu", "--engine", "tpu"], 2, "unknown engine `tpu`"),
         (&["--device", "cpu", "--engine", "native,native"], 2, "`native` is given twice"),
-        (&["--device", "cpu", "--scenario", "L4_fit"], 2, "`L4_fit` is not a scenario"),
+        (&["--device", "cpu", "--scenario", "L4_fit"], 2, "unknown scenario `L4_fit`"),
         (&["--resume"], 3, "no sweep to resume"),
     ];
     for (arguments, code, message) in cases {

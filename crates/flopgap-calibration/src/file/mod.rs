@@ -205,8 +205,8 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, FileError> {
 
 fn header_error(line: &[u8], path: &Path) -> FileError {
     let reason = match serde_json::from_slice::<serde_json::Value>(line) {
-        Ok(_) => "its first line has no `format` and `version`".to_owned(),
-        Err(_) => "its first line is not JSON".to_owned(),
+        Ok(_) => "the first line has no `format` and `version`".to_owned(),
+        Err(_) => "the first line is not JSON".to_owned(),
     };
     FileError::NotACalibration { path: path.to_owned(), reason }
 }
@@ -271,10 +271,10 @@ mod tests {
     fn what_is_not_a_calibration_is_named() {
         let message = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
         assert_eq!(message(b""), "a.jsonl: file is empty");
-        assert_eq!(message(b"n,d,m\n"), "a.jsonl: not a calibration: its first line is not JSON");
+        assert_eq!(message(b"n,d,m\n"), "a.jsonl: not a calibration: the first line is not JSON");
         assert_eq!(
             message(b"{}\n"),
-            "a.jsonl: not a calibration: its first line has no `format` and `version`"
+            "a.jsonl: not a calibration: the first line has no `format` and `version`"
         );
         assert_eq!(
             message(b"{\"format\":\"flopgap-calibration\",\"version\":2}\n"),

@@ -49,7 +49,9 @@ impl FromStr for Scenario {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Scenario::ALL.into_iter().find(|scenario| scenario.name().eq_ignore_ascii_case(text));
-        known.ok_or_else(|| format!("`{text}` is not a scenario: L1_fit, L2_fit, L3_fit, or DRAM_spill"))
+        known.ok_or_else(|| {
+            format!("unknown scenario `{text}`; expected L1_fit, L2_fit, L3_fit or DRAM_spill")
+        })
     }
 }
 
@@ -258,7 +260,7 @@ mod tests {
             assert_eq!(scenario.name().parse(), Ok(scenario));
         }
         assert_eq!("dram_spill".parse(), Ok(Scenario::DramSpill));
-        assert!("L4_fit".parse::<Scenario>().unwrap_err().contains("`L4_fit` is not a scenario"));
+        assert!("L4_fit".parse::<Scenario>().unwrap_err().contains("unknown scenario `L4_fit`"));
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Cells<'_> {
         let Some(text) = self.text(column) else { return Ok(None) };
         match text.parse::<u64>() {
             Ok(integer) if integer > 0 => Ok(Some(integer)),
-            _ => Err(self.wrong(column, "a whole number above 0 is expected")),
+            _ => Err(self.wrong(column, "expected a whole number above 0")),
         }
     }
 

@@ -40,7 +40,7 @@ fn mlp(cells: &Cells<'_>) -> Result<Option<MlpSpec>, SheetError> {
     });
     match widths {
         Some(hidden) => Ok(Some(MlpSpec { input, hidden, output, batch, activation: Activation::Relu })),
-        None => Err(cells.wrong("hidden_dims", "a list of widths is expected: [512, 512]")),
+        None => Err(cells.wrong("hidden_dims", "expected a list of widths: [512, 512]")),
     }
 }
 

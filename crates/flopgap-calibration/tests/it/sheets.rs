@@ -112,11 +112,11 @@ fn bad_tables_are_refused_by_place() {
         ("mlp_2layer,256,[512, 512],64,1,cpu,fp32,1\n", "a.csv:2: 9 fields; the header has 8"),
         (
             "mlp_2layer,256,[512;512],64,1,cpu,fp32,1\n",
-            "a.csv:2: hidden_dims is `[512;512]`; a list of widths is expected: [512, 512]",
+            "a.csv:2: hidden_dims is `[512;512]`; expected a list of widths: [512, 512]",
         ),
         (
             "mlp_1layer,256,[128],64,0,cpu,fp32,1\n",
-            "a.csv:2: batch_size is `0`; a whole number above 0 is expected",
+            "a.csv:2: batch_size is `0`; expected a whole number above 0",
         ),
         ("", "a.csv: no rows below the header"),
         (

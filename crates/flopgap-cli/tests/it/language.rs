@@ -16,8 +16,6 @@ const NOT_YET: &[&str] = &[
     "crates/flopgap-gpu",
     "crates/flopgap-mlp",
     "crates/flopgap-nsys",
-    "crates/flopgap-numerics",
-    "crates/flopgap-sqlite",
     "crates/flopgap-square",
     "crates/flopgap-table",
     "crates/flopgap-timings",

@@ -10,7 +10,7 @@ use crate::measure::Monitor;
 
 /// Where powercap is.
 const POWERCAP: &str = "/sys/class/powercap";
-const HINT: &str = "read it as root, or let others read `energy_uj` (it was closed after CVE-2020-8694)";
+const HINT: &str = "run as root, or allow reading `energy_uj` (restricted since CVE-2020-8694)";
 
 /// The energy counters of all packages of this machine.
 ///
@@ -43,7 +43,7 @@ impl Rapl {
 
     fn of(powercap: &Path) -> Result<Self, EngineError> {
         let missing = |reason: String, hint| EngineError::Missing { what: "RAPL", reason, hint };
-        let nothing = "use a machine with an energy counter; energy is left out otherwise";
+        let nothing = "use a machine with an energy counter, or measure without energy";
         let entries = fs::read_dir(powercap)
             .map_err(|error| missing(format!("{}: {error}", powercap.display()), nothing))?;
         let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -38,10 +38,13 @@ struct AttentionKernel {
 pub(super) fn supported(sizes: &Attention, step: &Step, precision: Precision) -> Result<(), EngineError> {
     let Attention { heads, kv_heads, .. } = *sizes;
     if kv_heads == 0 || heads % kv_heads != 0 {
-        return Err(unsupported(step, format!("{heads} query heads do not share {kv_heads} heads of keys")));
+        return Err(unsupported(
+            step,
+            format!("{heads} query heads cannot share {kv_heads} key heads evenly"),
+        ));
     }
     if precision == Precision::Int8 {
-        return Err(unsupported(step, "attention is not there in int8"));
+        return Err(unsupported(step, "attention does not support int8"));
     }
     no_epilogue(step)
 }

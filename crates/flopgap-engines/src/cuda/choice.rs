@@ -33,6 +33,6 @@ pub(super) fn kernel(
         Op::Gather { rows, width } => rows::gather(tools, [*rows, *width], step, precision),
         Op::Attention(sizes) => attention::make(tools, sizes, step, precision),
         Op::Empty => pointwise::empty(tools, step, precision),
-        _ => Err(unsupported(step, "there is no kernel for this operation")),
+        _ => Err(unsupported(step, "no kernel supports this operation")),
     }
 }

@@ -94,7 +94,7 @@ fn refused(workload: &Workload, reason: impl Into<String>) -> EngineError {
 /// The network of a workload and its samples.
 fn network(workload: &Workload) -> Result<(Network, usize), EngineError> {
     let Workload::Mlp(MlpSpec { input, hidden, output, batch, activation }) = workload else {
-        return Err(refused(workload, "it has fully connected networks alone"));
+        return Err(refused(workload, "it only supports fully connected networks"));
     };
     let widths: Option<Vec<usize>> =
         [input].into_iter().chain(hidden).chain([output]).map(|&width| usize::try_from(width).ok()).collect();
@@ -132,7 +132,7 @@ impl Engine for Fused {
         match precision {
             Precision::Fp32 | Precision::Fp16 | Precision::Bf16 => Ok(()),
             Precision::Tf32 | Precision::Int8 => {
-                Err(refused(workload, "it computes in fp32, fp16 and bf16 alone"))
+                Err(refused(workload, "it only supports fp32, fp16 and bf16"))
             }
         }
     }
@@ -145,7 +145,7 @@ impl Engine for Fused {
     ) -> Result<Box<dyn Session + 'a>, EngineError> {
         self.supports(workload, precision)?;
         if !self.modes().contains(&mode) {
-            return Err(refused(workload, "it launches on a stream or in a graph"));
+            return Err(refused(workload, "it only supports streams and graphs"));
         }
         match precision {
             Precision::Fp16 => self.session::<f16>(workload, mode),

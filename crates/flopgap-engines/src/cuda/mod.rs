@@ -141,7 +141,7 @@ impl Engine for Cuda {
         let capability = self.tools.context.device().compute_capability;
         if (capability.major, capability.minor) < oldest(precision) {
             let (engine, what) = (NAME, workload.label());
-            let reason = format!("a GPU of compute capability {capability} does not compute in {precision}");
+            let reason = format!("a GPU of compute capability {capability} does not support {precision}");
             return Err(EngineError::Unsupported { engine, what, reason });
         }
         for step in program::steps(workload)? {
@@ -157,7 +157,7 @@ impl Engine for Cuda {
                 | Op::Empty => {}
                 Op::Reduce { inputs, outputs } => rows::parts([*inputs, *outputs], &step)?,
                 Op::Attention(sizes) => attention::supported(sizes, &step, precision)?,
-                _ => return Err(unsupported(&step, "there is no kernel for this operation")),
+                _ => return Err(unsupported(&step, "no kernel supports this operation")),
             }
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Engine for Cuda {
         self.supports(workload, precision)?;
         if !self.modes().contains(&mode) {
             let (engine, what) = (NAME, workload.label());
-            let reason = "it launches on a stream or in a graph".to_owned();
+            let reason = "it only supports streams and graphs".to_owned();
             return Err(EngineError::Unsupported { engine, what, reason });
         }
         // What the sessions before freed has left the pool only when the device is done.

@@ -153,7 +153,7 @@ pub(super) fn elementwise(
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
     let Some(function) = Function::of(sizes.function) else {
-        return Err(unsupported(step, "there is no kernel for this function"));
+        return Err(unsupported(step, "no kernel supports this function"));
     };
     // The first operand has the result's shape, as far as so much is read; the second is broadcast
     // over it.

@@ -144,7 +144,7 @@ pub(super) fn norm(
         NormFunction::Layer => (Function::Norm { by_row: false, centered: true }, [rows, columns]),
         NormFunction::Rms => (Function::Norm { by_row: false, centered: false }, [rows, columns]),
         NormFunction::Group => (Function::Norm { by_row: true, centered: true }, [rows, columns]),
-        _ => return Err(unsupported(step, "there is no kernel for this norm")),
+        _ => return Err(unsupported(step, "no kernel supports this norm")),
     };
     make(tools, function, shape, step, precision)
 }
@@ -157,7 +157,7 @@ pub(super) fn parts([inputs, outputs]: [u64; 2], step: &Step) -> Result<(), Engi
     if outputs > 0 && inputs % outputs == 0 {
         return Ok(());
     }
-    Err(unsupported(step, format!("{inputs} elements are not divided into {outputs} equal parts")))
+    Err(unsupported(step, format!("{inputs} elements cannot be divided into {outputs} equal parts")))
 }
 
 /// The mean of equal parts of the input, which lie one behind the other.

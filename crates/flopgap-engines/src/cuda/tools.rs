@@ -115,7 +115,7 @@ pub(crate) fn size(step: &Step, value: u64) -> Result<usize, EngineError> {
     usize::try_from(value)
         .ok()
         .filter(|&size| isize::try_from(size).is_ok())
-        .ok_or_else(|| unsupported(step, format!("{value} elements are more than memory holds")))
+        .ok_or_else(|| unsupported(step, format!("{value} elements exceed the memory")))
 }
 
 /// A product of sizes.

@@ -62,7 +62,7 @@ fn candidates() -> Result<Candidates, EngineError> {
     let mut there: Vec<String> =
         packages.iter().filter(|folder| folder.is_dir()).map(|folder| folder.display().to_string()).collect();
     if there.is_empty() {
-        there.push("site-packages, of which this machine has none".to_owned());
+        there.push("site-packages, which this machine does not have".to_owned());
     }
     let searched = format!(
         "neither the system's loader (LD_LIBRARY_PATH, ldconfig) nor a package onnxruntime in {} has libonnxruntime.so",

@@ -33,7 +33,7 @@ pub(super) fn make(
         .iter()
         .try_fold(1_usize, |product, &size| product.checked_mul(usize::try_from(size).ok()?))
         .filter(|length| *length <= isize::MAX as usize / size_of::<f64>())
-        .ok_or_else(|| refused(outlet, "its sizes are beyond what this machine addresses"))?;
+        .ok_or_else(|| refused(outlet, "its sizes exceed the address space of this machine"))?;
     let numbers = numbers(seed, place, length);
     let value = match ty {
         TensorElementType::Float32 => tensor(&shape, numbers),
@@ -45,7 +45,7 @@ pub(super) fn make(
         TensorElementType::Int8 => tensor(&shape, numbers.iter().map(|x| i8::from(*x > 0.0)).collect()),
         TensorElementType::Uint8 => tensor(&shape, numbers.iter().map(|x| u8::from(*x > 0.0)).collect()),
         TensorElementType::Bool => tensor(&shape, vec![true; length]),
-        other => return Err(refused(outlet, &format!("no input is made of type {other}"))),
+        other => return Err(refused(outlet, &format!("inputs of type {other} are not supported"))),
     };
     value.map_err(|error| refused(outlet, &error.to_string()))
 }

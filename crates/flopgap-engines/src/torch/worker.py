@@ -346,7 +346,7 @@ class Session:
         self.how = request["how"]
         self.precision = request["precision"]
         if self.precision not in DTYPES:
-            raise unsupported(f"it is not run in {self.precision}")
+            raise unsupported(f"it does not support {self.precision}")
         if self.how == "graph" and DEVICE.type != "cuda":
             raise unsupported("a CPU has no CUDA graphs")
         dtype = getattr(torch, DTYPES[self.precision])

@@ -124,7 +124,7 @@ impl Worker {
         let nonsense = |why: String| Failure::Lost(format!("the worker answered {line:?}: {why}"));
         let answer: Line = serde_json::from_str(&line).map_err(|error| nonsense(error.to_string()))?;
         if answer.id != id {
-            return Err(nonsense(format!("that is the answer to request {}, not {id}", answer.id)));
+            return Err(nonsense(format!("expected the answer to request {id}, found {}", answer.id)));
         }
         match (answer.answer, answer.error) {
             (_, Some(refusal)) => Err(Failure::Refused(refusal)),
@@ -141,7 +141,7 @@ impl Worker {
         };
         let words = last_words(&self.folder.path().join("stderr")).unwrap_or_default();
         let words = words.trim();
-        Failure::Lost(if words.is_empty() { end } else { format!("{end}; its last words: {words}") })
+        Failure::Lost(if words.is_empty() { end } else { format!("{end}; its last output: {words}") })
     }
 
     fn wait(&mut self, longest: Duration) -> Option<std::process::ExitStatus> {

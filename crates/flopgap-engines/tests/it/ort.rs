@@ -164,7 +164,7 @@ fn a_file_is_run_and_its_open_dimensions_are_asked_for() {
     std::fs::write(&path, to_onnx(&workload.graph().unwrap(), Precision::Fp32, 3).unwrap()).unwrap();
     let file = file(&workload, "model");
     let unknown = engine.supports(&file, Precision::Fp32).unwrap_err().to_string();
-    assert!(unknown.contains("the contents that model was recorded with"), "{unknown}");
+    assert!(unknown.contains("the recorded contents of model"), "{unknown}");
 
     let model = ModelFile { path: path.clone(), shapes: BTreeMap::new() };
     let engine = engine.with_file("ab".repeat(32), model);
@@ -184,9 +184,9 @@ fn what_it_cannot_run_is_refused_with_the_reason() {
     let Some(ort) = ort(1) else { return };
     let small = mlp(1, Activation::Relu);
     let bf16 = ort.supports(&small, Precision::Bf16).unwrap_err().to_string();
-    assert!(bf16.contains("it computes no bf16 on a CPU"), "{bf16}");
+    assert!(bf16.contains("it does not support bf16 on a CPU"), "{bf16}");
     let graph = ort.open(&small, Precision::Fp32, Mode::Graph).err().unwrap().to_string();
-    assert!(graph.ends_with("streams and graphs are a GPU's"), "{graph}");
+    assert!(graph.ends_with("streams and graphs need a GPU"), "{graph}");
     let none = ort.supports(&mlp(0, Activation::Relu), Precision::Fp32).unwrap_err().to_string();
     assert!(none.contains("at least 1"), "{none}");
     let large = step(Op::Gemm(Gemm { batch: 1, m: 1, n: 1 << 20, k: 1 << 20 }));

@@ -29,14 +29,14 @@ pub(crate) fn resnet(spec: &ResnetSpec) -> Result<Graph, GraphError> {
         50 => ([3, 4, 6, 3], true),
         101 => ([3, 4, 23, 3], true),
         152 => ([3, 8, 36, 3], true),
-        _ => return Err(refused(spec, "the depth must be 18, 34, 50, 101 or 152")),
+        _ => return Err(refused(spec, "expected a depth of 18, 34, 50, 101 or 152")),
     };
     if !(1..=1 << 24).contains(&spec.batch) {
-        return Err(refused(spec, "the batch must be 1 to 16,777,216"));
+        return Err(refused(spec, "expected a batch of 1 to 16,777,216"));
     }
     // Five halvings leave at least one pixel, and a size that large is a slip.
     if !(32..=1 << 13).contains(&spec.image) {
-        return Err(refused(spec, "the image must be 32 to 8,192 pixels wide"));
+        return Err(refused(spec, "expected an image 32 to 8,192 pixels wide"));
     }
     let mut network = Network { builder: Builder::new(spec.label(), ElementType::Fp32), batch: spec.batch };
     let input = network.builder.input("input", &[spec.batch, 3, spec.image, spec.image]);
@@ -220,8 +220,8 @@ mod tests {
     #[test]
     fn other_sizes_are_refused_with_the_reason() {
         let error = resnet(&ResnetSpec { depth: 20, batch: 1, image: 224 }).unwrap_err().to_string();
-        assert_eq!(error, "resnet20 batch 1: the depth must be 18, 34, 50, 101 or 152");
+        assert_eq!(error, "resnet20 batch 1: expected a depth of 18, 34, 50, 101 or 152");
         let error = resnet(&ResnetSpec { depth: 18, batch: 1, image: 8 }).unwrap_err().to_string();
-        assert_eq!(error, "resnet18 batch 1 image 8: the image must be 32 to 8,192 pixels wide");
+        assert_eq!(error, "resnet18 batch 1 image 8: expected an image 32 to 8,192 pixels wide");
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path, file: &File, shapes: &Shapes) -> Result<Graph, G
             return Err(GraphError::Damaged {
                 path: path.to_owned(),
                 place: format!("byte {place}"),
-                reason: format!("{reason}; the file is cut short or damaged"),
+                reason: format!("{reason}; the file is truncated or damaged"),
             });
         }
         Err(Malformed::At(place, reason)) => return Err(unknown(format!("{reason}, at byte {place}"))),
@@ -107,7 +107,7 @@ fn external(path: &Path, graph: &GraphProto) -> Result<(), GraphError> {
                     return Err(GraphError::Damaged {
                         path: beside,
                         place: format!("tensor `{name}`"),
-                        reason: format!("it ends at byte {end} of {}; the file is cut short", found.len()),
+                        reason: format!("it ends at byte {end} of {}; the file is truncated", found.len()),
                     });
                 }
             }
@@ -367,8 +367,7 @@ impl<'a> Walk<'a> {
                 && !rounded
             {
                 let (stated, inferred) = (written(stated), written(inferred));
-                let reason =
-                    format!("the file says that `{output}` is {stated}, but its operands give {inferred}");
+                let reason = format!("`{output}` is {stated} in the file, but its operands give {inferred}");
                 return Err(self.assembly.damaged(format!("node `{name}`"), reason));
             }
             let given = || self.shapes.of(output).map(<[u64]>::to_vec);
@@ -404,9 +403,7 @@ impl<'a> Walk<'a> {
             } else if attribute("value_string").is_some() {
                 (Vec::new(), Stored::other(1), None)
             } else {
-                return Err(self
-                    .assembly
-                    .damaged(format!("node `{name}`"), "a constant of a kind that is not known"));
+                return Err(self.assembly.damaged(format!("node `{name}`"), "a constant of an unknown kind"));
             };
         let index = self.assembly.tensor(output, output, shape, kind, true);
         if let Some(value) = value {

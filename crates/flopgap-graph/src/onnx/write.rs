@@ -29,7 +29,7 @@ use role::role;
 /// [`GraphError::Write`] for `bf16`, which CPU runtimes do not compute in, and for layers that this crate does not write.
 pub fn to_onnx(graph: &Graph, precision: Precision, seed: u64) -> Result<Vec<u8>, GraphError> {
     if precision == Precision::Bf16 {
-        return Err(refused(&graph.name, "runtimes on CPUs have no kernels for bf16; use fp16 or fp32"));
+        return Err(refused(&graph.name, "CPU runtimes have no bf16 kernels; use fp16 or fp32"));
     }
     if graph.outputs.is_empty() {
         return Err(refused(&graph.name, "it computes nothing"));
@@ -49,7 +49,7 @@ pub fn to_onnx(graph: &Graph, precision: Precision, seed: u64) -> Result<Vec<u8>
 /// # Errors
 /// [`GraphError::Write`] where the tensor is no parameter that a layer reads.
 pub fn initial_values(graph: &Graph, tensor: usize, seed: u64) -> Result<Vec<f32>, GraphError> {
-    let role = role(graph, tensor).ok_or_else(|| refused(&graph.name, "there is no such parameter"))?;
+    let role = role(graph, tensor).ok_or_else(|| refused(&graph.name, "the parameter does not exist"))?;
     Ok(role.values(&graph.tensors[tensor], tensor, seed))
 }
 

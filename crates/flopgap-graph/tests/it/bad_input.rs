@@ -24,8 +24,8 @@ fn what_is_not_a_model_is_refused_by_its_content() {
     for (bytes, reason) in [
         (&b""[..], "it is empty"),
         (b"PK\x05\x06\0\0", "it is an empty zip archive"),
-        (b"\x80\x02}q\0.", "it is a pickle, which holds code and no graph"),
-        (b"layer,flops\nconv1,3\n", "there is a field of an unknown type, at byte 1"),
+        (b"\x80\x02}q\0.", "it is a pickle, which holds code, not a graph"),
+        (b"layer,flops\nconv1,3\n", "a field has an unknown type, at byte 1"),
         (b"\x08\x09", "it has neither the version nor the graph of an ONNX model"),
     ] {
         let (message, hint) = refused("file", bytes);
@@ -48,7 +48,7 @@ fn archives_that_are_cut_short_are_refused() {
     for length in [100, whole.len() / 2, whole.len() - 10] {
         let (message, hint) = refused("cut.pt2", &whole[..length]);
         assert!(message.starts_with("cut.pt2: zip archive: "), "{message}");
-        assert!(message.ends_with("the file is cut short or damaged"), "{message}");
+        assert!(message.ends_with("the file is truncated or damaged"), "{message}");
         assert_eq!(hint.as_deref(), Some("copy or export the model again"));
     }
     // Bytes within the graph that are others.
@@ -64,7 +64,7 @@ fn models_that_are_cut_short_are_refused() {
     for length in [100, whole.len() / 2, whole.len() - 1] {
         let (message, _) = refused("cut.onnx", &whole[..length]);
         assert!(message.starts_with("cut.onnx: byte "), "{message}");
-        assert!(message.contains("reaches beyond the end of the file"), "{message}");
+        assert!(message.contains("extends beyond the end of the file"), "{message}");
     }
 }
 
@@ -101,7 +101,7 @@ fn other_versions_and_archives_are_refused() {
     let (message, _) = refused("m.zip", &archive("notes.txt", "hello"));
     assert!(message.ends_with("it is a zip archive without models/NAME.json"), "{message}");
     let (message, _) = refused("m.pt", &archive("m/data.pkl", "hello"));
-    assert!(message.ends_with("a TorchScript module, and no exported program"), "{message}");
+    assert!(message.ends_with("a TorchScript module, not an exported program"), "{message}");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn parameters_outside_the_file_must_be_there() {
     let error = read(&path, &Shapes::default()).unwrap_err();
     assert_eq!(
         message(&path, &error),
-        "model.onnx.data: tensor `w`: it ends at byte 64 of 63; the file is cut short"
+        "model.onnx.data: tensor `w`: it ends at byte 64 of 63; the file is truncated"
     );
     std::fs::write(&data, [0; 64]).unwrap();
     assert_eq!(read(&path, &Shapes::default()).unwrap().multiply_adds().unwrap(), 36);
@@ -237,7 +237,7 @@ fn graphs_that_contradict_themselves_are_refused() {
         ..GraphProto::default()
     };
     let error = read_bytes("model.onnx", &model(graph).write_buf().unwrap(), &[]).unwrap_err();
-    assert_eq!(place(error), "node `the Relu`: the file says that `r` is 3x2, but its operands give 2x3");
+    assert_eq!(place(error), "node `the Relu`: `r` is 3x2 in the file, but its operands give 2x3");
     let negative = vec![weights("w", &[-3])];
     let error = read_nodes(vec![], negative, vec![], &[], &[]).unwrap_err();
     assert_eq!(place(error), "tensor `w`: it has a negative size");

@@ -80,7 +80,7 @@ fn the_ceilings_of_this_cpu_are_in_order() {
     assert_eq!(ceilings.units as usize, threads);
     assert_eq!(ceilings.details.one_thread.is_some(), threads > 1);
     assert_eq!(ceilings.levels.last().map(|level| level.name.as_str()), Some("DRAM"));
-    assert!(ceilings.details.absent.contains(&"L2: this machine does not tell its size".to_owned()));
+    assert!(ceilings.details.absent.contains(&"L2: this machine does not report its size".to_owned()));
 
     // A file of it is read again.
     let folder = tempfile::tempdir().unwrap();

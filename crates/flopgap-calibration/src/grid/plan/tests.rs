@@ -29,7 +29,7 @@ fn all(request: &Request) -> Vec<Point> {
 fn connected(point: &Point) -> Result<(), String> {
     match Family::of(&point.workload) {
         Some(Family::Mlp) if point.precision == Precision::Fp32 => Ok(()),
-        _ => Err("fully connected layers in fp32 alone".to_owned()),
+        _ => Err("only fully connected layers in fp32".to_owned()),
     }
 }
 
@@ -157,7 +157,7 @@ fn what_no_engine_can_run_is_an_error_with_its_reason() {
     let conv = Request { families: vec![Family::Conv], ..request(Target::Cpu, Size::Quick) };
     assert_eq!(
         plan(&conv, &mut connected).unwrap_err().to_string(),
-        "nothing to measure: conv: fully connected layers in fp32 alone"
+        "nothing to measure: conv: only fully connected layers in fp32"
     );
     let modeless = Request { modes: Vec::new(), ..request(Target::Cpu, Size::Quick) };
     assert!(plan(&modeless, &mut connected).unwrap_err().to_string().contains("none of the modes"));

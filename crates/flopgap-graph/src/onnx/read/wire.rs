@@ -94,7 +94,7 @@ impl<R: Read + Seek> Walk<R> {
             let tag = self.varint(end)?;
             let (field, wire) = (tag >> 3, tag & 7);
             if field == 0 {
-                return Err(Malformed::At(self.position, "there is a field with the number 0"));
+                return Err(Malformed::At(self.position, "a field has the number 0"));
             }
             match wire {
                 0 => {
@@ -108,7 +108,7 @@ impl<R: Read + Seek> Walk<R> {
                     let stop = self.position.checked_add(length).filter(|&stop| stop <= end);
                     let stop = stop.ok_or(Malformed::At(
                         self.position,
-                        "a field reaches beyond the end of the file or of its message",
+                        "a field extends beyond the end of the file or of its message",
                     ))?;
                     if message == Message::Model && field == 7 {
                         seen.1 = true;
@@ -125,7 +125,7 @@ impl<R: Read + Seek> Walk<R> {
                         None => self.skip(length, end)?,
                     }
                 }
-                _ => return Err(Malformed::At(self.position, "there is a field of an unknown type")),
+                _ => return Err(Malformed::At(self.position, "a field has an unknown type")),
             }
         }
         if message == Message::Entry
@@ -141,7 +141,7 @@ impl<R: Read + Seek> Walk<R> {
 
     fn byte(&mut self, end: u64) -> Result<u8, Malformed> {
         if self.position >= end {
-            return Err(Malformed::At(self.position, "a number is cut short"));
+            return Err(Malformed::At(self.position, "a number is truncated"));
         }
         let mut byte = [0];
         self.reader.read_exact(&mut byte)?;
@@ -170,7 +170,7 @@ impl<R: Read + Seek> Walk<R> {
             }
             _ => Err(Malformed::At(
                 self.position,
-                "a field reaches beyond the end of the file or of its message",
+                "a field extends beyond the end of the file or of its message",
             )),
         }
     }

@@ -36,7 +36,7 @@ pub(super) fn write(writer: &mut Writer<'_>, index: usize) -> Result<(), GraphEr
             if attention.mask != AttentionMask::Full || attention.kv_heads != attention.heads {
                 return Err(refused(
                     name,
-                    "only attention with all pairs, and keys for each head, is written",
+                    "only attention over all pairs, with keys for each head, is supported",
                 ));
             }
             self::attention(writer, name, attention.head_width, &inputs, &result);
@@ -175,7 +175,7 @@ fn pooling(
         match room.map(|room| (room / stride + 1, room.div_ceil(stride) + 1)) {
             Some((floor, _)) if floor == size => Ok(false),
             Some((_, ceiling)) if ceiling == size => Ok(true),
-            _ => Err(refused(name, "its output is no number of windows that fit")),
+            _ => Err(refused(name, "its output does not match the number of windows that fit")),
         }
     });
     if rounded_up.collect::<Result<Vec<_>, _>>()?.contains(&true) {
@@ -218,11 +218,11 @@ fn elementwise(
         ElementwiseFunction::Several(4) => writer.node(name, "HardSigmoid", &inputs[..1], result, Vec::new()),
         ElementwiseFunction::Several(5) => writer.node(name, "HardSwish", &inputs[..1], result, Vec::new()),
         ElementwiseFunction::Several(_) => {
-            return Err(refused(name, "only functions that take 4 or 5 FLOPs are written"));
+            return Err(refused(name, "only functions of 4 or 5 FLOPs are supported"));
         }
         ElementwiseFunction::Transcendental => writer.node(name, "Exp", &inputs[..1], result, Vec::new()),
         ElementwiseFunction::Quantize => {
-            return Err(refused(name, "conversions to 8 bits come with int8 models"));
+            return Err(refused(name, "conversions to 8 bits are only written for int8 models"));
         }
         ElementwiseFunction::Activation(activation) => {
             self::activation(writer, name, activation, inputs[0], result);

@@ -73,17 +73,17 @@ pub fn probe(settings: &Settings, progress: Progress<'_>) -> Result<Ceilings, Pr
     let mut absent = Vec::new();
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     if tiles::refused() {
-        absent.push("AMX: the CPU has it, the system does not allow it to this process".to_owned());
+        absent.push("AMX: the CPU has it, but the system does not allow it for this process".to_owned());
     }
     for level in ["L1d", "L2", "L3"] {
         if !all.iter().any(|capacity| capacity.name == level.trim_end_matches('d')) {
-            absent.push(format!("{level}: this machine does not tell its size"));
+            absent.push(format!("{level}: this machine does not report its size"));
         }
     }
     // Nearly the best point of each level, as each point is the best of its measurements.
     let levels = levels(&all, "DRAM", &curve, 0.9);
     for capacity in all.iter().filter(|capacity| !levels.iter().any(|level| level.name == capacity.name)) {
-        absent.push(format!("{}: no working set lies in it alone", capacity.name));
+        absent.push(format!("{}: no working set fits only this level", capacity.name));
     }
     Ok(Ceilings {
         device: settings.device.clone(),

@@ -167,7 +167,7 @@ impl Kernels {
     fn kernel(&self, name: &'static str) -> Result<&Kernel, ProbeError> {
         self.by_name
             .get(name)
-            .ok_or_else(|| ProbeError::Start { reason: format!("{name} is no kernel of this GPU") })
+            .ok_or_else(|| ProbeError::Start { reason: format!("this GPU has no kernel {name}") })
     }
 
     /// Queues a kernel that does nothing.

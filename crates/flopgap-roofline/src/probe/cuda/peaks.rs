@@ -117,7 +117,7 @@ pub(super) fn measure(
     }
     if device.compute_capability.major >= 10 {
         absent.push(
-            "tcgen05: peaks of tensor cores are those of mma.sync, and may be far below what libraries reach"
+            "tcgen05: tensor-core peaks are those of mma.sync, which may be far below those of libraries"
                 .to_owned(),
         );
     }
