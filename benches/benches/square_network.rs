@@ -19,7 +19,7 @@ fn shape([n, d, m]: [u64; 3]) -> Shape {
 
 fn on_cpu(criterion: &mut Criterion) {
     let mut network = Cpu::new(shape([2, 256, 64]));
-    network.initialise(1).expect("a new network");
+    network.initialize(1).expect("a new network");
     let mut group = criterion.benchmark_group("square_network/cpu n=2 d=256 m=64");
     group.bench_function("forward", |bencher| bencher.iter(|| network.forward()));
     group.bench_function("backward", |bencher| bencher.iter(|| network.backward()));
@@ -51,7 +51,7 @@ fn graphs(
     shape: Shape,
 ) -> Result<(), SquareError> {
     let mut network = engine.network(shape)?;
-    network.initialise(1)?;
+    network.initialize(1)?;
     let mut group = criterion.benchmark_group(format!("square_network/gpu {products:?} {shape}"));
     for (name, work) in [("forward", Work::Forward), ("both", Work::Both)] {
         group.bench_function(name, |bencher| {

@@ -36,13 +36,13 @@ const FIRST_CALL: i64 = 7_000_000_000;
 pub struct RowCounts {
     /// Kernels.
     pub kernels: u64,
-    /// CUDA API calls: one for each kernel, copy, memset and synchronisation, and some that put nothing on the GPU.
+    /// CUDA API calls: one for each kernel, copy, memset and synchronization, and some that put nothing on the GPU.
     pub calls: u64,
     /// Memory copies.
     pub copies: u64,
     /// Memsets.
     pub sets: u64,
-    /// Synchronisations.
+    /// Synchronizations.
     pub syncs: u64,
     /// NVTX push/pop ranges, at most five deep.
     pub ranges: u64,
@@ -51,7 +51,7 @@ pub struct RowCounts {
 /// Writes an export of `kernels` kernels to `path`; the same bytes each time.
 ///
 /// Within a step each thread runs 3 phases of 12 layers of 4 modules of 4 operators of 2 kernels, one range around each; a copy, a
-/// memset, a synchronisation and a call that launches nothing follow every layer, and a kernel outside all ranges every step.
+/// memset, a synchronization and a call that launches nothing follow every layer, and a kernel outside all ranges every step.
 ///
 /// # Errors
 /// When the file cannot be written, or the fixture is damaged.

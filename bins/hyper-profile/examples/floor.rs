@@ -40,7 +40,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         made += start.elapsed();
 
         let start = Instant::now();
-        network.initialise(0)?;
+        network.initialize(0)?;
         network.forward()?;
         network.backward()?;
         network.synchronize()?;
@@ -79,7 +79,7 @@ fn counted(engine: &Engine) -> Result<(), Box<dyn Error>> {
         let start = Instant::now();
         let rows = session.per_launch(room, &mut |_| {
             let start = Instant::now();
-            network.initialise(0)?;
+            network.initialize(0)?;
             network.forward()?;
             network.backward()?;
             network.synchronize()?;

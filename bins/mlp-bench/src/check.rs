@@ -101,7 +101,8 @@ impl Left {
     /// # Errors
     /// What differs, and by how much.
     pub(crate) fn check(&self, after: &Left, bound: Option<f64>) -> Result<(), String> {
-        let differs = |what: &str| format!("the timed passes left other {what} than the pass before them");
+        let differs =
+            |what: &str| format!("the timed passes computed other {what} than the pass before them");
         if let Some(((what, _), _)) = self.digests.iter().zip(&after.digests).find(|(a, b)| a != b) {
             return Err(differs(what));
         }

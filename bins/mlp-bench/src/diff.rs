@@ -17,20 +17,20 @@ use crate::table::float;
 /// What `diff` takes.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// What --json printed before the change.
+    /// Output of --json before the change
     before: PathBuf,
-    /// After it, or on another machine.
+    /// Output of --json after it, or on another machine
     after: PathBuf,
-    /// Leave out what changed by less than the measurements scatter.
+    /// Leave out changes within the spread of the measurements
     #[arg(long)]
     changed: bool,
-    /// Changes of less than this percentage are scatter in any case: a program that is started anew is a little faster or slower as a whole.
+    /// Smallest change in percent that counts: a program that is started again is a little faster or slower
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage, default_value = "2")]
     noise: f64,
-    /// End with exit code 1 when something is slower by more than this percentage, and by more than the measurements scatter.
+    /// Exit with code 1 if something is slower by more than this percentage and by more than the spread
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
-    /// How to print the result.
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }

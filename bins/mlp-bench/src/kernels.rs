@@ -14,19 +14,19 @@ use crate::{PROGRAM, failed, failure, unique};
 /// What `kernels` takes.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Architectures.
+    /// Architectures
     #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
     pub(crate) arch: Vec<String>,
-    /// The kernels of an older architecture, such as `sm_80`, compiled for those above.
+    /// Use the kernels of an older architecture, such as `sm_80`, compiled for those above
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
-    /// Networks.
+    /// Networks
     #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
     /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
     #[arg(long, value_delimiter = ',', conflicts_with = "size")]
     pub(crate) widths: Vec<usize>,
-    /// Implementations.
+    /// Implementations
     #[arg(
         long = "impl",
         value_name = "IMPL",
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
         default_value = "forloop,coopvec,coopmat"
     )]
     pub(crate) implementation: Vec<Implementation>,
-    /// Precisions.
+    /// Precisions
     #[arg(long, value_delimiter = ',', default_value = "fp32,fp16")]
     pub(crate) precision: Vec<Precision>,
-    /// How the table is written.
+    /// Format of the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: FormatArg,
 }
@@ -59,14 +59,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut architectures: Vec<_> =
         unique(&arguments.arch).into_iter().map(architecture).collect::<Result<_, _>>()?;
     let compiler = Compiler::new().map_err(|error| Failure::of(&error).exit(Exit::Absent))?;
-    // An older NVRTC does not know the newest: the kernels of the others are told all the same.
+    // An older NVRTC does not know the newest architectures: the kernels of the others are listed.
     let known = |(_, architecture): &(String, Architecture)| {
         compiler.architectures().contains(&architecture.capability.into())
     };
     if architectures.iter().any(known) {
         let (major, minor) = compiler.version();
         for (name, _) in architectures.extract_if(.., |architecture| !known(architecture)) {
-            flopgap_cli::note(PROGRAM, format!("{name} is left out: NVRTC {major}.{minor} does not know it"));
+            flopgap_cli::note(
+                PROGRAM,
+                format!("{name} is skipped: NVRTC {major}.{minor} does not support it"),
+            );
         }
     }
     let mut table = Table::new(
@@ -89,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let target = Target::nominal(architecture.capability);
         let plan = arguments.arch_plan.map(|plan| plan.capability);
         if let Some(Err(error)) = plan.map(|plan| target.planned_for(plan)) {
-            flopgap_cli::note(PROGRAM, format!("{name} is left out: {error}"));
+            flopgap_cli::note(PROGRAM, format!("{name} is skipped: {error}"));
             continue;
         }
         for &implementation in unique(&arguments.implementation) {
@@ -130,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if !any {
-        return Err(Failure::new("there are no such kernels").exit(Exit::Absent));
+        return Err(Failure::new("no kernel matches the request").exit(Exit::Absent));
     }
     flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)
 }

@@ -28,73 +28,73 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Registers, spills and shared memory of the kernels, for any architecture, without a GPU.
+    /// List registers, spills and shared memory of the kernels for any architecture, without a GPU
     Kernels(crate::kernels::Arguments),
-    /// What got slower and what faster between two results of --json.
+    /// Compare two results of --json
     Diff(crate::diff::Arguments),
 }
 
 /// What is timed.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Bench {
-    /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128).
+    /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128)
     #[arg(long, value_delimiter = ',', default_value = "small")]
     pub(crate) size: Vec<Size>,
-    /// Everything, where nothing else is said: the four networks, fp32 and fp16, three batches (256, 65536, 1048576; on cores the first two), and
-    /// forward, backward and train.
+    /// Measure the four networks in fp32 and fp16 with batches of 256, 65536 and 1048576 (on the CPU the first
+    /// two), forward, backward and train, unless other options restrict it
     #[arg(long, conflicts_with = "size")]
     pub(crate) sweep: bool,
     /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
-    /// The activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu, none.
+    /// Activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu, none
     #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) activation: Activation,
-    /// The activation of the output, by the same names.
+    /// Activation of the output, by the same names
     #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) output_activation: Activation,
-    /// Implementations: forloop, coopvec, coopmat, naive. [default: the first three]
+    /// Implementations: forloop, coopvec, coopmat, naive, auto [default: the first three]
     #[arg(long = "impl", value_name = "IMPL", value_delimiter = ',', conflicts_with = "only")]
     pub(crate) implementation: Vec<Implementation>,
     #[command(flatten)]
     pub(crate) only: Only,
-    /// Which for-loop: `naive` is the first attempt, for teaching.
+    /// Variant of the for-loop: `naive` is a first attempt, for teaching
     #[arg(long, value_enum, default_value_t = Variant::Fast)]
     pub(crate) variant: Variant,
-    /// What is computed: forward; backward (after a forward pass that kept what it needs); train, which is both. [default: forward]
+    /// Passes: forward, backward (after a forward pass that keeps a tape), train (both) [default: forward]
     #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) pass: Vec<Pass>,
-    /// How numbers are stored: fp32, fp16, bf16. Sums are in 32 bits. [default: fp16, on cores fp32]
+    /// Types in which numbers are stored: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on the CPU fp32]
     #[arg(long, value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
-    /// Sums on tensor cores in 16 bits, as some libraries do; only with fp16.
+    /// Sum in 16 bits on tensor cores, as some libraries do (fp16 only)
     #[arg(long)]
     pub(crate) accumulate_fp16: bool,
-    /// Gradients of parameters by atomic additions: not the same bits in every run.
+    /// Sum gradients of the parameters by atomic additions, whose bits differ from run to run
     #[arg(long)]
     pub(crate) atomic: bool,
-    /// The kernels of an older architecture, such as `sm_80` or `sm_89`, compiled for this GPU: what those GPUs run, though not how fast. They are
-    /// chosen and written as for the older one, with its shared memory.
+    /// Use the kernels of an older architecture, such as `sm_80` or `sm_89`, with its shared memory, compiled for
+    /// this GPU: the code that those GPUs run, not their speed
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
-    /// Samples. [default: 256]
+    /// Samples [default: 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: Option<u32>,
-    /// Several numbers of samples.
+    /// Several numbers of samples
     #[arg(long, value_delimiter = ',', conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batches: Vec<u32>,
-    /// `cuda`, `cuda:1` for the second GPU, or `cpu`.
+    /// Device: `cuda`, `cuda:1` for the second GPU, or `cpu`
     #[arg(long, default_value = "cuda")]
     pub(crate) device: String,
     #[command(flatten)]
     pub(crate) clocks: Clocks,
-    /// The seed of parameters and inputs.
+    /// Seed of parameters and inputs
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// The peaks that the floor is computed from, instead of those known of the GPU or measured on the cores: TFLOP/s of fp32, of 16 bits, and
-    /// TB/s of memory.
+    /// Peaks from which the floor is computed: TFLOP/s of fp32, TFLOP/s of 16 bits, TB/s of memory [default: known
+    /// for the GPU, measured on the CPU]
     #[arg(long, value_name = "FP32,FP16,TBPS", value_parser = peaks)]
     pub(crate) peaks: Option<[f64; 3]>,
 }
@@ -102,13 +102,13 @@ pub(crate) struct Bench {
 /// One implementation alone.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Only {
-    /// The for-loop alone.
+    /// Only the for-loop
     #[arg(long = "forloop-only", group = "only")]
     pub(crate) forloop: bool,
-    /// Cooperative vectors alone.
+    /// Only cooperative vectors
     #[arg(long = "coopvec-only", group = "only")]
     pub(crate) coopvec: bool,
-    /// Cooperative matrices alone.
+    /// Only cooperative matrices
     #[arg(long = "coopmat-only", group = "only")]
     pub(crate) coopmat: bool,
 }
@@ -116,19 +116,19 @@ pub(crate) struct Only {
 /// How often and by which clocks.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Clocks {
-    /// Measurements. [default: 100; where they would take more than a second fewer, but at least five]
+    /// Measurements [default: 100, or as many as fit in a second, at least 5]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
-    /// Measurements before them that are thrown away. [default: 10, or fewer in the same way]
+    /// Measurements before them that are discarded [default: 10, or fewer in the same way]
     #[arg(long)]
     pub(crate) warmup: Option<u32>,
-    /// Whose clock: gpu (in a graph, and a launch between two events), cpu (what a program waits), or both. [default: gpu]
+    /// Clocks: gpu (in a graph, and a launch between two events), cpu (how long a program waits), both [default: gpu]
     #[arg(long, value_enum, hide_possible_values = true)]
     pub(crate) timing: Option<Timing>,
-    /// Of the GPU's times, only the one in a graph: the work alone.
+    /// Of the GPU's times, only the one in a graph: the work without launch overhead
     #[arg(long)]
     pub(crate) graph: bool,
-    /// Also with an empty second-level cache before every pass.
+    /// Measure with an empty second-level cache before every pass, too
     #[arg(long)]
     pub(crate) cold: bool,
 }
@@ -136,20 +136,20 @@ pub(crate) struct Clocks {
 /// How the results are shown.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Output {
-    /// One JSON document on standard output.
+    /// Write one JSON document to standard output
     #[arg(long, group = "output")]
     pub(crate) json: bool,
-    /// CSV on standard output.
+    /// Write CSV to standard output
     #[arg(long, group = "output")]
     pub(crate) csv: bool,
-    /// A table for a Markdown document.
+    /// Write a table for a Markdown document
     #[arg(long, group = "output")]
     pub(crate) markdown: bool,
-    /// Writes a plot of the fraction of the floor over the batch for each network, precision and pass into this folder.
-    #[arg(long, value_name = "FOLDER")]
+    /// Write plots of the fraction of the floor over the batch to this directory, one for each network, precision
+    /// and pass
+    #[arg(long, value_name = "DIRECTORY")]
     pub(crate) plot: Option<PathBuf>,
-    /// Measurements of other programs to compare with: lines of JSON, as the scripts in benches/peers print
-    /// them.
+    /// Measurements of other programs to compare with: lines of JSON as the scripts in benches/peers print them
     #[arg(long, value_name = "FILE")]
     pub(crate) peers: Option<PathBuf>,
 }
@@ -298,7 +298,7 @@ impl Bench {
         }
     }
 
-    /// Options that were given and mean nothing, and where they do not.
+    /// Options that have no effect, and why.
     pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);
@@ -319,11 +319,11 @@ impl Bench {
                 accumulate,
                 plan,
             ];
-            return given(&[&of_gpu[..], &of_kernels].concat(), "on cores");
+            return given(&[&of_gpu[..], &of_kernels].concat(), "on the CPU");
         }
         let mut all = Vec::new();
         if !self.clocks.of_gpu() {
-            all.extend(given(&of_gpu, "by the host's clock alone"));
+            all.extend(given(&of_gpu, "with the host's clock alone"));
         }
         if !self.implementations().contains(&Implementation::Naive) {
             all.extend(given(&[naive], "without the for-loop"));
@@ -376,13 +376,13 @@ mod tests {
         assert_eq!(without(gpu, &["--atomic", "--accumulate-fp16", "--pass", "forward,train"]), []);
         let scalar = ["--accumulate-fp16", "--impl", "forloop,naive"];
         assert_eq!(without(gpu, &scalar), [("--accumulate-fp16", "without coopvec or coopmat")]);
-        assert_eq!(without(gpu, &["--cold", "--timing", "cpu"]), [("--cold", "by the host's clock alone")]);
+        assert_eq!(without(gpu, &["--cold", "--timing", "cpu"]), [("--cold", "with the host's clock alone")]);
         assert_eq!(without(gpu, &["--variant", "naive", "--impl", "forloop,coopmat"]), []);
         let coopmat = ["--variant", "naive", "--coopmat-only"];
         assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
         assert_eq!(without(gpu, &["--arch-plan", "sm_80"]), []);
-        assert_eq!(without(Place::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on cores")]);
-        let on_cores = [("--coopmat-only", "on cores"), ("--variant", "on cores")];
+        assert_eq!(without(Place::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
+        let on_cores = [("--coopmat-only", "on the CPU"), ("--variant", "on the CPU")];
         assert_eq!(without(Place::Cpu, &coopmat), on_cores);
         assert_eq!(without(Place::Cpu, &["--timing", "cpu"]), []);
     }

@@ -46,12 +46,14 @@ fn check(line: &PeerLine) -> Result<(), String> {
     }
     let name = &line.subject.implementation;
     if name == cpu::NAME || name.parse::<Implementation>().is_ok() {
-        return Err(format!("{name:?} is the name of one of our own: give it another"));
+        return Err(format!(
+            "the name {name:?} belongs to an implementation of this program; choose another"
+        ));
     }
     let clocks = Clock::ALL.map(Clock::name);
     match &line.timing {
         Some(timing) if !clocks.contains(&timing.as_str()) => {
-            Err(format!("the timing is {timing:?}: there are {}", clocks.join(", ")))
+            Err(format!("invalid timing {timing:?}; expected one of {}", clocks.join(", ")))
         }
         _ => Ok(()),
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let place = bench.place()?;
     let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
     for (option, place) in bench.without_meaning(place) {
-        flopgap_cli::warn(PROGRAM, format!("{option}: has no meaning {place}"));
+        flopgap_cli::warn(PROGRAM, format!("{option} has no effect {place}"));
     }
     let mut tally = Tally::default();
     let ended = match place {
@@ -123,7 +123,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
     {
         flopgap_cli::warn(
             PROGRAM,
-            format!("{precision} is left out: cores compute in fp32 (--precision fp32)"),
+            format!("{precision} is skipped: the CPU computes in fp32 (--precision fp32)"),
         );
     }
     let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
@@ -152,7 +152,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 let measured = arena
                     .check(pass, &expected)
                     .and_then(|error| Ok((error, vec![(Clock::Host, arena.time(pass, &bench.clocks)?)])));
-                tally.settle(network, Precision::F32, pass, &subject, measured)?;
+                tally.record(network, Precision::F32, pass, &subject, measured)?;
             }
         }
     }
@@ -175,7 +175,7 @@ type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
     /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is said, and the others go on.
-    fn settle(
+    fn record(
         &mut self,
         network: &Network,
         precision: Precision,
@@ -339,7 +339,7 @@ impl Gpu<'_> {
                     Ok(run) => run.measure(pass, expected, &self.bench.clocks, &mut self.tools),
                     Err(error) => Err(Wrong::Error(error.clone())),
                 };
-                self.tally.settle(network, T::PRECISION, pass, &subject(*implementation, pass), measured)?;
+                self.tally.record(network, T::PRECISION, pass, &subject(*implementation, pass), measured)?;
             }
         }
         Ok(())

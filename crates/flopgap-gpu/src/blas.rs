@@ -205,7 +205,7 @@ impl Blas {
         let cuda = CudaBlas::new(unsafe { stream.cuda() }.clone())
             .map_err(|error| GpuError::cublas("create a handle of cuBLAS", error))?;
         let (address, bytes) = (stream.submission().write(&mut workspace)?, workspace.len());
-        // SAFETY: the buffer is `bytes` long and lives as long as the handle; every product enters it anew.
+        // SAFETY: the buffer is `bytes` long and lives as long as the handle; every product enters it again.
         unsafe { sys::cublasSetWorkspace_v2(*cuda.handle(), address as *mut _, bytes) }
             .result()
             .map_err(|error| GpuError::cublas("set the workspace of cuBLAS", error))?;
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(Gemm { lda: 8, ..Gemm::new(2, 3, 5) }.lengths().unwrap()[0], 34);
         assert_eq!(
             Gemm::new(0, 3, 5).lengths().unwrap_err().to_string(),
-            "matrix A: 1 elements needed, the buffer has 0"
+            "matrix A: expected 1 elements, the buffer has 0"
         );
     }
 

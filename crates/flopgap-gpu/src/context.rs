@@ -169,7 +169,7 @@ impl Module {
     }
 }
 
-/// A kernel, to be launched with a [`Launch`](crate::launch::Launch). It may be dropped while it runs: whoever drops the last kernel of a
+/// A kernel, to be launched with a [`Launch`](crate::launch::Launch). It may be dropped while it runs: dropping the last kernel of a
 /// [`Module`] waits for the device.
 #[derive(Debug, Clone)]
 pub struct Kernel {

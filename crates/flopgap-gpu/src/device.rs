@@ -139,7 +139,7 @@ impl Device {
 pub struct DriverVersion {
     /// The newest CUDA version that the driver supports.
     pub cuda: (u32, u32),
-    /// The version of the kernel module (`580.159.04`), where the system tells.
+    /// The version of the kernel module (`580.159.04`), where the system reports it.
     pub module: Option<String>,
 }
 
@@ -191,7 +191,7 @@ fn cuda_version() -> Result<(u32, u32), GpuError> {
     Ok(have)
 }
 
-/// Loads, checks and initialises the driver. Afterwards `cudarc` cannot miss a function that this crate calls.
+/// Loads, checks and initializes the driver. Afterwards `cudarc` cannot miss a function that this crate calls.
 pub(crate) fn start_driver() -> Result<(), GpuError> {
     cuda_version()?;
     result::init().map_err(|error| match GpuError::driver("start the driver", error) {

@@ -1,4 +1,4 @@
-//! Why something on a GPU did not work.
+//! Errors of GPUs.
 
 use cudarc::cublas::result::CublasError;
 use cudarc::driver::{DriverError, sys};
@@ -14,15 +14,15 @@ pub enum GpuError {
     /// A library of CUDA is missing or too old.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The driver is there, but it knows no GPU.
-    #[error("no NVIDIA GPU: the driver reports no device")]
+    /// The driver reports no GPU.
+    #[error("no NVIDIA GPU: the driver reports no devices")]
     NoDevice,
-    /// The driver is there, but does not start.
+    /// The driver does not start.
     #[error("the NVIDIA driver does not start: {message} (error {code})")]
     DriverBroken {
         /// The driver's error code.
         code: u32,
-        /// The driver's words.
+        /// The driver's message.
         message: String,
     },
     /// The driver is older than this crate needs.
@@ -33,18 +33,18 @@ pub enum GpuError {
         /// The oldest that works.
         need: (u32, u32),
     },
-    /// A device was asked for that this machine does not have.
-    #[error("no GPU number {asked}: this machine has {count}, numbered from 0")]
+    /// This machine has no such device.
+    #[error("no GPU {asked}: this machine has {count}, numbered from 0")]
     NoSuchDevice {
-        /// The number that was asked for.
+        /// The number requested.
         asked: usize,
         /// How many there are.
         count: usize,
     },
     /// The device has not enough free memory.
-    #[error("GPU memory: {wanted} bytes wanted, {free} free of {total}")]
+    #[error("out of GPU memory: {wanted} bytes requested, {free} of {total} free")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
         /// Bytes free at that moment.
         free: u64,
@@ -52,7 +52,7 @@ pub enum GpuError {
         total: u64,
     },
     /// A buffer and the host's slice, or two buffers, do not have the lengths that the operation needs.
-    #[error("{what}: {needed} elements needed, the buffer has {found}")]
+    #[error("{what}: expected {needed} elements, the buffer has {found}")]
     Length {
         /// The operation.
         what: &'static str,
@@ -69,8 +69,8 @@ pub enum GpuError {
         /// Its value.
         value: usize,
     },
-    /// Memory of one device was given to work on another.
-    #[error("the memory is on another GPU than the stream")]
+    /// Memory of one context was given to work in another.
+    #[error("memory and stream belong to different contexts")]
     OtherDevice,
     /// The default stream of each thread: another one wherever it is used.
     #[error("the per-thread default stream cannot be shared between threads")]
@@ -88,13 +88,13 @@ pub enum GpuError {
         action: &'static str,
         /// The driver's error code.
         code: u32,
-        /// The driver's words.
+        /// The driver's message.
         message: String,
     },
-    /// Sizes that do not go together.
+    /// Sizes that do not fit each other.
     #[error("{what}: {message}")]
     Shape {
-        /// What it is.
+        /// What they are of.
         what: &'static str,
         /// Which sizes, and what is wrong with them.
         message: String,
@@ -183,7 +183,7 @@ impl GpuError {
     }
 }
 
-/// Why a kernel that this crate brings is not there.
+/// Why a kernel of this crate is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -234,6 +234,6 @@ mod tests {
         let error = GpuError::DriverTooOld { have: (12, 4), need: (12, 8) };
         assert_eq!(error.to_string(), "the NVIDIA driver supports CUDA 12.4, flopgap needs 12.8 or newer");
         let error = GpuError::Length { what: "copy to the GPU", needed: 8, found: 4 };
-        assert_eq!(error.to_string(), "copy to the GPU: 8 elements needed, the buffer has 4");
+        assert_eq!(error.to_string(), "copy to the GPU: expected 8 elements, the buffer has 4");
     }
 }

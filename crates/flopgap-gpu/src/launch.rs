@@ -133,7 +133,7 @@ impl Launch {
         Launch { grid: (blocks, 1, 1), threads, shared: 0, cluster: 1, overlap: false, cooperative: false }
     }
 
-    /// What the driver is told beyond the sizes.
+    /// What the launch asks of the driver beyond the sizes.
     fn attributes(&self) -> Vec<sys::CUlaunchAttribute> {
         use sys::CUlaunchAttributeID as Id;
         use sys::CUlaunchAttributeValue as Value;

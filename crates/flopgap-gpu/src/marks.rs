@@ -1,4 +1,4 @@
-//! Launches that do nothing, by which a profiler over this process tells parts of the work apart.
+//! Launches that do nothing, by which a profiler over this process separates parts of the work.
 
 use crate::compile::{CompileError, Compiler};
 use crate::context::{Context, Kernel};
@@ -10,7 +10,7 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 /// Empty kernels, each with a name of its own.
 ///
 /// A profiler that lists launches, as Nsight Compute does, lists these too, in their place in the queue and with all counts 0. NVTX ranges
-/// would do the same, but not every profiler is told to record them.
+/// would do the same, but not every profiler records them.
 ///
 /// ```no_run
 /// use flopgap_gpu::{Context, Marks, compile::Compiler};

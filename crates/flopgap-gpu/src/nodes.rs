@@ -17,9 +17,9 @@ pub struct KernelNode {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Registers of a thread, where the driver tells.
+    /// Registers of a thread, where the driver reports it.
     pub registers: Option<u32>,
-    /// Blocks that a multiprocessor holds at once, where the driver tells.
+    /// Blocks that a multiprocessor holds at once, where the driver reports it.
     pub resident: Option<u32>,
 }
 
@@ -96,14 +96,14 @@ fn kernel(node: sys::CUgraphNode) -> Result<KernelNode, cudarc::driver::DriverEr
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut resident, function, block, shared);
         (registers.result().is_ok(), resident.result().is_ok())
     };
-    let told = |has: bool, value: i32| u32::try_from(value).ok().filter(|_| has);
+    let reported = |has: bool, value: i32| u32::try_from(value).ok().filter(|_| has);
     Ok(KernelNode {
         name,
         grid: [found.gridDimX, found.gridDimY, found.gridDimZ],
         threads,
         shared: found.sharedMemBytes,
-        registers: told(has_registers, registers),
-        resident: told(has_resident, resident),
+        registers: reported(has_registers, registers),
+        resident: reported(has_resident, resident),
     })
 }
 

@@ -174,7 +174,7 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` tells who reads one too early. In
+    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` reports who reads one too early. In
     /// builds with debug assertions all bits are set, which are no number as floats: results then show it, too.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! Why a network could not be made or run.
+//! Errors of networks.
 
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
@@ -6,12 +6,12 @@ use flopgap_gpu::compile::CompileError;
 use crate::dense::Precision;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// Why a network could not be made or run.
+/// Why a network could not be created or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MlpError {
-    /// Weights or input do not have the network's size.
-    #[error("{what}: {expected} numbers expected, {found} given")]
+    /// An array does not have the size that the network and the batch give.
+    #[error("{what}: expected {expected} numbers, found {found}")]
     Length {
         /// What was given.
         what: &'static str,
@@ -21,7 +21,7 @@ pub enum MlpError {
         found: usize,
     },
     /// Parameters of a network of other widths, which happens to have as many.
-    #[error("parameters of {found}, where those of {expected} are needed")]
+    #[error("parameters of another network: expected {expected}, found {found}")]
     OtherNetwork {
         /// The network that they are of.
         found: String,
@@ -36,40 +36,40 @@ pub enum MlpError {
         /// The type that was given.
         found: Precision,
     },
-    /// A pass or a result was asked for before what it needs.
+    /// A pass or a result was requested before the step it depends on.
     #[error("{asked} needs {missing} first")]
     Order {
-        /// What was asked for.
+        /// What was requested.
         asked: &'static str,
         /// What must come before.
         missing: &'static str,
     },
-    /// Widths that no network has.
-    #[error("a network of widths {}: {problem}", list(widths))]
+    /// Widths that no network can have.
+    #[error("invalid widths {}: {problem}", list(widths))]
     Widths {
         /// The widths.
         widths: Vec<usize>,
         /// What is wrong with them.
         problem: String,
     },
-    /// A name that stands for nothing.
-    #[error("no {what} is called {found:?}: there are {known}")]
+    /// An unknown name.
+    #[error("invalid {what} `{found}`; expected one of {known}")]
     Name {
         /// What was named.
         what: &'static str,
         /// The name.
         found: String,
-        /// The names that there are.
+        /// The known names.
         known: &'static str,
     },
-    /// A view of device memory begins where kernels cannot read 16 bytes at a time.
-    #[error("{what}: the view does not begin at a multiple of 16 bytes")]
+    /// A view of device memory begins where kernels cannot read 16 bytes at once.
+    #[error("{what}: the view is not aligned to 16 bytes")]
     Unaligned {
         /// What it is a view of.
         what: &'static str,
     },
     /// A batch of no samples, or of more than fit.
-    #[error("a batch of {found} samples: from 1 to {most} can be computed")]
+    #[error("invalid batch of {found} samples; supported: 1 to {most}")]
     Batch {
         /// The samples given.
         found: usize,
@@ -79,7 +79,7 @@ pub enum MlpError {
     /// Kernels of an architecture that this GPU cannot run.
     #[error("kernels planned for {plan} cannot run on {device}: {reason}")]
     Plan {
-        /// The architecture whose kernels were asked for.
+        /// The architecture whose kernels were requested.
         plan: String,
         /// That of the GPU.
         device: String,
@@ -87,15 +87,15 @@ pub enum MlpError {
         reason: &'static str,
     },
     /// A tape of another model: its memory would not have room.
-    #[error("the tape was made for {made_for}, this model is {model}: every model makes its own")]
+    #[error("tape of another model: expected {model}, found {made_for}")]
     Tape {
         /// The implementation and network that it was made for.
         made_for: String,
         /// Those that it was given to.
         model: String,
     },
-    /// A setting that no optimiser can work with.
-    #[error("the optimiser's {what} is {value}: {allowed} is needed")]
+    /// An invalid setting of an optimizer.
+    #[error("invalid {what} {value} of the optimizer; expected {allowed}")]
     Setting {
         /// Which, as it is called in [`AdamWSettings`](crate::dense::AdamWSettings).
         what: &'static str,
@@ -145,6 +145,8 @@ impl Hint for MlpError {
         match self {
             MlpError::Gpu(error) => error.hint(),
             MlpError::Compile(error) => error.hint(),
+            MlpError::Tape { .. } => Some("create a tape with the model that uses it (Model::tape)".into()),
+            MlpError::Unaligned { .. } => Some("begin views at a multiple of 16 bytes of a buffer".into()),
             _ => None,
         }
     }

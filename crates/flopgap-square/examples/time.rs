@@ -60,7 +60,7 @@ fn run(mut arguments: Vec<String>) -> Result<(), Failure> {
         let engine = Engine::new(&context, Options { products, ..Options::default() })?;
         for &shape in &shapes {
             let mut network = engine.network(shape)?;
-            network.initialise(1)?;
+            network.initialize(1)?;
             let forward = microseconds(&engine, &mut network, Work::Forward)?;
             let both = microseconds(&engine, &mut network, Work::Both)?;
             line(&format!("{products:?}"), shape, forward, both)?;
@@ -101,7 +101,7 @@ fn microseconds(
 
 fn time_cpu(shape: Shape) -> Result<(), Failure> {
     let mut network = Cpu::new(shape);
-    network.initialise(1)?;
+    network.initialize(1)?;
     let mut best = [Duration::MAX; 2];
     for _ in 0..5 {
         let start = Instant::now();

@@ -5,7 +5,7 @@ use crate::SquareError;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
-/// The phases are the seed's: setup ([`upload`](Backend::upload) or [`initialise`](Backend::initialise)), [`forward`](Backend::forward),
+/// The phases are the seed's: setup ([`upload`](Backend::upload) or [`initialize`](Backend::initialize)), [`forward`](Backend::forward),
 /// [`backward`](Backend::backward). Calls may return before the work is done; those that hand out numbers wait for it.
 pub trait Backend {
     /// The sizes.
@@ -22,7 +22,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// When the device fails.
-    fn initialise(&mut self, seed: u64) -> Result<(), SquareError>;
+    fn initialize(&mut self, seed: u64) -> Result<(), SquareError>;
 
     /// The output of every layer.
     ///

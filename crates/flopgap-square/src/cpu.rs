@@ -21,7 +21,7 @@ const SMALLEST_BLOCK: usize = 8;
 ///
 /// let shape = Shape::new(3, 16, 5)?;
 /// let mut network = Cpu::new(shape);
-/// network.initialise(1)?;
+/// network.initialize(1)?;
 /// network.forward()?;
 /// network.backward()?;
 /// let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1))?;
@@ -177,7 +177,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
+    fn initialize(&mut self, seed: u64) -> Result<(), SquareError> {
         self.upload(&init::weights(self.shape, seed), &init::input(self.shape, seed))
     }
 

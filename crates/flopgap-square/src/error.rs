@@ -27,7 +27,7 @@ pub enum SquareError {
         samples: u64,
     },
     /// Weights or input do not have the network's size.
-    #[error("{what}: {expected} numbers expected, {found} given")]
+    #[error("{what}: expected {expected} numbers, found {found}")]
     Length {
         /// What was given.
         what: &'static str,

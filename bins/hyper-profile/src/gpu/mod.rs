@@ -92,7 +92,7 @@ fn network(engine: &Engine, config: Config) -> Result<Network<'_>, MeterError> {
 /// Queues one phase.
 fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), flopgap_square::SquareError> {
     match phase {
-        Phase::Setup => network.initialise(SEED),
+        Phase::Setup => network.initialize(SEED),
         Phase::Forward => network.forward(),
         Phase::Backward => network.backward(),
     }

@@ -76,8 +76,8 @@ impl Number for u16 {}
 /// An attribute, if this version has it with this size.
 fn attribute<T: Number>(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: Attribute) -> Option<T> {
     let (mut value, mut written) = (T::default(), 0_usize);
-    // SAFETY: the algorithm came from the heuristic; the library writes at most as many bytes as it
-    // is told.
+    // SAFETY: the algorithm came from the heuristic; the library writes at most the bytes that
+    // it is given.
     let status = unsafe {
         sys::cublasLtMatmulAlgoConfigGetAttribute(
             algorithm,

@@ -201,7 +201,7 @@ impl Compiler {
         Ok(Self::without_cache()?.with_cache(Cache::of_user()))
     }
 
-    /// The NVRTC of this machine, compiling anew every time.
+    /// The NVRTC of this machine, without a cache: it compiles every time.
     ///
     /// # Errors
     /// When NVRTC is missing.

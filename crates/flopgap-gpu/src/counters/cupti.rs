@@ -1,7 +1,7 @@
 //! The functions of CUPTI that the counters need, with their errors made typed.
 //!
 //! They are looked up here and not through `cudarc`, which would panic where one is missing, and whose error type is a Rust enum: a code that
-//! a newer CUPTI returns must not be undefined behaviour. Only its C structs are used. `structSize` is the C macro's value, which is smaller
+//! a newer CUPTI returns must not be undefined behavior. Only its C structs are used. `structSize` is the C macro's value, which is smaller
 //! than the Rust struct where the last member is padded.
 
 use std::ffi::{c_char, c_void};

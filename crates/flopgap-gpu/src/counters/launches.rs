@@ -1,4 +1,4 @@
-//! Which kernels are launched, told by CUPTI's callbacks of the driver's functions.
+//! Which kernels are launched, as CUPTI's callbacks of the driver's functions report it.
 //!
 //! One context is watched at a time: a process has one subscriber of callbacks, and with range profilers on two GPUs CUPTI 13.0 crashes, also
 //! where all calls are made one after the other.
@@ -167,7 +167,7 @@ impl Watch {
         table().as_ref().map_or(0, |table| table.recording.graphs)
     }
 
-    /// Hands out what was seen, and begins anew.
+    /// Hands out what was seen, and begins again.
     #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn take(&self) -> Recording {
         table().as_mut().map(|table| std::mem::take(&mut table.recording)).unwrap_or_default()

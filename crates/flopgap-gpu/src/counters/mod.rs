@@ -71,7 +71,7 @@ pub trait CounterSource {
     /// any thread; those of several threads wait for each other.
     ///
     /// # Errors
-    /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that cannot be told apart, because they came
+    /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that cannot be distinguished, because they came
     /// from a graph. The source can be used again after any error.
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
 

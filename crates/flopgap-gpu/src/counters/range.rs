@@ -33,7 +33,7 @@ pub(super) struct RangeProfiler {
     cupti: &'static Cupti,
     /// Null after a failed attempt to make a new one; CUPTI refuses it then.
     object: *mut sys::CUpti_RangeProfiler_Object,
-    /// What the object counts. It keeps its first configuration whatever it is told later: with another mode `PushRange` is refused,
+    /// What the object counts. It keeps its first configuration whatever comes later: with another mode `PushRange` is refused,
     /// with more room rows are lost without a word (CUPTI 13.0).
     mode: Option<Mode>,
     /// Rows that object and image have room for.
@@ -44,7 +44,7 @@ pub(super) struct RangeProfiler {
     data: Vec<u8>,
 }
 
-// SAFETY: the object belongs to a context, not to a thread: whoever uses it makes the context that of its thread before.
+// SAFETY: the object belongs to a context, not to a thread: each use makes the context current on its thread before.
 unsafe impl Send for RangeProfiler {}
 
 impl RangeProfiler {

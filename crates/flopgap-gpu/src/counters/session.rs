@@ -269,7 +269,7 @@ impl CounterSession {
     /// Ends a pass after all that it launched has run. Returns whether it was the last.
     ///
     /// # Errors
-    /// A region that is still open; launches that cannot be told apart; a pass that did something else than the first. The measurement is
+    /// A region that is still open; launches that cannot be distinguished; a pass that did something else than the first. The measurement is
     /// given up then, and another can begin.
     pub fn end_pass(&mut self) -> Result<bool, CounterError> {
         let ended = self.ended(Ok(()));
@@ -349,7 +349,7 @@ impl CounterSession {
     /// The counts of every launch of the measurement that was just completed, in order.
     ///
     /// # Errors
-    /// More launches than there was room for; counts that cannot be told apart or are wrong ([`CounterError::Traced`]).
+    /// More launches than there was room for; counts that cannot be distinguished or are wrong ([`CounterError::Traced`]).
     pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
         let (done, counts) = self.rows(Mode::Launch)?;
         let mut marks = done.marks.into_iter().peekable();

@@ -136,7 +136,7 @@ mod tests {
     use super::reason;
 
     #[test]
-    fn errors_of_cudnn_are_told_in_a_line() {
+    fn errors_of_cudnn_take_one_line() {
         assert_eq!(reason(""), "");
         assert_eq!(reason("  no device \n"), "no device");
         let trail = "{\"engineId\":2}\n  Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: !is_aligned\n  Warning: \

@@ -1,7 +1,7 @@
 //! The libraries of CUDA: found and loaded before the first call, or an error that says what was searched.
 //!
 //! Nothing of CUDA is linked. A library is looked for by name, as the system's loader does (`LD_LIBRARY_PATH`, `ldconfig`), and then
-//! in the places where CUDA lies when nobody told the loader (see [`search_folders`]); it is loaded with its full path then. A library
+//! in the places where CUDA lies without the loader's knowledge (see [`search_folders`]); it is loaded with its full path then. A library
 //! that is loaded stays loaded until the process ends. A CUPTI that somebody else in the process has loaded (`PyTorch` does) is used as it
 //! is: with two copies of it, the first one hides the GPU from the second.
 
@@ -173,19 +173,19 @@ impl Loaded {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// It is nowhere that was searched, or what is there cannot be loaded.
+    /// It was not found, or cannot be loaded.
     #[error("{}", describe_missing(*library, names, searched, refused))]
     Missing {
         /// Which.
         library: Library,
         /// The file names that the system's loader was asked for.
         names: Vec<String>,
-        /// The folders that were searched after that.
+        /// The directories searched after that.
         searched: Vec<PathBuf>,
         /// Files that were found but not loaded, with the loader's reason.
         refused: Vec<(PathBuf, String)>,
     },
-    /// It is there, but too old: it lacks a function.
+    /// It is too old: it lacks a function.
     #[error("{} at {} is too old: it has no {symbol}", library.title(), path.display())]
     Symbol {
         /// Which.
@@ -227,14 +227,10 @@ fn describe_missing(
     if refused.is_empty() {
         // The bare name says it; the loader was asked for every version.
         let name = names.first().map_or("", String::as_str);
-        let _ = write!(
-            text,
-            "{} was not found: {name} is neither where the system's loader looks ",
-            library.title()
-        );
+        let _ = write!(text, "{} not found: {name} is neither on the loader's path ", library.title());
         text.push_str("(LD_LIBRARY_PATH, ldconfig), nor in ");
         match searched {
-            [] => text.push_str("another folder of CUDA, of which this machine has none"),
+            [] => text.push_str("a directory of CUDA"),
             folders => {
                 for (index, folder) in folders.iter().enumerate() {
                     let _ = write!(text, "{}{}", if index > 0 { ", " } else { "" }, folder.display());

@@ -169,7 +169,7 @@ fn opened(path: &Path) -> Option<libloading::Library> {
     use libloading::os::unix::{Library as Unix, RTLD_LAZY};
     /// `RTLD_NOLOAD` of Linux.
     const NO_LOAD: std::ffi::c_int = 4;
-    // SAFETY: no initialisers run: the library is loaded.
+    // SAFETY: no initializers run: the library is loaded.
     unsafe { Unix::open(Some(path), RTLD_LAZY | NO_LOAD) }.ok().map(Into::into)
 }
 
@@ -179,7 +179,7 @@ fn opened(_path: &Path) -> Option<libloading::Library> {
 }
 
 fn open(path: impl AsRef<OsStr>) -> Result<libloading::Library, libloading::Error> {
-    // SAFETY: loading runs the library's initialisers. These are NVIDIA's libraries, which a CUDA program loads in the same way.
+    // SAFETY: loading runs the library's initializers. These are NVIDIA's libraries, which a CUDA program loads in the same way.
     unsafe { libloading::Library::new(path.as_ref()) }
 }
 

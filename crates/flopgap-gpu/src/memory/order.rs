@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(order.waits_for(&'a', Access::Write), ['b']);
         assert_eq!(order.waits_for(&'c', Access::Write), ['a', 'b']);
         order.enter(&'c', Access::Write);
-        assert_eq!(order.others(&'a'), ['c'], "whoever waits for the writer waits for all before it");
+        assert_eq!(order.others(&'a'), ['c'], "waiting for the writer waits for all before it");
     }
 
     /// Queues run one piece of work after the other and see what they waited for: every use must see the last write, and a write all reads
@@ -118,7 +118,7 @@ mod tests {
                     reads.push((queue, clocks[queue][queue]));
                 }
             }
-            // Whoever frees the memory waits for all others.
+            // Freeing the memory waits for all others.
             for other in order.others(&0) {
                 let seen = clocks[other];
                 clocks[0].iter_mut().zip(seen).for_each(|(now, seen)| *now = (*now).max(seen));

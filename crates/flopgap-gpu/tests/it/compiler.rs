@@ -83,7 +83,7 @@ fn the_cache_is_used_keyed_and_survives_damage() {
         fs::write(&path, bytes).unwrap();
     }
     let recompiled = compile(COUNT, &[]);
-    assert!(!recompiled.is_cached(), "a damaged entry is compiled anew");
+    assert!(!recompiled.is_cached(), "a damaged entry is compiled again");
     assert_eq!(recompiled.image(), first.image());
     assert!(compile(COUNT, &[]).is_cached(), "and replaced");
 }

@@ -81,7 +81,7 @@ fn open(context: &Context) -> Option<(Stream, Dnn)> {
 const ALL: Fusion = Fusion { residual: true, bias: true, activation: Activation::Relu, ..Fusion::NONE };
 
 #[test]
-fn the_library_tells_its_version_or_how_to_get_it() {
+fn the_library_reports_its_version_or_how_to_get_it() {
     match dnn::version() {
         Ok(version) => assert!(version >= (9, 0, 0), "{version:?}"),
         Err(error) => {

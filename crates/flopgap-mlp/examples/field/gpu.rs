@@ -24,7 +24,7 @@ pub(crate) fn train(
     let (stream, network) = (context.stream()?, parameters.network().clone());
     let mut model = Model::<f16>::new(&context, &network, Options::new(implementation))?;
     model.upload(&stream, parameters)?;
-    let mut optimiser = AdamW::with_master(&stream, &model, parameters, settings(LOSS_SCALE.into()))?;
+    let mut optimizer = AdamW::with_master(&stream, &model, parameters, settings(LOSS_SCALE.into()))?;
     let mut error = MeanSquaredError::new(&stream, &network, COLORS)?;
 
     let pixels = colors.len() / COLORS;
@@ -44,7 +44,7 @@ pub(crate) fn train(
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
             error.queue(&stream, &y, &targets, LOSS_SCALE, &mut dy, &mut loss)?;
             model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
-            optimiser.step(&stream, &mut model, &gradients)
+            optimizer.step(&stream, &mut model, &gradients)
         })
     })?;
     epoch.upload()?;
@@ -53,7 +53,7 @@ pub(crate) fn train(
     let mut curve = Curve::new(epochs, steps);
     let start = Instant::now();
     for index in 0..epochs {
-        optimiser.set_learning_rate(&stream, schedule(index, epochs))?;
+        optimizer.set_learning_rate(&stream, schedule(index, epochs))?;
         epoch.launch()?;
         if curve.is_due(index) {
             let losses = stream.download(&losses)?;
@@ -62,7 +62,7 @@ pub(crate) fn train(
     }
     stream.synchronize()?;
     let seconds = start.elapsed().as_secs_f64();
-    let (done, skipped) = optimiser.steps(&stream)?;
+    let (done, skipped) = optimizer.steps(&stream)?;
     if skipped > 0 {
         eprintln!(
             "field: {skipped} of {} steps had gradients that were not finite and were left out",
@@ -75,5 +75,5 @@ pub(crate) fn train(
     let outputs = stream.download(&picture)?.into_iter().map(f16::to_f32).collect();
     let device = context.device().name.clone();
     let place = format!("{device}, {} fp16", model.options().implementation);
-    Ok(Trained { outputs, parameters: optimiser.parameters(&stream, &model)?, curve, seconds, place })
+    Ok(Trained { outputs, parameters: optimizer.parameters(&stream, &model)?, curve, seconds, place })
 }

@@ -156,13 +156,13 @@ fn mean_squared_error(outputs: &[f32], colors: &[f32]) -> f64 {
 fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Trained, Failure> {
     let network = parameters.network();
     let mut field = Cpu::new(parameters);
-    let mut optimiser = cpu::AdamW::new(network, settings(1.0));
+    let mut optimizer = cpu::AdamW::new(network, settings(1.0));
     let mut gradients = vec![0.0; network.parameters()];
     let steps = pixels.order.len() / BATCH;
     let mut curve = Curve::new(epochs, steps);
     let start = Instant::now();
     for epoch in 0..epochs {
-        optimiser.set_learning_rate(schedule(epoch, epochs));
+        optimizer.set_learning_rate(schedule(epoch, epochs));
         let mut sum = 0.0;
         let batches =
             pixels.features.chunks_exact(BATCH * FEATURES).zip(pixels.colors.chunks_exact(BATCH * COLORS));
@@ -181,7 +181,7 @@ fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Tra
                 }
                 squares / count
             })?;
-            optimiser.step(&mut field, &gradients)?;
+            optimizer.step(&mut field, &gradients)?;
         }
         if curve.is_due(epoch) {
             curve.add(epoch, sum / steps as f64);

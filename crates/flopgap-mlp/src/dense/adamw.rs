@@ -112,13 +112,22 @@ mod tests {
             AdamWSettings { learning_rate: 0.0, betas: (0.0, 0.0), epsilon: 0.0, weight_decay: 0.0, ..good };
         assert_eq!(still.check(), Ok(()));
         for (settings, message) in [
-            (AdamWSettings { learning_rate: -1e-3, ..good }, "learning_rate is -0.001: a number from 0 on"),
-            (AdamWSettings { learning_rate: f64::INFINITY, ..good }, "learning_rate is inf"),
-            (AdamWSettings { betas: (1.0, 0.999), ..good }, "betas.0 is 1: a number from 0 to less than 1"),
-            (AdamWSettings { betas: (0.9, f64::NAN), ..good }, "betas.1 is NaN"),
-            (AdamWSettings { epsilon: -1.0, ..good }, "epsilon is -1"),
-            (AdamWSettings { weight_decay: f64::NAN, ..good }, "weight_decay is NaN"),
-            (AdamWSettings { loss_scale: 0.0, ..good }, "loss_scale is 0: a number greater than 0"),
+            (
+                AdamWSettings { learning_rate: -1e-3, ..good },
+                "invalid learning_rate -0.001 of the optimizer; expected a number from 0 on",
+            ),
+            (AdamWSettings { learning_rate: f64::INFINITY, ..good }, "invalid learning_rate inf"),
+            (
+                AdamWSettings { betas: (1.0, 0.999), ..good },
+                "invalid betas.0 1 of the optimizer; expected a number from 0 to less than 1",
+            ),
+            (AdamWSettings { betas: (0.9, f64::NAN), ..good }, "invalid betas.1 NaN"),
+            (AdamWSettings { epsilon: -1.0, ..good }, "invalid epsilon -1"),
+            (AdamWSettings { weight_decay: f64::NAN, ..good }, "invalid weight_decay NaN"),
+            (
+                AdamWSettings { loss_scale: 0.0, ..good },
+                "invalid loss_scale 0 of the optimizer; expected a number greater than 0",
+            ),
         ] {
             let error = settings.check().unwrap_err().to_string();
             assert!(error.contains(message), "{error}");

@@ -313,7 +313,7 @@ mod tests {
         let message = |widths: &[usize]| Network::new(widths).unwrap_err().to_string();
         assert_eq!(
             message(&[64, 64]),
-            "a network of widths 64, 64: at least three are needed: inputs, a hidden layer, outputs"
+            "invalid widths 64, 64: at least three are needed: inputs, a hidden layer, outputs"
         );
         assert!(
             message(&[64, 0, 16]).contains("number 2 is 0: from 1 to 16384"),
@@ -323,7 +323,7 @@ mod tests {
         assert!(message(&[16_385, 64, 16]).contains("number 1 is 16385"));
         assert!(message(&[8; 66]).contains("more than 64 layers"));
         let on_cpu = |widths: &[usize]| Network::of_any_widths(widths).unwrap_err().to_string();
-        assert_eq!(on_cpu(&[64]), "a network of widths 64: at least two are needed: inputs, outputs");
+        assert_eq!(on_cpu(&[64]), "invalid widths 64: at least two are needed: inputs, outputs");
         assert!(on_cpu(&[64, 0]).contains("number 2 is 0: from 1 to 1048576"), "{}", on_cpu(&[64, 0]));
         assert!(on_cpu(&[8; 66]).contains("more than 64 layers"));
     }

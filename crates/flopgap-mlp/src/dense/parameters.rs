@@ -134,8 +134,7 @@ mod tests {
         let parameters = Parameters::he(&network(&[8, 16, 16]), 1);
         assert_eq!(parameters.check_widths(&network(&[8, 16, 16]).with_activation(Activation::Tanh)), Ok(()));
         let error = parameters.check_widths(&network(&[8, 24, 8])).unwrap_err();
-        let message =
-            "parameters of 8-16-16 leaky_relu/identity, where those of 8-24-8 leaky_relu/identity are needed";
+        let message = "parameters of another network: expected 8-24-8 leaky_relu/identity, found 8-16-16 leaky_relu/identity";
         assert_eq!(error.to_string(), message);
         let error = parameters.check_widths(&network(&[8, 16, 8])).unwrap_err();
         assert!(matches!(error, MlpError::Length { .. }), "{error}");

@@ -291,7 +291,7 @@ mod tests {
         for (index, &first) in Activation::ALL.iter().enumerate() {
             for &second in &Activation::ALL[index + 1..] {
                 let differ = |f: fn(Activation, f64) -> f64| (f(first, -1.0) - f(second, -1.0)).abs() > 1e-4;
-                assert!(differ(activate) && differ(slope), "{first} and {second} are told apart");
+                assert!(differ(activate) && differ(slope), "{first} and {second} differ");
             }
         }
     }

@@ -19,7 +19,7 @@ pub enum Products {
     #[default]
     Cublas,
     /// A kernel of ours for each layer, which applies the activation to the product while it is on the chip; cuBLAS for the gradients of
-    /// the weights, in one launch for all layers. It is meant for speed: activations cannot be told from products by their launches.
+    /// the weights, in one launch for all layers. It is meant for speed: activations and products cannot be separated by their launches.
     Fused,
     /// For each pass what is fastest for the shape, cuBLAS included: see the crate's table. Meant for speed, too.
     Fastest,
@@ -45,7 +45,7 @@ pub struct Options {
 ///
 /// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
-/// network.initialise(0)?;
+/// network.initialize(0)?;
 /// network.forward()?;
 /// network.backward()?;
 /// println!("{} {}", network.loss()?, network.gradients()?.len());

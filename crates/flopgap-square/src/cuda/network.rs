@@ -330,7 +330,7 @@ impl Backend for Network<'_> {
         Ok(())
     }
 
-    fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
+    fn initialize(&mut self, seed: u64) -> Result<(), SquareError> {
         let _range = nvtx::range("setup");
         let (stream, pointwise) = (&self.engine.chain.stream, &self.engine.pointwise);
         let first = self.shape.weights() as u64;
@@ -412,12 +412,12 @@ impl<'e> Recorded<'_, 'e> {
         self.network.upload(weights, input)
     }
 
-    /// The weights and the input of another seed for the launches that follow: [`Backend::initialise`].
+    /// The weights and the input of another seed for the launches that follow: [`Backend::initialize`].
     ///
     /// # Errors
     /// As there.
-    pub fn initialise(&mut self, seed: u64) -> Result<(), SquareError> {
-        self.network.initialise(seed)
+    pub fn initialize(&mut self, seed: u64) -> Result<(), SquareError> {
+        self.network.initialize(seed)
     }
 
     /// Kernels, copies and fills in the graph.

@@ -44,7 +44,7 @@ fn uploaded_numbers_at_the_edges() {
 fn a_seed_gives_the_same_bits_everywhere() {
     on_every_backend(&[shape(2, 33, 7), shape(1, 64, 4), shape(3, 1, 1)], |name, network| {
         for seed in [0, 1, u64::MAX] {
-            network.initialise(seed).unwrap();
+            network.initialize(seed).unwrap();
             assert_eq!(network.weights().unwrap(), init::weights(network.shape(), seed), "{name}");
             assert_eq!(network.input().unwrap(), init::input(network.shape(), seed), "{name}");
         }
@@ -55,7 +55,7 @@ fn a_seed_gives_the_same_bits_everywhere() {
 fn a_pass_gives_the_same_bits_again() {
     on_every_backend(&[shape(3, 130, 65), shape(2, 128, 16)], |name, network| {
         let mut run = || {
-            network.initialise(5).unwrap();
+            network.initialize(5).unwrap();
             network.forward().unwrap();
             network.backward().unwrap();
             (network.output().unwrap(), network.gradients().unwrap(), network.loss().unwrap().to_bits())
@@ -96,7 +96,7 @@ fn sizes_of_a_real_network_on_the_gpu() {
             shape(1, 640, 132),
         ] {
             let mut network = engine.network(shape).unwrap();
-            network.initialise(9).unwrap();
+            network.initialize(9).unwrap();
             check(
                 &format!("{products:?} {shape}"),
                 &mut network,
@@ -117,7 +117,7 @@ fn what_does_not_fit_is_an_error_that_says_so() {
     // And the engine still works.
     let small = shape(2, 8, 8);
     let mut network = engine.network(small).unwrap();
-    network.initialise(1).unwrap();
+    network.initialize(1).unwrap();
     check("after an error", &mut network, &init::weights(small, 1), &init::input(small, 1));
 }
 
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn any_sizes_and_any_seed(shape in any_shape(), seed: u64) {
         on_every_backend(&[shape], |name, network| {
-            network.initialise(seed).unwrap();
+            network.initialize(seed).unwrap();
             check(name, network, &init::weights(shape, seed), &init::input(shape, seed));
         });
     }

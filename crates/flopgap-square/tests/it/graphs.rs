@@ -11,13 +11,13 @@ fn a_graph_computes_the_network_for_new_numbers() {
         let Some(engine) = engine(products) else { return };
         for shape in edge_shapes() {
             let mut network = engine.network(shape).unwrap();
-            network.initialise(1).unwrap();
+            network.initialize(1).unwrap();
             let mut both = network.record(Work::Both, 2).unwrap();
             // The narrow network takes a launch for a pass, and one for gradients of weights that the pass does not leave.
             assert!(both.nodes() >= 4);
             assert!(products == Products::Fastest || both.nodes() > 2 * shape.layers());
             // Other numbers than those that were there while it was recorded.
-            both.initialise(2).unwrap();
+            both.initialize(2).unwrap();
             both.launch().unwrap();
             let expected = reference::run(shape, &init::weights(shape, 2), &init::input(shape, 2)).unwrap();
             let error = reference::relative_error(&both.network().output().unwrap(), &expected.output);
@@ -36,7 +36,7 @@ fn passes_are_recorded_one_by_one_in_their_order() {
     let shape = crate::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
     assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), SquareError::Order { .. }));
-    network.initialise(1).unwrap();
+    network.initialize(1).unwrap();
     assert!(matches!(network.record(Work::Backward, 1).unwrap_err(), SquareError::Order { .. }));
     network.record(Work::Forward, 1).unwrap().launch().unwrap();
     let mut backward = network.record(Work::Backward, 1).unwrap();
@@ -44,6 +44,6 @@ fn passes_are_recorded_one_by_one_in_their_order() {
     let found = backward.network().gradients().unwrap();
     let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1)).unwrap();
     assert!(reference::relative_error(&found, &expected.gradients) < 1e-4);
-    backward.initialise(2).unwrap();
+    backward.initialize(2).unwrap();
     assert!(matches!(backward.launch().unwrap_err(), SquareError::Order { .. }));
 }

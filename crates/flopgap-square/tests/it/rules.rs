@@ -14,7 +14,7 @@ fn nothing_is_handed_out_before_it_is_there() {
         refused(network.forward(), "weights and input");
         refused(network.backward(), "a forward pass");
         refused(network.weights().map(drop), "weights and input");
-        network.initialise(1).unwrap();
+        network.initialize(1).unwrap();
         refused(network.backward(), "a forward pass");
         refused(network.output().map(drop), "a forward pass");
         network.forward().unwrap();
@@ -23,7 +23,7 @@ fn nothing_is_handed_out_before_it_is_there() {
         network.backward().unwrap();
         assert!(network.loss().unwrap() > 0.0);
         // New weights: the old results are no longer those of this network.
-        network.initialise(2).unwrap();
+        network.initialize(2).unwrap();
         refused(network.output().map(drop), "a forward pass");
     });
 }
@@ -35,6 +35,6 @@ fn weights_and_input_of_another_size_are_refused() {
         let error = network.upload(&weights[1..], &input).unwrap_err();
         assert_eq!(error, SquareError::Length { what: "weights", expected: 18, found: 17 }, "{name}");
         let error = network.upload(&weights, &[]).unwrap_err();
-        assert_eq!(error.to_string(), "input: 12 numbers expected, 0 given", "{name}");
+        assert_eq!(error.to_string(), "input: expected 12 numbers, found 0", "{name}");
     });
 }

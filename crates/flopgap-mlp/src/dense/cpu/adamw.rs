@@ -12,9 +12,9 @@ use super::check;
 ///
 /// let network = Network::new(&[8, 16, 8])?;
 /// let mut cpu = Cpu::new(&Parameters::he(&network, 42));
-/// let mut optimiser = AdamW::new(&network, AdamWSettings::default());
+/// let mut optimizer = AdamW::new(&network, AdamWSettings::default());
 /// let gradients = vec![1.0; network.parameters()];
-/// assert!(optimiser.step(&mut cpu, &gradients)?);
+/// assert!(optimizer.step(&mut cpu, &gradients)?);
 /// # Ok::<(), flopgap_mlp::MlpError>(())
 /// ```
 #[derive(Debug, Clone)]

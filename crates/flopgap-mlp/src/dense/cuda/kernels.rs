@@ -59,7 +59,7 @@ pub(super) trait Forward: fmt::Debug + Send + Sync {
 
 /// The kernels of a backward pass.
 pub(super) trait Backward: fmt::Debug + Send + Sync {
-    /// Whether the forward pass must keep the tape for a batch of this many samples. Otherwise what is needed is computed anew.
+    /// Whether the forward pass must keep the tape for a batch of this many samples. Otherwise what is needed is computed again.
     fn keeps(&self, batch: u32) -> bool;
 
     /// Whether that is so for some batch of up to this many samples.

@@ -449,6 +449,6 @@ mod tests {
     fn views_begin_at_sixteen_bytes() {
         assert_eq!(aligned("inputs", 4096), Ok(4096));
         let error = aligned("inputs", 4104).unwrap_err();
-        assert_eq!(error.to_string(), "inputs: the view does not begin at a multiple of 16 bytes");
+        assert_eq!(error.to_string(), "inputs: the view is not aligned to 16 bytes");
     }
 }

@@ -87,7 +87,7 @@ fn on_the_cpu() {
     });
 }
 
-/// What 16 bits may cost is far less than what tells the activations apart.
+/// What 16 bits may cost is far less than the difference between two activations.
 #[test]
 fn rounding_does_not_hide_them() {
     for activation in Activation::ALL.into_iter().filter(|a| *a != Activation::Identity) {

@@ -137,9 +137,9 @@ fn lengths_are_checked() {
     let cpu = Cpu::new(&Parameters::he(&network, 1));
     let (mut y, mut gradients) = (vec![0.0; 48], vec![0.0; network.parameters()]);
     let message = |result: Result<(), MlpError>| result.unwrap_err().to_string();
-    assert_eq!(message(cpu.forward(&[0.0; 15], &mut y)), "inputs: 8 numbers expected, 15 given");
-    assert_eq!(message(cpu.forward(&[0.0; 24], &mut y)), "outputs: 72 numbers expected, 48 given");
-    assert!(message(cpu.forward(&[], &mut [])).starts_with("a batch of 0 samples"));
+    assert_eq!(message(cpu.forward(&[0.0; 15], &mut y)), "inputs: expected 8 numbers, found 15");
+    assert_eq!(message(cpu.forward(&[0.0; 24], &mut y)), "outputs: expected 72 numbers, found 48");
+    assert!(message(cpu.forward(&[], &mut [])).starts_with("invalid batch of 0 samples"));
     let mut tape = cpu.tape(2);
     assert_eq!(tape.bytes(), 2 * 16 * 4);
     let dy = vec![0.0; 48];
@@ -149,9 +149,9 @@ fn lengths_are_checked() {
     assert_eq!(larger.unwrap_err(), MlpError::Batch { found: 3, most: 2 });
     cpu.forward_train(&[0.0; 16], &mut y, &mut tape).unwrap();
     let short = cpu.backward(&[0.0; 16], &y, &dy[..24], &tape, None, &mut gradients);
-    assert_eq!(message(short), "gradients by the outputs: 48 numbers expected, 24 given");
+    assert_eq!(message(short), "gradients by the outputs: expected 48 numbers, found 24");
     let short = cpu.backward(&[0.0; 16], &y, &dy, &tape, Some(&mut [0.0; 8]), &mut gradients);
-    assert_eq!(message(short), "gradients by the inputs: 16 numbers expected, 8 given");
+    assert_eq!(message(short), "gradients by the inputs: expected 16 numbers, found 8");
     let short = cpu.backward(&[0.0; 16], &y, &dy, &tape, None, &mut gradients[..5]);
-    assert!(message(short).starts_with("gradients by the parameters: 552"));
+    assert!(message(short).starts_with("gradients by the parameters: expected 552"));
 }

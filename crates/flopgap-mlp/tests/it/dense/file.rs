@@ -159,7 +159,7 @@ fn wrong_tensors_are_named() {
     let wide = [("0.weight", Dtype::F32, &[1, 20_000][..]), ("1.weight", Dtype::F32, &[8, 1])];
     assert_eq!(
         refusal(&file_of(&wide, Some(&format!("{ENTRY} bias=none")))),
-        "unsupported network: a network of widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
+        "unsupported network: invalid widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
     );
     assert_eq!(
         refusal(&file_of(&[GOOD[0], GOOD[2]], Some(ENTRY))),

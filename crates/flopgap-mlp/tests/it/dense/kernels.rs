@@ -336,7 +336,7 @@ fn kernels_compile_for_every_architecture_without_spills() {
 }
 
 #[test]
-fn loss_and_optimiser_compile_for_every_architecture_without_spills() {
+fn loss_and_optimizer_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
         Err(error) => return flopgap_skip::skip("nvrtc", error),

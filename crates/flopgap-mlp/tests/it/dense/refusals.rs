@@ -22,7 +22,7 @@ fn a_tape_of_another_network_is_refused_on_cores() {
 }
 
 #[test]
-fn an_optimiser_that_cannot_work_is_refused_on_cores() {
+fn an_optimizer_that_cannot_work_is_refused_on_cores() {
     let network = Network::new(&[8, 16, 8]).unwrap();
     let parameters = Parameters::he(&network, 1);
     let mut cpu = Cpu::new(&parameters);
@@ -30,11 +30,11 @@ fn an_optimiser_that_cannot_work_is_refused_on_cores() {
     let settings = AdamWSettings { loss_scale: 0.0, ..AdamWSettings::default() };
     let error = cpu::AdamW::new(&network, settings).step(&mut cpu, &gradients).unwrap_err();
     assert!(matches!(error, MlpError::Setting { what: "loss_scale", .. }), "{error}");
-    let mut optimiser = cpu::AdamW::new(&network, AdamWSettings::default());
-    optimiser.set_learning_rate(f64::NAN);
-    let error = optimiser.step(&mut cpu, &gradients).unwrap_err();
-    assert_eq!(error.to_string(), "the optimiser's learning_rate is NaN: a number from 0 on is needed");
-    assert_eq!((cpu.parameters(), optimiser.steps()), (&parameters, (0, 0)));
+    let mut optimizer = cpu::AdamW::new(&network, AdamWSettings::default());
+    optimizer.set_learning_rate(f64::NAN);
+    let error = optimizer.step(&mut cpu, &gradients).unwrap_err();
+    assert_eq!(error.to_string(), "invalid learning_rate NaN of the optimizer; expected a number from 0 on");
+    assert_eq!((cpu.parameters(), optimizer.steps()), (&parameters, (0, 0)));
 }
 
 /// The widest and the deepest networks, and what there are no kernels for at all: an answer, without a GPU.
@@ -95,24 +95,24 @@ fn wrong_arrays_batches_and_tapes_are_refused_on_a_gpu() {
     assert_eq!(message, "layer 0: bias 7 is inf");
     let other = Parameters::he(&Size::Medium.network(), 1);
     let message = small.upload(&stream, &other).unwrap_err().to_string();
-    assert_eq!(message, "parameters: 5200 numbers expected, 20640 given");
+    assert_eq!(message, "parameters: expected 5200 numbers, found 20640");
     small.upload(&stream, &Parameters::he(&Size::Small.network(), 1)).unwrap();
 
     // Arrays.
     let x = stream.zeros::<f16>(10 * 64).unwrap();
     let mut y = stream.zeros::<f16>(10 * 16).unwrap();
     let message = small.forward(&stream, &x.slice(..9 * 64), &mut y).unwrap_err().to_string();
-    assert_eq!(message, "outputs: 144 numbers expected, 160 given");
+    assert_eq!(message, "outputs: expected 144 numbers, found 160");
     let message = small.forward(&stream, &x.slice(..100), &mut y).unwrap_err().to_string();
-    assert_eq!(message, "inputs: 64 numbers expected, 100 given");
+    assert_eq!(message, "inputs: expected 64 numbers, found 100");
     let message = small.forward(&stream, &x.slice(4..4 + 9 * 64), &mut y.slice_mut(..9 * 16)).unwrap_err();
-    assert_eq!(message.to_string(), "inputs: the view does not begin at a multiple of 16 bytes");
+    assert_eq!(message.to_string(), "inputs: the view is not aligned to 16 bytes");
 
     // Tapes.
     let tape_of = |model: &Model<f16>, batch| model.tape(&stream, batch).unwrap();
     let mut few = tape_of(&small, 9);
     let message = small.forward_train(&stream, &x, &mut y, &mut few).unwrap_err().to_string();
-    assert_eq!(message, "a batch of 10 samples: from 1 to 9 can be computed");
+    assert_eq!(message, "invalid batch of 10 samples; supported: 1 to 9");
     for mut other in [tape_of(&naive, 10), tape_of(&tanh, 10)] {
         let error = small.forward_train(&stream, &x, &mut y, &mut other).unwrap_err();
         assert!(matches!(error, MlpError::Tape { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Loss and optimiser against their formulas in 64 bits.
+//! Loss and optimizer against their formulas in 64 bits.
 
 use flopgap_gpu::Stream;
 use flopgap_kernels::{KernelClass, classify};
@@ -66,17 +66,17 @@ impl Reference {
 fn adamw_on_the_cpu_is_the_formula() {
     let network = network();
     let parameters = Parameters::he(&network, 1);
-    let (mut found, mut optimiser) = (Cpu::new(&parameters), cpu::AdamW::new(&network, SETTINGS));
+    let (mut found, mut optimizer) = (Cpu::new(&parameters), cpu::AdamW::new(&network, SETTINGS));
     let mut expected = Reference::new(SETTINGS, parameters.values());
     for step in 0..20 {
         let gradients = gradients(network.parameters(), step);
-        assert!(optimiser.step(&mut found, &gradients).unwrap());
+        assert!(optimizer.step(&mut found, &gradients).unwrap());
         expected.step(&gradients);
         let mut broken = gradients;
         broken[17] = f32::INFINITY;
-        assert!(!optimiser.step(&mut found, &broken).unwrap());
+        assert!(!optimizer.step(&mut found, &broken).unwrap());
     }
-    assert_eq!(optimiser.steps(), (20, 20));
+    assert_eq!(optimizer.steps(), (20, 20));
     let error = relative_error(found.parameters().values(), &expected.values);
     assert!(error < 1e-6, "{error:.2e}");
     // The passes use the new parameters, too.
@@ -97,11 +97,11 @@ fn adamw_is_that_of_pytorch() {
     let values = numbers(&|index| index * 37 % 101, 50.0);
     let settings = AdamWSettings { loss_scale: 1.0, ..SETTINGS };
     let mut found = Cpu::new(&Parameters::from_values(&network, values).unwrap());
-    let mut optimiser = cpu::AdamW::new(&network, settings);
+    let mut optimizer = cpu::AdamW::new(&network, settings);
     let mut reference = Reference::new(settings, found.parameters().values());
     for step in 0..5 {
         let gradients = numbers(&|index| (index * 53 + step * 29) % 97, 48.0);
-        optimiser.step(&mut found, &gradients).unwrap();
+        optimizer.step(&mut found, &gradients).unwrap();
         reference.step(&gradients);
     }
     let error = relative_error(found.parameters().values(), &expected);
@@ -113,21 +113,21 @@ fn adamw_is_that_of_pytorch() {
 fn adamw_on_a_gpu_is_the_formula() {
     let Some((context, _guard)) = gpu() else { return };
     let stream = context.stream().unwrap();
-    optimise::<f32>(&stream);
-    optimise::<f16>(&stream);
-    optimise::<bf16>(&stream);
+    optimize::<f32>(&stream);
+    optimize::<f16>(&stream);
+    optimize::<bf16>(&stream);
 }
 
 /// Steps as a graph that is launched again and again, some of them with a gradient that is not finite, and a learning rate that changes.
-fn optimise<T: Element>(stream: &Stream) {
+fn optimize<T: Element>(stream: &Stream) {
     let network = network();
     let parameters = Parameters::he(&network, 1);
     let mut model = Model::<T>::new(stream.context(), &network, Options::new(Implementation::Naive)).unwrap();
     model.upload(stream, &parameters).unwrap();
-    let mut optimiser = train::AdamW::with_master(stream, &model, &parameters, SETTINGS).unwrap();
+    let mut optimizer = train::AdamW::with_master(stream, &model, &parameters, SETTINGS).unwrap();
     let mut expected = Reference::new(SETTINGS, parameters.values());
     let mut buffer = stream.zeros::<f32>(network.parameters()).unwrap();
-    let graph = stream.capture(|| optimiser.step(stream, &mut model, &buffer)).unwrap();
+    let graph = stream.capture(|| optimizer.step(stream, &mut model, &buffer)).unwrap();
     for step in 0..20 {
         let mut gradients = gradients(network.parameters(), step);
         stream.write(&gradients, &mut buffer).unwrap();
@@ -138,13 +138,13 @@ fn optimise<T: Element>(stream: &Stream) {
         stream.write(&gradients, &mut buffer).unwrap();
         graph.launch().unwrap();
         if step == 10 {
-            optimiser.set_learning_rate(stream, 0.002).unwrap();
+            optimizer.set_learning_rate(stream, 0.002).unwrap();
             expected.settings.learning_rate = 0.002;
         }
         stream.synchronize().unwrap();
     }
-    assert_eq!(optimiser.steps(stream).unwrap(), (20, 20), "{}", T::PRECISION);
-    let found = optimiser.parameters(stream, &model).unwrap();
+    assert_eq!(optimizer.steps(stream).unwrap(), (20, 20), "{}", T::PRECISION);
+    let found = optimizer.parameters(stream, &model).unwrap();
     let error = relative_error(found.values(), &expected.values);
     assert!(error < 1e-6, "{}: {error:.2e}", T::PRECISION);
     assert_eq!(model.download(stream).unwrap(), found.rounded::<T>(), "the model has the rounded parameters");
@@ -207,15 +207,15 @@ fn lengths_are_checked() {
     let stream = context.stream().unwrap();
     let network = network();
     let refused = MeanSquaredError::<f32>::new(&stream, &network, 9).unwrap_err();
-    assert_eq!(refused.to_string(), "outputs that count: 8 numbers expected, 9 given");
+    assert_eq!(refused.to_string(), "outputs that count: expected 8 numbers, found 9");
     let mut error = MeanSquaredError::<f32>::new(&stream, &network, 3).unwrap();
     let (y, targets) = (stream.zeros::<f32>(16).unwrap(), stream.zeros::<f32>(7).unwrap());
     let (mut dy, mut loss) = (stream.zeros::<f32>(16).unwrap(), stream.zeros::<f32>(1).unwrap());
     let refused = error.queue(&stream, &y, &targets, 1.0, &mut dy, &mut loss).unwrap_err();
-    assert_eq!(refused.to_string(), "targets: 6 numbers expected, 7 given");
+    assert_eq!(refused.to_string(), "targets: expected 6 numbers, found 7");
     let mut model = Model::<f32>::new(&context, &network, Options::new(Implementation::Naive)).unwrap();
-    let mut optimiser = train::AdamW::new(&stream, &model, SETTINGS).unwrap();
-    let refused = optimiser.step(&stream, &mut model, &targets).unwrap_err();
+    let mut optimizer = train::AdamW::new(&stream, &model, SETTINGS).unwrap();
+    let refused = optimizer.step(&stream, &mut model, &targets).unwrap_err();
     assert!(matches!(refused, MlpError::Length { found: 7, .. }));
 }
 

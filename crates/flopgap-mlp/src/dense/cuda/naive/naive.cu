@@ -39,7 +39,7 @@ extern "C" __global__ void naive_mlp_forward(const Storage *parameters, const St
     for (int o = 0; o < OUTPUTS; ++o) y[sample * OUTPUTS + o] = narrow(values[begin(LAYERS) + o]);
 }
 
-// Computes the layers anew. `gradients` must be zero before.
+// Computes the layers again. `gradients` must be zero before.
 extern "C" __global__ void naive_mlp_backward(const Storage *parameters, const Storage *x, const Storage *dy, Storage *dx,
                                               float *gradients, u32 batch) {
     const u64 sample = (u64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -55,7 +55,7 @@ __device__ __forceinline__ u32 times_slope(u32 gradients, u32 kept) {
 }
 #endif
 
-// The same for four neighbours, of which `kept` are on the tape.
+// The same for four neighbors, of which `kept` are on the tape.
 template <int ACTIVATION>
 __device__ __forceinline__ float4 slopes_of(float4 kept) {
     return make_float4(slope_at_kept<ACTIVATION>(kept.x), slope_at_kept<ACTIVATION>(kept.y), slope_at_kept<ACTIVATION>(kept.z),

@@ -32,7 +32,7 @@ struct Known {
 // A number as it comes back from where it is stored.
 __device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
 
-// Four neighbours.
+// Four neighbors.
 __device__ __forceinline__ void load4(const Storage *from, float4 &v) {
 #if STORAGE == STORAGE_F32
     v = *reinterpret_cast<const float4 *>(from);

@@ -1,4 +1,4 @@
-//! The optimiser.
+//! The optimizer.
 
 use flopgap_gpu::{Buffer, DeviceSlice, GpuError, Kernel, Stream};
 
@@ -29,7 +29,7 @@ use super::{THREADS, adamw_source, request};
 /// let parameters = Parameters::he(&network, 42);
 /// model.upload(&stream, &parameters)?;
 /// let settings = AdamWSettings { loss_scale: 1024.0, ..AdamWSettings::default() };
-/// let mut optimiser = AdamW::new(&stream, &model, settings)?;
+/// let mut optimizer = AdamW::new(&stream, &model, settings)?;
 /// let mut error = MeanSquaredError::new(&stream, &network, network.outputs())?;
 ///
 /// let x = stream.upload(&vec![f16::ONE; batch * network.inputs()])?;
@@ -41,7 +41,7 @@ use super::{THREADS, adamw_source, request};
 ///     model.forward_train(&stream, &x, &mut y, &mut tape)?;
 ///     error.queue(&stream, &y, &targets, 1024.0, &mut dy, &mut loss)?;
 ///     model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
-///     optimiser.step(&stream, &mut model, &gradients)
+///     optimizer.step(&stream, &mut model, &gradients)
 /// })?;
 /// (0..100).try_for_each(|_| graph.launch())?;
 /// let loss = stream.download(&loss)?[0];
@@ -94,7 +94,7 @@ impl<T: Element> AdamW<T> {
             (T::PRECISION != Precision::F32).then(|| stream.upload(parameters.values())).transpose()?;
         let one = 1.0_f64.to_bits();
         let state = [one, one, 0, 0, settings.learning_rate.to_bits(), 0];
-        let optimiser = AdamW {
+        let optimizer = AdamW {
             settings,
             finite: program.kernel("adamw_finite_reduce", 0)?,
             step: program.kernel("adamw_step", 0)?,
@@ -105,7 +105,7 @@ impl<T: Element> AdamW<T> {
             stored: std::marker::PhantomData,
         };
         stream.synchronize()?;
-        Ok(optimiser)
+        Ok(optimizer)
     }
 
     /// Queues a step with these gradients, which are divided by [`AdamWSettings::loss_scale`] on the way.
@@ -121,7 +121,7 @@ impl<T: Element> AdamW<T> {
         check("parameters", self.first.len(), model.network().parameters())?;
         check("gradients by the parameters", self.first.len(), gradients.len())?;
         let count = u32::try_from(self.first.len()).map_err(|_| GpuError::TooLarge {
-            what: "parameters of an optimiser",
+            what: "parameters of an optimizer",
             value: self.first.len(),
         })?;
         if self.settings.skip_not_finite {

@@ -30,7 +30,7 @@ pub struct MeanSquaredError<T: Element> {
 const MOST_BLOCKS: u32 = 1024;
 
 impl<T: Element> MeanSquaredError<T> {
-    /// For outputs of `network`, of which the first `columns` count: widths are multiples of 8, and colours, say, are three. The gradient by
+    /// For outputs of `network`, of which the first `columns` count: widths are multiples of 8, and colors, say, are three. The gradient by
     /// the others is 0.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl<T: Element> MeanSquaredError<T> {
     }
 
     /// Queues the mean squared error of `y` (`batch x outputs`) from `targets` (`batch x columns`) into `loss`, one number, and its gradient by
-    /// `y`, times `scale`, into `dy`. In half precision a scale like 1,024 keeps small gradients from vanishing; give it to the optimiser, too.
+    /// `y`, times `scale`, into `dy`. In half precision a scale like 1,024 keeps small gradients from vanishing; give it to the optimizer, too.
     ///
     /// # Errors
     /// [`MlpError::Length`]; [`MlpError::Batch`]; the driver's.

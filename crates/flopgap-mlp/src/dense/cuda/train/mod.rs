@@ -1,4 +1,4 @@
-//! Training on a GPU: the loss and the optimiser around the passes of a [`Model`](super::Model). Everything can be captured in a graph.
+//! Training on a GPU: the loss and the optimizer around the passes of a [`Model`](super::Model). Everything can be captured in a graph.
 
 mod adamw;
 mod loss;
@@ -33,13 +33,13 @@ fn loss_source(request: &Request<'_>, columns: usize) -> Source {
     request.kernel("train/loss.cu", "", &constants)
 }
 
-/// The sources of loss and optimiser, for a device that need not be here.
+/// The sources of loss and optimizer, for a device that need not be here.
 pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
     let request = request(network, precision, target);
     vec![adamw_source(&request), loss_source(&request, network.outputs())]
 }
 
-/// Compiles the kernels of loss and optimiser for a device that need not be here, and returns the name and the compiler's log (registers,
+/// Compiles the kernels of loss and optimizer for a device that need not be here, and returns the name and the compiler's log (registers,
 /// spills) of each source.
 ///
 /// # Errors

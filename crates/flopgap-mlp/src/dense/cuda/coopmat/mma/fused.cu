@@ -1,4 +1,4 @@
-// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed anew from the inputs, the gradients of the parameters
+// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed again from the inputs, the gradients of the parameters
 // stay in registers while a block goes through its tiles of samples. Nothing is kept by the forward pass.
 #include "coopmat/mma/sums.cuh"
 

@@ -1,4 +1,4 @@
-//! The backward pass of a network with one hidden layer that is small enough: one kernel that computes the hidden layer anew and holds the
+//! The backward pass of a network with one hidden layer that is small enough: one kernel that computes the hidden layer again and holds the
 //! gradients of the parameters in registers, and a second one that adds up what the blocks found.
 
 use flopgap_gpu::{GpuError, Kernel};

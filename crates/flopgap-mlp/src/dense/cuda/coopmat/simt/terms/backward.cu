@@ -13,7 +13,7 @@ struct Call {
 };
 
 // Deltas of a layer of COUNT numbers, to global memory and to `values`: its gradients, which lie at `gradients` as rows or else in `values` already, times the
-// slopes of its activation, from what was kept of it. ACROSS neighbouring threads have fours of one sample.
+// slopes of its activation, from what was kept of it. ACROSS neighboring threads have fours of one sample.
 template <int ACTIVATION, int COUNT, bool FROM_VALUES>
 __device__ __forceinline__ void make_deltas(const Pass &pass, u64 first, const Storage *gradients, const Storage *kept, Storage *deltas, float *values) {
     constexpr int ACROSS = COUNT % 32 == 0 ? 8 : 2, DOWN = THREADS / ACROSS;

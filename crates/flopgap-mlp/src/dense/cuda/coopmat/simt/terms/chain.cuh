@@ -16,7 +16,7 @@ static_assert(SLAB % GROUP == 0 && SAMPLES % 4 == 0, "whole groups");
 template <int LAYER>
 struct Shape : Layout<LAYER> {
     using Layout<LAYER>::ROWS, Layout<LAYER>::COLUMNS, Layout<LAYER>::DOWN;
-    // Neighbours that a thread reads at once.
+    // Neighbors that a thread reads at once.
     static constexpr int DOWN_AT_ONCE = ROWS < 4 ? ROWS : 4, ACROSS_AT_ONCE = COLUMNS < 4 ? COLUMNS : 4;
 
     static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }

@@ -112,7 +112,7 @@ __device__ __forceinline__ void begin_ring(Pass &pass, HeldSlabs &ring) {
     }
 }
 
-// COUNT numbers, AT_ONCE neighbours at a time, STRIDE apart.
+// COUNT numbers, AT_ONCE neighbors at a time, STRIDE apart.
 template <int COUNT, int AT_ONCE, int STRIDE>
 __device__ __forceinline__ void read(float (&to)[COUNT], const float *from) {
 #pragma unroll
