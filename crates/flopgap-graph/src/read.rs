@@ -9,14 +9,14 @@ use crate::graph::Graph;
 use crate::shapes::Shapes;
 use crate::{onnx, pt2};
 
-/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. What it is, its content decides.
+/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. Its content decides which.
 ///
-/// Every value of a model gets a shape: stated in the file, or inferred from the inputs and parameters. What the file leaves open, `shapes` must
-/// state: for an input by its name, for a dimension by its own. An operator without a formula is a layer without work
+/// Every value of a model gets a shape, from the file or inferred from the inputs and parameters. `shapes` specifies the sizes
+/// that the file leaves open, by the name of an input or of a dimension. An operator without a formula is a layer without work
 /// ([`Graph::unknown`]).
 ///
 /// # Errors
-/// [`GraphError`] with the file, the place and, by [`GraphError::hint`], what to do.
+/// [`GraphError`] with the file and the place; its hint says what to do.
 pub fn read(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
     let failed = |source| GraphError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
