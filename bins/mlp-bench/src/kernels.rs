@@ -9,7 +9,7 @@ use flopgap_mlp::dense::{Activation, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 
 use crate::networks::networks;
-use crate::{PROGRAM, failed, failure, unique};
+use crate::{PROGRAM, failed, unique};
 
 /// What `kernels` takes.
 #[derive(Args, Debug)]
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                             flopgap_cli::note(PROGRAM, format!("{size}: {error}"));
                             continue;
                         }
-                        Err(error) => return Err(failure(&error)),
+                        Err(error) => return Err(error.into()),
                     };
                     any = true;
                     for kernel in logs.iter().flat_map(|(_, log)| kernels(log)) {

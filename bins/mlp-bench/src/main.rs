@@ -21,7 +21,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use flopgap_cli::Failure;
-use flopgap_mlp::MlpError;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "mlp-bench";
@@ -38,11 +37,6 @@ fn main() -> ExitCode {
 /// How any other error ends this program.
 fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
     Failure::from_error(&error)
-}
-
-/// How an error of the library ends this program.
-fn failure(error: &MlpError) -> Failure {
-    Failure::of(error)
 }
 
 /// Each once, in the order in which they come.

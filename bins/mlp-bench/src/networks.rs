@@ -3,7 +3,7 @@
 use flopgap_cli::{Exit, Failure};
 use flopgap_mlp::dense::{Activation, Network, Size};
 
-use crate::{failure, unique};
+use crate::unique;
 
 /// Networks and their names: those of the sizes, or, where there are widths, the one that has them.
 ///
@@ -19,7 +19,7 @@ pub(crate) fn networks(
         unique(sizes).into_iter().map(|size| (size.to_string(), size.network())).collect();
     if !widths.is_empty() {
         let name: Vec<String> = widths.iter().map(usize::to_string).collect();
-        let network = Network::new(widths).map_err(|error| failure(&error).exit(Exit::Usage))?;
+        let network = Network::new(widths).map_err(|error| Failure::of(&error).exit(Exit::Usage))?;
         networks = vec![(name.join("-"), network)];
     }
     let dressed = |network: Network| network.with_activation(hidden).with_output_activation(output);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
-use flopgap_gpu::{Context, Digester, GpuError, KernelError};
+use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
@@ -20,7 +20,7 @@ use crate::models::Models;
 use crate::options::{Bench, Place};
 use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
-use crate::{PROGRAM, cpu, failed, failure, memory, peers, plot, table};
+use crate::{PROGRAM, cpu, failed, memory, peers, plot, table};
 
 /// Times everything, and shows it.
 ///
@@ -138,7 +138,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
                 continue;
             }
-            let expected = numbers.expected(batch, Accumulate::F32).map_err(|error| failure(&error))?;
+            let expected = numbers.expected(batch, Accumulate::F32)?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
@@ -199,7 +199,7 @@ impl Tally {
             )) => {
                 flopgap_cli::warn(PROGRAM, format!("{subject}: left out: {error}"));
             }
-            Err(Wrong::Error(error)) => return Err(failure(&error)),
+            Err(Wrong::Error(error)) => return Err(error.into()),
             Err(Wrong::Result(what)) => {
                 let what = format!("{subject}: {what}");
                 flopgap_cli::warn(PROGRAM, &what);
@@ -227,7 +227,7 @@ fn on_gpu(
 ) -> Result<(), Failure> {
     let gpu_failure = |error: GpuError| {
         let absent = error.is_absence();
-        let failed = failure(&error.into());
+        let failed = Failure::of(&error);
         if absent {
             failed.hint("without a GPU: mlp-bench --device cpu, or mlp-bench kernels")
         } else {
@@ -238,16 +238,13 @@ fn on_gpu(
     tally.device.clone_from(&context.device().name);
     if let Some(plan) = bench.arch_plan {
         // Before anything is compiled: a plan that this GPU cannot run.
-        Target::of(context.device()).planned_for(plan.capability).map_err(|error| failure(&error))?;
+        Target::of(context.device()).planned_for(plan.capability)?;
         let _ = write!(tally.device, ", kernels planned for {plan}");
     }
     tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
     let stream = context.stream().map_err(gpu_failure)?;
     let evictor = bench.clocks.cold.then(|| Evictor::new(&context, &stream)).transpose();
-    let tools = Tools {
-        digester: Digester::new(&context, &stream).map_err(tool_failure)?,
-        evictor: evictor.map_err(tool_failure)?,
-    };
+    let tools = Tools { digester: Digester::new(&context, &stream)?, evictor: evictor? };
     let precisions = bench.precisions(Place::Cuda(index));
     let begin = Instant::now();
     let models = Models::build(&context, networks, &precisions, bench);
@@ -265,21 +262,12 @@ fn on_gpu(
     Ok(())
 }
 
-/// Why there is no digester or evictor: their kernels need NVRTC as the others do.
-fn tool_failure(error: KernelError) -> Failure {
-    match error {
-        KernelError::Compile(error) => failure(&error.into()),
-        KernelError::Gpu(error) => failure(&error.into()),
-        other => failed(other),
-    }
-}
-
 impl Gpu<'_> {
     /// All batches, passes and implementations of a network in a precision.
     fn network<T: Element>(&mut self, at: usize, name: &str, network: &Network) -> Result<(), Failure> {
         memory::check_reference(name, network)?;
         let numbers = Numbers::<T>::new(network, self.bench.seed);
-        let stream = self.context.stream().map_err(|error| failure(&error.into()))?;
+        let stream = self.context.stream()?;
         let mut models: Vec<(Implementation, Model<T>)> = Vec::new();
         for implementation in self.bench.implementations() {
             let Some(model) = self.models.take::<T>(at, implementation) else { continue };
@@ -292,7 +280,7 @@ impl Gpu<'_> {
                 Err(error @ MlpError::Unsupported { .. }) => {
                     flopgap_cli::warn(PROGRAM, format!("{name} is left out: {error}"));
                 }
-                Err(error) => return Err(failure(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
         if models.is_empty() {
@@ -300,7 +288,7 @@ impl Gpu<'_> {
         }
         for batch in self.bench.batch_sizes(Place::Cuda(0)) {
             let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
-            let expected = numbers.expected(batch, accumulate).map_err(|error| failure(&error))?;
+            let expected = numbers.expected(batch, accumulate)?;
             let first = self.tally.measurements.len();
             self.batch(name, network, &numbers, &expected, &models, batch)?;
             // One implementation after the other was measured; what is shown side by side are those of a pass.

@@ -65,9 +65,11 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     };
     let mut configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
     if configs.is_empty() {
-        return Err(Failure::new("none of the requested networks is recorded")
-            .maybe_hint(sizes.as_deref())
-            .exit(Exit::Absent));
+        let failure = Failure::new("none of the requested networks is recorded").exit(Exit::Absent);
+        return Err(match sizes {
+            Some(sizes) => failure.hint(sizes),
+            None => failure,
+        });
     }
     for size in wanted.missing(&configs) {
         flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));

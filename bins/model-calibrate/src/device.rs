@@ -6,7 +6,6 @@ use std::str::FromStr;
 use flopgap_calibration::grid::{Caches, Target};
 use flopgap_cli::Failure;
 use flopgap_engines::cpu;
-use flopgap_gpu::GpuError;
 use flopgap_hint::Hint as _;
 
 /// This machine's cores, or one of its GPUs.
@@ -27,7 +26,7 @@ impl Device {
         match flopgap_gpu::Device::count() {
             Ok(_) => Ok(Device::Cuda(0)),
             Err(error) if error.is_absence() => Ok(Device::Cpu),
-            Err(error) => Err(gpu_failure(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -47,18 +46,13 @@ impl Device {
         match self {
             Device::Cpu => Ok(Caches::of(&cpu::origin())),
             Device::Cuda(index) => {
-                let device = flopgap_gpu::Device::get(index).map_err(|error| gpu_failure(&error))?;
+                let device = flopgap_gpu::Device::get(index)?;
                 let known = |bytes: u64| (bytes > 0).then_some(bytes);
                 let l1 = known(device.shared_bytes_per_multiprocessor);
                 Ok(Caches { l1, l2: known(device.l2_bytes), l3: None })
             }
         }
     }
-}
-
-/// How an error of CUDA ends the program.
-pub(crate) fn gpu_failure(error: &GpuError) -> Failure {
-    Failure::of(error)
 }
 
 impl fmt::Display for Device {

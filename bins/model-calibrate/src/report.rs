@@ -118,8 +118,7 @@ impl Page {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    flopgap_fs::write_atomic(path, bytes)
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_fs::write_atomic(path, bytes)?;
     flopgap_cli::note(PROGRAM, format_args!("wrote {}", path.display()));
     Ok(())
 }

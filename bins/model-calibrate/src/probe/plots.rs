@@ -15,13 +15,11 @@ const INTENSITIES: (f64, f64) = (0.1, 10_000.0);
 
 /// Writes the pictures into a folder, which is made if it is not there.
 pub(super) fn write(ceilings: &Ceilings, folder: &Path) -> Result<(), Failure> {
-    flopgap_fs::create_folder(folder)
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_fs::create_folder(folder)?;
     for (name, chart) in charts(ceilings)? {
         let path = folder.join(name);
         let svg = chart.to_svg()?;
-        flopgap_fs::write_atomic(&path, svg.as_bytes())
-            .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+        flopgap_fs::write_atomic(&path, svg.as_bytes())?;
         note(PROGRAM, format_args!("wrote {}", path.display()));
     }
     Ok(())
