@@ -15,7 +15,7 @@ const CLUSTERS: &str = "1x1 2x1 4x1 1x2 2x2 4x2 1x4 2x4 4x4 8x1 1x8 8x2 2x8 16x1
 ///
 /// The library sees the transposed product (its matrices are column-major): tile and cluster are
 /// turned here, so that their rows are those of [`Product`](super::Product).
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Choice {
     /// The number of the algorithm.
     pub id: Option<i32>,

@@ -213,7 +213,7 @@ fn write(options: &Options, pixels: &Pixels, trained: &Trained) -> Result<(), Fa
     let chart =
         chart.subtitle(format!("{}, {BATCH} pixels a step; {}", trained.parameters.network(), trained.place));
     std::fs::write(folder.join("field_loss.svg"), chart.to_svg()?)?;
-    trained.parameters.save(&folder.join("field.safetensors"), Precision::F32)?;
+    trained.parameters.save(folder.join("field.safetensors"), Precision::F32)?;
     println!("wrote field.png, field_loss.svg and field.safetensors to {}", folder.display());
     Ok(())
 }

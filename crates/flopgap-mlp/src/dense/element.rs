@@ -10,7 +10,7 @@ use crate::MlpError;
 
 /// The type in which parameters, inputs and outputs are stored. Sums are in 32 bits unless
 /// [`Accumulate::F16`](crate::dense::cuda::Accumulate::F16) is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precision {
     /// 32-bit floats. Products are exact multiply-adds: no TF32.
     F32,

@@ -101,7 +101,8 @@ impl Parameters {
     /// # Errors
     /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of `precision`; [`FileError::Network`] for widths of
     /// [`Network::of_any_widths`], which [`Parameters::load`] refuses.
-    pub fn save(&self, path: &Path, precision: Precision) -> Result<(), FileError> {
+    pub fn save(&self, path: impl AsRef<Path>, precision: Precision) -> Result<(), FileError> {
+        let path = path.as_ref();
         let refused = |source| FileError::Network { path: path.to_owned(), source };
         self.network().check_for_gpu().map_err(refused)?;
         let network = self.network();
@@ -137,8 +138,8 @@ impl Parameters {
     ///
     /// # Errors
     /// [`FileError`], which names the file and the tensor; [`FileError::NoActivations`] for files of other programs.
-    pub fn load(path: &Path) -> Result<Self, FileError> {
-        Self::read(path, None)
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Self::read(path.as_ref(), None)
     }
 
     /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`: `0.weight` (`out x in`), `0.bias`, `2.weight`
@@ -148,11 +149,11 @@ impl Parameters {
     /// # Errors
     /// [`FileError`], which names the file and the tensor.
     pub fn load_with_activations(
-        path: &Path,
+        path: impl AsRef<Path>,
         hidden: Activation,
         output: Activation,
     ) -> Result<Self, FileError> {
-        Self::read(path, Some((hidden, output)))
+        Self::read(path.as_ref(), Some((hidden, output)))
     }
 
     fn read(path: &Path, activations: Option<(Activation, Activation)>) -> Result<Self, FileError> {

@@ -9,7 +9,7 @@ use crate::MlpError;
 use crate::dense::Network;
 
 /// The networks of the neural MLP benchmark: one hidden layer, `LeakyRelu` after both layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Size {
     /// 64 -> 64 -> 16, 5,200 parameters.
     Small,

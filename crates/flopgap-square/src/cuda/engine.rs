@@ -13,6 +13,7 @@ use crate::SquareError;
 
 /// What multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Products {
     /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the activations are kernels of ours. Products,
     /// split-K reductions and activations are launches of their own, and what each costs can be counted.

@@ -57,7 +57,7 @@ fn files_of_pytorch_are_read() {
     #[expect(clippy::cast_possible_truncation, reason = "written from 32 bits")]
     let x: Vec<f32> = numbers("x").into_iter().map(|number| number as f32).collect();
     let read = |name: &str| {
-        Parameters::load_with_activations(&fixture(name), Activation::Tanh, Activation::Sigmoid).unwrap()
+        Parameters::load_with_activations(fixture(name), Activation::Tanh, Activation::Sigmoid).unwrap()
     };
     let parameters = read("sequential.safetensors");
     assert_eq!(parameters.network().to_string(), "8-24-16-8 tanh/sigmoid");
@@ -76,7 +76,7 @@ fn files_of_pytorch_are_read() {
         assert_eq!((narrow.weights(layer), narrow.biases(layer)), (&weights[..], &biases[..]));
     }
 
-    let error = Parameters::load(&fixture("sequential.safetensors")).unwrap_err();
+    let error = Parameters::load(fixture("sequential.safetensors")).unwrap_err();
     assert!(matches!(error, FileError::NoActivations { .. }), "{error}");
     assert!(error.hint().unwrap().contains("load_with_activations"));
 }
