@@ -1,4 +1,4 @@
-// Matrix tiles in shared memory, and how warps share products of them.
+// Matrix tiles with padded rows in the shared memory of a block of WARPS warps, and how these share products of them.
 #include "tile/ring.cuh"
 #include "tile/mma.cuh"
 #include "tile/epilogue.cuh"

@@ -1,4 +1,5 @@
 // The mean squared error over the first COLUMNS outputs of every sample, and its gradient by the outputs. Sums come in a fixed order.
+// The sums are of doubles and of one block, by halves: not what `tile/reduce.cuh` adds over blocks.
 
 __device__ double sum_of_block(double value) {
     __shared__ double shared[THREADS];
