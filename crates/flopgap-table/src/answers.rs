@@ -37,7 +37,7 @@ pub fn kernels(path: &Path, found: &Kernels) -> Table {
     let columns: Vec<Column<Of>> = vec![
         text("name", "The kernel's name, demangled.", |kernel: &Of| Some(&kernel.name)),
         text("display_name", "A name that fits in a table.", |kernel: &Of| Some(&kernel.short)),
-        text("class", "The kind of work, told from the name.", |kernel: &Of| Some(kernel.class.as_str())),
+        text("class", "The kind of work, from the name.", |kernel: &Of| Some(kernel.class.as_str())),
         count("calls", "How often it ran.", |kernel: &Of| kernel.times.count),
         maybe_int("total_ns", "The sum of its durations.", |kernel: &Of| whole(kernel.times.total_ns)),
         float("mean_ns", "The mean of its durations.", |kernel: &Of| kernel.times.mean_ns),

@@ -144,7 +144,7 @@ fn kernels(classifier: &Arc<Classifier>) -> Vec<Column<Work>> {
         ),
         looked_up(
             "class",
-            "The kind of work, told from the name: `matmul`, `elementwise`, `copy`...",
+            "The kind of work, from the name: `matmul`, `elementwise`, `copy`...",
             |work: &Work| Some(work.it().name.clone()),
             move |name| Ok(Some(class.get(&name).class.as_str().into())),
         ),

@@ -227,11 +227,9 @@ fn overheads() -> Vec<Column<Held<Overhead>>> {
         text("kernel", "The kernel that did it; absent for the closed form.", |row: &Row| {
             row.step.kernel.as_deref()
         }),
-        text(
-            "tile",
-            "The output tile of one thread block, where the kernel's name tells it.",
-            |row: &Row| row.tile.as_deref(),
-        ),
+        text("tile", "The output tile of one thread block, where the kernel's name has it.", |row: &Row| {
+            row.tile.as_deref()
+        }),
         count("launches", "Launches of the kernel; 0 for the closed form.", |row: &Row| row.step.launches),
         maybe_int(
             "flops",
@@ -253,7 +251,7 @@ fn launches(classifier: &Arc<Classifier>) -> Vec<Column<Launch>> {
         text("name", "The kernel's name.", |launch: &Launch| Some(&launch.kernel)),
         looked_up(
             "class",
-            "The kind of work, told from the name.",
+            "The kind of work, from the name.",
             |launch: &Launch| Some(launch.kernel.clone()),
             move |name| Ok(Some(classifier.get(&name).class.as_str().into())),
         ),

@@ -1,4 +1,4 @@
-//! What a file or folder is, told from its content, and the tables in it.
+//! What a file or directory is, by its content, and the tables in it.
 
 use std::fmt;
 use std::fs::File;
@@ -90,11 +90,11 @@ enum Content {
     Run(Arc<Run>),
 }
 
-/// How much of a file tells what it is.
+/// How much of a file decides what it is.
 const HEAD: usize = 4096;
 
 impl Source {
-    /// Opens a file or folder, whatever it is called. What it is is told from its content, also of one that is compressed with gzip or
+    /// Opens a file or directory of any name. The content decides what it is, also if it is compressed with gzip or
     /// Zstandard.
     ///
     /// A compressed export of Nsight Systems is unpacked into a temporary file, and a trace of `torch.profiler` is read at once; all else
@@ -194,7 +194,7 @@ fn head(path: &Path) -> io::Result<(Vec<u8>, Option<Compression>)> {
     let compression = Compression::of(&head);
     if let Some(compression) = compression {
         head.clear();
-        // What breaks off within the head is told by whoever reads it whole.
+        // A file that ends within the head is reported by the reader of the whole file.
         let _ = compression.reader(File::open(path)?)?.take(HEAD as u64).read_to_end(&mut head);
     }
     Ok((head, compression))

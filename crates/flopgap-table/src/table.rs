@@ -104,7 +104,7 @@ impl Table {
         Ok(Table { schema: Arc::new(schema), columns, ..self.clone() })
     }
 
-    /// Its rows, from the first on, in batches; each call reads them anew. The reader keeps what it needs open by itself.
+    /// Its rows, from the first on, in batches; each call reads them again. The reader keeps what it needs open by itself.
     ///
     /// # Errors
     /// When the source cannot be read; what is damaged further on is an error of the batch.

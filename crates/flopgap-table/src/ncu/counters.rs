@@ -101,7 +101,7 @@ pub(super) fn columns(classifier: &Arc<Classifier>) -> Vec<Column<Counter>> {
         text("name", "The kernel's name as the report has it.", |counter: &Counter| Some(&counter.kernel)),
         looked_up(
             "class",
-            "The kind of work, told from the name.",
+            "The kind of work, from the name.",
             |counter: &Counter| Some(counter.kernel.clone()),
             move |name| Ok(Some(classifier.get(&name).class.as_str().into())),
         ),

@@ -136,13 +136,13 @@ fn identity(classifier: &Arc<Classifier>) -> Vec<Column<Row>> {
         ),
         classified(
             "class",
-            "The kind of work, told from the name: `matmul`, `elementwise`, `copy`...",
+            "The kind of work, from the name: `matmul`, `elementwise`, `copy`...",
             classifier,
             |info| Some(info.class.as_str()),
         ),
         classified(
             "precision",
-            "The number format it computes in, where the name tells.",
+            "The number format it computes in, where the name has it.",
             classifier,
             |info| Some(info.precision?.as_str()),
         ),

@@ -27,13 +27,13 @@ pub(super) fn kernels(nsys: &Nsys) -> Vec<Column<Kernel>> {
         ),
         nsys.string(
             "class",
-            "The kind of work, told from the name: `matmul`, `elementwise`, `copy`...",
+            "The kind of work, from the name: `matmul`, `elementwise`, `copy`...",
             demangled,
             class,
         ),
         nsys.string(
             "precision",
-            "The number format it computes in, where the name tells.",
+            "The number format it computes in, where the name has it.",
             demangled,
             precision,
         ),

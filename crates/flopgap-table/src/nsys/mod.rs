@@ -92,7 +92,7 @@ impl Nsys {
         columns: Vec<Column<R>>,
         open: fn(&Trace) -> Result<I, NsysError>,
     ) -> Result<Table, Error> {
-        // What was not recorded is told when the table is asked for, not when it is read.
+        // A table that was not recorded is an error when it is requested, not when it is read.
         open(&self.trace)?;
         let (trace, unpacked) = (self.trace.clone(), self.unpacked.clone());
         let rows = move || -> Result<Rows<R>, Error> {
