@@ -58,7 +58,7 @@ impl Device {
     /// How many GPUs there are: at least one.
     ///
     /// # Errors
-    /// No driver, a driver that is too old or does not start, or [`GpuError::NoDevice`]: see [`GpuError::is_absence`].
+    /// No driver, a driver that is too old or does not start, or [`GpuError::NoDevice`]: see [`Hint::is_absence`](flopgap_hint::Hint::is_absence).
     pub fn count() -> Result<usize, GpuError> {
         start_driver()?;
         let count = result::device::get_count().map_err(|error| GpuError::driver("count the GPUs", error))?;
