@@ -209,9 +209,10 @@ struct Slabs {
     __device__ __forceinline__ const Storage *next(int at) {
         if constexpr (STAGES == 0) return shared + at;
         ring.wait();
-        const Storage *found = shared + ring.to_use * MOST;
-        fill_next();
+        // The address comes last: before the copies it takes a register over them, which spilled on sm_75.
+        const int use = ring.to_use;
         ring.used();
-        return found;
+        fill_next();
+        return shared + use * MOST;
     }
 };
