@@ -1,16 +1,27 @@
 //! Answers: tables, and what they say in sentences.
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Table, TextOptions};
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
 
-/// How an error of the library ends this program.
+/// How an error of the library ends this program, with what its options can do about it.
 pub(crate) fn unanswered(error: &Error) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = match error {
+        Error::Trace(error) => return crate::failure(error),
+        error => Failure::of(error),
+    };
+    match error {
+        Error::NoPasses { .. } | Error::NoSteps { .. } => failure
+            .hint("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them"),
+        Error::OnlyWarmUp { .. } => failure
+            .hint("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up"),
+        Error::NoWork { .. } | Error::NoKernels { within: Some(_), .. } => failure
+            .hint("`nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work"),
+        _ => failure,
+    }
 }
 
 /// An answer on its way to standard output.

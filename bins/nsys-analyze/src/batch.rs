@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use flopgap_cli::{Exit, Failure};
+use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
@@ -88,8 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let hint = "export recordings with `nsys export --type sqlite`";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
-    flopgap_fs::create_folder(&arguments.output)
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_fs::create_folder(&arguments.output)?;
     let done = each_on_all_cores(&found.traces, |path| one(arguments, path));
     let recordings: Vec<String> = found
         .recordings
@@ -177,8 +177,7 @@ fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, 
     let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new())?;
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {
-        flopgap_fs::create_folder(folder)
-            .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+        flopgap_fs::create_folder(folder)?;
     }
     let opened = open_again(path)?;
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
@@ -266,6 +265,5 @@ fn relative(arguments: &Arguments, path: &Path) -> PathBuf {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    flopgap_fs::write_atomic(path, text.as_bytes())
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))
+    flopgap_fs::write_atomic(path, text.as_bytes()).map_err(Failure::from)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
 use flopgap_fs::{WriteError, create_folder, write_atomic_with};
+use flopgap_hint::Hint as _;
 use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 
@@ -50,7 +51,7 @@ impl From<Either> for Failure {
     fn from(error: Either) -> Self {
         match error {
             Either::Read(error) => failure(&error),
-            Either::Write(error) => Failure::from_error(&error).maybe_hint(error.hint()),
+            Either::Write(error) => error.into(),
         }
     }
 }

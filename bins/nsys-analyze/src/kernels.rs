@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 
 /// What JSON prints of two traces.
 #[derive(Serialize)]
-struct Two<'a> {
+struct SideBySide<'a> {
     a: &'a str,
     b: &'a str,
     kernels: &'a [Pair],
@@ -227,7 +227,7 @@ fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<
     sentences.extend(same_top(found[0], found[1]));
     sentences.extend(found[0].rule.clone());
     sentences.extend(found[0].attribution.clone());
-    let data = Two { a: names[0], b: names[1], kernels: &pairs };
+    let data = SideBySide { a: names[0], b: names[1], kernels: &pairs };
     Answer::new(&data, vec![table], sentences)?.print(arguments.format)
 }
 

@@ -21,8 +21,8 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flopgap_cli::{Exit, Failure};
-use flopgap_nsys::{Error, Trace};
+use flopgap_cli::Failure;
+use flopgap_nsys::{Error, Found, Trace};
 
 use opening::{ExportTo, exporting, open, open_again};
 
@@ -97,13 +97,20 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// How an error of the library ends this program.
+/// How an error of the library ends this program, with what its options can do about it.
 fn failure(error: &Error) -> Failure {
-    let exit = if error.is_absence() { Exit::Absent } else { Exit::Failed };
-    Failure::from_error(error).maybe_hint(error.hint()).exit(exit)
+    let failure = Failure::of(error);
+    match error {
+        Error::NoRange { .. } => failure.hint(
+            "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or \
+             RANGE alone in the default domain (for --filter-nvtx, RANGE@DOMAIN)",
+        ),
+        Error::NotADatabase { found: Found::ComputeReport, .. } => failure.hint("read it with `ncu-analyze`"),
+        _ => failure,
+    }
 }
 
-/// Shows what was strange in a trace.
+/// Shows what was odd in a trace.
 fn warn_all(trace: &Trace) {
     for warning in trace.warnings() {
         flopgap_cli::warn(PROGRAM, format!("{}: {warning}", trace.path().display()));

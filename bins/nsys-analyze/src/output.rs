@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Unit, Units, Value};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions};
@@ -106,8 +107,7 @@ pub(crate) struct Output<'a> {
 impl<'a> Output<'a> {
     pub(crate) fn new(arguments: &'a OutputArguments, asked: usize) -> Result<Output<'a>, Failure> {
         if let Some(folder) = &arguments.output {
-            flopgap_fs::create_folder(folder)
-                .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+            flopgap_fs::create_folder(folder)?;
         }
         let units = Units { time: arguments.timeunit.into() };
         Ok(Output {
@@ -193,8 +193,7 @@ impl<'a> Output<'a> {
                     "ask for each report once; analyse traces of one name one by one, with an --output each";
                 return Err(Failure::new(message).hint(hint));
             }
-            flopgap_fs::write_atomic(&path, text.as_bytes())
-                .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+            flopgap_fs::write_atomic(&path, text.as_bytes())?;
             flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
             self.written.push(path);
             return Ok(());

@@ -1,9 +1,10 @@
 //! `nsys-analyze stats TRACE…`: the reports of `nsys stats`.
 
+use std::io;
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
-use flopgap_nsys::{Error, Report, ReportOptions, ReportTable};
+use flopgap_nsys::{Column, Error, Report, ReportOptions, ReportTable, Sink, Value};
 
 use crate::attribution::AttributionArguments;
 use crate::filter::FilterArguments;
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let differing: Vec<String> = reports
         .iter()
-        .filter(|report| options.of(**report) != ReportOptions::default())
+        .filter(|report| options.restricted_to(**report) != ReportOptions::default())
         .map(|report| options.title(*report))
         .collect();
     if !differing.is_empty() {
@@ -57,20 +58,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let trace = arguments.filter.apply(open(path)?)?;
         // Summaries are made together and held; what has a row for every event is written as it is read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());
-        let mut made = trace
-            .reports_with(summaries.map(|report| (*report, ReportTable::default())), options)
-            .into_iter();
+        let made = trace.reports_with(
+            summaries.map(|report| (*report, Named { report: *report, table: ReportTable::default() })),
+            options,
+        );
+        let mut made: Vec<_> = made.into_iter().map(|(named, ended)| (named, Some(ended))).collect();
         for report in reports {
             output.report(&trace, &options.title(*report), Nothing::IsAbsence, |sink| {
-                if report.kind.is_trace() {
+                let summary =
+                    made.iter_mut().find(|(named, ended)| named.report == *report && ended.is_some());
+                let Some((Named { table, .. }, ended)) = summary else {
                     return trace.report_with(*report, options, sink);
-                }
-                let Some((table, ended)) = made.next() else { return Ok(()) };
-                ended?;
+                };
+                ended.take().unwrap_or(Ok(()))?;
                 table.replay(sink).map_err(|source| Error::Output { source })
             })?;
         }
         warn_all(&trace);
     }
     output.end()
+}
+
+/// A report with the rows that were made for it.
+struct Named {
+    report: Report,
+    table: ReportTable,
+}
+
+impl Sink for Named {
+    fn columns(&mut self, columns: &'static [Column]) -> io::Result<()> {
+        self.table.columns(columns)
+    }
+
+    fn row(&mut self, row: &[Value]) -> io::Result<()> {
+        self.table.row(row)
+    }
 }

@@ -1,38 +1,43 @@
 //! Why a trace could not be read.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::InvalidTime;
 
 /// Why a trace could not be opened or read.
 ///
-/// Every variant but [`Error::Output`] names the file; [`Error::hint`] says what to do about it.
+/// Every variant but [`Error::Output`] names the file; [`Hint::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be opened or read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The reason that the system gave.
+        #[source]
         source: io::Error,
     },
     /// What was read could not be written to where the caller wanted it.
-    #[error("the result could not be written: {source}")]
+    #[error("the result cannot be written")]
     Output {
-        /// What the system said.
+        /// The reason that the system gave.
+        #[source]
         source: io::Error,
     },
     /// The file is not what it was when it was opened: another program writes it.
-    #[error("{}: it changed while it was read: what was read of it may be wrong", path.display())]
+    #[error("{}: file changed while being read; results may be wrong", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
     /// A recording of nsys that was not exported yet.
-    #[error("{}: this is a recording of Nsight Systems, not its SQLite export", path.display())]
+    #[error("{}: a recording of Nsight Systems, not its SQLite export", path.display())]
     NotExported {
         /// The file.
         path: PathBuf,
@@ -46,12 +51,12 @@ pub enum Error {
         with: &'static str,
     },
     /// Not an `SQLite` database.
-    #[error("{}: not an SQLite database ({what})", path.display())]
+    #[error("{}: not an SQLite database ({found})", path.display())]
     NotADatabase {
         /// The file.
         path: PathBuf,
         /// What was found instead.
-        what: String,
+        found: Found,
     },
     /// A pipe or a device: a database is read at random, not from its beginning to its end.
     #[error("{}: not a regular file", path.display())]
@@ -70,7 +75,7 @@ pub enum Error {
         found: u64,
     },
     /// A rollback journal or write-ahead log lies beside the database: it is being written, or its writer died.
-    #[error("{}: {} lies beside it: the export is being written, or was interrupted", path.display(), journal.display())]
+    #[error("{}: the export is being written, or was interrupted: {} exists", path.display(), journal.display())]
     Journal {
         /// The file.
         path: PathBuf,
@@ -78,13 +83,13 @@ pub enum Error {
         journal: PathBuf,
     },
     /// Another process holds a lock of `SQLite` for writing.
-    #[error("{}: is being written by another process", path.display())]
+    #[error("{}: another process is writing it", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
     /// An `SQLite` database, but none that nsys exported.
-    #[error("{}: an SQLite database, but not an export of Nsight Systems: it has none of its tables", path.display())]
+    #[error("{}: an SQLite database, but not an export of Nsight Systems", path.display())]
     NotAnExport {
         /// The file.
         path: PathBuf,
@@ -118,7 +123,7 @@ pub enum Error {
         range: String,
     },
     /// A NVTX range has fewer instances than were asked for.
-    #[error("{}: there is no instance {index} of the NVTX range `{range}`: it has {instances}, counted from 0", path.display())]
+    #[error("{}: the NVTX range `{range}` has {instances} instances, counted from 0, but no instance {index}", path.display())]
     NoInstance {
         /// The file.
         path: PathBuf,
@@ -130,11 +135,12 @@ pub enum Error {
         instances: usize,
     },
     /// The time to look at leaves nothing.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: the filter leaves no time", path.display())]
     Filter {
         /// The file.
         path: PathBuf,
         /// Why.
+        #[source]
         source: InvalidTime,
     },
     /// A page of the database is not what its format allows.
@@ -151,16 +157,14 @@ pub enum Error {
     },
     /// The pages of the database could not be read for another reason.
     #[error(transparent)]
-    Pages {
-        /// The reason.
-        source: flopgap_sqlite::Error,
-    },
+    Pages(flopgap_sqlite::Error),
     /// `SQLite` could not read a page or a row.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: SQLite cannot read it", path.display())]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What `SQLite` said.
+        /// The reason that `SQLite` gave.
+        #[source]
         source: rusqlite::Error,
     },
 }
@@ -173,41 +177,7 @@ impl Error {
             flopgap_sqlite::Error::Damaged { path, page, damage } => {
                 Error::Damaged { path, table: table.to_owned(), page, damage }
             }
-            error => Error::Pages { source: error },
-        }
-    }
-
-    /// What the user can do about it, in one sentence, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Error::NotExported { .. } => {
-                Some("export it first: `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`")
-            }
-            Error::NotADatabase { .. } | Error::NotAnExport { .. } => Some(
-                "give the .sqlite file that `nsys export --type sqlite` or `nsys profile --export sqlite` wrote",
-            ),
-            Error::NotAFile { .. } => {
-                Some("a trace cannot be read from a pipe; write it to a file and give that file")
-            }
-            Error::Compressed { .. } => Some("decompress it first: `zstd -d FILE` or `gunzip FILE`"),
-            Error::Truncated { .. } => Some("export or copy the trace again; the file is incomplete"),
-            Error::Journal { .. } => Some(
-                "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it again",
-            ),
-            Error::Damaged { .. } | Error::Pages { .. } | Error::Sqlite { .. } => {
-                Some("the database is damaged; export the trace again")
-            }
-            Error::NoTable { .. } => {
-                Some("profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`")
-            }
-            Error::NoRange { .. } => Some(
-                "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; name one so, or in the domain without a name just RANGE (for --filter-nvtx, RANGE@DOMAIN)",
-            ),
-            Error::NoColumn { .. } => Some("export the trace again with a newer nsys"),
-            Error::Changed { .. } | Error::Locked { .. } => {
-                Some("wait for the program that writes it, then read it again")
-            }
-            Error::Io { .. } | Error::Output { .. } | Error::NoInstance { .. } | Error::Filter { .. } => None,
+            error => Error::Pages(error),
         }
     }
 
@@ -215,13 +185,76 @@ impl Error {
     pub(crate) fn is_no_table(&self) -> bool {
         matches!(self, Error::NoTable { .. })
     }
+}
 
-    /// Whether the trace is sound but what was asked for is not in it.
-    pub fn is_absence(&self) -> bool {
-        matches!(
-            self,
-            Error::NoTable { .. } | Error::NoColumn { .. } | Error::NoRange { .. } | Error::NoInstance { .. }
-        )
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match self {
+            Error::NotADatabase { found: Found::ComputeReport, .. }
+            | Error::Io { .. }
+            | Error::Output { .. }
+            | Error::NoRange { .. }
+            | Error::NoInstance { .. }
+            | Error::Filter { .. } => return None,
+            Error::NotExported { .. } => {
+                "export it first: `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`"
+            }
+            Error::NotADatabase { .. } | Error::NotAnExport { .. } => {
+                "give the .sqlite file that `nsys export --type sqlite` or `nsys profile --export sqlite` wrote"
+            }
+            Error::NotAFile { .. } => "write the trace to a file and give that file",
+            Error::Compressed { .. } => "decompress it first: `zstd -d FILE` or `gunzip FILE`",
+            Error::Truncated { .. } => "export the trace again, or copy the complete file again",
+            Error::Journal { .. } => {
+                "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it \
+                 again"
+            }
+            Error::Damaged { .. } | Error::Sqlite { .. } => "export the trace again",
+            Error::NoTable { .. } => {
+                "profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`"
+            }
+            Error::NoColumn { .. } => "export the trace again with a newer nsys",
+            Error::Changed { .. } | Error::Locked { .. } => {
+                "wait for the program that writes it, then read it again"
+            }
+            Error::Pages(error) => return error.hint(),
+        };
+        Some(hint.into())
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NoTable { .. }
+            | Error::NoColumn { .. }
+            | Error::NoRange { .. }
+            | Error::NoInstance { .. } => ErrorKind::Absent,
+            _ => ErrorKind::Failed,
+        }
+    }
+}
+
+/// What a file is that is no `SQLite` database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Found {
+    /// It has no bytes.
+    Empty,
+    /// It begins with zeros alone: the export was interrupted.
+    Zeros,
+    /// A report of Nsight Compute.
+    ComputeReport,
+    /// Something else.
+    Other,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Found::Empty => "the file is empty",
+            Found::Zeros => "its header is all zeros: the export was interrupted",
+            Found::ComputeReport => "a report of Nsight Compute",
+            Found::Other => "no SQLite header",
+        })
     }
 }
 

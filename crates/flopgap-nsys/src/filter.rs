@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use flopgap_hint::{ErrorKind, Hint};
+
 use crate::{AnnotationKind, Error, GlobalId, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.
@@ -36,12 +38,18 @@ enum Owner {
     Process(GlobalId),
 }
 
-/// A text that is no filter of time, or a time that ends before it starts.
+/// An invalid time range, or one that ends before it starts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no time to filter by: {why}")]
+#[error("invalid time range `{text}`: {why}")]
 pub struct InvalidTime {
     text: String,
     why: &'static str,
+}
+
+impl Hint for InvalidTime {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
 }
 
 impl Filter {
@@ -60,7 +68,7 @@ impl Filter {
 
     /// The same, but only of the process and thread with these ids of the system. Rows that name no owner stay.
     #[must_use]
-    pub fn of(self, pid: Option<i64>, tid: Option<i64>) -> Filter {
+    pub fn owned_by(self, pid: Option<i64>, tid: Option<i64>) -> Filter {
         Filter { owner: Owner::Ids { pid, tid }, ..self }
     }
 
@@ -267,7 +275,7 @@ mod tests {
         assert_eq!("5/".parse(), Filter::time(Some(5), None));
         assert_eq!(
             "/".parse::<Filter>().unwrap_err().to_string(),
-            "`/` is no time to filter by: give a start or an end"
+            "invalid time range `/`: give a start or an end"
         );
         assert!("5".parse::<Filter>().unwrap_err().to_string().ends_with("write START/END"));
         assert!("6/5".parse::<Filter>().unwrap_err().to_string().ends_with("ends before it starts"));

@@ -86,7 +86,7 @@ impl Launches {
     }
 
     /// The call that started a piece of GPU work; nothing when it was not recorded.
-    pub(crate) fn of(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&Launch> {
+    pub(crate) fn find(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&Launch> {
         self.calls.get(self.places.get(process, correlation?)? as usize)
     }
 }

@@ -35,8 +35,9 @@ mod warning;
 
 pub use annotations::{Annotation, AnnotationKind, Annotations};
 pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork, RangeWork};
-pub use error::Error;
+pub use error::{Error, Found};
 pub use filter::{Filter, InvalidTime};
+pub use flopgap_hint::Hint;
 pub use fold::fold_name;
 pub use ids::GlobalId;
 pub use launched::{Launched, Unlaunched, WorkSum};

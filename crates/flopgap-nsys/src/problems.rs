@@ -1,5 +1,6 @@
 //! What nsys itself reported about a recording.
 
+use crate::error::if_present;
 use crate::{Error, Trace, severity_label};
 
 /// Beginnings of messages about data that no command here reads: the states of host threads. Recordings without sampling of the
@@ -13,10 +14,7 @@ impl Trace {
     /// # Errors
     /// When the table of its messages is damaged.
     pub fn problems(&self) -> Result<Vec<String>, Error> {
-        let reported = match self.diagnostics() {
-            Err(error) if error.is_absence() => return Ok(Vec::new()),
-            reported => reported?,
-        };
+        let Some(reported) = if_present(self.diagnostics())? else { return Ok(Vec::new()) };
         let mut problems: Vec<(bool, String, u64)> = Vec::new();
         let related = |text: &str| !UNRELATED.iter().any(|unrelated| text.starts_with(unrelated));
         for message in reported.iter().filter(|message| message.is_problem() && related(&message.text)) {

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use flopgap_sqlite::{Database, PageCache};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::error::Found;
 use crate::filter::Filter;
 use crate::tables::TableSpec;
 use crate::warning::{Oddity, Warning};
@@ -257,7 +258,7 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
 /// Refuses what `SQLite` would explain badly, or would read as something else than what is on disk.
 fn check_file(path: &Path) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
-    let not = |what: &str| Error::NotADatabase { path: path.to_owned(), what: what.to_owned() };
+    let not = |found| Error::NotADatabase { path: path.to_owned(), found };
     // Before it is opened: opening a pipe without a writer waits forever.
     let metadata = path.metadata().map_err(io)?;
     if metadata.is_dir() {
@@ -278,15 +279,15 @@ fn check_file(path: &Path) -> Result<(), Error> {
         return Err(if ["nsys-rep", "qdrep", "qdstrm"].contains(&extension) {
             Error::NotExported { path: path.to_owned() }
         } else if header.is_empty() {
-            not("the file is empty")
+            not(Found::Empty)
         } else if header.iter().all(|byte| *byte == 0) {
-            not("its header is all zeros: the export was interrupted")
+            not(Found::Zeros)
         } else if let Some((_, with)) = COMPRESSED.iter().find(|(magic, _)| header.starts_with(magic)) {
             Error::Compressed { path: path.to_owned(), with }
         } else if header.starts_with(b"NVR\0") {
-            not("it is a report of Nsight Compute: ncu-analyze reads it")
+            not(Found::ComputeReport)
         } else {
-            not("it does not begin with SQLite's header")
+            not(Found::Other)
         });
     }
     if header.len() < 100 {

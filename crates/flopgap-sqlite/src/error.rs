@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use flopgap_hint::{Hint, Text};
+
 /// Why a database could not be opened or a table could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +15,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The reason that the system gave.
+        #[source]
         source: io::Error,
     },
     /// The file does not begin with the header of an `SQLite` database.
@@ -39,6 +42,16 @@ pub enum Error {
         /// What is wrong with it.
         damage: Damage,
     },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            Error::NotADatabase { .. } | Error::Io { .. } => None,
+            Error::Unsupported { .. } => Some("read the file with SQLite".into()),
+            Error::Damaged { .. } => Some("copy or create the file again".into()),
+        }
+    }
 }
 
 /// What only `SQLite` itself can read.

@@ -4,21 +4,22 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
-use flopgap_hint::{Hint as _, Text};
+use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_sweep::{RecordError, RunError};
 
 /// Why a file is no source of tables, or a table could not be read.
 ///
-/// Every variant names the file; [`Error::hint`] says what to do about it.
+/// Every variant names the file; [`Hint::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file could not be opened or read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The reason that the system gave.
+        #[source]
         source: io::Error,
     },
     /// The file is nothing that this crate reads.
@@ -75,55 +76,60 @@ pub enum Error {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// Counts of a run do not fit.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: counts do not fit", path.display())]
     Flops {
         /// The run directory.
         path: PathBuf,
         /// Which quantity.
+        #[source]
         source: flopgap_flops::FlopError,
     },
     /// Columns do not make a table: more text than Arrow's arrays hold, for instance.
-    #[error("{}: the table `{table}`: {source}", path.display())]
+    #[error("{}: the table `{table}` cannot be made", path.display())]
     Arrow {
         /// The file.
         path: PathBuf,
         /// The table.
         table: &'static str,
-        /// What Arrow said.
+        /// The reason that Arrow gave.
+        #[source]
         source: ArrowError,
     },
 }
 
-impl Error {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             Error::Unrecognized { .. } => Some(
                 "give a report of Nsight Compute (.ncu-rep, or what `ncu --csv` printed), an export of Nsight Systems (.sqlite), \
                  a trace of torch.profiler (.json), each also as .gz or .zst, or a run directory of hyper-profile"
-                    .to_owned(),
+                    .into(),
             ),
-            Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}")),
-            Error::NoSuchColumn { columns, .. } => Some(format!("it has {columns}")),
-            Error::NoRecords { .. } => Some("read the reports in its folder raw/ themselves".to_owned()),
-            Error::Ncu(error) => error.hint().map(Text::into_owned),
-            Error::Nsys(error) => error.hint().map(str::to_owned),
-            Error::Kineto(error) => error.hint().map(Text::into_owned),
-            Error::Run(error) => error.hint().map(Text::into_owned),
-            Error::Record(error) => error.hint().map(Text::into_owned),
-            Error::Io { .. } | Error::Flops { .. } | Error::Arrow { .. } => None,
+            Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}").into()),
+            Error::NoSuchColumn { columns, .. } => Some(format!("it has {columns}").into()),
+            Error::NoRecords { .. } => Some("read the reports in its directory raw/ themselves".into()),
+            Error::Ncu(error) => error.hint(),
+            Error::Nsys(error) => error.hint(),
+            Error::Kineto(error) => error.hint(),
+            Error::Run(error) => error.hint(),
+            Error::Record(error) => error.hint(),
+            Error::Flops { source, .. } => source.hint(),
+            Error::Io { .. } | Error::Arrow { .. } => None,
         }
     }
 
-    /// Whether the source is sound but what was asked for is not in it.
-    pub fn is_absence(&self) -> bool {
+    fn kind(&self) -> ErrorKind {
         match self {
-            Error::NoSuchTable { .. } | Error::NoSuchColumn { .. } | Error::NoRecords { .. } => true,
-            Error::Nsys(error) => error.is_absence(),
-            _ => false,
+            Error::NoSuchTable { .. } | Error::NoSuchColumn { .. } | Error::NoRecords { .. } => {
+                ErrorKind::Absent
+            }
+            Error::Nsys(error) => error.kind(),
+            _ => ErrorKind::Failed,
         }
     }
+}
 
+impl Error {
     /// Whether there is no such file or folder.
     pub fn is_not_found(&self) -> bool {
         let (Error::Io { source, .. }

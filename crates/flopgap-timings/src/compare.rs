@@ -1,5 +1,6 @@
 //! Two traces by kind of work, such as inference and training.
 
+use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::Trace;
 use serde::{Deserialize, Serialize};

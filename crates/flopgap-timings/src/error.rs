@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_flops::FlopError;
+use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::unlaunched::Unlaunched;
 
@@ -73,37 +74,30 @@ fn unlaunched_in_words(unlaunched: &Unlaunched) -> String {
         .unwrap_or_default()
 }
 
-impl Error {
-    /// What the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
         match self {
             Error::Trace(error) => error.hint(),
-            Error::NoPasses { .. } | Error::NoSteps { .. } => {
-                Some("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them")
-            }
-            Error::OnlyWarmUp { .. } => {
-                Some("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up")
-            }
+            Error::Flops(error) => error.hint(),
             Error::NoKernels { within: None, .. } => {
-                Some("record while the GPU works, with `nsys profile -t cuda,nvtx`")
+                Some("record while the GPU works, with `nsys profile -t cuda,nvtx`".into())
             }
-            Error::NoWork { .. } | Error::NoKernels { .. } => Some(
-                "the range may only wait for work that was launched before it; `nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work",
-            ),
-            Error::Flops(_) => None,
+            Error::NoWork { .. } | Error::NoKernels { .. } => {
+                Some("ask for the range that launches the work; this one may only wait for it".into())
+            }
+            Error::NoPasses { .. } | Error::NoSteps { .. } | Error::OnlyWarmUp { .. } => None,
         }
     }
 
-    /// Whether the trace is sound but what was asked for is not in it.
-    pub fn is_absence(&self) -> bool {
+    fn kind(&self) -> ErrorKind {
         match self {
-            Error::Trace(error) => error.is_absence(),
+            Error::Trace(error) => error.kind(),
+            Error::Flops(error) => error.kind(),
             Error::NoPasses { .. }
             | Error::NoSteps { .. }
             | Error::OnlyWarmUp { .. }
             | Error::NoWork { .. }
-            | Error::NoKernels { .. } => true,
-            Error::Flops(_) => false,
+            | Error::NoKernels { .. } => ErrorKind::Absent,
         }
     }
 }

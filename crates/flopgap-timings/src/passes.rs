@@ -1,5 +1,6 @@
 //! How long steps and passes took: on the host, on the GPU, and as measured outside.
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{AttributeBy, Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_hint::{ErrorKind, Hint};
 use serde::{Deserialize, Serialize};
 
 /// The name of ranges as a user writes it: `forward`, `model:forward`, `blocks.*`.
@@ -36,8 +37,14 @@ pub struct RangePattern {
 
 /// A text that names no range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an empty text names no range")]
+#[error("the name of a range is empty")]
 pub struct InvalidPattern;
+
+impl Hint for InvalidPattern {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
+}
 
 impl FromStr for RangePattern {
     type Err = InvalidPattern;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{CudaDevice, GlobalId, Trace};
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{
     Attribution, GlobalId, GpuActivity, NvtxRange, NvtxRanges, OperationTimes, PlaceTimes, Summary, Trace,
     WorkSum,

@@ -152,8 +152,7 @@ fn write(
     let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
     let text = format.write(&page)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
-    flopgap_fs::write_atomic(output, text.as_bytes())
-        .map_err(|error| Failure::from_error(&error).maybe_hint(error.hint()))?;
+    flopgap_fs::write_atomic(output, text.as_bytes())?;
     flopgap_cli::note(PROGRAM, format!("wrote {}", output.display()));
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
+use flopgap_hint::Hint as _;
 use flopgap_report::html::Block;
 use flopgap_timings::Error;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_cli::Failure;
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;

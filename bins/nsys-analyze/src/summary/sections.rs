@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_cli::Failure;
+use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GpuActivity, ReportKind, ReportTable, Trace, Units};
 use flopgap_report::chart::{Bar, Part, ShareBars, Slice};

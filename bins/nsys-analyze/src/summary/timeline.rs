@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use flopgap_cli::Failure;
+use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{GlobalId, NvtxRanges, Trace, fold_name};
 use flopgap_report::ReportError;

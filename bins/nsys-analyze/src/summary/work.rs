@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use flopgap_cli::Failure;
+use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{Error, Placement, RowsOf, Trace};
 use flopgap_report::chart::Color;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 
+use flopgap_hint::{ErrorKind, Hint};
+
 use super::writing;
 use crate::strings::Strings;
 use crate::tables::gpu::{copies, kernels, memsets};
@@ -114,6 +116,12 @@ impl fmt::Display for CsvTable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown table `{0}`: there are {names}", names = CsvTable::ALL.map(CsvTable::name).join(", "))]
 pub struct UnknownTable(String);
+
+impl Hint for UnknownTable {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
+}
 
 impl FromStr for CsvTable {
     type Err = UnknownTable;

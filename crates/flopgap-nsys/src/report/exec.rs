@@ -73,7 +73,7 @@ fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error>
     let mut executions = Vec::new();
     for kernel in placed_kernels(trace, names)? {
         let (NamedWork { work, name: kernel }, grid, block) = kernel?;
-        let Some(call) = launches.of(work.process, work.correlation) else { continue };
+        let Some(call) = launches.find(work.process, work.correlation) else { continue };
         executions.push(Execution {
             call_start: call.start,
             call_end: call.end,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::group::{Groups, grand_total, times, with_times};
-use super::shared::Shared;
+use super::shared::{Operations, Shared};
 use super::table::{Column, Sink, Unit, Value};
 use crate::error::if_recorded;
 use crate::tables::gpu::{MEMCPY, copy_sizes, memset_sizes};
-use crate::{Error, Summary, Trace, copy_label};
+use crate::{Error, Trace, copy_label};
 
 static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);
 static SIZES: [Column; 8] = [
@@ -20,12 +20,6 @@ static SIZES: [Column; 8] = [
     Column::new("StdDev", Unit::Memory),
     Column::new("Operation", Unit::Plain),
 ];
-
-/// Copies and sets by what nsys calls them.
-pub(super) struct Operations {
-    pub(super) times: Vec<(Arc<str>, Summary)>,
-    bytes: Vec<(Arc<str>, Summary)>,
-}
 
 /// What nsys calls a copy of this kind.
 pub(super) fn copy_name(kind: i64) -> Arc<str> {

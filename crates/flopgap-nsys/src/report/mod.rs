@@ -25,6 +25,8 @@ pub(crate) use group::Groups;
 pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
+use flopgap_hint::{ErrorKind, Hint};
+
 use crate::{Error, Trace};
 use shared::Shared;
 
@@ -195,7 +197,7 @@ impl fmt::Display for Report {
 
 /// A text that names no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no report is called `{text}`; there are {}", known())]
+#[error("unknown report `{text}`; there are {}", known())]
 pub struct UnknownReport {
     text: String,
 }
@@ -205,6 +207,12 @@ fn known() -> String {
     let arguments = "those with kernels also with `:base` or `:mangled`, cuda_gpu_kern_sum, cuda_gpu_sum and cuda_api_gpu_sum with \
                      `:nvtx-name`, um_sum with `:rows=N`";
     format!("{} ({arguments})", names.join(", "))
+}
+
+impl Hint for UnknownReport {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
 }
 
 impl FromStr for Report {
@@ -261,7 +269,7 @@ impl Trace {
         shared: &Shared,
         sink: &mut dyn Sink,
     ) -> Result<(), Error> {
-        let (names, options) = (report.names, options.of(report));
+        let (names, options) = (report.names, options.restricted_to(report));
         match report.kind {
             ReportKind::CudaApiSum => api::sum(self, options, sink),
             ReportKind::CudaApiTrace => api::trace(self, options, sink),
@@ -289,7 +297,7 @@ impl Trace {
         }
     }
 
-    /// Runs the writing half of a report, of which the trace is not to blame.
+    /// Runs the writing half of a report: errors of its sink are [`Error::Output`].
     #[expect(clippy::unused_self, reason = "it is a part of making a report of this trace")]
     pub(crate) fn writing(&self, body: impl FnOnce() -> std::io::Result<()>) -> Result<(), Error> {
         body().map_err(|source| Error::Output { source })

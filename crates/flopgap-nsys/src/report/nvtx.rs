@@ -1,12 +1,10 @@
 //! NVTX ranges in host time.
 
-use std::sync::Arc;
-
 use super::ReportOptions;
 use super::group::{Groups, times, with_times};
-use super::shared::Shared;
+use super::shared::{Ranges, Shared};
 use super::table::{Column, Sink, Unit, Value};
-use crate::{Error, RangeStyle, Summary, Trace, fold_name};
+use crate::{Error, RangeStyle, Trace, fold_name};
 
 static BOTH: [Column; 10] =
     with_times("Instances", [Column::new("Style", Unit::Plain), Column::new("Range", Unit::Plain)]);
@@ -19,9 +17,6 @@ pub(super) enum Styles {
     StartEnd,
     Both,
 }
-
-/// Ranges by name and style, with their times.
-pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
 
 /// The times of all ranges. None of them is held: an open one alone waits for the last event, which ends it.
 fn times_by_name(trace: &Trace, options: ReportOptions) -> Result<Ranges, Error> {

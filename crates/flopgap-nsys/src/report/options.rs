@@ -19,7 +19,7 @@ pub struct ReportOptions {
 impl ReportOptions {
     /// The options that change a report, and no others.
     #[must_use]
-    pub fn of(self, report: Report) -> ReportOptions {
+    pub fn restricted_to(self, report: Report) -> ReportOptions {
         let (attributes, groups) = match report.kind {
             ReportKind::NvtxKernSum | ReportKind::NvtxGpuProjSum => (true, true),
             ReportKind::NvtxGpuProjTrace => (true, false),
@@ -50,7 +50,7 @@ impl ReportOptions {
     /// ```
     pub fn title(self, report: Report) -> String {
         let mut title = report.to_string();
-        let ReportOptions { attribution, fold_names, calls_once } = self.of(report);
+        let ReportOptions { attribution, fold_names, calls_once } = self.restricted_to(report);
         for (differs, word) in [
             (attribution.by == AttributeBy::Process, "+process"),
             (attribution.whole_graphs, "+graphs"),

@@ -3,12 +3,19 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::KernelName;
-use super::memory::Operations;
-use super::nvtx::Ranges;
-use crate::{Error, Summary};
+use crate::{Error, RangeStyle, Summary};
 
 /// Kernels by name, with their times.
 pub(super) type Kernels = Vec<(Arc<str>, Summary)>;
+
+/// Copies and memsets by what nsys calls them.
+pub(super) struct Operations {
+    pub(super) times: Vec<(Arc<str>, Summary)>,
+    pub(super) bytes: Vec<(Arc<str>, Summary)>,
+}
+
+/// Ranges by name and style, with their times.
+pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
 
 /// Each part is made by the first report that needs it; a report on another thread waits for it.
 #[derive(Default)]

@@ -9,6 +9,8 @@ pub use options::{AppliedRule, InvalidRule, RuleOptions};
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_hint::{ErrorKind, Hint};
+
 use crate::{Error, Sink, Trace};
 
 /// A rule of `nsys analyze`.
@@ -86,9 +88,15 @@ impl fmt::Display for Rule {
 
 /// A text that names no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule is called `{text}`; there are {}", Rule::ALL.map(Rule::name).join(", "))]
+#[error("unknown rule `{text}`; there are {}", Rule::ALL.map(Rule::name).join(", "))]
 pub struct UnknownRule {
     text: String,
+}
+
+impl Hint for UnknownRule {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
 }
 
 impl FromStr for Rule {

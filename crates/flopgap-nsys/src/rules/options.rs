@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_hint::{ErrorKind, Hint};
+
 use super::{Rule, UnknownRule};
 use crate::{Error, Filter, Trace};
 
@@ -62,7 +64,7 @@ impl RuleOptions {
             return Ok(None);
         }
         let filter = Filter::time(Some(start.unwrap_or(0)), end).map_err(invalid)?;
-        Ok(Some(filter.of(process, thread)))
+        Ok(Some(filter.owned_by(process, thread)))
     }
 }
 
@@ -125,7 +127,7 @@ pub enum InvalidRule {
     #[error(transparent)]
     Unknown(#[from] UnknownRule),
     /// The rule has no such argument, or the value is none for it.
-    #[error("{rule}: `{argument}` is none of its arguments: {known}")]
+    #[error("{rule}: unknown argument `{argument}`; it takes {known}")]
     Argument {
         /// The rule.
         rule: Rule,
@@ -140,6 +142,12 @@ pub enum InvalidRule {
         /// The rule.
         rule: Rule,
     },
+}
+
+impl Hint for InvalidRule {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
 }
 
 impl Rule {
@@ -238,7 +246,7 @@ mod tests {
         }
         let refused = "gpu_gaps:gap=long".parse::<AppliedRule>().unwrap_err().to_string();
         assert!(
-            refused.starts_with("gpu_gaps: `gap=long` is none of its arguments: rows=N (-1: all), start=NS"),
+            refused.starts_with("gpu_gaps: unknown argument `gap=long`; it takes rows=N (-1: all), start=NS"),
             "{refused}"
         );
         assert!(refused.ends_with("gap=MILLISECONDS"), "{refused}");

@@ -188,7 +188,7 @@ fn copies(
     let mut longest = Longest::new(options.limit());
     for copy in all_copies(trace)? {
         let copy = copy?;
-        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
+        let Some(call) = launches.find(copy.at.process, copy.at.correlation) else { continue };
         let name = names.test(call.name, |name| begins_with(name, "cudaMemcpy"))?;
         if name.is_some_and(|name| found(&copy, name)) {
             longest.offer(copy.at.duration(), copy);
@@ -196,7 +196,7 @@ fn copies(
     }
     let mut rows = Vec::new();
     for (duration, copy) in longest.sorted() {
-        let Some(call) = launches.of(copy.at.process, copy.at.correlation) else { continue };
+        let Some(call) = launches.find(copy.at.process, copy.at.correlation) else { continue };
         rows.push([
             duration.into(),
             copy.at.start.into(),
@@ -229,7 +229,7 @@ pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn 
     let mut longest = Longest::new(options.limit());
     for set in memsets(trace)? {
         let set = set?;
-        let call = launches.of(set.at.process, set.at.correlation).filter(|_| waits(&set));
+        let call = launches.find(set.at.process, set.at.correlation).filter(|_| waits(&set));
         let Some(call) = call else { continue };
         if names.test(call.name, |name| begins_with(name, "cudaMemset") && !is_async(name))?.is_some() {
             longest.offer(set.at.duration(), set);
@@ -237,7 +237,7 @@ pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn 
     }
     let mut rows = Vec::new();
     for (duration, set) in longest.sorted() {
-        let Some(call) = launches.of(set.at.process, set.at.correlation) else { continue };
+        let Some(call) = launches.find(set.at.process, set.at.correlation) else { continue };
         rows.push([
             duration.into(),
             set.at.start.into(),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::export::{CsvTable, ExportCounts, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 use rusqlite::Connection;

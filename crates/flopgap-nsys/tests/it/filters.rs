@@ -173,8 +173,5 @@ fn rules_with_arguments() {
     };
     assert!(matches!(refused("gpu_gaps:nvtx=no such range"), Error::NoRange { .. }));
     let error = refused("gpu_gaps:start=9:end=5");
-    assert!(
-        error.to_string().ends_with("`9/5` is no time to filter by: it ends before it starts"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with("the filter leaves no time"), "{error}");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{
     CudaEvent, Error, GlobalId, GraphPart, NvtxKind, NvtxPayload, NvtxText, Trace, access_label,
     migration_label, severity_label, stream_label, sync_label,

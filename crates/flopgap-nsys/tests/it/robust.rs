@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use flopgap_hint::Hint as _;
 use flopgap_nsys::{
     Attribution, Error, Oddity, Report, ReportKind, ReportOptions, ReportTable, Trace, Unlaunched,
 };
@@ -10,11 +11,12 @@ use rusqlite::Connection;
 
 use crate::support::{TRACES, Unpacked, printed};
 
-fn message(path: &Path) -> (String, Option<&'static str>) {
+/// The message of a file that cannot be opened with its causes, without the path, and the hint.
+fn message(path: &Path) -> (String, Option<String>) {
     let error = Trace::open(path).unwrap_err();
-    let text = error.to_string();
+    let text = flopgap_hint::chain(&error).to_string();
     assert!(text.starts_with(&path.display().to_string()), "{text}");
-    (text[path.display().to_string().len()..].to_owned(), error.hint())
+    (text[path.display().to_string().len()..].to_owned(), error.hint().map(Into::into))
 }
 
 #[test]
@@ -30,12 +32,9 @@ fn what_is_not_an_export_is_named() {
         message(&write("b.sqlite", &[0; 4096])).0,
         ": not an SQLite database (its header is all zeros: the export was interrupted)"
     );
-    assert_eq!(
-        message(&write("c.sqlite", b"{}")).0,
-        ": not an SQLite database (it does not begin with SQLite's header)"
-    );
+    assert_eq!(message(&write("c.sqlite", b"{}")).0, ": not an SQLite database (no SQLite header)");
     let (text, hint) = message(&write("d.nsys-rep", b"QDSTRM"));
-    assert_eq!(text, ": this is a recording of Nsight Systems, not its SQLite export");
+    assert_eq!(text, ": a recording of Nsight Systems, not its SQLite export");
     assert!(hint.unwrap().contains("nsys export --type sqlite"));
     assert!(message(&folder.path().join("missing.sqlite")).0.contains("No such file"));
     assert!(matches!(Trace::open(folder.path()), Err(Error::Io { .. })));
@@ -65,7 +64,7 @@ fn a_journal_beside_it_is_refused() {
         let mut journal = unpacked.path().into_os_string();
         journal.push(suffix);
         fs::write(&journal, b"half a page").unwrap();
-        assert!(message(&unpacked.path()).0.contains("lies beside it"));
+        assert!(message(&unpacked.path()).0.contains("the export is being written, or was interrupted: "));
         fs::remove_file(&journal).unwrap();
     }
     unpacked.open();
@@ -380,7 +379,7 @@ fn pipes_and_devices_are_refused() {
     for path in [pipe.as_path(), Path::new("/dev/null")] {
         let (text, hint) = message(path);
         assert_eq!(text, ": not a regular file");
-        assert!(hint.unwrap().contains("pipe"));
+        assert!(hint.unwrap().contains("write the trace to a file"));
     }
 }
 

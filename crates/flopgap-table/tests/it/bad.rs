@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use flopgap_hint::Hint as _;
 use flopgap_table::{Error, Source};
 
 use crate::{fixtures, open};

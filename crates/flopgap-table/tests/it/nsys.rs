@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_nsys::{GlobalId, RowsOf, Trace};
 use flopgap_table::Kind;

@@ -6,6 +6,7 @@ mod ranges;
 mod sentences;
 mod work;
 
+use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::Trace;
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
+use flopgap_hint::Hint as _;
 use flopgap_timings::passes::{Options, Pass, Passes, passes};
 use flopgap_timings::{Error, PassKind, WarmUp};
 
