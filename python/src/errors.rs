@@ -6,7 +6,7 @@
 )]
 
 use arrow_schema::ArrowError;
-use flopgap_hint::chain;
+use flopgap_hint::{Hint as _, Text, chain};
 use pyo3::PyErr;
 
 pyo3::import_exception!(flopgap.errors, AbsentError);
@@ -16,7 +16,7 @@ pyo3::import_exception!(flopgap.errors, InputNotFoundError);
 
 /// The exception of what is wrong with a source of tables.
 pub(crate) fn of_table(error: &flopgap_table::Error) -> PyErr {
-    let arguments = (chain(error).to_string(), error.hint());
+    let arguments = (chain(error).to_string(), error.hint().map(Text::into_owned));
     if error.is_not_found() {
         InputNotFoundError::new_err(arguments)
     } else if error.is_absence() {
@@ -37,8 +37,6 @@ pub(crate) fn of_arrow(error: &ArrowError) -> PyErr {
 
 /// The exception of a question that has no answer.
 pub(crate) fn of_timings(error: &flopgap_timings::Error) -> PyErr {
-    // Hints name options of the command line; here they are arguments.
-    let hint = error.hint().map(|hint| hint.replace("--range", "range="));
-    let arguments = (error.to_string(), hint);
+    let arguments = (chain(error).to_string(), error.hint().map(Text::into_owned));
     if error.is_absence() { AbsentError::new_err(arguments) } else { InputError::new_err(arguments) }
 }

@@ -46,7 +46,7 @@ def damaged(tmp_path):
 def test_damage_is_an_exception_of_ours(damaged):
     with pytest.raises(flopgap.InputError, match="broken.sqlite: damaged: page") as caught:
         flopgap.read(damaged).kernels.to_dicts()
-    assert caught.value.hint == "the database is damaged; export the trace again"
+    assert caught.value.hint == "export the trace again"
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow", "duckdb"])

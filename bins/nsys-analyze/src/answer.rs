@@ -76,7 +76,7 @@ pub(crate) fn ms(ns: f64) -> Cell {
     Cell::float(ns / 1e6, 3)
 }
 
-/// The name by which a trace is told from others.
+/// The name that distinguishes a trace from others.
 pub(crate) fn name_of(path: &std::path::Path) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

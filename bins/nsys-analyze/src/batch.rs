@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let what = if failed > 0 {
-        format!("{failed} of {} traces could not be analysed", done.len())
+        format!("{failed} of {} traces could not be analyzed", done.len())
     } else {
         format!("{} folders could not be read", found.unreadable.len())
     };
@@ -165,7 +165,7 @@ fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
 /// Analyses one trace and writes what came out.
 fn one(arguments: &Arguments, path: &Path) -> Done {
     let trace = relative(arguments, path);
-    let result = analyse(arguments, path, &trace).map_err(|failure| failure.to_string());
+    let result = analyze(arguments, path, &trace).map_err(|failure| failure.to_string());
     match &result {
         Ok(_) => flopgap_cli::note(PROGRAM, format!("{}: done", trace.display())),
         Err(message) => flopgap_cli::warn(PROGRAM, format!("FAILED: {message}")),
@@ -173,7 +173,7 @@ fn one(arguments: &Arguments, path: &Path) -> Done {
     Done { trace, result }
 }
 
-fn analyse(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, Failure> {
+fn analyze(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, Failure> {
     let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new())?;
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {

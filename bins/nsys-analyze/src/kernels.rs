@@ -111,7 +111,7 @@ fn title(arguments: &Arguments, found: &Kernels) -> String {
 /// How the kernels of a table are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// So that a row fits in a line, with what tells apart rows whose short name is the same.
+    /// So that a row fits in a line, with what distinguishes rows whose short name is the same.
     Short,
     /// As recorded: for CSV, which programs read.
     Full,

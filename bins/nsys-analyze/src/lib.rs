@@ -70,7 +70,7 @@ enum Command {
     Summary(summary::Arguments),
     /// A summary page and CSV reports of every trace below a folder, with an index.
     Batch(batch::Arguments),
-    /// Record a program with nsys, export the trace and summarise it.
+    /// Record a program with nsys, export the trace and summarize it.
     Capture(capture::Arguments),
     /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
     Export(export::Arguments),

@@ -121,7 +121,7 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is told as skipped on
+    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is reported as skipped on
     /// standard error.
     pub(crate) fn report(
         &mut self,
@@ -190,7 +190,7 @@ impl<'a> Output<'a> {
             if self.written.contains(&path) {
                 let message = format!("{}: two reports would be written to one file", path.display());
                 let hint =
-                    "ask for each report once; analyse traces of one name one by one, with an --output each";
+                    "ask for each report once; analyze traces of one name one by one, with an --output each";
                 return Err(Failure::new(message).hint(hint));
             }
             flopgap_fs::write_atomic(&path, text.as_bytes())?;

@@ -148,7 +148,7 @@ fn process(passes: &Passes, pass: &Pass) -> Option<Cell> {
     by_process(passes).then(|| Cell::optional(pass.process, |process| Cell::text(process.to_string())))
 }
 
-/// The work of a pass on each of its GPUs, with what tells one from the others.
+/// The work of a pass on each of its GPUs, with what distinguishes one from the others.
 fn on_gpus(pass: &Pass) -> Vec<(String, &GpuTimes)> {
     match pass.gpus.as_slice() {
         [] => pass.gpu.iter().map(|gpu| ("GPU".to_owned(), gpu)).collect(),

@@ -20,7 +20,7 @@ How ranges are written (RANGE), in every option that takes them:
 /// Whose ranges own GPU work, for every command that measures passes: by process, because the questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct OwnerArguments {
-    /// Whose ranges own what a thread launches.
+    /// How GPU work is attributed to ranges.
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t = AttributeArg::Process)]
     attribute: AttributeArg,
 }
@@ -35,7 +35,7 @@ impl OwnerArguments {
 /// What is warming up, for every command that measures.
 #[derive(Clone, Debug, clap::Args)]
 struct WarmUpArguments {
-    /// Leave out the first N instances of each range; without it none where the trace marks its warming up, and else one.
+    /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise 1].
     #[arg(long, value_name = "N")]
     skip_warmup: Option<u64>,
     /// Leave out these ranges with all within them; those called `warmup` are always left out.

@@ -189,7 +189,7 @@ impl Trace {
     ) -> Result<Vec<GpuActivity>, Error> {
         let mut devices: FxHashMap<(Option<GlobalId>, i64), Activity> = FxHashMap::default();
         let mut add = |process: Option<GlobalId>, device: i64, kind: Kind, start: i64, end: i64| {
-            let (activity, stretches) = devices.entry((process, device)).or_insert_with(|| {
+            let (activity, intervals) = devices.entry((process, device)).or_insert_with(|| {
                 let none = GpuActivity {
                     process,
                     device,
@@ -217,7 +217,7 @@ impl Trace {
             };
             *count += 1;
             *time += i128::from(end) - i128::from(start);
-            stretches.push((start, end));
+            intervals.push((start, end));
         };
         let within = range.map(|range| self.within(range, attribution.by)).transpose()?;
         let known = within.is_none().then(|| self.memory().any_launched(attribution.whole_graphs));
@@ -232,10 +232,10 @@ impl Trace {
                 }
             })?;
         }
-        let activities = devices.into_values().map(|(mut activity, mut stretches)| {
-            stretches.sort_unstable();
+        let activities = devices.into_values().map(|(mut activity, mut intervals)| {
+            intervals.sort_unstable();
             let mut covered = Covered::NOTHING;
-            let busy = stretches.iter().map(|(start, end)| covered.add(*start, *end).busy);
+            let busy = intervals.iter().map(|(start, end)| covered.add(*start, *end).busy);
             activity.busy = busy.fold(0, i64::saturating_add);
             activity
         });

@@ -14,7 +14,7 @@ const TAKEN: u32 = 1 << 31;
 /// Numbers below 2³¹ by process and correlation id.
 ///
 /// CUPTI counts correlation ids up by one in each process, so a number costs four bytes in a plain vector; ids that are scattered
-/// (a trace that was trimmed or mended) are hashed.
+/// (a trace that was trimmed or fixed) are hashed.
 #[derive(Debug, Default)]
 pub(crate) struct Correlations {
     processes: Vec<(GlobalId, Slots)>,

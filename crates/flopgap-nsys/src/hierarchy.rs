@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::GlobalId;
-use crate::owners::{Owners, Stretch};
+use crate::owners::{Interval, Owners};
 
-/// A stretch of time on one thread.
+/// A interval of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) id: i64,
@@ -43,20 +43,20 @@ impl Hierarchy {
     #[cfg(test)]
     pub(crate) fn of(spans: &[Span]) -> Hierarchy {
         let mut tree = Hierarchy::flat(spans.len());
-        let stretch = |at: usize| Stretch { start: spans[at].start, end: spans[at].end };
+        let interval = |at: usize| Interval { start: spans[at].start, end: spans[at].end };
         let order = sweep_order(spans);
         for thread in order.chunk_by(|one, other| spans[*one].thread == spans[*other].thread) {
-            tree.grow(thread.iter().copied(), stretch);
+            tree.grow(thread.iter().copied(), interval);
         }
         tree
     }
 
     /// The tree of the ranges that can own work.
     pub(crate) fn of_owners(owners: &Owners) -> Hierarchy {
-        let stretches = owners.stretches();
-        let mut tree = Hierarchy::flat(stretches.len());
+        let intervals = owners.intervals();
+        let mut tree = Hierarchy::flat(intervals.len());
         for thread in owners.threads() {
-            tree.grow(thread.iter().map(|range| *range as usize), |range| stretches[range]);
+            tree.grow(thread.iter().map(|range| *range as usize), |range| intervals[range]);
         }
         tree
     }
@@ -66,10 +66,10 @@ impl Hierarchy {
     }
 
     /// Finds the parents of the spans of one thread, which come in the order of a sweep.
-    fn grow(&mut self, thread: impl Iterator<Item = usize>, stretch: impl Fn(usize) -> Stretch) {
+    fn grow(&mut self, thread: impl Iterator<Item = usize>, interval: impl Fn(usize) -> Interval) {
         let mut open = Open::default();
         for at in thread {
-            let span = stretch(at);
+            let span = interval(at);
             if let Some(parent) = open.tightest(span) {
                 self.parents[at] = u32::try_from(parent).unwrap_or(NONE);
                 self.levels[at] = self.levels[parent] + 1;
@@ -138,12 +138,12 @@ impl<T> Default for Open<T> {
 
 impl<T: Copy> Open<T> {
     /// The shortest span that contains this one, among equals the last entered.
-    pub(crate) fn tightest(&self, span: Stretch) -> Option<T> {
+    pub(crate) fn tightest(&self, span: Interval) -> Option<T> {
         self.0.range(span.end.max(span.start)..).next().map(|(_, (_, at))| *at)
     }
 
     /// Enters a span, which starts no earlier than those before it, and leaves those that ended before its start.
-    pub(crate) fn enter(&mut self, at: T, span: Stretch) {
+    pub(crate) fn enter(&mut self, at: T, span: Interval) {
         while self.0.first_key_value().is_some_and(|(end, _)| *end < span.start) {
             self.0.pop_first();
         }

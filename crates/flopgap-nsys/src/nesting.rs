@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
-use crate::owners::{Owners, Stretch};
+use crate::owners::{Interval, Owners};
 use crate::tables::host::{TimedCall, timed_calls};
 use crate::{AttributeBy, Error, GlobalId, Trace};
 
@@ -31,7 +31,7 @@ struct Node {
 /// A call, until it is placed.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    stretch: Stretch,
+    interval: Interval,
     correlation: i64,
 }
 
@@ -52,7 +52,7 @@ impl Nesting {
             let TimedCall { start, end, id } = call?;
             let (Some(thread), Some(correlation)) = (id.thread, id.correlation) else { continue };
             let calls = threads.entry(thread).or_default();
-            let call = Call { stretch: Stretch { start, end }, correlation };
+            let call = Call { interval: Interval { start, end }, correlation };
             if id.has_backtrace { &mut calls.backtraces } else { &mut calls.calls }.push(call);
         }
         Ok(Nesting::place(threads.into_iter().collect(), owners, by))
@@ -76,8 +76,8 @@ impl Nesting {
         if calls.is_empty() {
             return;
         }
-        if !calls.is_sorted_by_key(|call| call.stretch.start) {
-            calls.sort_by_key(|call| call.stretch.start);
+        if !calls.is_sorted_by_key(|call| call.interval.start) {
+            calls.sort_by_key(|call| call.interval.start);
         }
         let process = thread.process();
         let root = self.root(thread);
@@ -88,7 +88,7 @@ impl Nesting {
         let mut outside = Vec::new();
         let mut sweep = Sweep::new(owners, thread, root);
         for call in calls {
-            let node = sweep.node_of(self, call.stretch);
+            let node = sweep.node_of(self, call.interval);
             if node == root && main.is_some() {
                 outside.push(call);
             } else {
@@ -98,7 +98,7 @@ impl Nesting {
         if let Some(main) = main {
             let mut sweep = Sweep::new(owners, main, root);
             for call in outside {
-                let node = sweep.node_of(self, call.stretch);
+                let node = sweep.node_of(self, call.interval);
                 self.calls.insert(process, call.correlation, node);
             }
         }
@@ -190,7 +190,7 @@ impl Nesting {
 
 /// A sweep over the ranges of one thread, with the calls of one thread in the order of their starts.
 struct Sweep<'a> {
-    stretches: &'a [Stretch],
+    intervals: &'a [Interval],
     ranges: std::iter::Peekable<std::iter::Copied<std::slice::Iter<'a, u32>>>,
     root: u32,
     open: Vec<Open>,
@@ -211,7 +211,7 @@ struct Open {
 impl<'a> Sweep<'a> {
     fn new(owners: &'a Owners, thread: GlobalId, root: u32) -> Sweep<'a> {
         Sweep {
-            stretches: owners.stretches(),
+            intervals: owners.intervals(),
             ranges: owners.on(thread).iter().copied().peekable(),
             root,
             open: Vec::new(),
@@ -221,10 +221,10 @@ impl<'a> Sweep<'a> {
     }
 
     /// The node of a call that begins no earlier than the calls before.
-    fn node_of(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
-        let stretches = self.stretches;
-        while let Some(range) = self.ranges.next_if(|range| stretches[*range as usize].start <= call.start) {
-            let Stretch { start, end } = stretches[range as usize];
+    fn node_of(&mut self, nesting: &mut Nesting, call: Interval) -> u32 {
+        let intervals = self.intervals;
+        while let Some(range) = self.ranges.next_if(|range| intervals[*range as usize].start <= call.start) {
+            let Interval { start, end } = intervals[range as usize];
             // What ended before this range begins contains nothing that follows.
             while self.open.last().is_some_and(|last| last.end < start) {
                 self.pop();
@@ -263,7 +263,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// While open ranges lie within each other, those that contain a call are the outer ones.
-    fn nested(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
+    fn nested(&mut self, nesting: &mut Nesting, call: Interval) -> u32 {
         let inner = self.open.iter().rev().take_while(|open| open.end < call.end).count();
         let outer = self.open.len() - inner;
         let around = &mut self.open[..outer];
@@ -281,7 +281,7 @@ impl<'a> Sweep<'a> {
     ///
     /// No node is gone back to once another was made outside it, so that the nodes below a node are those that follow it; a range
     /// may then have several.
-    fn overlapping(&mut self, nesting: &mut Nesting, call: Stretch) -> u32 {
+    fn overlapping(&mut self, nesting: &mut Nesting, call: Interval) -> u32 {
         let mut node = self.root;
         let mut left_out = None;
         let mut reused = 0;
@@ -328,15 +328,15 @@ mod tests {
     /// Starts, lengths and threads.
     type Raw = Vec<(i64, i64, usize)>;
 
-    fn stretch((start, length, _): (i64, i64, usize)) -> Stretch {
-        Stretch { start, end: start + length }
+    fn interval((start, length, _): (i64, i64, usize)) -> Interval {
+        Interval { start, end: start + length }
     }
 
     fn thread((_, _, thread): (i64, i64, usize)) -> GlobalId {
         GlobalId(THREADS[thread])
     }
 
-    fn contains(outer: Stretch, inner: Stretch) -> bool {
+    fn contains(outer: Interval, inner: Interval) -> bool {
         outer.start <= inner.start && outer.end >= inner.end
     }
 
@@ -345,10 +345,10 @@ mod tests {
         for (at, raw) in ranges.iter().enumerate() {
             by_thread.add(thread(*raw), at);
         }
-        let owners = Owners::new(ranges.iter().map(|raw| stretch(*raw)).collect(), by_thread);
+        let owners = Owners::new(ranges.iter().map(|raw| interval(*raw)).collect(), by_thread);
         let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
         for (correlation, &raw) in (0..).zip(calls) {
-            threads.entry(thread(raw)).or_default().calls.push(Call { stretch: stretch(raw), correlation });
+            threads.entry(thread(raw)).or_default().calls.push(Call { interval: interval(raw), correlation });
         }
         (Nesting::place(threads.into_iter().collect(), &owners, by), owners)
     }
@@ -368,7 +368,7 @@ mod tests {
     /// By comparing each with each.
     fn around(ranges: &Raw, call: (i64, i64, usize), on: GlobalId) -> Vec<usize> {
         let all = (0..ranges.len())
-            .filter(|at| thread(ranges[*at]) == on && contains(stretch(ranges[*at]), stretch(call)));
+            .filter(|at| thread(ranges[*at]) == on && contains(interval(ranges[*at]), interval(call)));
         all.collect()
     }
 

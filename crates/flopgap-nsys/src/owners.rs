@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use crate::{GlobalId, NvtxRanges};
 
-/// A stretch of time on a thread.
+/// A interval of time on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct Interval {
     pub(crate) start: i64,
     pub(crate) end: i64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Stretch {
 #[derive(Debug)]
 pub(crate) struct Owners {
     /// All ranges, also those that own nothing, so that a number means the same range everywhere.
-    stretches: Vec<Stretch>,
+    intervals: Vec<Interval>,
     /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer before inner.
     threads: FxHashMap<GlobalId, Vec<u32>>,
 }
@@ -46,31 +46,31 @@ impl Owners {
                 threads.add(range.thread, at);
             }
         }
-        let stretch = |range: &crate::NvtxRange| Stretch {
+        let interval = |range: &crate::NvtxRange| Interval {
             start: range.start,
             end: range.end.unwrap_or(nvtx.last_range),
         };
-        Owners::new(nvtx.ranges.iter().map(stretch).collect(), threads)
+        Owners::new(nvtx.ranges.iter().map(interval).collect(), threads)
     }
 
     /// Ranges, and which of them are of which thread.
-    pub(crate) fn new(stretches: Vec<Stretch>, Threads(mut threads): Threads) -> Owners {
+    pub(crate) fn new(intervals: Vec<Interval>, Threads(mut threads): Threads) -> Owners {
         for ranges in threads.values_mut() {
             // Of two equal ranges the one recorded first is the outer one.
             let key = |range: &u32| {
-                let stretch = stretches[*range as usize];
-                (stretch.start, Reverse(stretch.end), *range)
+                let interval = intervals[*range as usize];
+                (interval.start, Reverse(interval.end), *range)
             };
             if !ranges.is_sorted_by_key(key) {
                 ranges.sort_unstable_by_key(key);
             }
         }
-        Owners { stretches, threads }
+        Owners { intervals, threads }
     }
 
     /// All ranges, also those that own nothing.
-    pub(crate) fn stretches(&self) -> &[Stretch] {
-        &self.stretches
+    pub(crate) fn intervals(&self) -> &[Interval] {
+        &self.intervals
     }
 
     /// The ranges of each thread, in the order of a sweep.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::owners::{Owners, Stretch, Threads};
+use crate::owners::{Interval, Owners, Threads};
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::{Error, GlobalId, Name, Names, NvtxKind, Trace, fold_name};
 
@@ -330,7 +330,7 @@ impl Trace {
 
     /// The same ranges as [`Trace::nvtx_ranges`], in the same places.
     pub(crate) fn range_table(&self) -> Result<RangeTable, Error> {
-        let (mut stretches, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut intervals, mut names, mut styles) = (Vec::new(), Vec::new(), Vec::new());
         let mut open = Vec::new();
         let mut threads = Threads::default();
         let mut provisional = Provisional::default();
@@ -338,23 +338,23 @@ impl Trace {
         for row in rows.by_ref() {
             let (range, domain) = row?;
             if range.end.is_none() {
-                open.push(stretches.len());
+                open.push(intervals.len());
             }
             if !range.crosses_threads {
-                threads.add(range.thread, stretches.len());
+                threads.add(range.thread, intervals.len());
             }
-            stretches.push(Stretch { start: range.start, end: range.end.unwrap_or(range.start) });
+            intervals.push(Interval { start: range.start, end: range.end.unwrap_or(range.start) });
             names.push(provisional.name(range.thread.process(), domain, range.name));
             styles.push(range.style);
         }
         for range in open {
-            stretches[range].end = rows.names.last_range;
+            intervals[range].end = rows.names.last_range;
         }
         let (labels, whole) = provisional.names(&rows.names);
         for name in &mut names {
             *name = whole[name.index()];
         }
-        Ok(RangeTable { owners: Owners::new(stretches, threads), names, styles, labels })
+        Ok(RangeTable { owners: Owners::new(intervals, threads), names, styles, labels })
     }
 
     /// Every NVTX range, named by its text alone, and its domain, in the order of the file.

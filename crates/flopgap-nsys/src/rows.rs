@@ -188,7 +188,7 @@ const AHEAD: usize = 128;
 
 /// Rows that were decoded and not asked for yet.
 ///
-/// A decoder runs over some rows at once and the fast path of whoever asks for one is a few
+/// A decoder runs over some rows at once and the fast path of a loop over them is a few
 /// instructions: a row costs a third less than where each comes through the layers by itself.
 pub(crate) struct Ahead<T> {
     rows: vec::IntoIter<T>,

@@ -66,7 +66,7 @@ impl Memory {
         (*known == attribution).then(|| launched.upgrade())?
     }
 
-    /// The GPU work with or without whole graphs, whoever it is attributed to, when somebody holds it.
+    /// The GPU work with or without whole graphs, by any attribution, when somebody holds it.
     pub(crate) fn any_launched(&self, whole_graphs: bool) -> Option<Arc<Launched>> {
         let (known, launched) = self.launched.as_ref()?;
         (known.whole_graphs == whole_graphs).then(|| launched.upgrade())?

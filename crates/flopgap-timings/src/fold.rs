@@ -6,7 +6,7 @@ use flopgap_nsys::fold_name;
 
 use crate::kind::PassKind;
 
-/// Words after which a number tells one layer from the others, also at the end of a longer word: `layer_7`, `TransformerBlock3`.
+/// Words after which a number distinguishes one layer from the others, also at the end of a longer word: `layer_7`, `TransformerBlock3`.
 const LAYERS: [&str; 8] = ["layer", "layers", "block", "blocks", "blk", "stage", "expert", "experts"];
 
 /// Names of parameters that count: their numbers tell instances apart. Those of all others (`bs=4`) are sizes.

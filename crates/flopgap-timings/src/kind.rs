@@ -1,4 +1,4 @@
-//! What a range is, told from its name.
+//! What a range is, by its name.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub enum PassKind {
 const FORWARD: &[&str] = &["forward", "fwd"];
 const BACKWARD: &[&str] = &["backward", "bwd", "backprop"];
 const OPTIMIZER: &[&str] =
-    &["optimizer", "optimiser", "optim", "opt", "adam", "adamw", "sgd", "lion", "muon"];
+    &["optimizer", "optimizer", "optim", "opt", "adam", "adamw", "sgd", "lion", "muon"];
 const PREFILL: &[&str] = &["prefill", "prefilling"];
 const DECODE: &[&str] = &["decode", "decoding"];
 /// Words for a whole unit of work that is repeated.

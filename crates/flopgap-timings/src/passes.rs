@@ -79,7 +79,7 @@ pub struct Pass {
     pub left_out: LeftOut,
     /// From the beginning to the end of the range, on the host.
     pub host: Times,
-    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a synchronising call or a blocking copy.
+    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a synchronizing call or a blocking copy.
     /// Absent without CUDA API data.
     pub waiting: Option<Times>,
     /// What its work did on its GPUs together; absent when it launched none.
@@ -539,7 +539,7 @@ impl Pass {
         {
             let _ = write!(
                 text,
-                "; for {} ({} of the host time) it waits for the GPU in synchronising calls",
+                "; for {} ({} of the host time) it waits for the GPU in synchronizing calls",
                 in_words(waiting.mean_ns),
                 percent(waiting.mean_ns / host)
             );

@@ -325,7 +325,7 @@ impl Scope {
         Ok(Scoped { scope, attribution: None, rule: None, whole, places, optimizer, unlaunched: None })
     }
 
-    /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their kernels. Only the range tells that
+    /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their kernels. Only the range says that
     /// a kernel is part of an optimizer: an unfused one is a row of additions and multiplications like any other.
     fn optimizer(
         &self,

@@ -55,7 +55,7 @@ pub(crate) struct Group {
     /// Folded, without the colon of the default domain: `step_*`, `model:forward`.
     pub(crate) name: String,
     pub(crate) kind: PassKind,
-    /// The process, where instances of several are told apart.
+    /// The process, where instances of several are separated.
     pub(crate) process: Option<i64>,
     /// How well it claims to be the step, when it does.
     pub(crate) claim: Option<Claim>,
@@ -261,7 +261,7 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// The stretches of each thread that are warming up.
+    /// The intervals of each thread that are warming up.
     fn marked(&self, warm_up: &WarmUp) -> Marked {
         let mut marked = Marked::default();
         for &at in self.marks(warm_up).flat_map(|called| &called.instances) {
@@ -272,7 +272,7 @@ impl<'a> Named<'a> {
         marked
     }
 
-    /// Leaves the first instances of each name in each process out, and says how many. `name` tells the names apart.
+    /// Leaves the first instances of each name in each process out, and says how many. `name` distinguishes the names.
     fn skip(&self, instances: &mut Vec<usize>, skip: Skip, name: impl Fn(Name) -> usize) -> u64 {
         let key = |at: usize| (self.nvtx.ranges[at].thread.process(), name(self.nvtx.ranges[at].name));
         let mut counts: FxHashMap<(GlobalId, usize), u64> = FxHashMap::default();
@@ -297,7 +297,7 @@ impl<'a> Named<'a> {
         skipped
     }
 
-    /// The steps by which the warming up of a trace is told that does not mark it: when some process has several of them.
+    /// The steps that stand for the warm-up of a trace that does not mark it: when some process has several of them.
     fn steps(&self, warm_up: &WarmUp, marked: &Marked) -> Option<Steps> {
         if warm_up.keep || warm_up.skip.is_some() || !marked.0.is_empty() {
             return None;
@@ -368,13 +368,13 @@ impl<'a> Named<'a> {
         left_out.in_warm_up = (before - instances.len()) as u64;
 
         let before = instances.len();
-        let mut told_by_steps = false;
+        let mut has_steps = false;
         if let Some(steps) = steps.filter(|steps| {
             kind != PassKind::WarmUp && called.iter().all(|called| called.folded() != steps.name)
         }) {
             let is_pass = kind != PassKind::Named;
-            told_by_steps = instances.iter().any(|&at| steps.kept.contains(&ranges[at]));
-            let outside = |at: usize| is_pass && told_by_steps && !steps.kept.contains(&ranges[at]);
+            has_steps = instances.iter().any(|&at| steps.kept.contains(&ranges[at]));
+            let outside = |at: usize| is_pass && has_steps && !steps.kept.contains(&ranges[at]);
             instances.retain(|&at| !steps.first.contains(&ranges[at]) && !outside(at));
         }
         left_out.in_warm_up += (before - instances.len()) as u64;
@@ -383,7 +383,7 @@ impl<'a> Named<'a> {
         let skip = match warm_up.skip {
             _ if warm_up.keep => Skip::Nothing,
             Some(skip) => Skip::First(skip),
-            None if marked.0.is_empty() && !told_by_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
+            None if marked.0.is_empty() && !has_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
             None => Skip::Nothing,
         };
         // Layers are put together, but each has a first instance of its own.
@@ -402,7 +402,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The stretches of each thread that are warming up, by time, none touching another.
+/// The intervals of each thread that are warming up, by time, none touching another.
 #[derive(Default)]
 struct Marked(FxHashMap<GlobalId, Vec<(i64, i64)>>);
 
@@ -437,9 +437,9 @@ impl Marked {
 
     /// Whether a range lies in one of them, or is one.
     fn contains(&self, range: &NvtxRange) -> bool {
-        let Some(stretches) = self.0.get(&range.thread) else { return false };
-        let after = stretches.partition_point(|&(start, _)| start <= range.start);
-        let around = after.checked_sub(1).map(|at| stretches[at].1);
+        let Some(intervals) = self.0.get(&range.thread) else { return false };
+        let after = intervals.partition_point(|&(start, _)| start <= range.start);
+        let around = after.checked_sub(1).map(|at| intervals[at].1);
         around.is_some_and(|warm| range.end.is_some_and(|end| end <= warm))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use flopgap_nsys::{Error, GlobalId, Trace};
 use rustc_hash::FxHashMap;
 
-/// The stretches in which each thread was in a call that waits for the GPU, by time, none overlapping another.
+/// The intervals in which each thread was in a call that waits for the GPU, by time, none overlapping another.
 pub(crate) struct Waits(FxHashMap<GlobalId, Vec<(i64, i64)>>);
 
 /// Whether a call of the runtime or driver API returns only when work on the GPU is done, by its name:
@@ -25,7 +25,7 @@ impl Waits {
     /// Reads all calls.
     pub(crate) fn read(trace: &Trace) -> Result<Waits, Error> {
         let mut known: FxHashMap<i64, bool> = FxHashMap::default();
-        let mut stretches: FxHashMap<GlobalId, Vec<(i64, i64)>> = FxHashMap::default();
+        let mut intervals: FxHashMap<GlobalId, Vec<(i64, i64)>> = FxHashMap::default();
         for call in trace.api_calls()? {
             let call = call?;
             let Some(thread) = call.thread else { continue };
@@ -34,29 +34,29 @@ impl Waits {
                 Entry::Vacant(new) => *new.insert(trace.string(call.name)?.is_some_and(|name| waits(&name))),
             };
             if waiting && call.end > call.start {
-                stretches.entry(thread).or_default().push((call.start, call.end));
+                intervals.entry(thread).or_default().push((call.start, call.end));
             }
         }
-        for stretches in stretches.values_mut() {
-            merge(stretches);
+        for intervals in intervals.values_mut() {
+            merge(intervals);
         }
-        Ok(Waits(stretches))
+        Ok(Waits(intervals))
     }
 
     /// For how long a thread waited between two instants.
     pub(crate) fn within(&self, thread: GlobalId, start: i64, end: i64) -> i64 {
-        let Some(stretches) = self.0.get(&thread) else { return 0 };
-        let first = stretches.partition_point(|&(_, ended)| ended <= start);
-        let inside = stretches[first..].iter().take_while(|&&(began, _)| began < end);
+        let Some(intervals) = self.0.get(&thread) else { return 0 };
+        let first = intervals.partition_point(|&(_, ended)| ended <= start);
+        let inside = intervals[first..].iter().take_while(|&&(began, _)| began < end);
         inside.map(|&(began, ended)| ended.min(end) - began.max(start)).sum()
     }
 }
 
-/// Sorts stretches of time and joins those that touch, so that no instant counts twice: a runtime call contains the driver call
+/// Sorts intervals of time and joins those that touch, so that no instant counts twice: a runtime call contains the driver call
 /// that it makes.
-pub(crate) fn merge(stretches: &mut Vec<(i64, i64)>) {
-    stretches.sort_unstable();
-    stretches.dedup_by(|next, kept| {
+pub(crate) fn merge(intervals: &mut Vec<(i64, i64)>) {
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, kept| {
         let touches = next.0 <= kept.1;
         if touches {
             kept.1 = kept.1.max(next.1);
@@ -98,13 +98,13 @@ mod tests {
             raw in proptest::collection::vec((0_i64..50, 1_i64..10), 0..20),
             window in (0_i64..60, 0_i64..30),
         ) {
-            let mut stretches: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
+            let mut intervals: Vec<(i64, i64)> = raw.iter().map(|(start, length)| (*start, start + length)).collect();
             let (start, end) = (window.0, window.0 + window.1);
-            let covered = |at: &i64| stretches.iter().any(|(began, ended)| began <= at && at < ended);
+            let covered = |at: &i64| intervals.iter().any(|(began, ended)| began <= at && at < ended);
             let expected = i64::try_from((start..end).filter(covered).count()).unwrap();
-            merge(&mut stretches);
+            merge(&mut intervals);
             let thread = GlobalId(1);
-            let waits = Waits([(thread, stretches)].into_iter().collect());
+            let waits = Waits([(thread, intervals)].into_iter().collect());
             proptest::prop_assert_eq!(waits.within(thread, start, end), expected);
         }
     }

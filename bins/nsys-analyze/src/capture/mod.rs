@@ -1,4 +1,4 @@
-//! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarises it.
+//! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarizes it.
 
 pub(crate) mod find;
 mod record;

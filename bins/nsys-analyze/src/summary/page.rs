@@ -93,7 +93,7 @@ impl OfTrace {
         self.skip(&report.to_string(), reason);
     }
 
-    /// The answer, or nothing when the trace does not hold it, which is then told.
+    /// The answer, or nothing when the trace does not hold it, which is then reported.
     pub(super) fn answer<T>(&mut self, what: &str, found: Result<T, Error>) -> Result<Option<T>, Failure> {
         match found {
             Ok(found) => Ok(Some(found)),

@@ -474,7 +474,7 @@ fn busy_section(
     }
     let mut names = work::Names::new(trace, classifier);
     let mut table = Table::new(
-        "The longest stretches in which nothing ran on a GPU",
+        "The longest intervals in which nothing ran on a GPU",
         [
             Column::number("gpu", "GPU"),
             Column::number("start_ms", "from").unit("ms"),

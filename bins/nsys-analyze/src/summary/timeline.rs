@@ -108,7 +108,7 @@ fn gpu_rows(
 ) -> Result<(), Failure> {
     let mut names = Names::new(trace, classifier);
     let mut known: BTreeMap<(What, bool), NameId> = BTreeMap::new();
-    // As in the shares: only its range tells that an unfused kernel is part of an optimizer.
+    // As in the shares: only its range says that an unfused kernel is part of an optimizer.
     let optimizer: Vec<(i64, i64)> = passes.map(optimizer).unwrap_or_default();
     let in_optimizer = |operation: &Operation| {
         let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
@@ -171,9 +171,9 @@ fn everything(devices: &Devices) -> Option<Range<i64>> {
 fn optimizer(passes: &Passes) -> Vec<(i64, i64)> {
     let passes = passes.passes.iter().filter(|pass| pass.kind == PassKind::Optimizer);
     let works = passes.flat_map(|pass| &pass.instances).filter_map(|instance| instance.gpu);
-    let mut stretches: Vec<(i64, i64)> = works.map(|work| (work.start_ns, work.end_ns)).collect();
-    stretches.sort_unstable();
-    stretches
+    let mut intervals: Vec<(i64, i64)> = works.map(|work| (work.start_ns, work.end_ns)).collect();
+    intervals.sort_unstable();
+    intervals
 }
 
 /// A color for each name, in the order in which they come.

@@ -100,7 +100,7 @@ impl<T: Copy + Ord> Places<T> {
     }
 }
 
-/// A stretch in which a device did nothing.
+/// A interval in which a device did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) device: i64,
@@ -117,7 +117,7 @@ impl Gap {
     }
 }
 
-/// Reads all operations, or those of a stretch of time.
+/// Reads all operations, or those of a interval of time.
 pub(super) fn read(trace: &Trace, window: Option<&Range<i64>>) -> Result<Devices, Failure> {
     let mut devices = Devices::default();
     let mut add = |at: Placement, what: What| {
@@ -150,7 +150,7 @@ fn present<T>(rows: Result<RowsOf<T>, Error>, mut add: impl FnMut(T)) -> Result<
     }
 }
 
-/// The longest stretches in which a device did nothing, longest first.
+/// The longest intervals in which a device did nothing, longest first.
 pub(super) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for (&device, operations) in &devices.operations {

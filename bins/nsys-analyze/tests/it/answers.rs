@@ -116,7 +116,7 @@ fn two_traces_side_by_side() {
     assert_eq!(all.code, 3);
 }
 
-/// The optimizer is told by its range, and everything else by name; shares add up.
+/// The optimizer is known by its range, and everything else by name; shares add up.
 #[test]
 fn inference_and_training_compared() {
     let (_a, forward) = trace("small_forward");

@@ -46,7 +46,7 @@ fn a_folder_becomes_pages_reports_and_an_index() {
 }
 
 #[test]
-fn a_broken_trace_stops_nothing_and_is_told() {
+fn a_broken_trace_stops_nothing_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     fs::create_dir(&input).unwrap();
@@ -67,7 +67,7 @@ fn a_broken_trace_stops_nothing_and_is_told() {
     ]);
     assert_eq!(done.code, 1);
     assert!(done.stderr.contains("a_cut.sqlite: truncated"), "{}", done.stderr);
-    assert!(done.stderr.contains("error: 1 of 2 traces could not be analysed"), "{}", done.stderr);
+    assert!(done.stderr.contains("error: 1 of 2 traces could not be analyzed"), "{}", done.stderr);
     assert!(output.join("b_whole_cuda_gpu_kern_sum_base.csv").exists());
     let index: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(output.join("index.json")).unwrap()).unwrap();

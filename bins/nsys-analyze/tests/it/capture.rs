@@ -76,7 +76,7 @@ impl Fake {
 }
 
 #[test]
-fn records_exports_and_summarises() {
+fn records_exports_and_summarizes() {
     let fake = Fake::new();
     let done = fake.run("", "0", &["--output", "runs/a.b", "--", "python3", "my model.py", "--steps", "2"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -124,7 +124,7 @@ fn options_reach_nsys() {
 }
 
 #[test]
-fn a_program_that_fails_is_told_and_summarised_all_the_same() {
+fn a_program_that_fails_is_reported_and_summarized_all_the_same() {
     let done = Fake::new().run("", "7", &["--", "x"]);
     assert_eq!(done.code, 1);
     assert!(done.stdout.starts_with("# capture\n"), "{}", done.stdout);

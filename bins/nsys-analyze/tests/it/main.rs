@@ -357,7 +357,7 @@ fn rules_take_the_arguments_of_nsys() {
 }
 
 #[test]
-fn attribution_by_process_is_asked_for_and_labelled() {
+fn attribution_by_process_is_asked_for_and_labeled() {
     let (_folder, path) = trace("small_forward_backward");
     let calls = |arguments: &[&str]| {
         let output =
@@ -450,8 +450,8 @@ fn what_another_process_writes_is_refused() {
         writer.execute_batch(&format!("BEGIN {lock}")).unwrap();
         let refused = run(&arguments);
         assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{lock}");
-        let told = format!("{path}: another process is writing it");
-        assert!(refused.stderr.contains(&told), "{lock}: {}", refused.stderr);
+        let reported = format!("{path}: another process is writing it");
+        assert!(refused.stderr.contains(&reported), "{lock}: {}", refused.stderr);
         assert!(refused.stderr.contains("wait for the program that writes it"), "{lock}: {}", refused.stderr);
         writer.execute_batch("ROLLBACK").unwrap();
     }
@@ -576,9 +576,9 @@ fn problems_that_nsys_reported_come_first() {
     assert!(lines[1].contains("does not contain CUDA kernel data"), "{}", output.stderr);
 }
 
-/// Kernels that share a short name have rows that can be told apart, in the table of one trace and of two.
+/// Kernels that share a short name have rows that can be distinguished, in the table of one trace and of two.
 #[test]
-fn kernels_of_one_short_name_are_told_apart() {
+fn kernels_of_one_short_name_are_distinguished() {
     let (_folder, path) = trace("small_training_step");
     for traces in [&[path.as_str()][..], &[path.as_str(), path.as_str()]] {
         let text = run(&[&["kernels"], traces].concat()).stdout;

@@ -81,7 +81,7 @@ fn extents(trace: &Trace, owners: &Owners, attribution: Attribution) -> Result<V
             by_node[node].join(Extent { start: work.start, end: work.end, launches: u64::from(first) });
         }
     })?;
-    let mut by_range = vec![Extent::NONE; owners.stretches().len()];
+    let mut by_range = vec![Extent::NONE; owners.intervals().len()];
     for node in (0..nesting.len()).rev() {
         if let Some((range, parent)) = nesting.range_and_parent(node) {
             let extent = by_node[node];
@@ -104,7 +104,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
         sink.columns(&TRACE)?;
         // In the order of the file, as nsys lists them.
         for (at, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.launches > 0) {
-            let (range, span) = (nvtx.ranges[at], owners.stretches()[at]);
+            let (range, span) = (nvtx.ranges[at], owners.intervals()[at]);
             sink.row(&[
                 printed[range.name.index()].clone().into(),
                 extent.start.into(),
@@ -145,7 +145,7 @@ pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) ->
     let tree = Hierarchy::of_owners(&owners);
     let mut groups: FxHashMap<(Name, RangeStyle), Instances> = FxHashMap::default();
     for (at, extent) in extents.iter().enumerate().filter(|(_, extent)| extent.launches > 0) {
-        let span = owners.stretches()[at];
+        let span = owners.intervals()[at];
         let instances = groups.entry((names[at], styles[at])).or_default();
         instances.projected.add(extent.duration());
         instances.original += i128::from(span.end) - i128::from(span.start);

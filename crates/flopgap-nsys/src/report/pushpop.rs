@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
-use crate::owners::Stretch;
+use crate::owners::Interval;
 use crate::ranges::NvtxNames;
 use crate::tables::nvtx::{NVTX, NvtxRow, NvtxRows};
 use crate::{Error, GlobalId, Name, NvtxKind, Trace};
@@ -137,8 +137,8 @@ impl<T> Growing<T> {
         together.sort_by_key(|(span, _)| (Reverse(span.end), span.id));
         for (span, name) in together.drain(..) {
             let open = self.open.entry(span.thread).or_default();
-            let stretch = Stretch { start: span.start, end: span.end };
-            let parent = open.tightest(stretch).and_then(|parent| parent.checked_sub(self.first));
+            let interval = Interval { start: span.start, end: span.end };
+            let parent = open.tightest(interval).and_then(|parent| parent.checked_sub(self.first));
             let parent = parent.and_then(|parent| self.nodes.get_mut(usize::try_from(parent).ok()?));
             let path = Path { around: parent.as_ref().map(|parent| parent.path.clone()), id: span.id };
             let mut node = Node {
@@ -156,7 +156,7 @@ impl<T> Growing<T> {
                 node.parent = Some(parent.span.id);
                 node.level = parent.level + 1;
             }
-            open.enter(self.first + self.nodes.len() as u64, stretch);
+            open.enter(self.first + self.nodes.len() as u64, interval);
             self.nodes.push_back(node);
         }
         self.together = together;

@@ -47,7 +47,7 @@ impl Trace {
         let mut waiting: Vec<(usize, Report, S)> =
             reports.into_iter().enumerate().map(|(place, (report, sink))| (place, report, sink)).collect();
         let asked = waiting.len();
-        // The dearest are taken first, from the end, so that none of them is left to one thread at last.
+        // The most expensive are taken first, from the end, so that none of them is left to one thread at last.
         waiting.sort_by_key(|(_, report, _)| cost(report.kind));
         let waiting = Mutex::new(waiting);
         let work = || {

@@ -18,7 +18,7 @@ static GAPS: [Column; 6] = [
     Column::new("Device ID", Unit::Plain),
     Column::new("Context ID", Unit::Plain),
 ];
-static UTILISATION: [Column; 7] = [
+static UTILIZATION: [Column; 7] = [
     Column::new("Row#", Unit::Plain),
     Column::new("In-Use", Unit::Percent),
     Column::new("Duration", Unit::Time),
@@ -142,7 +142,7 @@ impl Idle {
 }
 
 /// `gpu_time_util`: work that overlaps in time adds up, so that a part may be in use for more than 100%.
-pub(super) fn utilisation(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+pub(super) fn utilization(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     let threshold = options.threshold as f64;
     let mut found: Vec<Idle> = Vec::new();
     for ((pid, device), work) in work(trace)? {
@@ -181,7 +181,7 @@ pub(super) fn utilisation(trace: &Trace, options: &RuleOptions, sink: &mut dyn S
         percent.total_cmp(&others).then_with(|| key(one).cmp(&key(other)))
     });
     trace.writing(|| {
-        sink.columns(&UTILISATION)?;
+        sink.columns(&UTILIZATION)?;
         for (row, part) in (1_u64..).zip(found.into_iter().take(options.limit())) {
             sink.row(&[
                 row.into(),

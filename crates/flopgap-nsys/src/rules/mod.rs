@@ -25,9 +25,9 @@ pub enum Rule {
     CudaMemsetSync,
     /// Calls that wait for a whole device or stream.
     CudaApiSync,
-    /// Stretches of more than half a second (or [`RuleOptions::gap`]) in which a GPU did nothing.
+    /// Intervals of more than half a second (or [`RuleOptions::gap`]) in which a GPU did nothing.
     GpuGaps,
-    /// Stretches in which a GPU was busy less than half of the time (or [`RuleOptions::threshold`]).
+    /// Intervals in which a GPU was busy less than half of the time (or [`RuleOptions::threshold`]).
     GpuTimeUtil,
 }
 
@@ -142,7 +142,7 @@ impl Trace {
             Rule::CudaMemsetSync => sync::waiting_sets(trace, options, sink),
             Rule::CudaApiSync => sync::waiting_calls(trace, options, sink),
             Rule::GpuGaps => idle::gaps(trace, options, sink),
-            Rule::GpuTimeUtil => idle::utilisation(trace, options, sink),
+            Rule::GpuTimeUtil => idle::utilization(trace, options, sink),
         }
     }
 }

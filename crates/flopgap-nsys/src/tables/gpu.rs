@@ -151,7 +151,7 @@ impl Backward {
     }
 }
 
-/// Work with what tells its kind apart from others.
+/// Work with what distinguishes its kind from others.
 pub(crate) struct IdentifiedWork {
     pub(crate) work: Work,
     /// The id of a kernel's demangled name, the id of a graph, the bytes of a copy or memset.
@@ -373,7 +373,7 @@ pub(crate) fn all_work(
     select.rows(work)
 }
 
-/// [`all_work`] without what ends before it starts, each piece with what tells it apart from others.
+/// [`all_work`] without what ends before it starts, each piece with what distinguishes it from others.
 pub(crate) fn identified_work(
     trace: &Trace,
     kind: Kind,

@@ -166,7 +166,7 @@ fn activity_is_that_of_the_tables() {
                 (SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL), (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY),
                 (SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_MEMCPY), (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMSET),
                 (SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_MEMSET),
-                -- Busy: the stretches between neighbouring edges that any work covers.
+                -- Busy: the intervals between neighboring edges that any work covers.
                 (WITH edge AS (SELECT start AS at FROM op UNION SELECT end FROM op),
                       piece AS (SELECT at, lead(at) OVER (ORDER BY at) AS next FROM edge)
                  SELECT sum(next - at) FROM piece WHERE EXISTS (SELECT 1 FROM op WHERE op.start <= at AND op.end >= next))
@@ -231,7 +231,7 @@ fn whole_graphs_are_work() {
     let trace = unpacked.open();
     let whole = Attribution { whole_graphs: true, ..Attribution::default() };
     let after = work_by_range(&trace, whole);
-    // Each range spans the same stretch of the GPU's time by as many launches.
+    // Each range spans the same interval of the GPU's time by as many launches.
     let extent = |work: &BTreeMap<i64, GpuWork>| -> Vec<(i64, i64, i64, u64)> {
         work.iter().map(|(id, work)| (*id, work.start, work.end, work.operations)).collect()
     };

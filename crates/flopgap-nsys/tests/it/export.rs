@@ -348,7 +348,7 @@ fn a_filtered_trace_is_exported_filtered() {
 }
 
 #[test]
-fn a_writer_that_fails_is_told() {
+fn a_writer_that_fails_is_reported() {
     struct Full(usize);
     impl io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -35,7 +35,7 @@ fn number(unpacked: &Unpacked, select: &str) -> i64 {
 }
 
 #[test]
-fn synchronizations_are_labelled() {
+fn synchronizations_are_labeled() {
     let unpacked = Unpacked::new("graph_nodes");
     let (mut waited, mut kinds) = (0, BTreeMap::new());
     let trace = unpacked.open();

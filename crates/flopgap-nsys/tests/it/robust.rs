@@ -155,7 +155,7 @@ fn tables_are_found_under_their_later_names_and_columns_may_be_missing() {
 }
 
 #[test]
-fn an_absent_table_or_column_is_told() {
+fn an_absent_table_or_column_is_reported() {
     let unpacked = Unpacked::new("nvtx_only");
     let trace = unpacked.open();
     let mut table = ReportTable::default();
@@ -216,7 +216,7 @@ fn strange_rows_are_counted_and_named() {
     assert!(
         warnings.iter().any(|warning| warning.starts_with("NVTX_EVENTS: 1 row (first: row 9) ending before"))
     );
-    assert_eq!(warnings.len(), 3, "each is told once, whatever reads the table: {warnings:?}");
+    assert_eq!(warnings.len(), 3, "each is reported once, whatever reads the table: {warnings:?}");
     let kernels = printed(&trace, "cuda_gpu_kern_sum").unwrap();
     assert!(kernels.iter().any(|row| row[8] == "[unknown string 999999]"));
     let total: u64 = kernels[1..].iter().map(|row| row[2].parse::<u64>().unwrap()).sum();
@@ -437,7 +437,7 @@ fn what_only_sqlite_can_read_is_read_by_it() {
     }
 }
 
-/// A page that is not what the format allows is told with its number and the table that was read.
+/// A page that is not what the format allows is reported with its number and the table that was read.
 #[test]
 fn a_damaged_page_is_named() {
     let unpacked = Unpacked::new("streams_domains");

@@ -1,4 +1,4 @@
-//! What is wrong is told with the file and what to do.
+//! What is wrong is reported with the file and what to do.
 
 use std::fs;
 use std::path::Path;

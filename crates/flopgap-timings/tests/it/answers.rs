@@ -351,7 +351,7 @@ fn means_are_of_what_is_shown() {
 
 /// Two ranks: each has its own numbers and the slower is named; together they are taken when asked.
 #[test]
-fn ranks_and_gpus_are_told_apart() {
+fn ranks_and_gpus_are_distinguished() {
     for (name, gpus) in [("two_ranks", ["GPU 0", "GPU 0"]), ("two_ranks_nccl", ["GPU 0", "GPU 1"])] {
         let recorded = Recorded::new(name);
         let trace = recorded.trace();

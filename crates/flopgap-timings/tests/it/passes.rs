@@ -51,7 +51,7 @@ fn recorded_passes_are_what_sql_gives() {
             assert_eq!(ours, busy, "{name} {}", pass.name);
             assert_identity(pass);
         }
-        // The one call that waits is the synchronisation at the end of each step, outside of the passes within.
+        // The one call that waits is the synchronization at the end of each step, outside of the passes within.
         let waits: Vec<[i64; 1]> = recorded.rows(
             "SELECT sum(r.end - r.start) FROM range JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
                  ON r.globalTid = range.thread AND r.start >= range.start AND r.end <= range.end
