@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let mut rows: Vec<MetricsRow> = Vec::with_capacity(2 * analysis.configs.len());
     for (config, one) in &analysis.configs {
-        rows.extend(MetricsRow::of(*config, one).map_err(|error| Failure::from_error(&error))?);
+        rows.extend(MetricsRow::of(*config, one)?);
     }
     let target = arguments.output.as_deref().unwrap_or(&arguments.run);
     write_files(arguments, &analysis, &rows, target)?;

@@ -34,7 +34,7 @@ fn points(analysis: &RunAnalysis, measured: &Measured<'_>) -> Result<Vec<Point>,
                     Pass::Forward => &one.forward,
                     Pass::Backward => &one.backward,
                 });
-                let steps = part.map(steps).transpose().map_err(|error| Failure::from_error(&error))?;
+                let steps = part.map(steps).transpose()?;
                 points.push(Point {
                     selection: vec![n.to_string(), pass.to_string()],
                     x: config.d as f64,
@@ -80,7 +80,7 @@ fn page(
 ) -> Result<ReportPage, Failure> {
     let tables = [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)];
     let tables: Result<Vec<Table>, ReportError> = tables.into_iter().collect();
-    let tables = tables.map_err(|error| Failure::from_error(&error))?;
+    let tables = tables?;
     let name =
         run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
     let explorer = Explorer {

@@ -69,8 +69,7 @@ pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Res
     }
     let progress = Progress::new(pictures.len() as u64, "pictures");
     pictures.par_iter().try_for_each(|picture| {
-        let (name, svg, png) =
-            draw(measured, origin, picture).map_err(|error| Failure::from_error(&error))?;
+        let (name, svg, png) = draw(measured, origin, picture)?;
         for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png)] {
             write_atomic(&folder.join(format!("{name}.{ending}")), bytes)?;
         }

@@ -40,8 +40,7 @@ fn counts(totals: &[OperatorTotal], part: Part) -> Result<Counts, Failure> {
         Ok(sum)
     };
     let gemm = sum(&[Some(Operation::MatMul), Some(Operation::Convolution)])?;
-    let mut counts = Counts::of_framework(gemm, sum(&[Some(Operation::Elementwise)])?)
-        .map_err(|error| Failure::from_error(&error))?;
+    let mut counts = Counts::of_framework(gemm, sum(&[Some(Operation::Elementwise)])?)?;
     // FLOPs that a trace records for operators of no class here.
     counts.other = sum(&[None])?;
     counts.total = counts

@@ -23,7 +23,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
             let of_plot: Vec<&Row> =
                 rows.iter().filter(|row| row.config.n == n && row.pass == pass).collect();
             let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg(WIDTH));
-            let svg = svg.map_err(|error| Failure::from_error(&error))?;
+            let svg = svg?;
             let path = folder.join(format!("over_theory_{pass}_n{n}.svg"));
             write_atomic(&path, svg.as_bytes())?;
             files += 1;

@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) 
 
 fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<Comparison, Failure> {
     let config = Config { n: arguments.layers, d: arguments.width, m: arguments.tokens };
-    let network = config.network().map_err(|error| Failure::from_error(&error))?;
+    let network = config.network()?;
     let mut sources = vec![match &arguments.kineto {
         Some(trace) => framework::of_trace(trace)?,
         None => framework::of_shapes(network)?,
@@ -89,7 +89,7 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
             Ok(mut live) => {
                 let analysis = live.count(config)?;
                 let source = counters::source(Kind::Live, live.origin, &analysis);
-                sources.push(source.map_err(|error| Failure::from_error(&error))?);
+                sources.push(source?);
             }
             Err(error) if arguments.live => return Err(counters::live_failure(&error)),
             Err(error) => flopgap_cli::note(PROGRAM, format_args!("no counters: {error}")),
@@ -98,7 +98,7 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
     match by_ncu {
         Some(Ok((record, origin))) => {
             let source = counters::source(Kind::Ncu, origin, &counters::live_analysis(&record)?);
-            sources.push(source.map_err(|error| Failure::from_error(&error))?);
+            sources.push(source?);
         }
         Some(Err(error)) => flopgap_cli::note(PROGRAM, format_args!("no ncu: {error}")),
         None => {}

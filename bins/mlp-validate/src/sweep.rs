@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     let format = Format::from(arguments.format);
     let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
     let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
-    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)
+    flopgap_cli::print(&text?)
 }
 
 /// The sizes that were asked for; an axis without any takes all.
@@ -257,7 +257,7 @@ fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, F
 fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), Failure> {
     create_folder(&arguments.output)?;
     let path = arguments.output.join(FILE);
-    let csv = whole(rows).and_then(|table| table.to_csv()).map_err(|error| Failure::from_error(&error))?;
+    let csv = whole(rows).and_then(|table| table.to_csv())?;
     write_atomic(&path, csv.as_bytes())?;
     flopgap_cli::note(PROGRAM, format_args!("{} rows in {}", rows.len(), path.display()));
     if !arguments.no_plots {

@@ -40,13 +40,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         flopgap_cli::warn_all(PROGRAM, &profile.warnings);
         gaps::warn(path, &profile);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
-        let groups = groups.map_err(|error| Failure::from_error(&error))?;
+        let groups = groups?;
         Ok((groups.into_iter().collect(), profile.lost_at))
     };
     let ((a, a_lost), (b, b_lost)) = (load(&arguments.a)?, load(&arguments.b)?);
-    let table = compare(&a, &b, arguments.changed).map_err(|error| Failure::from_error(&error))?;
+    let table = compare(&a, &b, arguments.changed)?;
     let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
-    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)?;
+    flopgap_cli::print(&text?)?;
     gaps::require_whole(&arguments.a, a_lost)?;
     gaps::require_whole(&arguments.b, b_lost)
 }

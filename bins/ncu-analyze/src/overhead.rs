@@ -47,8 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reports =
         [arguments.setup.as_deref(), arguments.forward.as_deref(), Some(&arguments.forward_backward)];
     Input::at_most_one_stdin(reports.into_iter().flatten())?;
-    let network = SquareMlp::new(arguments.layers, arguments.width, arguments.columns)
-        .map_err(|error| Failure::from_error(&error))?;
+    let network = SquareMlp::new(arguments.layers, arguments.width, arguments.columns)?;
     let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
