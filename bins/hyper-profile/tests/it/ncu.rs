@@ -85,6 +85,6 @@ fn without_ncu_the_places_are_named() {
     }
     fs::write(dir.path().join("ncu"), "#!/bin/sh\necho broken\n").unwrap();
     fs::set_permissions(dir.path().join("ncu"), fs::Permissions::from_mode(0o755)).unwrap();
-    run(fake(&new).env("PATH", dir.path())).expect(3, &["ncu --version names no version"]);
+    run(fake(&new).env("PATH", dir.path())).expect(3, &["ncu --version printed no version"]);
     assert!(!path.exists());
 }
