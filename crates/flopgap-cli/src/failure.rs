@@ -47,14 +47,8 @@ impl Failure {
 
     /// A failure with the message and the sources of an error of another crate, which has no hint.
     pub fn from_error(error: &dyn Error) -> Self {
-        let mut failure = Failure::new(error.to_string());
-        for cause in flopgap_hint::sources(error).map(ToString::to_string) {
-            // Until no error repeats its source.
-            if !failure.causes.last().unwrap_or(&failure.message).ends_with(&cause) {
-                failure.causes.push(cause);
-            }
-        }
-        failure
+        let causes = flopgap_hint::sources(error).map(ToString::to_string).collect();
+        Failure { causes, ..Failure::new(error.to_string()) }
     }
 
     /// Writing the result to standard output failed; a reader that went away early is no failure of ours.
@@ -94,15 +88,6 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
-    }
-
-    /// Adds what the user can do about it, where there is something.
-    #[must_use]
-    pub fn maybe_hint(self, hint: Option<&str>) -> Self {
-        match hint {
-            Some(hint) => self.hint(hint),
-            None => self,
-        }
     }
 }
 

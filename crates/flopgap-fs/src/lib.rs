@@ -50,10 +50,9 @@ impl WriteError {
     }
 }
 
-impl WriteError {
-    /// As [`Hint::hint`], until all errors that wrap this one implement the trait.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match (self.source.kind(), self.action) {
+impl Hint for WriteError {
+    fn hint(&self) -> Option<Text<'_>> {
+        let hint = match (self.source.kind(), self.action) {
             (io::ErrorKind::NotFound, Action::Write) => "parent directory does not exist: create it first",
             (_, Action::Write) if self.path.is_dir() => "the path is a directory: name a file",
             (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
@@ -63,13 +62,8 @@ impl WriteError {
                 "free space on the disk: every file written before is complete"
             }
             _ => return None,
-        })
-    }
-}
-
-impl Hint for WriteError {
-    fn hint(&self) -> Option<Text<'_>> {
-        WriteError::hint(self).map(Text::from)
+        };
+        Some(hint.into())
     }
 }
 
@@ -282,9 +276,9 @@ mod tests {
         let path = dir.path().join("missing/a.txt");
         let error = write_atomic(&path, b"x").unwrap_err();
         assert!(!error.to_string().contains(PREFIX), "{error}");
-        assert_eq!(error.hint(), Some("parent directory does not exist: create it first"));
+        assert_eq!(error.hint().as_deref(), Some("parent directory does not exist: create it first"));
         let in_the_way = write_atomic(dir.path(), b"x").unwrap_err();
-        assert_eq!(in_the_way.hint(), Some("the path is a directory: name a file"));
+        assert_eq!(in_the_way.hint().as_deref(), Some("the path is a directory: name a file"));
     }
 
     #[test]
