@@ -5,6 +5,7 @@ pub mod compare;
 pub mod diff;
 mod error;
 mod fold;
+mod intervals;
 pub mod kernels;
 mod kind;
 pub mod measured;

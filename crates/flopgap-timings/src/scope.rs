@@ -10,9 +10,9 @@ use flopgap_nsys::{
     Attribution, GlobalId, GpuActivity, NvtxRange, NvtxRanges, OperationTimes, PlaceTimes, Summary, Trace,
     WorkSum,
 };
-use rustc_hash::FxHashMap;
 
 use crate::error::Error;
+use crate::intervals::Intervals;
 use crate::kind::PassKind;
 use crate::passes::{called, in_a_sentence};
 use crate::pattern::RangePattern;
@@ -335,7 +335,11 @@ impl Scope {
     ) -> Result<Option<Optimizer>, Error> {
         let mut passes = Named::new(nvtx).marked_as(PassKind::Optimizer);
         if let Some(instances) = within {
-            let around = Around::new(nvtx, instances);
+            let mut around = Intervals::default();
+            for &at in instances {
+                around.add_range(&nvtx.ranges[at]);
+            }
+            around.keep_apart();
             passes.retain(|(_, at)| around.contains(&nvtx.ranges[*at]));
         }
         if passes.is_empty() {
@@ -357,30 +361,4 @@ impl Scope {
 fn kernels_at(times: &OperationTimes, process: Option<GlobalId>, device: i64) -> Vec<(Arc<str>, Summary)> {
     let mut places = times.places.iter().filter(|place| (place.process, place.device) == (process, device));
     places.next().map(|place| place.times.kernels.clone()).unwrap_or_default()
-}
-
-/// Which ranges lie in one of some instances. For each thread the starts of the instances, in order, each with the latest end of
-/// those up to it: some instance contains a range if and only if the last one that begins no later knows an end that is no earlier.
-struct Around(FxHashMap<GlobalId, Vec<(i64, i64)>>);
-
-impl Around {
-    /// `instances` are in the order of their starts.
-    fn new(nvtx: &NvtxRanges, instances: &[usize]) -> Around {
-        let mut threads: FxHashMap<GlobalId, Vec<(i64, i64)>> = FxHashMap::default();
-        for &at in instances {
-            let range = &nvtx.ranges[at];
-            let Some(end) = range.end else { continue };
-            let known = threads.entry(range.thread).or_default();
-            let latest = known.last().map_or(end, |&(_, latest)| latest.max(end));
-            known.push((range.start, latest));
-        }
-        Around(threads)
-    }
-
-    fn contains(&self, range: &NvtxRange) -> bool {
-        let Some(known) = self.0.get(&range.thread) else { return false };
-        let after = known.partition_point(|&(start, _)| start <= range.start);
-        let latest = after.checked_sub(1).map(|at| known[at].1);
-        latest.is_some_and(|latest| range.end.is_some_and(|end| end <= latest))
-    }
 }

@@ -7,9 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::fold::{fold_instances, fold_range};
+use crate::intervals::Intervals;
 use crate::kind::{Claim, PassKind};
 use crate::pattern::RangePattern;
-use crate::waits::merge;
 
 /// What counts as warming up and is left out.
 ///
@@ -168,7 +168,7 @@ impl<'a> Named<'a> {
         let first = match (marked.is_empty(), warm_up.skip) {
             _ if warm_up.keep => None,
             (_, Some(0)) | (false, None) => None,
-            (true, None) => match self.steps(warm_up, &Marked::default()) {
+            (true, None) => match self.steps(warm_up, &Intervals::default()) {
                 Some(steps) => Some(format!(
                     "the first `{}` of each process, and passes outside of the steps",
                     steps.name
@@ -212,11 +212,11 @@ impl<'a> Named<'a> {
             .min_by_key(|(_, key)| *key)?
             .0;
         let best = groups.swap_remove(best);
-        let mut inside = Marked::default();
+        let mut inside = Intervals::default();
         for &at in &best.instances {
-            inside.add(&self.nvtx.ranges[at]);
+            inside.add_range(&self.nvtx.ranges[at]);
         }
-        inside.merge();
+        inside.join();
         groups.retain(|group| {
             let same = group.kind == best.kind || best.kind != PassKind::Step;
             let outside = |at: &usize| !inside.contains(&self.nvtx.ranges[*at]);
@@ -234,7 +234,7 @@ impl<'a> Named<'a> {
     where
         'a: 'b,
     {
-        let (marked, nothing) = (self.marked(warm_up), Marked::default());
+        let (marked, nothing) = (self.marked(warm_up), Intervals::default());
         let steps = self.steps(warm_up, &marked);
         let mut groups: BTreeMap<(String, PassKind), Vec<&Called<'_>>> = BTreeMap::new();
         for (called, name) in ranges {
@@ -262,13 +262,13 @@ impl<'a> Named<'a> {
     }
 
     /// The intervals of each thread that are warming up.
-    fn marked(&self, warm_up: &WarmUp) -> Marked {
-        let mut marked = Marked::default();
+    fn marked(&self, warm_up: &WarmUp) -> Intervals {
+        let mut marked = Intervals::default();
         for &at in self.marks(warm_up).flat_map(|called| &called.instances) {
             let range = self.nvtx.ranges[at];
-            marked.add(&NvtxRange { end: range.end.or(Some(self.nvtx.last_range)), ..range });
+            marked.add_range(&NvtxRange { end: range.end.or(Some(self.nvtx.last_range)), ..range });
         }
-        marked.merge();
+        marked.join();
         marked
     }
 
@@ -298,8 +298,8 @@ impl<'a> Named<'a> {
     }
 
     /// The steps that stand for the warm-up of a trace that does not mark it: when some process has several of them.
-    fn steps(&self, warm_up: &WarmUp, marked: &Marked) -> Option<Steps> {
-        if warm_up.keep || warm_up.skip.is_some() || !marked.0.is_empty() {
+    fn steps(&self, warm_up: &WarmUp, marked: &Intervals) -> Option<Steps> {
+        if warm_up.keep || warm_up.skip.is_some() || !marked.is_empty() {
             return None;
         }
         let mut by_name: BTreeMap<String, Group> = BTreeMap::new();
@@ -317,7 +317,7 @@ impl<'a> Named<'a> {
         }
         let (Group { name, mut instances, .. }, _) = self.principal(by_name.into_values().collect())?;
         instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
-        let mut steps = Steps { name, first: Marked::default(), kept: Marked::default() };
+        let mut steps = Steps { name, first: Intervals::default(), kept: Intervals::default() };
         let all = instances.clone();
         if self.skip(&mut instances, Skip::FirstOfSeveral, |_| 0) == 0 {
             return None;
@@ -325,10 +325,10 @@ impl<'a> Named<'a> {
         let kept: FxHashSet<usize> = instances.into_iter().collect();
         for at in all {
             let side = if kept.contains(&at) { &mut steps.kept } else { &mut steps.first };
-            side.add(&self.nvtx.ranges[at]);
+            side.add_range(&self.nvtx.ranges[at]);
         }
-        steps.first.merge();
-        steps.kept.merge();
+        steps.first.join();
+        steps.kept.join();
         Some(steps)
     }
 
@@ -337,7 +337,7 @@ impl<'a> Named<'a> {
         name: String,
         kind: PassKind,
         called: &[&Called<'_>],
-        marked: &Marked,
+        marked: &Intervals,
         steps: Option<&Steps>,
         warm_up: &WarmUp,
     ) -> Group {
@@ -383,7 +383,7 @@ impl<'a> Named<'a> {
         let skip = match warm_up.skip {
             _ if warm_up.keep => Skip::Nothing,
             Some(skip) => Skip::First(skip),
-            None if marked.0.is_empty() && !has_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
+            None if marked.is_empty() && !has_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
             None => Skip::Nothing,
         };
         // Layers are put together, but each has a first instance of its own.
@@ -402,10 +402,6 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The intervals of each thread that are warming up, by time, none touching another.
-#[derive(Default)]
-struct Marked(FxHashMap<GlobalId, Vec<(i64, i64)>>);
-
 /// How many first instances are left out in each process.
 #[derive(Clone, Copy)]
 enum Skip {
@@ -419,29 +415,9 @@ struct Steps {
     /// Of their group.
     name: String,
     /// The first of each process.
-    first: Marked,
+    first: Intervals,
     /// All others.
-    kept: Marked,
-}
-
-impl Marked {
-    fn add(&mut self, range: &NvtxRange) {
-        if let Some(end) = range.end {
-            self.0.entry(range.thread).or_default().push((range.start, end));
-        }
-    }
-
-    fn merge(&mut self) {
-        self.0.values_mut().for_each(merge);
-    }
-
-    /// Whether a range lies in one of them, or is one.
-    fn contains(&self, range: &NvtxRange) -> bool {
-        let Some(intervals) = self.0.get(&range.thread) else { return false };
-        let after = intervals.partition_point(|&(start, _)| start <= range.start);
-        let around = after.checked_sub(1).map(|at| intervals[at].1);
-        around.is_some_and(|warm| range.end.is_some_and(|end| end <= warm))
-    }
+    kept: Intervals,
 }
 
 /// Whether one range lies in another on the same thread.

@@ -1,0 +1,111 @@
+//! Sets of intervals of time, thread by thread.
+
+use flopgap_nsys::{GlobalId, NvtxRange};
+use rustc_hash::FxHashMap;
+
+/// Intervals of time of each thread: added in any order, then put in order by [`Intervals::join`], or
+/// by [`Intervals::keep_apart`] where intervals that touch are not one.
+#[derive(Debug, Default)]
+pub(crate) struct Intervals(FxHashMap<GlobalId, Vec<(i64, i64)>>);
+
+impl Intervals {
+    pub(crate) fn add(&mut self, thread: GlobalId, start: i64, end: i64) {
+        self.0.entry(thread).or_default().push((start, end));
+    }
+
+    /// Adds a range, unless it was open at the end of the recording.
+    pub(crate) fn add_range(&mut self, range: &NvtxRange) {
+        if let Some(end) = range.end {
+            self.add(range.thread, range.start, end);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Joins intervals that touch, so that no instant counts twice.
+    pub(crate) fn join(&mut self) {
+        for intervals in self.0.values_mut() {
+            intervals.sort_unstable();
+            intervals.dedup_by(|next, kept| {
+                let touches = next.0 <= kept.1;
+                if touches {
+                    kept.1 = kept.1.max(next.1);
+                }
+                touches
+            });
+        }
+    }
+
+    /// Keeps intervals that touch apart: what lies in two of them, but in neither alone, is not
+    /// contained. Each start then knows the latest end of those up to it.
+    pub(crate) fn keep_apart(&mut self) {
+        for intervals in self.0.values_mut() {
+            intervals.sort_unstable();
+            let mut latest = i64::MIN;
+            for (_, end) in intervals {
+                latest = latest.max(*end);
+                *end = latest;
+            }
+        }
+    }
+
+    /// Whether a range lies in one of them, or is one.
+    pub(crate) fn contains(&self, range: &NvtxRange) -> bool {
+        let Some(intervals) = self.0.get(&range.thread) else { return false };
+        let after = intervals.partition_point(|&(start, _)| start <= range.start);
+        let around = after.checked_sub(1).map(|at| intervals[at].1);
+        around.is_some_and(|latest| range.end.is_some_and(|end| end <= latest))
+    }
+
+    /// How much of the time between two instants they cover, once they are joined.
+    pub(crate) fn overlap(&self, thread: GlobalId, start: i64, end: i64) -> i64 {
+        let Some(intervals) = self.0.get(&thread) else { return 0 };
+        let first = intervals.partition_point(|&(_, ended)| ended <= start);
+        let inside = intervals[first..].iter().take_while(|&&(began, _)| began < end);
+        inside.map(|&(began, ended)| ended.min(end) - began.max(start)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_nsys::RangeStyle;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const THREAD: GlobalId = GlobalId(1);
+
+    fn range(start: i64, end: i64) -> NvtxRange {
+        let mut names = flopgap_nsys::RangeNames::default();
+        let name = names.intern(flopgap_nsys::RangeName { domain: None, text: "r".into() });
+        let (style, crosses_threads) = (RangeStyle::StartEnd, false);
+        NvtxRange { id: 1, start, end: Some(end), thread: THREAD, name, style, crosses_threads }
+    }
+
+    proptest! {
+        /// The time within a window is what counting instant by instant gives, and a range lies in a set
+        /// when comparing it with each interval says so.
+        #[test]
+        fn sets_are_what_their_intervals_are(
+            raw in prop::collection::vec((0_i64..50, 1_i64..10), 0..20),
+            window in (0_i64..60, 0_i64..30),
+        ) {
+            let (start, end) = (window.0, window.0 + window.1);
+            let (mut joined, mut apart) = (Intervals::default(), Intervals::default());
+            for (began, length) in &raw {
+                joined.add(THREAD, *began, began + length);
+                apart.add_range(&range(*began, began + length));
+            }
+            joined.join();
+            apart.keep_apart();
+            let covered = |at: &i64| raw.iter().any(|(began, length)| began <= at && *at < began + length);
+            let expected = i64::try_from((start..end).filter(covered).count()).unwrap();
+            prop_assert_eq!(joined.overlap(THREAD, start, end), expected);
+            let within = raw.iter().any(|(began, length)| *began <= start && end <= began + length);
+            prop_assert_eq!(apart.contains(&range(start, end)), within);
+            prop_assert!(!within || joined.contains(&range(start, end)));
+        }
+    }
+}
