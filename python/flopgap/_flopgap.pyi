@@ -11,7 +11,7 @@ _Answer = tuple[str, list[Table], list[str], list[str]]
 
 def read(path: str | PathLike[str], /) -> Source:
     """Opens what a profiler recorded: a report of Nsight Compute, an export of Nsight Systems, a trace of ``torch.profiler``, each also
-    compressed with gzip or Zstandard, or a run directory. What it is is told from its content.
+    compressed with gzip or Zstandard, or a run directory. Its content decides what it is.
 
     :raises InputNotFoundError: there is no such file
     :raises InputError: it is nothing that can be read, or damaged
@@ -44,7 +44,7 @@ class Source:
 
 @final
 class Table:
-    """A table of a source, or some of its columns. Whatever takes Arrow's PyCapsules takes it without a copy; each time it is read anew."""
+    """A table of a source, or some of its columns. Whatever takes Arrow's PyCapsules takes it without a copy; each time it is read again."""
 
     @property
     def name(self) -> str:

@@ -127,8 +127,8 @@ class Counter:
     :param what: names of presets: ``"tensor"`` (operations of the tensor cores, time, bytes at the memory), ``"sass"`` (arithmetic of
         the shader cores), ``"memory"`` (bytes at the memory and both caches), more of :func:`flopgap.presets`, or ``"all"``. The
         function runs once for each.
-    :param depth: how deep modules are told apart; 1 is the children of the model.
-    :param model: the module (or modules) whose parts are told apart; without it, those that are called.
+    :param depth: how deep modules are distinguished; 1 is the children of the model.
+    :param model: the module (or modules) whose parts are distinguished; without it, those that are called.
     :param theory: ``True`` records what the mathematics asks for while the function runs; ``"eager"`` runs it once more for that, with
         ``torch.compile`` switched off; ``False`` does not.
     :param device: the GPU, as a number or as PyTorch names it. Without it, PyTorch's current one.
@@ -407,7 +407,7 @@ class _Measurement:
             if labels.overflowed:
                 self.notes.append(f"there was room for {limit} regions: give a larger limit")
             if labels.ambiguous:
-                self.notes.append("modules ran forward on several threads: backward is not told apart by module")
+                self.notes.append("modules ran forward on several threads: backward is not split by module")
         _refuse(counter)
 
     def _room(self) -> int:
@@ -495,7 +495,7 @@ _COMPILED = (
     "theory is not known: compiled code is in this process, and PyTorch runs compiled code as it is only where nobody follows its "
     "operators; theory='eager' runs the function once more without it"
 )
-_BACKWARD = "modules of compiled code are told apart only where they are not compiled together, and not in backward"
+_BACKWARD = "modules of compiled code are distinguished only where they are not compiled together, and not in backward"
 
 
 def _followed(theory: Theory, labels: Labels) -> Any:

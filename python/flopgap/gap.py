@@ -1,4 +1,4 @@
-"""What lies between the FLOPs that the mathematics asks for and those that the GPU executed, told apart."""
+"""What lies between the FLOPs that the mathematics asks for and those that the GPU executed, separated by cause."""
 
 from __future__ import annotations
 

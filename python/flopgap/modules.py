@@ -1,6 +1,6 @@
 """Where in a program work comes from: regions, named ranges, modules, forward and backward, operators.
 
-A :class:`Labels` knows the place that is current on whatever thread, and tells the counters whenever it changes.
+A :class:`Labels` knows the place that is current on whatever thread, and reports every change to the counters.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Labels:
     # What the counters see.
 
     def start(self) -> None:
-        """Tells the counters the first place."""
+        """Reports to the counters the first place."""
         self._started = True
         self._update()
 
@@ -185,7 +185,7 @@ class Labels:
             self._update()
 
     def finish(self) -> None:
-        """Nothing is told any more."""
+        """Nothing is reported any more."""
         self._started = False
 
 
@@ -200,7 +200,7 @@ def sequence_number() -> int:
 
 @contextmanager
 def follow_modules(labels: Labels, depth: int | None, only: tuple[Any, ...]) -> Iterator[None]:
-    """Tells ``labels`` which ``torch.nn.Module`` runs, no deeper than ``depth``.
+    """Reports to ``labels`` which ``torch.nn.Module`` runs, no deeper than ``depth``.
 
     Hooks for all modules are set while it lasts; none of them touches a tensor, so modules that work in place are no exception. Modules
     in backward are known from the numbers of autograd's nodes (see :func:`at_current_node`).
@@ -245,13 +245,13 @@ def follow_modules(labels: Labels, depth: int | None, only: tuple[Any, ...]) -> 
 
 
 def at_current_node(labels: Labels) -> None:
-    """Tells ``labels`` for which autograd node this thread works."""
+    """Reports to ``labels`` for which autograd node this thread works."""
     node = _torch()._C._current_autograd_node()
     labels.at_node(None if node is None else int(node._sequence_nr()))
 
 
 def phase_of_thread() -> str:
-    """``backward``, ``recompute`` or empty, as far as autograd tells. What a checkpoint computes again is recorded for gradients, unlike the
+    """``backward``, ``recompute`` or empty, as far as autograd shows. What a checkpoint computes again is recorded for gradients, unlike the
     rest of backward (but where second derivatives are wanted)."""
     torch = _torch()
     if torch._C._current_graph_task_id() == -1:
@@ -261,7 +261,7 @@ def phase_of_thread() -> str:
 
 @contextmanager
 def follow_ranges(labels: Labels) -> Iterator[None]:
-    """Tells ``labels`` of NVTX ranges and of ``torch.profiler.record_function``: those that Python code begins on any thread."""
+    """Reports to ``labels`` the NVTX ranges and those of ``torch.profiler.record_function``: those that Python code begins on any thread."""
     with ExitStack() as patches:
 
         def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the name of a kernel tells about its arithmetic."""
+"""What the name of a kernel says about its arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Kernel", "kernel", "may_use"]
 
 
 class Kernel(NamedTuple):
-    """A kernel's name, read. What it does not tell is ``None``."""
+    """A kernel's name, read. What it does not say is ``None``."""
 
     name: str
     #: ``matmul``, ``elementwise``, ...

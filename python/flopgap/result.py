@@ -133,7 +133,7 @@ class Counts:
 
     @cached_property
     def _parts(self) -> dict[str, list[Part]]:
-        """All parts that the chip tells apart, counted or not, by the name of their sum."""
+        """All parts that the chip distinguishes, counted or not, by the name of their sum."""
         parts: dict[str, list[Part]] = {}
         for metric in dict.fromkeys(metric for _, metrics in self.all_presets for metric in metrics):
             if part := part_of(metric):
@@ -167,7 +167,7 @@ class Counts:
         return flops
 
     def _half(self, rows: list[Row], parts: list[Part]) -> int | None:
-        """Half-precision arithmetic of the shader cores, as far as kernels tell."""
+        """Half-precision arithmetic of the shader cores, as far as names of kernels say."""
         total = 0
         for row in rows:
             count = sum(row.values[part.metric] * part.weight for part in parts)
@@ -192,7 +192,7 @@ class Counts:
 
     @property
     def shader_flops(self) -> int | None:
-        """Operations of the shader cores on 64 and 32-bit floats, and on 16 where kernels tell."""
+        """Operations of the shader cores on 64 and 32-bit floats, and on 16 where names of kernels say."""
         return _sum(count for key, count in self.flops.items() if not key.startswith("tensor "))
 
     @property
@@ -207,7 +207,7 @@ class Counts:
 
     @cached_property
     def uncounted(self) -> dict[str, dict[str, int]]:
-        """Kernels that were launched and whose arithmetic, as far as their names tell, is on units that were not counted: by the preset that
+        """Kernels that were launched and whose arithmetic, as far as their names say, is on units that were not counted: by the preset that
         would count them, with the number of launches."""
         missing: list[tuple[str, Part]] = []
         for name, metrics in self.all_presets:

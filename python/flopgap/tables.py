@@ -102,7 +102,7 @@ def _kernel_columns(symbols: Iterable[str]) -> list[Column]:
     return [
         ("display_name", "text", "short name", [k.short for k in known]),
         ("class", "text", "what kind of kernel its name says that it is", [k.kind for k in known]),
-        ("tile", "text", "the tile that its name tells", [k.tile for k in known]),
+        ("tile", "text", "the tile in its name", [k.tile for k in known]),
         ("symbol", "text", "the name as the compiler wrote it", [k.name for k in known]),
     ]
 

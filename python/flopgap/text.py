@@ -40,7 +40,7 @@ def _presets_for(counts: Counts, key: str) -> str:
     """The presets that would count a type."""
     missing = {part.metric for part in counts._parts[key]} - set(counts.metrics)
     names = [name for name, metrics in counts.all_presets if name not in counts.presets and missing & set(metrics)]
-    return "preset " + " and ".join(names) if names else "names of kernels do not tell whether they compute with it"
+    return "preset " + " and ".join(names) if names else "names of kernels do not say whether they compute with it"
 
 
 def _facts(counts: Counts) -> list[tuple[str, str, str]]:

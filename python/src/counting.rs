@@ -280,7 +280,7 @@ pub(crate) fn cupti_path(py: Python<'_>) -> PyResult<PathBuf> {
         .map_err(|error| AbsentError::new_err((error.to_string(), error.hint().map(Text::into_owned))))
 }
 
-/// What a kernel's name tells: class, library, precision, tile, whether it uses tensor cores, whether its half-precision instructions are
+/// What a kernel's name says: class, library, precision, tile, whether it uses tensor cores, whether its half-precision instructions are
 /// arithmetic, a short name.
 type KernelInfo =
     (&'static str, &'static str, Option<&'static str>, Option<String>, Option<bool>, Option<bool>, String);

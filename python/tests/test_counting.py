@@ -102,7 +102,7 @@ def test_a_block_is_counted(gpu):
     assert "count()" in caught.value.hint
 
 
-def test_kernels_and_launches_are_told_apart(gpu):
+def test_kernels_and_launches_are_distinguished(gpu):
     counts = flopgap.Counter(by=("region", "launch"), what=["tensor", "sass"]).count(step, gpu, times=2)
     assert [row.symbol for row in counts.rows] == [PRODUCT, SIGMOID, COPY] * 2
     assert counts.rows[0].values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 7
@@ -316,7 +316,7 @@ def test_it_reads_well(gpu):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_begins_anew(gpu):
+def test_a_forked_child_begins_again(gpu):
     with flopgap.Counter() as counter:
         counter.count(step, gpu)
         read, write = os.pipe()

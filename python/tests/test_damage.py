@@ -1,4 +1,4 @@
-"""What is damaged is an exception, whoever reads: no table is short, and the interpreter lives on."""
+"""What is damaged is an exception for every reader: no table is short, and the interpreter lives on."""
 
 import pathlib
 import subprocess

@@ -12,7 +12,7 @@ TRAINING = "fixtures/nsys/small_training_step.sqlite.zst"
 TRAINING_NS = 114_068_289
 
 
-def test_what_a_file_is_is_told_from_its_content(tmp_path):
+def test_the_content_of_a_file_decides_what_it_is(tmp_path):
     for path, kind, table in [
         (TRAINING, "nsys", "kernels"),
         ("fixtures/ncu/n4_d512_m64_forward.csv", "ncu", "launches"),

@@ -86,7 +86,7 @@ def test_theory_is_that_of_flop_counter_mode(gpu):
     assert [row.label.path for row in counts.rows] == [""] and counts.notes == ()
 
 
-def test_modules_are_told_apart_forward_and_backward(gpu):
+def test_modules_are_distinguished_forward_and_backward(gpu):
     model, x = Model(), torch.randn(4, 8)
     training(model, x)
     counts = flopgap.Counter(by="module").count(training, model, x)
@@ -123,7 +123,7 @@ def test_hooks_are_gone_afterwards_also_after_an_error(gpu):
     assert flopgap.Counter(by="module").count(Model(), torch.randn(4, 8)).flops["tensor bf16"] == 4000
 
 
-def test_recomputation_is_told_apart(gpu):
+def test_recomputation_is_distinguished(gpu):
     from torch.utils.checkpoint import checkpoint
 
     model, x = Model(), torch.randn(4, 8, requires_grad=True)
@@ -160,7 +160,7 @@ def test_ranges_of_nvtx_and_record_function_name_regions(gpu, monkeypatch):
     assert flopgap.Counter(by="range").count(work) and torch.cuda.nvtx.range_push is original
 
 
-def test_launches_know_their_operator_and_the_gap_is_told_apart(gpu):
+def test_launches_know_their_operator_and_the_gap_is_distinguished(gpu):
     a, b = torch.randn(4, 8), torch.randn(8, 10)
 
     def work():
