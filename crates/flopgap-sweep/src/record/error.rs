@@ -8,7 +8,7 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_phases::{Phase, PhaseError};
 
 use super::Quantity;
-use super::file::{FIXED, RECORD_FORMAT, RECORD_VERSION};
+use super::format::{FIXED, RECORD_FORMAT, RECORD_VERSION};
 use crate::Config;
 
 /// Why a record cannot be used.

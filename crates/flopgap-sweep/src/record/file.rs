@@ -11,17 +11,9 @@ use flopgap_phases::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::error::{RecordError, RecordFault};
+use super::format::{FIXED, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
 use super::{Quantity, Record};
 use crate::Config;
-
-/// The `format` field of every record.
-pub const RECORD_FORMAT: &str = "flopgap-counts";
-
-/// The version of the format that this crate writes, and the newest that it reads.
-pub const RECORD_VERSION: u32 = 1;
-
-/// The ending of a record's file, behind the configuration's name and a dot.
-pub const RECORD_ENDING: &str = "counts.json.zst";
 
 /// A file that unpacks to more than this is not ours: a configuration of a thousand layers has about a megabyte.
 const MAX_BYTES: u64 = 1 << 30;
@@ -39,9 +31,6 @@ struct Contents {
     kernels: Vec<String>,
     launches: BTreeMap<String, Vec<Vec<u64>>>,
 }
-
-/// The columns in front of the quantities.
-pub(super) const FIXED: [&str; 7] = ["kernel", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"];
 
 impl Record {
     /// The name of its file: `n2_d256_m16.counts.json.zst`.

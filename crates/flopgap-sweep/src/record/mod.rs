@@ -2,6 +2,7 @@
 
 mod error;
 mod file;
+mod format;
 mod quantity;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 pub use error::{RecordError, RecordFault};
 pub(crate) use file::file_name;
-pub use file::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
+pub use format::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
 pub use quantity::Quantity;
 
 use crate::Config;
