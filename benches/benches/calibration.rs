@@ -1,8 +1,8 @@
 //! What a user of a calibration waits for: reading its rows, fitting the predictor to them, and an
 //! estimate of a model afterwards.
 //!
-//! The rows are those that were recorded on an H200 and a Xeon, and generated ones, whose number can
-//! be chosen; or those of the calibration file that `FLOPGAP_CALIBRATION` names.
+//! The rows are those that were recorded on an H200 and a Xeon, and generated ones, whose number
+//! can be chosen; or those of the calibration file that `FLOPGAP_CALIBRATION` names.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! How long a closed form and a decomposition take: they run once for each configuration of a sweep.
+//! How long a closed form and a decomposition take: they run once for each configuration of a
+//! sweep.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! How long it takes to tell what a kernel is for: the first time, and from the cache that every caller uses.
+//! How long it takes to tell what a kernel is for: the first time, and from the cache that every
+//! caller uses.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! How fast the reports come out of an export of 100 000 kernels, against the floor of reading its largest table once.
+//! How fast the reports come out of an export of 100 000 kernels, against the floor of reading its
+//! largest table once.
 
 use std::hint::black_box;
 use std::io;

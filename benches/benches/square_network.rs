@@ -1,5 +1,5 @@
-//! How long the square network takes: on the CPU by the clock, on a GPU as CUDA graphs by events. Without a GPU that half is left out, with
-//! the reason.
+//! How long the square network takes: on the CPU by the clock, on a GPU as CUDA graphs by events.
+//! Without a GPU that half is left out, with the reason.
 
 #![expect(clippy::print_stderr, reason = "a bench says what it leaves out")]
 

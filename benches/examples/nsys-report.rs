@@ -1,4 +1,5 @@
-//! `nsys-report FILE REPORT=OUT…`: reports of one export as CSV files, made together, for the comparison with `nsys stats`.
+//! `nsys-report FILE REPORT=OUT…`: reports of one export as CSV files, made together, for the
+//! comparison with `nsys stats`.
 
 use std::env;
 use std::error::Error;

@@ -1,11 +1,13 @@
-//! Workloads for the benches: files as large as anybody records, made of rows that were really recorded.
+//! Workloads for the benches: files as large as anybody records, made of rows that were really
+//! recorded.
 
 pub mod calibration;
 pub mod nsys_trace;
 
 use std::io::{self, Write};
 
-/// A recorded forward+backward run of the square MLP with n=10, d=1024, m=128 on an H200 (81 launches, 243 rows).
+/// A recorded forward+backward run of the square MLP with n=10, d=1024, m=128 on an H200 (81
+/// launches, 243 rows).
 const RECORDED: &[u8] = include_bytes!("../../fixtures/ncu/n10_d1024_m128_forward_backward.csv.zst");
 
 /// The recorded report, decompressed.
@@ -16,8 +18,8 @@ pub fn recorded_report() -> io::Result<Vec<u8>> {
     zstd::decode_all(RECORDED)
 }
 
-/// Writes a long-layout ncu CSV with at least `rows` metric rows: the recorded rows over and over, the launches numbered on,
-/// the last launch whole.
+/// Writes a long-layout ncu CSV with at least `rows` metric rows: the recorded rows over and over,
+/// the launches numbered on, the last launch whole.
 ///
 /// # Errors
 /// When `out` cannot be written to or the fixture is damaged.

@@ -1,5 +1,5 @@
-//! Nsight Systems exports of any size: the tables, names and rows of a recorded one, its kernels and calls played again on three
-//! threads that train in step.
+//! Nsight Systems exports of any size: the tables, names and rows of a recorded one, its kernels
+//! and calls played again on three threads that train in step.
 
 use std::error::Error;
 use std::fs;
@@ -36,7 +36,8 @@ const FIRST_CALL: i64 = 7_000_000_000;
 pub struct RowCounts {
     /// Kernels.
     pub kernels: u64,
-    /// CUDA API calls: one for each kernel, copy, memset and synchronization, and some that put nothing on the GPU.
+    /// CUDA API calls: one for each kernel, copy, memset and synchronization, and some that put
+    /// nothing on the GPU.
     pub calls: u64,
     /// Memory copies.
     pub copies: u64,
@@ -50,8 +51,9 @@ pub struct RowCounts {
 
 /// Writes an export of `kernels` kernels to `path`; the same bytes each time.
 ///
-/// Within a step each thread runs 3 phases of 12 layers of 4 modules of 4 operators of 2 kernels, one range around each; a copy, a
-/// memset, a synchronization and a call that launches nothing follow every layer, and a kernel outside all ranges every step.
+/// Within a step each thread runs 3 phases of 12 layers of 4 modules of 4 operators of 2 kernels,
+/// one range around each; a copy, a memset, a synchronization and a call that launches nothing
+/// follow every layer, and a kernel outside all ranges every step.
 ///
 /// # Errors
 /// When the file cannot be written, or the fixture is damaged.
@@ -71,7 +73,8 @@ pub fn write_nsys_export(kernels: u64, path: &Path) -> Result<RowCounts, Box<dyn
             writer.step(&mut threads, lane);
         }
         writer.flush()?;
-        // The threads reduce their gradients: they begin the next step together, and rows stay in the order of their starts.
+        // The threads reduce their gradients: they begin the next step together, and rows stay in
+        // the order of their starts.
         let together =
             threads.iter().map(|thread| thread.now.max(thread.gpu_free)).max().unwrap_or(FIRST_CALL);
         for thread in &mut threads {
@@ -129,7 +132,8 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// `set` names the columns that do not keep their recorded value; [`Statement::execute`] takes them after the row's number.
+    /// `set` names the columns that do not keep their recorded value; [`Statement::execute`] takes
+    /// them after the row's number.
     fn new(
         connection: &'a Connection,
         table: &str,
@@ -312,7 +316,8 @@ impl<'a> Writer<'a> {
         let kind = activity as usize;
         let durations = &self.calls[kind].durations;
         let template = self.next[kind] % durations.len();
-        // The recording comes round with slightly other times, so that medians and deviations have something to do.
+        // The recording comes round with slightly other times, so that medians and deviations have
+        // something to do.
         let jitter = i64::try_from(self.next[kind] / durations.len() % 97).unwrap_or(0);
         self.next[kind] += 1;
         self.correlation += 1;
@@ -380,7 +385,8 @@ fn module_string(layer: usize, module: usize) -> i64 {
     FIRST_NEW_STRING + i64::try_from(layer * MODULES.len() + module).unwrap_or(0)
 }
 
-/// The next nanosecond after `time` that belongs to a thread: no two rows of a table start at once, so sorting has one outcome.
+/// The next nanosecond after `time` that belongs to a thread: no two rows of a table start at once,
+/// so sorting has one outcome.
 fn after(time: i64, lane: usize) -> i64 {
     time - time.rem_euclid(3) + 3 + i64::try_from(lane).unwrap_or(0)
 }
@@ -425,7 +431,8 @@ mod tests {
         let level = tree[0].iter().position(|name| name == "Lvl").unwrap();
         assert_eq!(tree[1..].iter().map(|row| row[level].as_str()).max(), Some("4"), "five levels from 0");
         assert_eq!(trace.warnings(), []);
-        // Whole steps end with a kernel outside all ranges: 5000 = 4 whole steps of 1153, and a part.
+        // Whole steps end with a kernel outside all ranges: 5000 = 4 whole steps of 1153, and a
+        // part.
         let inside = report(&trace, "nvtx_kern_sum");
         let in_steps: Vec<Vec<String>> =
             inside.into_iter().filter(|row| row[0] == "NVTX Range" || row[0] == ":train_step").collect();

@@ -1,5 +1,6 @@
 #![no_main]
-//! Any bytes end in launches, warnings or an error: no panic, no hang, no memory beyond a small multiple of the input.
+//! Any bytes end in launches, warnings or an error: no panic, no hang, no memory beyond a small
+//! multiple of the input.
 
 use std::io::Cursor;
 

@@ -1,5 +1,6 @@
 #![no_main]
-//! As `ncu_csv`, with the magic of `.ncu-rep` before the bytes, so that the fuzzer does not have to find it.
+//! As `ncu_csv`, with the magic of `.ncu-rep` before the bytes, so that the fuzzer does not have to
+//! find it.
 
 use std::io::Cursor;
 

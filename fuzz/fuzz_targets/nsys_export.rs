@@ -1,5 +1,6 @@
 #![no_main]
-//! Any bytes as an export of Nsight Systems: every report, rule and export of it ends, with rows or with an error.
+//! Any bytes as an export of Nsight Systems: every report, rule and export of it ends, with rows or
+//! with an error.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

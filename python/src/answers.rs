@@ -1,4 +1,5 @@
-//! Answers about the time of traces: the libraries' own types as JSON, of which `flopgap/answers.py` makes objects, with their tables.
+//! Answers about the time of traces: the libraries' own types as JSON, of which
+//! `flopgap/answers.py` makes objects, with their tables.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,9 @@ use crate::errors::{AbsentError, InputError, of_timings};
 use crate::read::Input;
 use crate::table::Table;
 
-/// What of a trace is looked at, as Python says it: ranges, ranges of warming up, how many first instances to leave out, whether to leave
-/// nothing out, whether ranges own the work of their own thread alone, whether all processes and GPUs are put together.
+/// What of a trace is looked at, as Python says it: ranges, ranges of warming up, how many first
+/// instances to leave out, whether to leave nothing out, whether ranges own the work of their own
+/// thread alone, whether all processes and GPUs are put together.
 type Look = (Vec<String>, Vec<String>, Option<u64>, bool, bool, bool);
 
 /// An answer: JSON, its tables, its sentences, and what was strange in the traces.
@@ -57,7 +59,8 @@ impl Wanted {
         (!self.ranges.is_empty()).then(|| self.scope(Ranges::Named(self.ranges.clone())))
     }
 
-    /// For two traces: the ranges that were asked for, else the steps where both mark some, else everything.
+    /// For two traces: the ranges that were asked for, else the steps where both mark some, else
+    /// everything.
     fn of_both(&self, a: &Trace, b: &Trace, all: bool) -> Result<Scope, flopgap_timings::Error> {
         match self.named() {
             Some(scope) => Ok(scope),

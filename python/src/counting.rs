@@ -1,6 +1,7 @@
 //! Counting: a GPU, and a session of its counters that Python drives step by step.
 //!
-//! Nothing here waits for the GPU or for another thread while it holds the interpreter's lock: a thread that launches kernels may need it.
+//! Nothing here waits for the GPU or for another thread while it holds the interpreter's lock: a
+//! thread that launches kernels may need it.
 
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -128,7 +129,8 @@ type CountedRegion = (String, Vec<LaunchRow>, usize, Vec<u64>);
 #[pyclass(frozen, module = "flopgap._flopgap")]
 pub(crate) struct Session {
     inner: Mutex<Option<CounterSession>>,
-    /// The process that opened it. A child that was forked has a copy of it which it must not touch, and cannot give back.
+    /// The process that opened it. A child that was forked has a copy of it which it must not
+    /// touch, and cannot give back.
     process: u32,
 }
 
@@ -166,8 +168,8 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count right. `takes_over` takes CUPTI away
-    /// from another client of this process.
+    /// Opens the counters of a GPU for these metrics, and checks on a known kernel that they count
+    /// right. `takes_over` takes CUPTI away from another client of this process.
     #[new]
     fn new(py: Python<'_>, gpu: &Bound<'_, Gpu>, metrics: Vec<String>, takes_over: bool) -> PyResult<Self> {
         let gpu = gpu.get();
@@ -258,7 +260,8 @@ impl Session {
         })
     }
 
-    /// Gives the counters back and takes CUPTI out of the process. Nothing happens where that is done.
+    /// Gives the counters back and takes CUPTI out of the process. Nothing happens where that is
+    /// done.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if std::process::id() != self.process {
             return Ok(());
@@ -280,8 +283,8 @@ pub(crate) fn cupti_path(py: Python<'_>) -> PyResult<PathBuf> {
         .map_err(|error| AbsentError::new_err((error.to_string(), error.hint().map(Text::into_owned))))
 }
 
-/// What a kernel's name says: class, library, precision, tile, whether it uses tensor cores, whether its half-precision instructions are
-/// arithmetic, a short name.
+/// What a kernel's name says: class, library, precision, tile, whether it uses tensor cores,
+/// whether its half-precision instructions are arithmetic, a short name.
 type KernelInfo =
     (&'static str, &'static str, Option<&'static str>, Option<String>, Option<bool>, Option<bool>, String);
 

@@ -1,4 +1,5 @@
-//! Exceptions. The classes are Python's, `flopgap/errors.py`; here errors of the libraries become them.
+//! Exceptions. The classes are Python's, `flopgap/errors.py`; here errors of the libraries become
+//! them.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,5 @@
-//! The compiled half of the Python package `flopgap`: what it offers is documented in its stubs, `flopgap/_flopgap.pyi`.
+//! The compiled half of the Python package `flopgap`: what it offers is documented in its stubs,
+//! `flopgap/_flopgap.pyi`.
 
 mod answers;
 mod cells;

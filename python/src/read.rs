@@ -94,7 +94,8 @@ impl Source {
         self.table(py, name)
     }
 
-    /// Tables as attributes. Python asks for many names that no source has: these are attribute errors.
+    /// Tables as attributes. Python asks for many names that no source has: these are attribute
+    /// errors.
     fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
         if name.starts_with('_') {
             return Err(PyAttributeError::new_err(name.to_owned()));

@@ -1,4 +1,5 @@
-//! `make-ncu-csv ROWS FILE`: a long-layout Nsight Compute CSV of any size, for the comparison with pandas and Polars.
+//! `make-ncu-csv ROWS FILE`: a long-layout Nsight Compute CSV of any size, for the comparison with
+//! pandas and Polars.
 
 use std::env;
 use std::fs::File;

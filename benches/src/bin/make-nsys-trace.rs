@@ -1,4 +1,5 @@
-//! `make-nsys-trace KERNELS FILE`: an Nsight Systems export of any size, for the comparison with `nsys stats`.
+//! `make-nsys-trace KERNELS FILE`: an Nsight Systems export of any size, for the comparison with
+//! `nsys stats`.
 
 use std::env;
 use std::error::Error;

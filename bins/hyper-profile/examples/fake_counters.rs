@@ -1,13 +1,16 @@
-//! `hyper-profile` on FAKE counters: the program of the tests that kill, starve and corrupt it. It measures nothing.
+//! `hyper-profile` on FAKE counters: the program of the tests that kill, starve and corrupt it. It
+//! measures nothing.
 //!
-//! The counts are the closed forms, so that every overhead is 0, and the device calls itself a fake in every file. What goes
-//! wrong is set by environment variables that only this program reads:
+//! The counts are the closed forms, so that every overhead is 0, and the device calls itself a fake
+//! in every file. What goes wrong is set by environment variables that only this program reads:
 //!
 //! - `FAKE_DELAY_US`: how long a configuration takes;
 //! - `FAKE_DEVICE`, `FAKE_DRIVER`: what the device and the driver call themselves;
 //! - `FAKE_MEMORY`: how many bytes fit on the device;
-//! - `FAKE_BUSY`: the name of a configuration from which on the counters are in use by someone else, or `all`;
-//! - `FAKE_FAIL`, `FAKE_LOST`, `FAKE_PANIC`: the name of a configuration that cannot be measured, loses the device, or panics.
+//! - `FAKE_BUSY`: the name of a configuration from which on the counters are in use by someone
+//!   else, or `all`;
+//! - `FAKE_FAIL`, `FAKE_LOST`, `FAKE_PANIC`: the name of a configuration that cannot be measured,
+//!   loses the device, or panics.
 
 use std::env;
 use std::process::ExitCode;
@@ -99,7 +102,8 @@ fn closed_forms(config: Config) -> Record {
     let Config { n, d, m } = config;
     let mut record = Record::new(config, &Quantity::FP32);
     record.push(Phase::Setup, "fake_fill_kernel", [d, 1, 1], [256, 1, 1], &[0, 0, 0]);
-    // Forward n products and activations; backward 2n - 1 of each: all but the first layer pass a gradient on.
+    // Forward n products and activations; backward 2n - 1 of each: all but the first layer pass a
+    // gradient on.
     for (phase, products) in [(Phase::Forward, n), (Phase::Backward, 2 * n - 1)] {
         for _ in 0..products {
             let grid = [d.div_ceil(64), m.div_ceil(64), 1];

@@ -1,8 +1,9 @@
 //! What the default grid costs on a GPU without counters: the floor below `hyper-profile new`.
 //!
-//! Each network is made and runs setup, forward and backward as launches on a stream, as it does under counters; then forward and backward
-//! once more as one CUDA graph. Prints the sums over all configurations. Then counts the networks of 8 layers and prints how much of that
-//! time the launches take while they are counted, and how much CUPTI takes before and after them.
+//! Each network is made and runs setup, forward and backward as launches on a stream, as it does
+//! under counters; then forward and backward once more as one CUDA graph. Prints the sums over all
+//! configurations. Then counts the networks of 8 layers and prints how much of that time the
+//! launches take while they are counted, and how much CUPTI takes before and after them.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 

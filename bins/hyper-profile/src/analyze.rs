@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     /// Write the metrics only, without surfaces and report.html
     #[arg(long)]
     no_plots: bool,
-    /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or counts are below theory
+    /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or
+    /// counts are below theory
     #[arg(long)]
     force: bool,
     /// How to print the metrics
@@ -39,8 +40,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments of `analyze RUN` without options, or with `--no-plots`; the problems of `named` configurations have been
-    /// printed already.
+    /// The arguments of `analyze RUN` without options, or with `--no-plots`; the problems of
+    /// `named` configurations have been printed already.
     pub(crate) fn of_run(run: &Path, no_plots: bool, named: BTreeSet<Config>) -> Arguments {
         let run = run.to_owned();
         Arguments { run, no_plots, force: false, format: FormatArg::default(), output: None, named }

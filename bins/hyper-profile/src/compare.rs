@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
     b: PathBuf,
 }
 
-/// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every launch.
+/// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every
+/// launch.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (a, b) = (list(&arguments.a)?, list(&arguments.b)?);
     let mut text = String::new();
@@ -81,7 +82,8 @@ fn read(path: &Path) -> Result<Record, Failure> {
     Ok(Record::read(path)?)
 }
 
-/// The first difference of two records. Kernels are compared by their bare names, since profilers spell the rest differently.
+/// The first difference of two records. Kernels are compared by their bare names, since profilers
+/// spell the rest differently.
 fn difference(a: &Record, b: &Record) -> Option<String> {
     if a.quantities() != b.quantities() {
         return Some(format!("{:?} and {:?} were counted", a.quantities(), b.quantities()));

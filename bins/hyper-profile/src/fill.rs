@@ -44,7 +44,8 @@ impl BackendArg {
     }
 }
 
-/// The sizes of a grid. Each option takes several: `--n 2 4 8`, `--n 2,4,8`, `--d 128..2048:128` (both ends included).
+/// The sizes of a grid. Each option takes several: `--n 2 4 8`, `--n 2,4,8`, `--d 128..2048:128`
+/// (both ends included).
 #[derive(clap::Args)]
 struct SizeArguments {
     /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included
@@ -88,8 +89,8 @@ struct WorkerArguments {
     /// Several devices of one kind: each takes the next configuration when it is free
     #[arg(long, value_name = "I,J", value_delimiter = ',')]
     devices: Vec<u32>,
-    /// Measure only the I-th of K equal parts (from 1), while other processes measure the others. `slurm` takes I and K
-    /// from the task of a job array
+    /// Measure only the I-th of K equal parts (from 1), while other processes measure the others.
+    /// `slurm` takes I and K from the task of a job array
     #[arg(long, value_name = "I/K")]
     shard: Option<String>,
     /// Write the metrics only, without surfaces and report.html
@@ -132,7 +133,8 @@ pub(crate) struct NewArguments {
     backend: BackendArg,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// The run directory to create [default: named after the time and the sizes, in the current directory]
+    /// The run directory to create [default: named after the time and the sizes, in the current
+    /// directory]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -190,7 +192,8 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     fill(session, &*backend, &plan, arguments.worker.no_plots)
 }
 
-/// Measures what is missing of `plan`, then analyzes the run unless other workers still have something to measure.
+/// Measures what is missing of `plan`, then analyzes the run unless other workers still have
+/// something to measure.
 fn fill(
     mut session: Session,
     backend: &dyn Backend,

@@ -2,7 +2,8 @@
 
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
 
-/// What the GPU side can do for this program. [`Gpu`](crate::gpu::Gpu) does it, and a fake in the tests.
+/// What the GPU side can do for this program. [`Gpu`](crate::gpu::Gpu) does it, and a fake in the
+/// tests.
 pub trait Hardware: Sync {
     /// A device and the libraries that a network runs with on it. Starts nothing.
     ///
@@ -16,8 +17,9 @@ pub trait Hardware: Sync {
     /// [`MeterError::Unavailable`] also when the privilege to count is missing.
     fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
 
-    /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an empty kernel with the name of its
-    /// [`mark`], by which a profiler of this process distinguishes the phases.
+    /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an
+    /// empty kernel with the name of its [`mark`], by which a profiler of this process
+    /// distinguishes the phases.
     ///
     /// # Errors
     /// As [`Meter::measure`].

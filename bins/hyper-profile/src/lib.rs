@@ -23,7 +23,8 @@ use hardware::Hardware;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "hyper-profile";
 
-/// MLP profiling runs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a report
+/// MLP profiling runs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a
+/// report
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
 struct Arguments {

@@ -15,7 +15,8 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// The scale of all values of the run, which every picture of the metric has. `None` where no axis holds them.
+    /// The scale of all values of the run, which every picture of the metric has. `None` where no
+    /// axis holds them.
     pub(crate) fn scale(&self, rows: &[MetricsRow]) -> Option<Scale> {
         Scale::of(rows.iter().map(self.of), ValueFormat::Number)
     }

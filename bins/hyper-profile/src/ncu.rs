@@ -1,4 +1,5 @@
-//! The `ncu` backend: Nsight Compute over this program's hidden command `run-one` ([`crate::run_one`]), one process a configuration.
+//! The `ncu` backend: Nsight Compute over this program's hidden command `run-one`
+//! ([`crate::run_one`]), one process a configuration.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +17,8 @@ use crate::run_one;
 /// Where `ncu` is looked for besides the search path.
 const USUAL_PLACES: [&str; 2] = ["/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute"];
 
-/// Nsight Compute on this machine, and the program that it profiles: this one, which must have the command `run-one`.
+/// Nsight Compute on this machine, and the program that it profiles: this one, which must have the
+/// command `run-one`.
 pub struct Ncu<'a> {
     hardware: &'a dyn Hardware,
     program: PathBuf,

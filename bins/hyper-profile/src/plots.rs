@@ -19,7 +19,8 @@ use crate::metric::{METRICS, Metric};
 /// Columns behind which tiles of products end: a network of one column more needs another tile.
 pub(crate) const TILES: [f64; 3] = [32.0, 64.0, 128.0];
 
-/// What pictures are made of: every configuration that was asked for, with its two rows where it was measured.
+/// What pictures are made of: every configuration that was asked for, with its two rows where it
+/// was measured.
 pub(crate) struct Measured<'a> {
     rows: BTreeMap<(Config, Pass), &'a MetricsRow>,
     asked_for: BTreeSet<Config>,

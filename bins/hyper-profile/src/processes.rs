@@ -1,6 +1,7 @@
 //! Several GPUs: a process for each, since CUPTI counts on one GPU a process.
 //!
-//! The process that fills the run hands each a configuration when it is free, and writes all files itself. Replies are lines of JSON.
+//! The process that fills the run hands each a configuration when it is free, and writes all files
+//! itself. Replies are lines of JSON.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -57,8 +58,8 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
     Ok(())
 }
 
-/// Has this process killed when the one that asks ends, even if that is killed itself: its input then ends, too, but is read only between
-/// two configurations.
+/// Has this process killed when the one that asks ends, even if that is killed itself: its input
+/// then ends, too, but is read only between two configurations.
 #[cfg(target_os = "linux")]
 fn end_with(parent: u32) -> Result<(), Failure> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -97,8 +98,9 @@ impl Backend for Processes<'_> {
     }
 }
 
-/// A process that counts on one device. It ends when its input does, which is when this is dropped, and is killed when the thread that started it
-/// ends (on Linux; elsewhere it ends after the configuration at hand).
+/// A process that counts on one device. It ends when its input does, which is when this is dropped,
+/// and is killed when the thread that started it ends (on Linux; elsewhere it ends after the
+/// configuration at hand).
 struct Counter {
     child: Child,
     input: Option<ChildStdin>,

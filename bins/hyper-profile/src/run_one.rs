@@ -40,7 +40,8 @@ pub(crate) fn arguments(device: u32, config: Config) -> [String; 9] {
     ]
 }
 
-/// Runs the network; what goes wrong is a line of JSON on standard output, for the process that counts.
+/// Runs the network; what goes wrong is a line of JSON on standard output, for the process that
+/// counts.
 ///
 /// # Errors
 /// What went wrong, once more.

@@ -13,8 +13,8 @@ pub(crate) fn metrics(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     with_counts(rows, false)
 }
 
-/// The same for the page, where the overheads come before the counts: they are what the page is about, and stand to the left on
-/// every screen.
+/// The same for the page, where the overheads come before the counts: they are what the page is
+/// about, and stand to the left on every screen.
 pub(crate) fn for_page(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     with_counts(rows, true)
 }
@@ -80,8 +80,8 @@ pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// Least, median and largest value of each overhead over the run, with the configurations where they occur, and over how many of
-/// the configurations that were asked for.
+/// Least, median and largest value of each overhead over the run, with the configurations where
+/// they occur, and over how many of the configurations that were asked for.
 pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Overheads over the run",

@@ -12,7 +12,8 @@ const CHECKED: usize = 512;
 /// The numbers that inputs are made of, over and over: a prime, so that samples differ.
 pub(crate) const PERIOD: usize = 1_048_573;
 
-/// A network's parameters and the numbers that its inputs and the gradients by its outputs are made of.
+/// A network's parameters and the numbers that its inputs and the gradients by its outputs are made
+/// of.
 #[derive(Debug)]
 pub(crate) struct Numbers<T> {
     pub(crate) parameters: Parameters,
@@ -43,8 +44,8 @@ impl<T: Element> Numbers<T> {
         (row * width..(row + 1) * width).map(|index| self.base[index % PERIOD].widen()).collect()
     }
 
-    /// The samples of a batch that are checked, and what is right for them. The gradients by the parameters are checked with the gradients by the
-    /// outputs of all other samples zero.
+    /// The samples of a batch that are checked, and what is right for them. The gradients by the
+    /// parameters are checked with the gradients by the outputs of all other samples zero.
     ///
     /// # Errors
     /// Never for these lengths.
@@ -58,8 +59,8 @@ impl<T: Element> Numbers<T> {
         };
         let gather = |width| rows.iter().flat_map(|&row| self.row(row, width)).collect::<Vec<f32>>();
         let (x, mut dy) = (gather(network.inputs()), gather(network.outputs()));
-        // In 32 bits, one sample on the other side of a kink weighs more than all that rounding costs. In 16 bits there are too many such samples, and
-        // what is allowed has them, too.
+        // In 32 bits, one sample on the other side of a kink weighs more than all that rounding
+        // costs. In 16 bits there are too many such samples, and what is allowed has them, too.
         let truth = if T::PRECISION == Precision::F32 {
             reference::run_off_kinks(&self.parameters, &x, &mut dy)?
         } else {
@@ -67,7 +68,8 @@ impl<T: Element> Numbers<T> {
         };
         let mut allowed = Errors::allowed(T::PRECISION, &self.parameters, &x, &dy, &truth)?;
         if accumulate == Accumulate::F16 {
-            // A sum of n terms in half precision may lose n times its rounding; what is checked is that nothing is wrong.
+            // A sum of n terms in half precision may lose n times its rounding; what is checked is
+            // that nothing is wrong.
             for error in [&mut allowed.outputs, &mut allowed.input_gradients, &mut allowed.gradients] {
                 *error = error.max(0.05);
             }
@@ -95,8 +97,9 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Compares what a pass left before it was timed with what the timed passes left. `bound` is the relative difference that gradients by the
-    /// parameters may have; none where they are added up in a fixed order: then they must have the same bits.
+    /// Compares what a pass left before it was timed with what the timed passes left. `bound` is
+    /// the relative difference that gradients by the parameters may have; none where they are added
+    /// up in a fixed order: then they must have the same bits.
     ///
     /// # Errors
     /// What differs, and by how much.
@@ -128,10 +131,11 @@ impl Left {
 }
 
 impl Expected {
-    /// How far gradients by the parameters may be apart that were added up in another order, as a relative difference: what the precision may
-    /// cost, or, of more samples, `2^-23 sqrt(batch)`. A sum of n terms of random sign grows like `sqrt(n)`, and so loses about
-    /// `2^-24 sqrt(n / 2)` of itself when terms are added one by one in 32 bits; two such sums differ by `sqrt(2)` times that, and half of what is
-    /// allowed is left over.
+    /// How far gradients by the parameters may be apart that were added up in another order, as a
+    /// relative difference: what the precision may cost, or, of more samples, `2^-23 sqrt(batch)`.
+    /// A sum of n terms of random sign grows like `sqrt(n)`, and so loses about `2^-24 sqrt(n / 2)`
+    /// of itself when terms are added one by one in 32 bits; two such sums differ by `sqrt(2)`
+    /// times that, and half of what is allowed is left over.
     pub(crate) fn atomic_bound(&self, batch: usize) -> f64 {
         self.allowed.gradients.max(f64::from(f32::EPSILON) * (batch as f64).sqrt())
     }
@@ -238,7 +242,8 @@ mod tests {
         let numbers = Numbers::<f32>::new(&network, 1);
         let bound = |batch| numbers.expected(batch, Accumulate::F32).unwrap().atomic_bound(batch);
         assert!((bound(1) - 1e-5).abs() < 1e-12);
-        // Terms of random sign, added one by one from both ends: of many sums, as of many parameters.
+        // Terms of random sign, added one by one from both ends: of many sums, as of many
+        // parameters.
         let terms = 1 << 16;
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for sum in 0..64 {

@@ -49,8 +49,8 @@ impl<'n> Arena<'n> {
         self.cpu.threads()
     }
 
-    /// Computes a pass and checks what came out. The gradients by the parameters are those of the checked samples: all other gradients by outputs
-    /// are zero for once, as on a GPU.
+    /// Computes a pass and checks what came out. The gradients by the parameters are those of the
+    /// checked samples: all other gradients by outputs are zero for once, as on a GPU.
     pub(crate) fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
         let (inputs, outputs) = (self.network.inputs(), self.network.outputs());
         let rows = |numbers: &[f32], width: usize| -> Vec<f32> {

@@ -24,10 +24,12 @@ pub(crate) struct Arguments {
     /// Leave out changes within the spread of the measurements
     #[arg(long)]
     changed: bool,
-    /// Smallest change in percent that counts: a program that is started again is a little faster or slower
+    /// Smallest change in percent that counts: a program that is started again is a little faster
+    /// or slower
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage, default_value = "2")]
     noise: f64,
-    /// Exit with code 1 if something is slower by more than this percentage and by more than the spread
+    /// Exit with code 1 if something is slower by more than this percentage and by more than the
+    /// spread
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// Format of the output
@@ -80,8 +82,9 @@ impl Pair<'_> {
         Some(self.after?.median_us / self.before?.median_us)
     }
 
-    /// Whether the two differ by more than they scatter: by more than the noise, a percentage, and the ranges from the tenth to the ninetieth
-    /// percentile do not touch. Where there are no percentiles, the medians are compared.
+    /// Whether the two differ by more than they scatter: by more than the noise, a percentage, and
+    /// the ranges from the tenth to the ninetieth percentile do not touch. Where there are no
+    /// percentiles, the medians are compared.
     fn is_beyond(&self, noise: f64) -> bool {
         let (Some(before), Some(after)) = (self.before, self.after) else { return false };
         if (after.median_us / before.median_us - 1.0).abs() <= noise / 100.0 {
@@ -96,7 +99,8 @@ impl Pair<'_> {
 /// Compares and prints.
 ///
 /// # Errors
-/// When a file is not what --json prints; when nothing in them is the same; when something is too slow.
+/// When a file is not what --json prints; when nothing in them is the same; when something is too
+/// slow.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let pairs = pairs(&before.results, &after.results);

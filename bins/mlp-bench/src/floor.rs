@@ -20,9 +20,10 @@ pub(crate) struct Peaks {
     pub(crate) origin: String,
 }
 
-/// FLOP in a cycle of a multiprocessor: scalar in 32 bits, and dense 16-bit products with 32-bit sums on its tensor cores; from NVIDIA's
-/// tables of throughput by compute capability and its data sheets. `GeForce` cards sum in 32 bits at half of the rate of the other cards of
-/// their compute capability.
+/// FLOP in a cycle of a multiprocessor: scalar in 32 bits, and dense 16-bit products with 32-bit
+/// sums on its tensor cores; from NVIDIA's tables of throughput by compute capability and its data
+/// sheets. `GeForce` cards sum in 32 bits at half of the rate of the other cards of their compute
+/// capability.
 fn per_cycle(capability: ComputeCapability, geforce: bool) -> (f64, f64) {
     let of_card = if geforce { 512.0 } else { 1024.0 };
     match (capability.major, capability.minor) {
@@ -36,8 +37,9 @@ fn per_cycle(capability: ComputeCapability, geforce: bool) -> (f64, f64) {
 }
 
 impl Peaks {
-    /// An H200 has those that were measured on one: 60 TFLOP/s of 32-bit multiply-adds, 790 TFLOP/s on tensor cores, 4.3 TB/s. Others have what
-    /// clock, width of the memory interface and compute capability say, which no program reaches; `None` where the driver does not say them.
+    /// An H200 has those that were measured on one: 60 TFLOP/s of 32-bit multiply-adds, 790 TFLOP/s
+    /// on tensor cores, 4.3 TB/s. Others have what clock, width of the memory interface and compute
+    /// capability say, which no program reaches; `None` where the driver does not say them.
     pub(crate) fn of(device: &Device) -> Option<Self> {
         if device.name.contains("H200") {
             return Some(Peaks {
@@ -52,7 +54,8 @@ impl Peaks {
         Self::from_clocks(per_cycle, cycles, device.peak_memory_bandwidth() as f64)
     }
 
-    /// From FLOP in a cycle, the cycles of all multiprocessors in a second, and bytes/s of the memory. A driver that does not know a clock says 0.
+    /// From FLOP in a cycle, the cycles of all multiprocessors in a second, and bytes/s of the
+    /// memory. A driver that does not know a clock says 0.
     fn from_clocks((scalar, tensor): (f64, f64), cycles: f64, memory: f64) -> Option<Self> {
         let origin = "from the device's clocks and widths".to_owned();
         (cycles > 0.0 && memory > 0.0).then_some(Peaks {
@@ -95,13 +98,15 @@ impl Serialize for Peaks {
 pub(crate) struct Work {
     /// FLOP of the products.
     pub(crate) flops: f64,
-    /// Bytes that must be read or written at least once: inputs, outputs, their gradients, parameters.
+    /// Bytes that must be read or written at least once: inputs, outputs, their gradients,
+    /// parameters.
     pub(crate) bytes: f64,
 }
 
 impl Work {
-    /// The products are `2 in out` FLOP for each layer and sample, forward, and twice that backward (gradients by the inputs and by the
-    /// weights). What an implementation computes again, or keeps in memory in between, is not counted: it is its own choice.
+    /// The products are `2 in out` FLOP for each layer and sample, forward, and twice that backward
+    /// (gradients by the inputs and by the weights). What an implementation computes again, or
+    /// keeps in memory in between, is not counted: it is its own choice.
     pub(crate) fn of(network: &Network, precision: Precision, pass: Pass, batch: usize) -> Self {
         let element = precision.bytes() as f64;
         let (batch, parameters) = (batch as f64, network.parameters() as f64);

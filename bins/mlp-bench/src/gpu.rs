@@ -131,8 +131,9 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         Ok((error, self.time(pass, expected, clocks, tools)?))
     }
 
-    /// Computes a pass and checks what came out. The gradients by the parameters are those of the checked samples: all other gradients by outputs
-    /// are zero for once, and then the gradients by their inputs must be, too.
+    /// Computes a pass and checks what came out. The gradients by the parameters are those of the
+    /// checked samples: all other gradients by outputs are zero for once, and then the gradients by
+    /// their inputs must be, too.
     fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
         let (inputs, outputs) = (self.arena.network.inputs(), self.arena.network.outputs());
         if pass == Pass::Forward {

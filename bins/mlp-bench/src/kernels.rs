@@ -1,4 +1,5 @@
-//! `mlp-bench kernels`: what the kernels take of a multiprocessor, for any architecture, without a GPU.
+//! `mlp-bench kernels`: what the kernels take of a multiprocessor, for any architecture, without a
+//! GPU.
 
 use clap::Args;
 use flopgap_cli::{Exit, Failure, FormatArg};
@@ -23,7 +24,8 @@ pub(crate) struct Arguments {
     /// Networks
     #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
-    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
+    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are
+    /// not padded)
     #[arg(long, value_delimiter = ',', conflicts_with = "size")]
     pub(crate) widths: Vec<usize>,
     /// Implementations
@@ -45,7 +47,8 @@ pub(crate) struct Arguments {
 /// Compiles and prints a table.
 ///
 /// # Errors
-/// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was asked.
+/// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was
+/// asked.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // The activations that the benchmark has where nobody names others.
     let leaky = Activation::LeakyRelu;

@@ -1,11 +1,13 @@
-//! Whether what is computed on this machine's cores fits its memory: an array that does not would end the program without a word.
+//! Whether what is computed on this machine's cores fits its memory: an array that does not would
+//! end the program without a word.
 
 use std::fs;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_mlp::dense::Network;
 
-/// Bytes that the system can still give, or the container where it has a limit; `None` where neither says.
+/// Bytes that the system can still give, or the container where it has a limit; `None` where
+/// neither says.
 fn available() -> Option<u64> {
     let of_system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
     of_system.into_iter().chain(of_container()).min()
@@ -17,7 +19,8 @@ fn of_container() -> Option<u64> {
     within(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)
 }
 
-/// What is left of a limit. Files that nobody has read for long count as used, but make room. A limit of `max` is none.
+/// What is left of a limit. Files that nobody has read for long count as used, but make room. A
+/// limit of `max` is none.
 fn within(limit: &str, used: &str, statistics: &str) -> Option<u64> {
     let (limit, used): (u64, u64) = (limit.trim().parse().ok()?, used.trim().parse().ok()?);
     let files = statistics.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
@@ -33,14 +36,16 @@ fn parse(text: &str) -> Option<u64> {
 
 /// Bytes of the 64-bit reference of a network on every thread, and of its parameters.
 fn of_reference(network: &Network, threads: usize) -> u64 {
-    // Parameters as they are drawn, rounded and found; those of the reference, and its gradients, of every thread and summed, twice.
+    // Parameters as they are drawn, rounded and found; those of the reference, and its gradients,
+    // of every thread and summed, twice.
     network.parameters() as u64 * (4 * 4 + 8 * (threads as u64 + 4))
 }
 
 /// Bytes of the passes on cores with so many samples.
 fn of_passes(network: &Network, batch: usize, threads: usize) -> u64 {
-    // Inputs, gradients by them and a copy of these; outputs, gradients by them, and a copy of the outputs or, earlier, the gradients that are
-    // zero for the samples that are not checked; the tape.
+    // Inputs, gradients by them and a copy of these; outputs, gradients by them, and a copy of the
+    // outputs or, earlier, the gradients that are zero for the samples that are not checked; the
+    // tape.
     let sample = 3 * network.inputs() + 3 * network.outputs() + network.widths()[1..].iter().sum::<usize>();
     4 * (sample as u64 * batch as u64 + network.parameters() as u64 * (threads as u64 + 4))
 }

@@ -1,7 +1,7 @@
 //! The networks' kernels, compiled before anything is timed.
 //!
-//! NVRTC takes seconds for some of them and works on one core: all that will be needed are compiled at once, on all cores, and what takes long is
-//! said.
+//! NVRTC takes seconds for some of them and works on one core: all that will be needed are compiled
+//! at once, on all cores, and what takes long is said.
 
 use std::any::Any;
 use std::num::NonZero;

@@ -13,10 +13,11 @@ use crate::networks::networks;
 use crate::pass::Pass;
 use crate::unique;
 
-/// One small MLP in several implementations, forward and backward: checked against 64 bits, then timed, beside its floor.
+/// One small MLP in several implementations, forward and backward: checked against 64 bits, then
+/// timed, beside its floor.
 ///
-/// Without options: the small network, forward, in half precision, on 256 samples, in the three implementations. Every result is checked
-/// before it is timed, and again after.
+/// Without options: the small network, forward, in half precision, on 256 samples, in the three
+/// implementations. Every result is checked before it is timed, and again after.
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -40,14 +41,16 @@ pub(crate) struct Bench {
     /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128)
     #[arg(long, value_delimiter = ',', default_value = "small")]
     pub(crate) size: Vec<Size>,
-    /// Measure the four networks in fp32 and fp16 with batches of 256, 65536 and 1048576 (on the CPU the first
-    /// two), forward, backward and train, unless other options restrict it
+    /// Measure the four networks in fp32 and fp16 with batches of 256, 65536 and 1048576 (on the
+    /// CPU the first two), forward, backward and train, unless other options restrict it
     #[arg(long, conflicts_with = "size")]
     pub(crate) sweep: bool,
-    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not padded)
+    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are
+    /// not padded)
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
-    /// Activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu, none
+    /// Activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu,
+    /// none
     #[arg(long, value_parser = activation, default_value = "leaky-relu")]
     pub(crate) activation: Activation,
     /// Activation of the output, by the same names
@@ -61,10 +64,12 @@ pub(crate) struct Bench {
     /// Variant of the for-loop: `naive` is a first attempt, for teaching
     #[arg(long, value_enum, default_value_t = Variant::Fast)]
     pub(crate) variant: Variant,
-    /// Passes: forward, backward (after a forward pass that keeps a tape), train (both) [default: forward]
+    /// Passes: forward, backward (after a forward pass that keeps a tape), train (both) [default:
+    /// forward]
     #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) pass: Vec<Pass>,
-    /// Types in which numbers are stored: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on the CPU fp32]
+    /// Types in which numbers are stored: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on
+    /// the CPU fp32]
     #[arg(long, value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
     /// Sum in 16 bits on tensor cores, as some libraries do (fp16 only)
@@ -73,8 +78,8 @@ pub(crate) struct Bench {
     /// Sum gradients of the parameters by atomic additions, whose bits differ from run to run
     #[arg(long)]
     pub(crate) atomic: bool,
-    /// Use the kernels of an older architecture, such as `sm_80` or `sm_89`, with its shared memory, compiled for
-    /// this GPU: the code that those GPUs run, not their speed
+    /// Use the kernels of an older architecture, such as `sm_80` or `sm_89`, with its shared
+    /// memory, compiled for this GPU: the code that those GPUs run, not their speed
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
     /// Samples [default: 256]
@@ -93,8 +98,8 @@ pub(crate) struct Bench {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Peaks from which the floor is computed: TFLOP/s of fp32, TFLOP/s of 16 bits, TB/s of memory [default: known
-    /// for the GPU, measured on the CPU]
+    /// Peaks from which the floor is computed: TFLOP/s of fp32, TFLOP/s of 16 bits, TB/s of memory
+    /// [default: known for the GPU, measured on the CPU]
     #[arg(long, value_name = "FP32,FP16,TBPS", value_parser = peaks)]
     pub(crate) peaks: Option<[f64; 3]>,
 }
@@ -122,7 +127,8 @@ pub(crate) struct Clocks {
     /// Measurements before them that are discarded [default: 10, or fewer in the same way]
     #[arg(long)]
     pub(crate) warmup: Option<u32>,
-    /// Clocks: gpu (in a graph, and a launch between two events), cpu (how long a program waits), both [default: gpu]
+    /// Clocks: gpu (in a graph, and a launch between two events), cpu (how long a program waits),
+    /// both [default: gpu]
     #[arg(long, value_enum, hide_possible_values = true)]
     pub(crate) timing: Option<Timing>,
     /// Of the GPU's times, only the one in a graph: the work without launch overhead
@@ -145,11 +151,12 @@ pub(crate) struct Output {
     /// Write a table for a Markdown document
     #[arg(long, group = "output")]
     pub(crate) markdown: bool,
-    /// Write plots of the fraction of the floor over the batch to this directory, one for each network, precision
-    /// and pass
+    /// Write plots of the fraction of the floor over the batch to this directory, one for each
+    /// network, precision and pass
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) plot: Option<PathBuf>,
-    /// Measurements of other programs to compare with: lines of JSON as the scripts in benches/peers print them
+    /// Measurements of other programs to compare with: lines of JSON as the scripts in
+    /// benches/peers print them
     #[arg(long, value_name = "FILE")]
     pub(crate) peers: Option<PathBuf>,
 }
@@ -220,7 +227,8 @@ impl Clocks {
         matches!(self.timing, Some(Timing::Cpu | Timing::Both))
     }
 
-    /// How often something is measured that takes so many nanoseconds: as often as was asked for, and where nobody asked, for a second at most.
+    /// How often something is measured that takes so many nanoseconds: as often as was asked for,
+    /// and where nobody asked, for a second at most.
     pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
         let most = (LONGEST / nanoseconds.max(1.0)) as usize;

@@ -9,11 +9,12 @@ use flopgap_mlp::dense::cuda::Implementation;
 use crate::cpu;
 use crate::results::{Clock, PeerLine};
 
-/// Reads lines of JSON; lines that are no object are left out, so that a program's other output does not disturb.
+/// Reads lines of JSON; lines that are no object are left out, so that a program's other output
+/// does not disturb.
 ///
 /// # Errors
-/// When the file cannot be read; with the line, when an object lacks a field, has a time that none is, a clock that there is not, or the name of
-/// one of our own implementations.
+/// When the file cannot be read; with the line, when an object lacks a field, has a time that none
+/// is, a clock that there is not, or the name of one of our own implementations.
 pub(crate) fn read(path: &Path) -> Result<Vec<PeerLine>, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::new(format!("{}: cannot be read: {error}", path.display())))?;

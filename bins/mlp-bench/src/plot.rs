@@ -14,7 +14,8 @@ use crate::results::{Measurement, Results};
 /// A network, a precision and a pass.
 type Chart<'a> = (&'a str, &'a str, &'a str);
 
-/// Writes a chart for each network, precision and pass into a folder, which is made if it is not there, and returns their files.
+/// Writes a chart for each network, precision and pass into a folder, which is made if it is not
+/// there, and returns their files.
 ///
 /// # Errors
 /// When the folder cannot be made, or a file cannot be written.

@@ -10,7 +10,8 @@ use crate::floor::{Peaks, Work};
 /// By which clock, and on which cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// The GPU's, in a graph: the work alone. What fits the second-level cache stays there from one pass to the next.
+    /// The GPU's, in a graph: the work alone. What fits the second-level cache stays there from one
+    /// pass to the next.
     Graph,
     /// The same, with an empty second-level cache before every pass.
     GraphCold,
@@ -73,11 +74,13 @@ pub(crate) struct Measurement {
     pub(crate) median_us: f64,
     pub(crate) p10_us: Option<f64>,
     pub(crate) p90_us: Option<f64>,
-    /// FLOP of the products in a second: `2 in out` for each layer and sample forward, twice that backward.
+    /// FLOP of the products in a second: `2 in out` for each layer and sample forward, twice that
+    /// backward.
     pub(crate) tflops: f64,
     /// Bytes that must be moved at least, in a second.
     pub(crate) gbps: f64,
-    /// The floor's part of the time; more than 1 where the second-level cache beats the memory; absent where the peaks are not known.
+    /// The floor's part of the time; more than 1 where the second-level cache beats the memory;
+    /// absent where the peaks are not known.
     pub(crate) floor_fraction: Option<f64>,
     /// The largest relative error against 64 bits; absent for other programs.
     pub(crate) max_rel_error: Option<f64>,

@@ -25,7 +25,8 @@ use crate::{PROGRAM, cpu, failed, memory, peers, plot, table};
 /// Times everything, and shows it.
 ///
 /// # Errors
-/// Without a device; when a result was wrong or something did not run (what was measured is shown before).
+/// Without a device; when a result was wrong or something did not run (what was measured is shown
+/// before).
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let networks = bench.networks()?;
     let place = bench.place()?;
@@ -174,7 +175,8 @@ struct Tally {
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
-    /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is said, and the others go on.
+    /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is
+    /// said, and the others go on.
     fn record(
         &mut self,
         network: &Network,
@@ -291,7 +293,8 @@ impl Gpu<'_> {
             let expected = numbers.expected(batch, accumulate)?;
             let first = self.tally.measurements.len();
             self.batch(name, network, &numbers, &expected, &models, batch)?;
-            // One implementation after the other was measured; what is shown side by side are those of a pass.
+            // One implementation after the other was measured; what is shown side by side are those
+            // of a pass.
             let passes = self.bench.passes();
             let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.subject.pass);
             self.tally.measurements[first..].sort_by_key(place);

@@ -1,4 +1,5 @@
-//! Results as tables: for readers a row for each implementation with its clocks side by side, for programs a row for each measurement.
+//! Results as tables: for readers a row for each implementation with its clocks side by side, for
+//! programs a row for each measurement.
 
 use std::fmt::Write as _;
 

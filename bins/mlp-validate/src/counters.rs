@@ -170,7 +170,8 @@ impl<'a> Live<'a> {
         Ok((self.meter.measure(config)?, self.origin))
     }
 
-    /// Like [`Live::count`]; a network that cannot be counted here, while others may be, is passed over with a warning.
+    /// Like [`Live::count`]; a network that cannot be counted here, while others may be, is passed
+    /// over with a warning.
     pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
         match self.meter.measure(config) {
             Ok(record) => live_analysis(&record).map(Some),

@@ -61,8 +61,9 @@ fn uncounted(totals: &[OperatorTotal], part: Part) -> Option<String> {
     (!listed.is_empty()).then(|| listed.join(", "))
 }
 
-/// What the framework's formula gives for the operators that the network consists of: one `aten::mm` a layer forward; backward one for
-/// the gradient of each weight and one for the input of every layer but the first. Nothing is run or measured.
+/// What the framework's formula gives for the operators that the network consists of: one
+/// `aten::mm` a layer forward; backward one for the gradient of each weight and one for the input
+/// of every layer but the first. Nothing is run or measured.
 pub(crate) fn of_shapes(network: SquareMlp) -> Result<Source, Failure> {
     let pass = |pass| {
         Counts::of_framework(Some(products(network, pass)?), None)
@@ -109,7 +110,8 @@ fn too_large(network: SquareMlp) -> Failure {
 mod tests {
     use super::*;
 
-    /// `PyTorch`'s own table of one step for each of 16 widths: the formula without a trace gives the same sums.
+    /// `PyTorch`'s own table of one step for each of 16 widths: the formula without a trace gives
+    /// the same sums.
     #[test]
     fn the_formula_over_shapes_is_what_the_profiler_says() {
         let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kineto/key_averages.csv");

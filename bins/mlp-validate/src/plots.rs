@@ -1,4 +1,5 @@
-//! One picture for each n and pass: how far the framework's formula and the counters lie from theory, over d, with a plot for each m.
+//! One picture for each n and pass: how far the framework's formula and the counters lie from
+//! theory, over d, with a plot for each m.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +33,8 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
     Ok(files)
 }
 
-/// A plot for each m: many of them lie so close to each other that lines in one plot would hide each other.
+/// A plot for each m: many of them lie so close to each other that lines in one plot would hide
+/// each other.
 fn picture(
     rows: &[&Row],
     n: u64,

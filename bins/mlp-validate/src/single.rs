@@ -26,15 +26,16 @@ pub(crate) struct Arguments {
     /// Columns of the input (m)
     #[arg(long, short = 'm', default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
     tokens: u64,
-    /// Trace of one training step by torch.profiler, with shapes [default: the framework's formula applied to the shapes
-    /// of the network]
+    /// Trace of one training step by torch.profiler, with shapes [default: the framework's formula
+    /// applied to the shapes of the network]
     #[arg(long, value_name = "TRACE")]
     kineto: Option<PathBuf>,
-    /// Recorded counters: a run directory, one report with NVTX ranges or one record, or three reports of the program
-    /// stopped after setup, after forward, and not stopped
+    /// Recorded counters: a run directory, one report with NVTX ranges or one record, or three
+    /// reports of the program stopped after setup, after forward, and not stopped
     #[arg(long, visible_alias = "ncu", value_name = "PATH", num_args = 1..=3)]
     counters: Vec<PathBuf>,
-    /// Run the network on this machine's GPU and count, or exit with 3 [default: try without --counters]
+    /// Run the network on this machine's GPU and count, or exit with 3 [default: try without
+    /// --counters]
     #[arg(long)]
     live: bool,
     /// Do not count with Nsight Compute, which otherwise runs if installed and --counters is absent
@@ -43,7 +44,8 @@ pub(crate) struct Arguments {
     /// GPU to count on
     #[arg(long, default_value_t = 0, value_name = "INDEX")]
     device: u32,
-    /// Accept recorded counters that cannot be of this network: launches are missing, or counts are below theory
+    /// Accept recorded counters that cannot be of this network: launches are missing, or counts are
+    /// below theory
     #[arg(long)]
     force: bool,
     /// Output format
@@ -262,7 +264,8 @@ mod tests {
         let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake, &no_ncu).unwrap();
         let kinds: Vec<_> = comparison.sources.iter().map(|source| source.kind).collect();
         assert_eq!(kinds, [Kind::FrameworkShapes, Kind::Live]);
-        // By hand: 2 · 4 · 4 · 5 = 160 a product; three forward, five backward; and the fake's one addition.
+        // By hand: 2 · 4 · 4 · 5 = 160 a product; three forward, five backward; and the fake's one
+        // addition.
         let live = &comparison.sources[1];
         assert_eq!((live.forward.gemm, live.backward.gemm), (Some(481), Some(801)));
         assert_eq!(comparison.sources[0].backward.total, 800);

@@ -23,8 +23,9 @@ const FILE: &str = "analytical_vs_framework_comparison.csv";
 pub(crate) struct Arguments {
     /// Run directory with recorded counters [default: count on this machine's GPU]
     run: Option<PathBuf>,
-    /// Directory of torch.profiler traces, named by their sizes: `kineto_n10_d1024_m128.json.gz`. Without a trace, the
-    /// framework's formula is applied to the shapes of the network, and the table says so
+    /// Directory of torch.profiler traces, named by their sizes: `kineto_n10_d1024_m128.json.gz`.
+    /// Without a trace, the framework's formula is applied to the shapes of the network, and the
+    /// table says so
     #[arg(long, value_name = "DIR")]
     kineto_dir: Option<PathBuf>,
     /// Layers: only these of a run [default: all; without a run 10]
@@ -45,7 +46,8 @@ pub(crate) struct Arguments {
     /// Write only the table
     #[arg(long)]
     no_plots: bool,
-    /// Include recordings that cannot be of their networks: launches are missing, or counts are below theory
+    /// Include recordings that cannot be of their networks: launches are missing, or counts are
+    /// below theory
     #[arg(long)]
     force: bool,
     /// Output format
@@ -240,7 +242,8 @@ fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) ->
     Ok([row(Pass::Forward).map_err(error)?, row(Pass::Backward).map_err(error)?])
 }
 
-/// The numbers of a trace, with a warning where its matrix products are not those of the network that it is named after.
+/// The numbers of a trace, with a warning where its matrix products are not those of the network
+/// that it is named after.
 fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, Failure> {
     let (named, found) = (framework::of_shapes(network)?, framework::of_trace(path)?);
     let differs = |pass| found.of(pass).gemm != named.of(pass).gemm;

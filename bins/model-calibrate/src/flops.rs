@@ -20,7 +20,8 @@ pub(crate) struct Arguments {
     /// ONNX model, or `.pt2` archive of torch.export.save
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension
+    /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a
+    /// dimension
     #[arg(long, value_name = "NAME=SIZES")]
     shape: Vec<StatedShape>,
     /// Rows of the table
@@ -170,7 +171,8 @@ fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// `{"file", "model", "total": {…}, "parameters", "parameter_bytes", "unknown": […], "layers": […], "modules": […]}`.
+/// `{"file", "model", "total": {…}, "parameters", "parameter_bytes", "unknown": […], "layers": […],
+/// "modules": […]}`.
 fn in_json(arguments: &Arguments, graph: &Graph) -> Result<String, Failure> {
     let shape = |tensors: &[usize]| -> Vec<Value> {
         tensors.iter().map(|&tensor| json!(graph.tensors[tensor].shape)).collect()

@@ -1,4 +1,5 @@
-//! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and says how well.
+//! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and
+//! says how well.
 
 mod compare;
 mod device;
@@ -29,7 +30,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure the peaks of this machine: arithmetic by precision, bandwidth by working set, launches
+    /// Measure the peaks of this machine: arithmetic by precision, bandwidth by working set,
+    /// launches
     Probe(probe::Arguments),
     /// Measure networks on this machine into a run directory
     Sweep(Box<sweep::Arguments>),

@@ -38,7 +38,8 @@ impl Field {
     }
 }
 
-/// Every column that the whole has something for; with `for_readers`, without those that say nothing new.
+/// Every column that the whole has something for; with `for_readers`, without those that say
+/// nothing new.
 fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     let mut fields = Vec::new();
     for (index, &key) in by.labels().iter().enumerate() {
@@ -123,7 +124,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A table with a row for what is not shown and one for the total, and the columns that do not fit.
+    /// A table with a row for what is not shown and one for the total, and the columns that do not
+    /// fit.
     pub(crate) fn table(
         &self,
         title: String,
@@ -154,7 +156,8 @@ impl Reader {
         Ok((table, left_out))
     }
 
-    /// Leaves out columns, then shortens names, until a line fits. The names of the columns that are gone.
+    /// Leaves out columns, then shortens names, until a line fits. The names of the columns that
+    /// are gone.
     fn fit(&self, columns: &mut Vec<(Field, Vec<Cell>)>) -> Vec<String> {
         let Some(width) = self.width.map(usize::from) else { return Vec::new() };
         let natural = |(field, cells): &(Field, Vec<Cell>)| {
@@ -181,7 +184,8 @@ impl Reader {
     }
 }
 
-/// Names no longer than this: their middle becomes `…`, because the end distinguishes tiles and operations.
+/// Names no longer than this: their middle becomes `…`, because the end distinguishes tiles and
+/// operations.
 fn shorten(names: &mut [Cell], longest: usize) {
     for cell in names.iter_mut() {
         let name = cell.display();

@@ -29,7 +29,8 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-/// Kernels are matched by class and display name: full names are shortened differently from report to report.
+/// Kernels are matched by class and display name: full names are shortened differently from report
+/// to report.
 type Key = (KernelClass, String);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -78,7 +79,8 @@ fn compare(
             Column::number("flops_change", "change"),
         ],
     )?;
-    // A kernel that one side does not have was launched 0 times there and worked 0 FLOPs: that is known, not missing.
+    // A kernel that one side does not have was launched 0 times there and worked 0 FLOPs: that is
+    // known, not missing.
     let flops = |totals: Option<&Totals>| match totals {
         None => Some(0),
         Some(totals) => totals.complete(totals.flops),

@@ -16,7 +16,8 @@ pub(crate) fn warn(file: &Path, profile: &Profile) {
     }
 }
 
-/// Fails for a report that breaks off or is damaged: what was printed of it is of what came before, or around it.
+/// Fails for a report that breaks off or is damaged: what was printed of it is of what came before,
+/// or around it.
 pub(crate) fn require_whole(file: &Path, lost_at: Option<u64>) -> Result<(), Failure> {
     match lost_at {
         None => Ok(()),
@@ -69,7 +70,8 @@ fn messages(profile: &Profile) -> Vec<String> {
     messages
 }
 
-/// Launches whose FLOPs are not known: how many, which, why, and what to record. One line for all precisions of the tensor cores.
+/// Launches whose FLOPs are not known: how many, which, why, and what to record. One line for all
+/// precisions of the tensor cores.
 fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
     let mut merged: Vec<Gap> = Vec::new();
     for gap in gaps {

@@ -1,4 +1,5 @@
-//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report, a record or a run did.
+//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report, a record or a
+//! run did.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -19,7 +20,8 @@ use crate::selection::{Selected, Selection};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record or run directory of hyper-profile.
+    /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record
+    /// or run directory of hyper-profile.
     file: PathBuf,
     /// What a row stands for; without it, one table by class and one by kernel.
     #[arg(long, value_enum)]
@@ -81,7 +83,8 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
     }
 }
 
-/// `{"file", "phase", "ranges", "launches", "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
+/// `{"file", "phase", "ranges", "launches", "total": {…}, "classes": […], "kernels": […]}`; what
+/// was not measured is null.
 fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopError> {
     let profile = &selected.profile;
     let rows = |by| -> Result<Vec<Value>, FlopError> {

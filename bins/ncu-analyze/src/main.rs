@@ -21,7 +21,8 @@ const PROGRAM: &str = "ncu-analyze";
 
 /// FLOPs, overheads and differences from Nsight Compute reports.
 ///
-/// Reads every CSV layout of ncu (also gz, zst, UTF-16, with the program's own output around it) and .ncu-rep files.
+/// Reads every CSV layout of ncu (also gz, zst, UTF-16, with the program's own output around it)
+/// and .ncu-rep files.
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
 struct Arguments {

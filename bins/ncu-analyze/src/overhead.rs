@@ -30,10 +30,12 @@ pub(crate) struct Arguments {
     /// Report of the program stopped after the forward pass.
     #[arg(long, value_name = "FILE", requires = "setup")]
     forward: Option<PathBuf>,
-    /// Report of the whole program; enough alone when it has NVTX ranges setup, forward and backward.
+    /// Report of the whole program; enough alone when it has NVTX ranges setup, forward and
+    /// backward.
     #[arg(long, value_name = "FILE")]
     forward_backward: PathBuf,
-    /// Show the numbers of a recording that cannot be one of this network: launches are missing, or counts are below theory.
+    /// Show the numbers of a recording that cannot be one of this network: launches are missing, or
+    /// counts are below theory.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! Which launches are looked at: those of a phase, of an NVTX range, of a report, a record or a whole run.
+//! Which launches are looked at: those of a phase, of an NVTX range, of a report, a record or a
+//! whole run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,16 +22,20 @@ use crate::{PROGRAM, failure, gaps};
 /// Options that choose among the launches of a report, a record or a run directory.
 #[derive(clap::Args)]
 pub(crate) struct Selection {
-    /// Only the launches of this phase: those within its NVTX range, or those behind the shorter report (--setup, --forward).
+    /// Only the launches of this phase: those within its NVTX range, or those behind the shorter
+    /// report (--setup, --forward).
     #[arg(long, value_enum)]
     phase: Option<PhaseArg>,
-    /// Only launches within a range of this name: `forward`, `layer:*`, `DOMAIN:NAME`. Several times: within any of them.
+    /// Only launches within a range of this name: `forward`, `layer:*`, `DOMAIN:NAME`. Several
+    /// times: within any of them.
     #[arg(long, value_name = "RANGE")]
     nvtx: Vec<RangePattern>,
-    /// Report of the same program stopped after setup, with which FILE begins; for --phase setup and forward.
+    /// Report of the same program stopped after setup, with which FILE begins; for --phase setup
+    /// and forward.
     #[arg(long, value_name = "REPORT", requires = "phase")]
     setup: Option<PathBuf>,
-    /// Report of the same program stopped after the forward pass; for --phase backward, and for forward where FILE goes on behind it.
+    /// Report of the same program stopped after the forward pass; for --phase backward, and for
+    /// forward where FILE goes on behind it.
     #[arg(long, value_name = "REPORT", requires = "phase")]
     forward: Option<PathBuf>,
     /// Of a run directory, only networks with these numbers of layers: `2 4 8` or `2..8:2`.
@@ -204,7 +209,8 @@ impl Selection {
         Ok(Profile::of(launches, classifier)?)
     }
 
-    /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is skipped with a warning.
+    /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is
+    /// skipped with a warning.
     fn of_run(
         &self,
         run: &Path,

@@ -43,7 +43,8 @@ impl Answer {
         Ok(Answer { data, tables, sentences })
     }
 
-    /// Prints tables one below the other and then the sentences; for JSON the data with the sentences, for CSV the tables alone.
+    /// Prints tables one below the other and then the sentences; for JSON the data with the
+    /// sentences, for CSV the tables alone.
     pub(crate) fn print(mut self, format: FormatArg) -> Result<(), Failure> {
         if format == FormatArg::Json {
             if let Value::Object(fields) = &mut self.data {

@@ -9,7 +9,8 @@ pub(crate) struct AttributionArguments {
     /// Whose NVTX ranges own what a thread launches.
     #[arg(long, value_enum, default_value_t, value_name = "WHOSE")]
     attribute: AttributeArg,
-    /// Beyond nsys: count CUDA graphs that were traced as a whole as GPU work, each launch as one kernel `[CUDA graph N]`.
+    /// Beyond nsys: count CUDA graphs that were traced as a whole as GPU work, each launch as one
+    /// kernel `[CUDA graph N]`.
     #[arg(long)]
     whole_graphs: bool,
 }
@@ -20,8 +21,8 @@ pub(crate) enum AttributeArg {
     /// Those of the thread, as nsys.
     #[default]
     Thread,
-    /// Beyond nsys: where the thread has none around the launch, those of the main thread of its process. PyTorch's backward pass
-    /// needs this.
+    /// Beyond nsys: where the thread has none around the launch, those of the main thread of its
+    /// process. PyTorch's backward pass needs this.
     Process,
 }
 

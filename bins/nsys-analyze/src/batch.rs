@@ -1,4 +1,5 @@
-//! `nsys-analyze batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and an index of them.
+//! `nsys-analyze batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and
+//! an index of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `nsys-analyze compare A B`: the GPU time of two traces by kind of work, such as inference and training.
+//! `nsys-analyze compare A B`: the GPU time of two traces by kind of work, such as inference and
+//! training.
 
 use std::path::PathBuf;
 
@@ -20,8 +21,9 @@ pub(crate) struct Arguments {
     a: PathBuf,
     /// The one to compare with it.
     b: PathBuf,
-    /// Only work launched within these NVTX ranges in both; without it, whole steps when both traces mark steps, and else everything.
-    /// `nsys-analyze --help` says how ranges are written; may be given several times.
+    /// Only work launched within these NVTX ranges in both; without it, whole steps when both
+    /// traces mark steps, and else everything. `nsys-analyze --help` says how ranges are written;
+    /// may be given several times.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// The ranges in A.

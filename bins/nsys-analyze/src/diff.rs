@@ -25,20 +25,24 @@ pub(crate) struct Arguments {
     before: PathBuf,
     /// One after the change.
     after: PathBuf,
-    /// End with exit code 1 when the step, a kernel or a range is slower by more than this percentage.
+    /// End with exit code 1 when the step, a kernel or a range is slower by more than this
+    /// percentage.
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// By which time --fail-if-slower judges.
     #[arg(long, value_enum, default_value_t, requires = "fail_if_slower")]
     by: ByArg,
-    /// End with exit code 1 when the traces do not hold the same work: other kernels, launches or bytes.
+    /// End with exit code 1 when the traces do not hold the same work: other kernels, launches or
+    /// bytes.
     #[arg(long)]
     fail_if_work_differs: bool,
-    /// Judge and show only kernels and ranges whose total is at least this many microseconds in one of the traces.
+    /// Judge and show only kernels and ranges whose total is at least this many microseconds in one
+    /// of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
-    /// Only kernels launched within these NVTX ranges, for each instance; without it, those of whole steps when both traces mark steps,
-    /// and else all. `nsys-analyze --help` says how ranges are written; may be given several times.
+    /// Only kernels launched within these NVTX ranges, for each instance; without it, those of
+    /// whole steps when both traces mark steps, and else all. `nsys-analyze --help` says how ranges
+    /// are written; may be given several times.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Compare everything that was recorded, also where steps are marked.
@@ -136,7 +140,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let same_work = found.same_work();
     let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, sentences)?;
     let printed = answer.print(arguments.format);
-    // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked for.
+    // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
+    // for.
     let mut failures = Vec::new();
     if let Some(percent) = arguments.fail_if_slower.filter(|_| !slower.is_empty()) {
         failures.push(too_slow(&slower, percent));

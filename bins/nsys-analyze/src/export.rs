@@ -19,10 +19,12 @@ pub(crate) struct Arguments {
     /// What to write.
     #[arg(long, value_enum)]
     to: To,
-    /// Where to: a file for perfetto, a folder that gets a file for each table for csv. Without it, standard output.
+    /// Where to: a file for perfetto, a folder that gets a file for each table for csv. Without it,
+    /// standard output.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The one table to write as CSV: `kernels`, `copies`, `sets`, `graphs`, `api`, `nvtx`, `os`, `cpu_faults`, `gpu_faults` or `overhead`.
+    /// The one table to write as CSV: `kernels`, `copies`, `sets`, `graphs`, `api`, `nvtx`, `os`,
+    /// `cpu_faults`, `gpu_faults` or `overhead`.
     #[arg(long, value_name = "TABLE", conflicts_with = "output")]
     table: Option<CsvTable>,
 }

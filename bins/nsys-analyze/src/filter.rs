@@ -8,7 +8,8 @@ use crate::failure;
 /// Which part of a trace is looked at.
 #[derive(clap::Args)]
 pub(crate) struct FilterArguments {
-    /// Only what was going on between two times, such as `1.5s/2s` or `100ms/`; without a unit, nanoseconds.
+    /// Only what was going on between two times, such as `1.5s/2s` or `100ms/`; without a unit,
+    /// nanoseconds.
     #[arg(long, value_name = "START/END", allow_hyphen_values = true)]
     filter_time: Option<Filter>,
     /// Only what was going on during a range on its thread; the instances count from 0.

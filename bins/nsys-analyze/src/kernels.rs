@@ -1,4 +1,5 @@
-//! `nsys-analyze kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel; or of two traces side by side.
+//! `nsys-analyze kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel;
+//! or of two traces side by side.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -20,8 +21,8 @@ pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite`; or two of them, to be shown side by side.
     #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Only kernels launched within these NVTX ranges, such as `forward` or `step_*`; `nsys-analyze --help` says how ranges are written.
-    /// May be given several times.
+    /// Only kernels launched within these NVTX ranges, such as `forward` or `step_*`; `nsys-analyze
+    /// --help` says how ranges are written. May be given several times.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Leave out kernels of these classes, such as `matmul,copy`.
@@ -137,8 +138,8 @@ impl Names {
     }
 }
 
-/// Some kernels with their times. Where several processes or GPUs ran them, their least, middle and largest time, and which is the
-/// slowest.
+/// Some kernels with their times. Where several processes or GPUs ran them, their least, middle and
+/// largest time, and which is the slowest.
 pub(crate) fn titled(
     title: &str,
     names: Names,

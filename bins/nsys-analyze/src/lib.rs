@@ -58,7 +58,8 @@ enum Command {
     Rules(rules::Arguments),
     /// How long steps and passes took: on the host, on the GPU, and against times measured outside.
     Passes(passes::Arguments),
-    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share; or of two traces side by side.
+    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share; or of two
+    /// traces side by side.
     Kernels(kernels::Arguments),
     /// The GPU time of two traces by kind of work, such as inference and training.
     Compare(compare::Arguments),
@@ -66,7 +67,8 @@ enum Command {
     Attention(attention::Arguments),
     /// What got slower and what faster between two traces; for CI with --fail-if-slower.
     Diff(diff::Arguments),
-    /// Everything that traces answer, on one page: passes, kernels, shares, attention, memory, idle times.
+    /// Everything that traces answer, on one page: passes, kernels, shares, attention, memory, idle
+    /// times.
     Summary(summary::Arguments),
     /// A summary page and CSV reports of every trace below a folder, with an index.
     Batch(batch::Arguments),

@@ -1,4 +1,5 @@
-//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports, and answers about where the time went.
+//! `nsys-analyze`: NVIDIA's reports and rules from Nsight Systems exports, and answers about where
+//! the time went.
 
 use std::process::ExitCode;
 

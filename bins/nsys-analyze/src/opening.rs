@@ -29,7 +29,8 @@ static EXPORT: OnceLock<ExportTo> = OnceLock::new();
 /// The folders to remove at the end.
 static TEMPORARY: Mutex<Vec<TempDir>> = Mutex::new(Vec::new());
 
-/// Runs a program that may export recordings; what was exported into temporary folders is removed after it.
+/// Runs a program that may export recordings; what was exported into temporary folders is removed
+/// after it.
 pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T {
     if let Some(to) = to {
         EXPORT.get_or_init(|| to);
@@ -39,7 +40,8 @@ pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T 
     result
 }
 
-/// Opens a trace and shows what nsys itself reported about its recording, before any answer or guess.
+/// Opens a trace and shows what nsys itself reported about its recording, before any answer or
+/// guess.
 pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
     let trace = open_again(path)?;
     let problems = trace.problems().map_err(|error| failure(&error))?;

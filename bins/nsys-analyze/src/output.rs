@@ -121,8 +121,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is reported as skipped on
-    /// standard error.
+    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is
+    /// reported as skipped on standard error.
     pub(crate) fn report(
         &mut self,
         trace: &Trace,

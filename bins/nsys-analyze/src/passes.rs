@@ -1,4 +1,5 @@
-//! `nsys-analyze passes`: how long steps and passes took, on the host, on the GPU and as measured outside.
+//! `nsys-analyze passes`: how long steps and passes took, on the host, on the GPU and as measured
+//! outside.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,8 @@ pub(crate) struct Arguments {
     traces: Vec<PathBuf>,
     #[command(flatten)]
     measured: Measured,
-    /// These ranges, such as `forward` or `step_*`, instead of those that are steps or passes by their names; `nsys-analyze --help` says
-    /// how ranges are written. May be given several times.
+    /// These ranges, such as `forward` or `step_*`, instead of those that are steps or passes by
+    /// their names; `nsys-analyze --help` says how ranges are written. May be given several times.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     #[command(flatten)]
@@ -35,8 +36,9 @@ pub(crate) struct Arguments {
 /// What was measured outside of the profiler.
 #[derive(clap::Args)]
 pub(crate) struct Measured {
-    /// The times that were measured outside, such as with Python's timeit: `14.02,13.93` (ms), or a file with a number a line, a CSV
-    /// table, JSON, or what timeit printed. Once for all traces, or once for each, in their order.
+    /// The times that were measured outside, such as with Python's timeit: `14.02,13.93` (ms), or a
+    /// file with a number a line, a CSV table, JSON, or what timeit printed. Once for all traces,
+    /// or once for each, in their order.
     #[arg(long, value_name = "MS,…|FILE")]
     timeit: Vec<String>,
     /// The column or field of the file that holds the times.

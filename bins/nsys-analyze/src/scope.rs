@@ -17,7 +17,8 @@ How ranges are written (RANGE), in every option that takes them:
   'a\\*b'          `\\*` is a star in a name, `\\\\` a backslash
 --filter-nvtx of `stats` and `rules` is nsys's own option and written as nsys has it: NAME[@DOMAIN][/INDEX].";
 
-/// Whose ranges own GPU work, for every command that measures passes: by process, because the questions are about whole passes.
+/// Whose ranges own GPU work, for every command that measures passes: by process, because the
+/// questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct OwnerArguments {
     /// How GPU work is attributed to ranges.
@@ -27,7 +28,8 @@ struct OwnerArguments {
 
 impl OwnerArguments {
     fn attribution(self) -> Attribution {
-        // Graphs that were traced as a whole are work like any other; an answer without them would be wrong.
+        // Graphs that were traced as a whole are work like any other; an answer without them would
+        // be wrong.
         Attribution { by: self.attribute.into(), whole_graphs: true }
     }
 }
@@ -35,7 +37,8 @@ impl OwnerArguments {
 /// What is warming up, for every command that measures.
 #[derive(Clone, Debug, clap::Args)]
 struct WarmUpArguments {
-    /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise 1].
+    /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise
+    /// 1].
     #[arg(long, value_name = "N")]
     skip_warmup: Option<u64>,
     /// Leave out these ranges with all within them; those called `warmup` are always left out.
@@ -92,7 +95,8 @@ impl ScopeArguments {
         self.owner.attribution()
     }
 
-    /// Whether what the ranges of its own thread do not contain belongs to those of the main thread.
+    /// Whether what the ranges of its own thread do not contain belongs to those of the main
+    /// thread.
     pub(crate) fn by_process(&self) -> bool {
         self.owner.attribute == AttributeArg::Process
     }

@@ -16,14 +16,16 @@ pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Reports by nsys's names, such as `cuda_gpu_kern_sum:base,nvtx_sum`; without, those that nsys makes by default.
+    /// Reports by nsys's names, such as `cuda_gpu_kern_sum:base,nvtx_sum`; without, those that nsys
+    /// makes by default.
     #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
     report: Vec<Report>,
     #[command(flatten)]
     filter: FilterArguments,
     #[command(flatten)]
     attribution: AttributionArguments,
-    /// Beyond nsys: group ranges whose names differ in a number alone, such as `op_id = 123`, in summaries of NVTX ranges.
+    /// Beyond nsys: group ranges whose names differ in a number alone, such as `op_id = 123`, in
+    /// summaries of NVTX ranges.
     #[arg(long)]
     fold_names: bool,
     /// Beyond nsys: count a CUDA API call once that was recorded a second time with its backtrace.
@@ -56,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
         let trace = arguments.filter.apply(open(path)?)?;
-        // Summaries are made together and held; what has a row for every event is written as it is read.
+        // Summaries are made together and held; what has a row for every event is written as it is
+        // read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());
         let made = trace.reports_with(
             summaries.map(|report| (*report, Named { report: *report, table: ReportTable::default() })),

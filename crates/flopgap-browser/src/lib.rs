@@ -28,10 +28,12 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser for a test; none, with the reason on standard error, where no Chromium is installed.
+    /// A browser for a test; none, with the reason on standard error, where no Chromium is
+    /// installed.
     ///
     /// # Errors
-    /// [`Error::Missing`] when `FLOPGAP_REQUIRE` names `chromium` and there is none, [`Error::Failed`] when it does not start.
+    /// [`Error::Missing`] when `FLOPGAP_REQUIRE` names `chromium` and there is none,
+    /// [`Error::Failed`] when it does not start.
     pub fn for_test(test: &str) -> Result<Option<Browser>, Error> {
         match find::chromium() {
             Ok(program) => Browser::start(&program).map(Some),
@@ -142,8 +144,8 @@ impl Browser {
         self.pipe.call(method, parameters)
     }
 
-    /// What the page complained about since the last question: errors in the console, exceptions, refusals of its content security
-    /// policy, and requests for anything but files.
+    /// What the page complained about since the last question: errors in the console, exceptions,
+    /// refusals of its content security policy, and requests for anything but files.
     pub fn problems(&mut self) -> Vec<String> {
         self.pipe.events().into_iter().filter_map(|event| problem(&event)).collect()
     }

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::{Error, PATIENCE};
 
-/// The browser listens at descriptor 3 and answers at descriptor 4, which only a shell can set without unsafe code.
+/// The browser listens at descriptor 3 and answers at descriptor 4, which only a shell can set
+/// without unsafe code.
 const MOVE_DESCRIPTORS: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 
 const ARGUMENTS: [&str; 13] = [

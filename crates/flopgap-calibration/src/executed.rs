@@ -1,9 +1,10 @@
 //! FLOPs that the kernels of a product execute, which are more than the product needs.
 //!
 //! A kernel multiplies whole tiles: what lies beyond the edges is multiplied, too, and counted.
-//! Where the tile, the split and the kernels of a product are recorded, the count follows from them.
-//! Its form was read from the counters of an H200 (SM90) under cuBLASLt 13.1; nothing is fitted. The
-//! splits of CUTLASS are those of its `GemmUniversal`: parts of `k` in multiples of 16 bytes.
+//! Where the tile, the split and the kernels of a product are recorded, the count follows from
+//! them. Its form was read from the counters of an H200 (SM90) under cuBLASLt 13.1; nothing is
+//! fitted. The splits of CUTLASS are those of its `GemmUniversal`: parts of `k` in multiples of 16
+//! bytes.
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::{Algorithm, Op, Step};
@@ -131,7 +132,8 @@ fn follows(kernels: &[String]) -> Option<Follows> {
     }
 }
 
-/// Splits that were launched. cuBLASLt starts fewer than it reports where `k` is short; its grid shows how many.
+/// Splits that were launched. cuBLASLt starts fewer than it reports where `k` is short; its grid
+/// shows how many.
 fn splits(algorithm: &Algorithm, family: Family, kernel: &str, tiles: u64) -> u64 {
     let reported = u64::from(algorithm.split_k.unwrap_or(1).max(1));
     // Blocks of kernels for SM90 take one tile after the other: there, their number says nothing.

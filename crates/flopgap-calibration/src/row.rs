@@ -119,9 +119,9 @@ impl Measurement {
 /// Nanoseconds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// The median; on a CPU, and where a GPU waits for one, the median ratio to interleaved references,
-    /// times the best reference of the session. On one thread it is of the time in which the thread
-    /// ran; on several it is of wall time, and the lower quartile.
+    /// The median; on a CPU, and where a GPU waits for one, the median ratio to interleaved
+    /// references, times the best reference of the session. On one thread it is of the time in
+    /// which the thread ran; on several it is of wall time, and the lower quartile.
     pub median_ns: f64,
     /// Bounds of the 95 % confidence interval of `median_ns`.
     pub low_ns: f64,
@@ -131,7 +131,8 @@ pub struct Timing {
     pub minimum_ns: f64,
     /// Runs that were timed.
     pub runs: u64,
-    /// Whether the repetitions ended because of the cap, not because the interval was narrow enough.
+    /// Whether the repetitions ended because of the cap, not because the interval was narrow
+    /// enough.
     pub capped: bool,
     /// Median of the plain wall time, where `median_ns` is normalized by references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +194,8 @@ pub struct Origin {
     pub device: String,
     /// `cuda` or `cpu`.
     pub kind: String,
-    /// Details that a prediction depends on: cores, flags, compute capability, multiprocessors, memory.
+    /// Details that a prediction depends on: cores, flags, compute capability, multiprocessors,
+    /// memory.
     pub properties: BTreeMap<String, String>,
     /// Versions of driver and libraries.
     pub versions: BTreeMap<String, String>,

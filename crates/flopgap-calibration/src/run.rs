@@ -1,6 +1,7 @@
 //! The run directory of a sweep: its plan, which never changes, and what was measured of it.
 //!
-//! What is outstanding is the plan without the rows that are whole in the calibration file; it is computed whenever it is asked for and stored nowhere.
+//! What is outstanding is the plan without the rows that are whole in the calibration file; it is
+//! computed whenever it is asked for and stored nowhere.
 
 use std::collections::HashMap;
 use std::fs;
@@ -44,7 +45,8 @@ pub struct RunPlan {
     pub created: String,
     /// What was asked for, as options of the command line. Who resumes the run asks for the same.
     pub options: Vec<String>,
-    /// The rows, in the order in which they are measured. One that is there twice is measured twice: what differs between the two is noise.
+    /// The rows, in the order in which they are measured. One that is there twice is measured
+    /// twice: what differs between the two is noise.
     pub rows: Vec<PlannedRow>,
 }
 
@@ -222,8 +224,9 @@ impl RunPlan {
 /// What distinguishes the rows of one run.
 type Key<'a> = (&'a Workload, &'a str, Mode, Precision);
 
-/// Joins the points of several engines to the rows of a plan, in an order that mixes them, and plans some of them again. What is measured again lies as
-/// far behind its first time as that lies behind the beginning, so that a sweep that is cut off has measured some twice, too.
+/// Joins the points of several engines to the rows of a plan, in an order that mixes them, and
+/// plans some of them again. What is measured again lies as far behind its first time as that lies
+/// behind the beginning, so that a sweep that is cut off has measured some twice, too.
 pub fn mix(engines: Vec<(String, Vec<Point>)>, repeats: usize) -> Vec<PlannedRow> {
     let all: usize = engines.iter().map(|(_, points)| points.len()).sum();
     let mut rows: Vec<(f64, PlannedRow)> = Vec::with_capacity(all + repeats);

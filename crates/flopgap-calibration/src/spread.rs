@@ -11,7 +11,8 @@ const PRECISION: f64 = 6.0;
 const MODE: f64 = 1.0;
 /// The same for algorithms of a library.
 const ALGORITHM: f64 = 2.0;
-/// The same for rows that are aligned and rows that are not, by the step from odd to multiples of 8.
+/// The same for rows that are aligned and rows that are not, by the step from odd to multiples of
+/// 8.
 const ALIGNMENT: f64 = 1.0;
 
 /// At most so many rows, chosen so that no other row is far from all of them (farthest-first
@@ -19,8 +20,8 @@ const ALIGNMENT: f64 = 1.0;
 ///
 /// Who may measure and fit only so many products chooses them so that they cover the sizes. This
 /// choice goes by what is known before anything is timed: sizes, precision, mode, and the algorithm
-/// that the library would take, where it reports it. It never looks at a time, begins at a row that a
-/// hash decides, and always comes out the same; fewer rows are the first of more. Rows are chosen
+/// that the library would take, where it reports it. It never looks at a time, begins at a row that
+/// a hash decides, and always comes out the same; fewer rows are the first of more. Rows are chosen
 /// among those that are given, the fitted side of a split: which rows judge does not depend on it.
 pub fn at_most(mut rows: Vec<&Row>, most: usize) -> Vec<&Row> {
     if rows.len() <= most {

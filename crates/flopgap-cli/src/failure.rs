@@ -12,8 +12,8 @@ use crate::output::to_stderr;
 
 /// An error on its way to the user: what happened, its causes, what to do, and the exit code.
 ///
-/// Any error of ours becomes one with `?`; what a program knows besides, such as its own options, it adds with
-/// [`Failure::hint`].
+/// Any error of ours becomes one with `?`; what a program knows besides, such as its own options,
+/// it adds with [`Failure::hint`].
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -51,7 +51,8 @@ impl Failure {
         Failure { causes, ..Failure::new(error.to_string()) }
     }
 
-    /// Writing the result to standard output failed; a reader that went away early is no failure of ours.
+    /// Writing the result to standard output failed; a reader that went away early is no failure of
+    /// ours.
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     pub fn output(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
@@ -111,7 +112,8 @@ impl<E: Hint> From<E> for Failure {
     }
 }
 
-/// Runs a program's body and turns its end into an exit code; a failure is printed to standard error.
+/// Runs a program's body and turns its end into an exit code; a failure is printed to standard
+/// error.
 pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     match body() {
         Ok(()) => Exit::Done.into(),

@@ -74,8 +74,8 @@ pub fn note(program: &str, message: impl fmt::Display) {
     to_stderr(format_args!("{program}: {message}"));
 }
 
-/// Writes a line to standard error. One that is closed or full is no failure: a note that nobody can read must not take the result
-/// with it, as `eprintln!` would by panicking.
+/// Writes a line to standard error. One that is closed or full is no failure: a note that nobody
+/// can read must not take the result with it, as `eprintln!` would by panicking.
 pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
 }

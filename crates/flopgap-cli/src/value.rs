@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-/// Reads a percentage, as a `value_parser` of clap: a number of at least 0, with or without `%` after it.
+/// Reads a percentage, as a `value_parser` of clap: a number of at least 0, with or without `%`
+/// after it.
 ///
 /// # Errors
 /// With what is wrong; clap says of which option.

@@ -1,7 +1,9 @@
-//! Checks and times convolutions, poolings and residual networks on a GPU, in every precision, launched and in a graph:
-//! `cargo run --release -p flopgap-engines --example networks [-- NAME]` runs those whose name contains `NAME`.
+//! Checks and times convolutions, poolings and residual networks on a GPU, in every precision,
+//! launched and in a graph: `cargo run --release -p flopgap-engines --example networks [-- NAME]`
+//! runs those whose name contains `NAME`.
 //!
-//! Each line is tab-separated; a workload that fails is printed with its reason, and the exit code is 1 then.
+//! Each line is tab-separated; a workload that fails is printed with its reason, and the exit code
+//! is 1 then.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
 use std::process::ExitCode;

@@ -25,8 +25,9 @@ pub trait Engine {
         0
     }
 
-    /// Best time of each reference kernel in nanoseconds, where times are normalized by such: what the header
-    /// of a calibration file keeps, and a resumed session is given. On a GPU, where launches decide times.
+    /// Best time of each reference kernel in nanoseconds, where times are normalized by such: what
+    /// the header of a calibration file keeps, and a resumed session is given. On a GPU, where
+    /// launches decide times.
     fn references(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
@@ -63,13 +64,15 @@ pub trait Session {
     /// The engine's.
     fn time(&mut self, limit: &Repetition) -> Result<Timing, EngineError>;
 
-    /// Runs for at least this long without timing each run, and says how many runs that were: a window for energy.
+    /// Runs for at least this long without timing each run, and says how many runs that were: a
+    /// window for energy.
     ///
     /// # Errors
     /// The engine's.
     fn run_for(&mut self, duration: Duration) -> Result<u64, EngineError>;
 
-    /// Bytes that the engine's own allocator held at most, parameters included, where it reports it.
+    /// Bytes that the engine's own allocator held at most, parameters included, where it reports
+    /// it.
     fn memory_bytes(&self) -> Option<u64>;
 
     /// Bytes that the device lost to it at most, where that can be seen.

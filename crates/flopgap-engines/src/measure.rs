@@ -16,8 +16,8 @@ pub trait Monitor {
     /// The state of the device at this moment, where it reports it.
     fn state(&mut self) -> Option<DeviceState>;
 
-    /// Joules that the device has used since a moment that does not change, and where that was read.
-    /// `None` where there is no counter, which is not the same as 0.
+    /// Joules that the device has used since a moment that does not change, and where that was
+    /// read. `None` where there is no counter, which is not the same as 0.
     fn joules(&mut self) -> Option<(f64, EnergySource)>;
 }
 
@@ -46,12 +46,13 @@ pub struct Measure {
     pub count: bool,
 }
 
-/// The shortest window over which energy is measured. Counters are updated about ten times in a second, and some GPUs sample a quarter of the
-/// time only (arXiv 2312.02741), so that shorter ones tell little.
+/// The shortest window over which energy is measured. Counters are updated about ten times in a
+/// second, and some GPUs sample a quarter of the time only (arXiv 2312.02741), so that shorter ones
+/// tell little.
 pub const SHORTEST_WINDOW: Duration = Duration::from_secs(2);
 
-/// How long a workload runs before a window for energy: power follows the load with a delay, and the counter is as old as its last update, at
-/// the beginning as at the end.
+/// How long a workload runs before a window for energy: power follows the load with a delay, and
+/// the counter is as old as its last update, at the beginning as at the end.
 const BEFORE_WINDOW: Duration = Duration::from_millis(300);
 
 /// An error of measuring a row.
@@ -98,8 +99,8 @@ impl Hint for MeasureError {
     }
 }
 
-/// Measures a workload: opened, checked against a reference, timed; then its memory, energy and counted FLOPs, as far as they are asked for and can
-/// be had.
+/// Measures a workload: opened, checked against a reference, timed; then its memory, energy and
+/// counted FLOPs, as far as they are asked for and can be had.
 ///
 /// # Errors
 /// [`MeasureError::Wrong`] where the output is beyond its bound; what the engine says.
@@ -159,7 +160,8 @@ pub fn measure(
     })
 }
 
-/// FLOPs of a run. Counters that fail take neither time nor energy with them, which are measured by then: the row says why it has no count.
+/// FLOPs of a run. Counters that fail take neither time nor energy with them, which are measured by
+/// then: the row says why it has no count.
 fn counted(session: &mut dyn Session, remarks: &mut Vec<String>) -> Option<u64> {
     match session.counted_flops() {
         Ok(counted) => counted,

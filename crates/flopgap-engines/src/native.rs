@@ -22,7 +22,8 @@ const NAME: &str = "native";
 /// The batch's numbers begin here in the sequence of the seed, far behind those of the parameters.
 const FIRST_INPUT: u64 = 1 << 40;
 
-/// Fully connected networks and single layers in fp32, computed by `flopgap-mlp` with the crate `gemm`.
+/// Fully connected networks and single layers in fp32, computed by `flopgap-mlp` with the crate
+/// `gemm`.
 ///
 /// ```
 /// use flopgap_engines::cpu::CpuSettings;
@@ -161,7 +162,8 @@ impl Engine for Native {
                 reason: "a CPU only supports calls; streams and graphs need a GPU".to_owned(),
             });
         }
-        // Parameters twice, and each sample's input, output and layers; sizes were checked to be far from the limits.
+        // Parameters twice, and each sample's input, output and layers; sizes were checked to be
+        // far from the limits.
         let numbers = (2 * network.parameters() as u64).saturating_mul(products as u64).saturating_add(
             (samples as u64)
                 .saturating_mul(products as u64)
@@ -260,7 +262,8 @@ impl Session for Opened<'_> {
         u64::try_from(models + size_of_val(&*self.x) + size_of_val(&*self.y)).ok()
     }
 
-    /// `None` where the process grew by less than was allocated: memory that was free in it served, and nothing was measured.
+    /// `None` where the process grew by less than was allocated: memory that was free in it served,
+    /// and nothing was measured.
     fn device_memory_bytes(&self) -> Option<u64> {
         self.peak.filter(|growth| *growth > 0 && Some(*growth) >= self.memory_bytes())
     }

@@ -31,11 +31,13 @@ use shapes::Shapes;
 pub struct ModelFile {
     /// The file. Weights that an ONNX file keeps in others are read from beside it.
     pub path: PathBuf,
-    /// Sizes that the model leaves open, by name: of one dimension (`batch`: 8), or of all dimensions of an input (`input`: 8, 3, 224, 224).
+    /// Sizes that the model leaves open, by name: of one dimension (`batch`: 8), or of all
+    /// dimensions of an input (`input`: 8, 3, 224, 224).
     pub shapes: BTreeMap<String, Vec<u64>>,
 }
 
-/// ONNX Runtime on the CPU, from the library that `pip install onnxruntime` brings: all families in fp32 and int8 (QDQ), and users' models.
+/// ONNX Runtime on the CPU, from the library that `pip install onnxruntime` brings: all families in
+/// fp32 and int8 (QDQ), and users' models.
 ///
 /// Models in fp16 run, and are computed in fp32 between conversions: rows say so.
 ///
@@ -61,14 +63,15 @@ pub struct Ort {
     truths: RefCell<Truths>,
 }
 
-/// Outputs in 64 bits, whose evaluation takes seconds, by the model of the samples alone and their numbers.
+/// Outputs in 64 bits, whose evaluation takes seconds, by the model of the samples alone and their
+/// numbers.
 type Truths = HashMap<(Workload, Vec<usize>), Vec<f64>>;
 
 impl Ort {
     /// Finds and loads the library. Takes a second to find the unit of times unless it is given.
     ///
-    /// The library is the file of `ORT_DYLIB_PATH`, or else the one of the Python package `onnxruntime`, as far as the environment and the
-    /// usual places tell. Telemetry is off.
+    /// The library is the file of `ORT_DYLIB_PATH`, or else the one of the Python package
+    /// `onnxruntime`, as far as the environment and the usual places tell. Telemetry is off.
     ///
     /// # Errors
     /// [`EngineError::Missing`] with what was searched.
@@ -128,7 +131,8 @@ impl Ort {
                 })
             };
         let bound = match (precision, workload) {
-            // A step of the last conversion is a larger part of outputs that fill little of its range, as those of a softmax do.
+            // A step of the last conversion is a larger part of outputs that fill little of its
+            // range, as those of a softmax do.
             (Precision::Int8, Workload::Step(step)) if !matches!(step.op, Op::Gemm(_) | Op::Conv(_)) => 0.2,
             (Precision::Int8, _) => 0.1,
             (Precision::Fp16, _) => 5e-3,
@@ -286,8 +290,8 @@ impl Engine for Ort {
     }
 }
 
-/// Refuses what does not fit before anything is allocated: parameters as the model's bytes, as they are loaded, and as they are packed;
-/// activations.
+/// Refuses what does not fit before anything is allocated: parameters as the model's bytes, as they
+/// are loaded, and as they are packed; activations.
 fn check_memory(workload: &Workload, graph: &Graph) -> Result<(), EngineError> {
     let bytes = |parameter: bool| {
         let of = graph.tensors.iter().filter(|tensor| tensor.parameter == parameter);

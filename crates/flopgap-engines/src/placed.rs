@@ -1,7 +1,7 @@
 //! Times that do not depend on where the arrays of one session happen to lie.
 //!
-//! A system hands out pages of 4 KiB wherever they are free, so that the lines of an array fall into
-//! the sets of a cache by chance. Layers that stride by powers of two took 30 % longer in some
+//! A system hands out pages of 4 KiB wherever they are free, so that the lines of an array fall
+//! into the sets of a cache by chance. Layers that stride by powers of two took 30 % longer in some
 //! sessions than in others of the same program, and each session repeated its own time within 1 %.
 
 use std::ops::RangeInclusive;

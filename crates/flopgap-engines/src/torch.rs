@@ -43,7 +43,8 @@ pub struct TorchSettings {
     pub gpu: Option<usize>,
     /// Threads, the seed, and on a CPU the unit of times.
     pub cpu: CpuSettings,
-    /// The Python that has PyTorch. `None`: the one of the variable `FLOPGAP_PYTHON`, of `VIRTUAL_ENV`, or `python3`.
+    /// The Python that has PyTorch. `None`: the one of the variable `FLOPGAP_PYTHON`, of
+    /// `VIRTUAL_ENV`, or `python3`.
     pub python: Option<PathBuf>,
 }
 
@@ -56,10 +57,11 @@ impl TorchSettings {
     }
 }
 
-/// PyTorch on a CPU or a GPU: all families in fp32, and on a GPU in tf32, fp16 and bf16; users' models that `torch.export.save` wrote.
+/// PyTorch on a CPU or a GPU: all families in fp32, and on a GPU in tf32, fp16 and bf16; users'
+/// models that `torch.export.save` wrote.
 ///
-/// A worker in Python builds the networks from submodules of `torch.nn` and runs them under `inference_mode`. If its process dies, the next
-/// workload gets another.
+/// A worker in Python builds the networks from submodules of `torch.nn` and runs them under
+/// `inference_mode`. If its process dies, the next workload gets another.
 ///
 /// ```no_run
 /// use flopgap_engines::cpu::CpuSettings;

@@ -26,7 +26,8 @@ pub(crate) fn evaluates(graph: &Graph) -> bool {
     known && plain && graph.multiply_adds().is_ok_and(|count| u128::from(count) <= MOST_PRODUCTS)
 }
 
-/// The outputs of a graph that it [`evaluates`], with parameters as `to_onnx` writes them from this seed.
+/// The outputs of a graph that it [`evaluates`], with parameters as `to_onnx` writes them from this
+/// seed.
 ///
 /// # Errors
 /// [`GraphError`] where a parameter has no values.
@@ -132,8 +133,8 @@ fn pooled(pool: &Pool, x: &[f64]) -> Vec<f64> {
 /// Multiply-adds of the samples that are compared, but one sample at least.
 const MOST_SAMPLED: u64 = 100_000_000;
 
-/// The samples of a workload that are compared: the first, the last and those in between that take a moment. `None` where its tensors have no
-/// samples, and all is compared.
+/// The samples of a workload that are compared: the first, the last and those in between that take
+/// a moment. `None` where its tensors have no samples, and all is compared.
 pub(crate) fn samples(workload: &Workload, graph: &Graph) -> Option<Vec<usize>> {
     let batch = size(*sample_count(&mut workload.clone())?);
     let products = graph.multiply_adds().ok()?;
@@ -167,7 +168,8 @@ fn sample_count(workload: &mut Workload) -> Option<&mut u64> {
     }
 }
 
-/// The inputs of a graph for these samples. `make` gives the numbers of the input at a place, of all samples.
+/// The inputs of a graph for these samples. `make` gives the numbers of the input at a place, of
+/// all samples.
 pub(crate) fn inputs(
     graph: &Graph,
     samples: Option<&[usize]>,
@@ -190,8 +192,8 @@ pub(crate) fn rows(all: &[f64], batch: usize, samples: &[usize]) -> Vec<f64> {
     samples.iter().flat_map(|sample| &all[sample * width..(sample + 1) * width]).copied().collect()
 }
 
-/// What 32 bits may cost, of the largest output: roundings are independent, so they add up in proportion to the root of the terms of a sum and of
-/// the products one after the other.
+/// What 32 bits may cost, of the largest output: roundings are independent, so they add up in
+/// proportion to the root of the terms of a sum and of the products one after the other.
 pub(crate) fn fp32_bound(graph: &Graph) -> f64 {
     let (mut longest, mut products) = (1_u64, 0_u32);
     for op in graph.layers.iter().filter_map(|layer| layer.op.as_ref()) {

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FlopError, checked};
 
-/// An element-wise non-linearity. In text and JSON: `identity`, `relu`, `leaky_relu`, `sigmoid`, `tanh`,
-/// `gelu`, `gelu_tanh`, `silu`.
+/// An element-wise non-linearity. In text and JSON: `identity`, `relu`, `leaky_relu`, `sigmoid`,
+/// `tanh`, `gelu`, `gelu_tanh`, `silu`.
 ///
-/// The list is meant to be matched as a whole, and is not `non_exhaustive`: a program that computes activations must not compile before it knows a
-/// new one, which a catch-all would turn into another function.
+/// The list is meant to be matched as a whole, and is not `non_exhaustive`: a program that computes
+/// activations must not compile before it knows a new one, which a catch-all would turn into
+/// another function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
@@ -100,8 +101,8 @@ impl FromStr for Activation {
 pub struct ActivationCost {
     /// The function.
     pub forward: u64,
-    /// Its derivative, from the tensor that the forward pass saved. The multiplication with the incoming
-    /// gradient is counted separately.
+    /// Its derivative, from the tensor that the forward pass saved. The multiplication with the
+    /// incoming gradient is counted separately.
     pub derivative: u64,
 }
 
@@ -112,8 +113,8 @@ pub struct ActivationCost {
 pub enum ActivationCosts {
     /// The same for every activation but the identity, which is free.
     Uniform(ActivationCost),
-    /// The operations of the textbook formula, one for each addition, multiplication, division, comparison,
-    /// negation and call of `exp` or `erf`:
+    /// The operations of the textbook formula, one for each addition, multiplication, division,
+    /// comparison, negation and call of `exp` or `erf`:
     ///
     /// | activation | forward | derivative | derivative computed as |
     /// |---|---|---|---|
@@ -152,7 +153,8 @@ impl ActivationCosts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossGradient {
-    /// One constant for all elements, as behind a sum or mean: it is neither read nor multiplied with.
+    /// One constant for all elements, as behind a sum or mean: it is neither read nor multiplied
+    /// with.
     Constant,
     /// A tensor of the shape of the output.
     Tensor,
@@ -160,13 +162,14 @@ pub enum LossGradient {
 
 /// Everything about counting that mathematics leaves open.
 ///
-/// No convention is right for hardware: PyTorch's sigmoid executes about 16 counted FLOPs per element forward
-/// and 3 backward (kappa 15.0 and 0.58 at `N=10 D=1024 M=128`), and a `ReLU` none, because a maximum is not a
-/// counted operation. Theory needs one fixed convention, and the measured difference is kappa.
+/// No convention is right for hardware: PyTorch's sigmoid executes about 16 counted FLOPs per
+/// element forward and 3 backward (kappa 15.0 and 0.58 at `N=10 D=1024 M=128`), and a `ReLU` none,
+/// because a maximum is not a counted operation. Theory needs one fixed convention, and the
+/// measured difference is kappa.
 ///
-/// Fixed in all conventions: a fused multiply-add is 2; a reduction of `n` values is `n` additions, as in a
-/// dot product; adding a bias is 1 per output element; multiplying with the incoming gradient is 1 per
-/// element.
+/// Fixed in all conventions: a fused multiply-add is 2; a reduction of `n` values is `n` additions,
+/// as in a dot product; adding a bias is 1 per output element; multiplying with the incoming
+/// gradient is 1 per element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Convention {
     /// How activations are charged.
@@ -176,9 +179,9 @@ pub struct Convention {
 }
 
 impl Convention {
-    /// The convention of [`SquareMlp`](crate::SquareMlp): an activation and its derivative cost 1 each, and
-    /// the gradient of the loss is a constant. An [`Mlp`](crate::Mlp) counted this way agrees with it
-    /// exactly.
+    /// The convention of [`SquareMlp`](crate::SquareMlp): an activation and its derivative cost 1
+    /// each, and the gradient of the loss is a constant. An [`Mlp`](crate::Mlp) counted this way
+    /// agrees with it exactly.
     pub const SQUARE: Self = Self {
         activations: ActivationCosts::Uniform(ActivationCost { forward: 1, derivative: 1 }),
         loss_gradient: LossGradient::Constant,
@@ -188,8 +191,8 @@ impl Convention {
     pub const ARITHMETIC: Self =
         Self { activations: ActivationCosts::Arithmetic, loss_gradient: LossGradient::Tensor };
 
-    /// FLOPs per element of an activation's backward: the derivative, and the product with the incoming
-    /// gradient unless that is a constant. The identity passes the gradient through.
+    /// FLOPs per element of an activation's backward: the derivative, and the product with the
+    /// incoming gradient unless that is a constant. The identity passes the gradient through.
     pub(crate) fn backward_cost(
         &self,
         activation: Activation,

@@ -7,8 +7,8 @@ use crate::{FlopError, checked};
 
 /// FLOPs of one pass, split by what the kernel that executed them was for.
 ///
-/// Serializes as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`; reading it
-/// back refuses a `total` that is not the sum of the classes.
+/// Serializes as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`;
+/// reading it back refuses a `total` that is not the sum of the classes.
 ///
 /// ```
 /// use flopgap_flops::ClassFlops;
@@ -26,8 +26,8 @@ use crate::{FlopError, checked};
 pub struct ClassFlops {
     /// Matrix products.
     pub gemm: u64,
-    /// Reductions of partial sums: split-K (`splitKreduce_kernel`) and the loss or bias reduction of a
-    /// backward pass (`reduce_kernel`).
+    /// Reductions of partial sums: split-K (`splitKreduce_kernel`) and the loss or bias reduction
+    /// of a backward pass (`reduce_kernel`).
     pub split_k: u64,
     /// Element-wise kernels: activations and their derivatives.
     pub activation: u64,

@@ -6,8 +6,9 @@ use flopgap_hint::Hint;
 
 /// An error of computing a count.
 ///
-/// Sizes and counts are checked integers: a result that does not fit is an [`Overflow`](Self::Overflow) that
-/// names the quantity, never a wrapped, saturated or rounded number.
+/// Sizes and counts are checked integers: a result that does not fit is an
+/// [`Overflow`](Self::Overflow) that names the quantity, never a wrapped, saturated or rounded
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlopError {

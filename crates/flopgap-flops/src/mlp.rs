@@ -6,10 +6,11 @@ use crate::{
     Activation, ClassFlops, Convention, ElementType, FlopError, LossGradient, Pass, Ratio, Work, checked,
 };
 
-/// A fully connected network: `sizes[0]` inputs, then one layer per further size, on `batch` samples.
+/// A fully connected network: `sizes[0]` inputs, then one layer per further size, on `batch`
+/// samples.
 ///
-/// Layer `i` computes `Y = activation(X W^T + b)` with `X` of shape `batch x sizes[i]` and `W` of shape
-/// `sizes[i+1] x sizes[i]`.
+/// Layer `i` computes `Y = activation(X W^T + b)` with `X` of shape `batch x sizes[i]` and `W` of
+/// shape `sizes[i+1] x sizes[i]`.
 ///
 /// ```
 /// use flopgap_flops::{Activation, Convention, ElementType, Mlp, Pass};
@@ -32,8 +33,8 @@ pub struct Mlp {
     input_gradient: bool,
 }
 
-/// FLOPs of one layer, or of all of them, by operation. The operations of the other pass are 0, so the sum of
-/// a forward and a backward count is a training step.
+/// FLOPs of one layer, or of all of them, by operation. The operations of the other pass are 0, so
+/// the sum of a forward and a backward count is a training step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayerFlops {
     /// Forward product `X W^T`: `2 batch in out`.
@@ -111,10 +112,11 @@ impl LayerFlops {
 
 /// FLOPs and compulsory bytes of one layer in one pass, or the sum over layers.
 ///
-/// Bytes are those of a layer run as one fused kernel: its operands and results, but no intermediate such as
-/// the product before the bias. Forward reads `X`, `W`, `b` and writes `Y`. Backward reads `dY`, `X`, what
-/// the derivative needs (one tensor of the shape of `Y`; none for the identity) and `W` where `dX` is needed,
-/// and writes `dW`, `db` and `dX`. A constant loss gradient is not read.
+/// Bytes are those of a layer run as one fused kernel: its operands and results, but no
+/// intermediate such as the product before the bias. Forward reads `X`, `W`, `b` and writes `Y`.
+/// Backward reads `dY`, `X`, what the derivative needs (one tensor of the shape of `Y`; none for
+/// the identity) and `W` where `dX` is needed, and writes `dW`, `db` and `dX`. A constant loss
+/// gradient is not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayerWork {
     /// FLOPs by operation.
@@ -171,11 +173,12 @@ pub struct MlpWork {
 }
 
 impl Mlp {
-    /// A network with the given sizes, without biases and activations and with no gradient for its input.
+    /// A network with the given sizes, without biases and activations and with no gradient for its
+    /// input.
     ///
     /// # Errors
-    /// [`FlopError::TooFewSizes`] for fewer than two sizes, [`FlopError::ZeroSize`] when a size or the batch
-    /// is 0.
+    /// [`FlopError::TooFewSizes`] for fewer than two sizes, [`FlopError::ZeroSize`] when a size or
+    /// the batch is 0.
     pub fn new(sizes: impl Into<Vec<u64>>, batch: u64) -> Result<Self, FlopError> {
         let sizes = sizes.into();
         if sizes.len() < 2 {
@@ -210,15 +213,16 @@ impl Mlp {
         self
     }
 
-    /// The activation of the last layer only; call it after [`with_activation`](Self::with_activation).
+    /// The activation of the last layer only; call it after
+    /// [`with_activation`](Self::with_activation).
     #[must_use]
     pub fn with_output_activation(mut self, activation: Activation) -> Self {
         self.output_activation = activation;
         self
     }
 
-    /// Whether the backward pass computes the gradient of the network's input: when something trainable, such
-    /// as an encoding, lies before it.
+    /// Whether the backward pass computes the gradient of the network's input: when something
+    /// trainable, such as an encoding, lies before it.
     #[must_use]
     pub fn with_input_gradient(mut self, needed: bool) -> Self {
         self.input_gradient = needed;
@@ -274,8 +278,8 @@ impl Mlp {
         Ok(MlpWork { pass, layers, total })
     }
 
-    /// Compulsory work of inference with all layers fused into one kernel: the input and the parameters are
-    /// read, the output is written, nothing in between touches memory.
+    /// Compulsory work of inference with all layers fused into one kernel: the input and the
+    /// parameters are read, the output is written, nothing in between touches memory.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].

@@ -1,7 +1,9 @@
-//! Single operators of networks: convolution, pooling, normalization, softmax, embedding, element-wise functions, reductions.
+//! Single operators of networks: convolution, pooling, normalization, softmax, embedding,
+//! element-wise functions, reductions.
 //!
-//! Counting is that of the whole crate: an addition, multiplication, division, comparison or call of a transcendental function is 1, a fused
-//! multiply-add 2, a reduction of `n` values `n`. Bytes are compulsory: each operand read once, each result written once.
+//! Counting is that of the whole crate: an addition, multiplication, division, comparison or call
+//! of a transcendental function is 1, a fused multiply-add 2, a reduction of `n` values `n`. Bytes
+//! are compulsory: each operand read once, each result written once.
 //!
 //! | operator | FLOPs | source |
 //! |---|---|---|
@@ -15,7 +17,8 @@
 //! | embedding, gather | 0: rows are copied | ONNX `Gather` |
 //! | recurrent layer | `2 g H (I + H)` a token and direction for `g` gates, and the gates' element-wise work | ONNX `LSTM`, `GRU`, `RNN` |
 //!
-//! Windows that reach into the padding are counted whole, as dense kernels compute them and as profilers count them.
+//! Windows that reach into the padding are counted whole, as dense kernels compute them and as
+//! profilers count them.
 
 mod convolution;
 mod pointwise;

@@ -13,8 +13,9 @@ use crate::{ClassFlops, FlopError, Pass, Ratio, SquareMlp};
 /// | kappa | `activation / theory.activation - 1` | relative excess of the activation over 1 FLOP per element |
 /// | omega | `total / theory.total - 1` | relative excess of everything, `other` included |
 ///
-/// The factors describe the measurement completely: [`reconstruct`](Self::reconstruct) evaluates the closed
-/// form with them and returns the measured total, to the FLOP, for all sizes and counts for which they exist.
+/// The factors describe the measurement completely: [`reconstruct`](Self::reconstruct) evaluates
+/// the closed form with them and returns the measured total, to the FLOP, for all sizes and counts
+/// for which they exist.
 ///
 /// ```
 /// use flopgap_flops::{ClassFlops, Overheads, Pass, SquareMlp};
@@ -43,8 +44,8 @@ impl Overheads {
     /// The overheads of `measured` FLOPs of one pass over `model`.
     ///
     /// # Errors
-    /// [`FlopError::Overflow`] when a theoretical class, the theoretical total or the measured total exceeds
-    /// `u64`.
+    /// [`FlopError::Overflow`] when a theoretical class, the theoretical total or the measured
+    /// total exceeds `u64`.
     pub fn of(model: SquareMlp, pass: Pass, measured: &ClassFlops) -> Result<Self, FlopError> {
         let theory = model.theory(pass)?;
         Ok(Self {
@@ -79,7 +80,8 @@ impl Overheads {
         self.rho
     }
 
-    /// Relative excess of the activation FLOPs. It can be negative: a `ReLU` executes no counted FLOP at all.
+    /// Relative excess of the activation FLOPs. It can be negative: a `ReLU` executes no counted
+    /// FLOP at all.
     pub const fn kappa(&self) -> Ratio {
         self.kappa
     }
@@ -89,13 +91,14 @@ impl Overheads {
         self.omega
     }
 
-    /// Measured FLOPs outside the three classes; they enter omega and the reconstruction as they are.
+    /// Measured FLOPs outside the three classes; they enter omega and the reconstruction as they
+    /// are.
     pub const fn other(&self) -> u64 {
         self.other
     }
 
-    /// The measured total, recovered from the factors alone: the closed form of the pass evaluated term by
-    /// term in exact fractions, plus [`other`](Self::other).
+    /// The measured total, recovered from the factors alone: the closed form of the pass evaluated
+    /// term by term in exact fractions, plus [`other`](Self::other).
     ///
     /// ```text
     /// forward   N (2(1+epsilon) D^2 M + (1+kappa+rho) D M)
@@ -103,8 +106,8 @@ impl Overheads {
     /// ```
     ///
     /// The result is the measured total exactly. No intermediate can overflow for overheads that
-    /// [`of`](Self::of) accepted: every product divides the denominator of its factor, so in lowest terms no
-    /// numerator reaches 2^127.
+    /// [`of`](Self::of) accepted: every product divides the denominator of its factor, so in lowest
+    /// terms no numerator reaches 2^127.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] is reserved for a bug: the arithmetic is checked all the same.
@@ -147,8 +150,9 @@ impl Overheads {
 
 /// The four overhead factors in double precision, as written to JSON; [`Overheads`] defines them.
 ///
-/// A JSON reader must parse numbers to the nearest `f64` for [`reconstruct_f64`](Self::reconstruct_f64) to
-/// keep its promise. Python does; `serde_json` does with its feature `float_roundtrip`.
+/// A JSON reader must parse numbers to the nearest `f64` for
+/// [`reconstruct_f64`](Self::reconstruct_f64) to keep its promise. Python does; `serde_json` does
+/// with its feature `float_roundtrip`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OverheadFactors {
     /// Relative excess of the GEMM FLOPs.
@@ -161,27 +165,27 @@ pub struct OverheadFactors {
     pub omega: f64,
 }
 
-/// Largest total, measured and theoretical, up to which [`OverheadFactors::reconstruct_f64`] rounds back to
-/// the measured FLOP: 2^48, 281 TFLOP.
+/// Largest total, measured and theoretical, up to which [`OverheadFactors::reconstruct_f64`] rounds
+/// back to the measured FLOP: 2^48, 281 TFLOP.
 pub const EXACT_F64_TOTAL: u64 = 1 << 48;
 
 impl OverheadFactors {
-    /// The closed form of [`Overheads::reconstruct`] evaluated in double precision, in the order in which it
-    /// is written, plus `other`. Round the result to get FLOPs.
+    /// The closed form of [`Overheads::reconstruct`] evaluated in double precision, in the order in
+    /// which it is written, plus `other`. Round the result to get FLOPs.
     ///
-    /// It rounds back to the measured total whenever neither that total nor the theoretical one exceeds
-    /// [`EXACT_F64_TOTAL`]. Proof: with `u = 2^-53`, measured classes `G`, `A`, `S`, `O`, theory `Tg` and
-    /// `Ta`,
+    /// It rounds back to the measured total whenever neither that total nor the theoretical one
+    /// exceeds [`EXACT_F64_TOTAL`]. Proof: with `u = 2^-53`, measured classes `G`, `A`, `S`, `O`,
+    /// theory `Tg` and `Ta`,
     ///
-    /// - `1 + epsilon` is off by at most `3 max(G, Tg) / Tg * u`, whether the factor is the nearest `f64` or
-    ///   was computed as `G / Tg - 1` in `f64`; `1 + kappa` likewise with `A` and `Ta`;
-    /// - after scaling, products with D, D and M add `3 G u`; rounding rho adds `S u`, adding it `(A + S) u`,
-    ///   products with D and M `2 (A + S) u`; the sums, the product with N and the addition of `other` at
-    ///   most 5 roundings more.
+    /// - `1 + epsilon` is off by at most `3 max(G, Tg) / Tg * u`, whether the factor is the nearest
+    ///   `f64` or was computed as `G / Tg - 1` in `f64`; `1 + kappa` likewise with `A` and `Ta`;
+    /// - after scaling, products with D, D and M add `3 G u`; rounding rho adds `S u`, adding it
+    ///   `(A + S) u`, products with D and M `2 (A + S) u`; the sums, the product with N and the
+    ///   addition of `other` at most 5 roundings more.
     ///
-    /// So the error is below `u * (3 max(G, Tg) + 3 max(A, Ta) + 8 (G + A + O) + 9 S)` up to terms in `u^2`.
-    /// With both totals at most `B`, and `Ta` at most half of `Tg`, that is largest for `A = Tg = B`:
-    /// `14 B u`, which for `B = 2^48` is 7/16, less than half a FLOP.
+    /// So the error is below `u * (3 max(G, Tg) + 3 max(A, Ta) + 8 (G + A + O) + 9 S)` up to terms
+    /// in `u^2`. With both totals at most `B`, and `Ta` at most half of `Tg`, that is largest for
+    /// `A = Tg = B`: `14 B u`, which for `B = 2^48` is 7/16, less than half a FLOP.
     pub fn reconstruct_f64(&self, model: SquareMlp, pass: Pass, other: u64) -> f64 {
         let (n, d, m) = (model.layers() as f64, model.width() as f64, model.columns() as f64);
         let gemm = |products: f64| products * (1.0 + self.epsilon) * d * d * m;
@@ -194,7 +198,8 @@ impl OverheadFactors {
     }
 }
 
-/// One pass of one network, counted and in theory, with the overheads between them: what an analysis writes.
+/// One pass of one network, counted and in theory, with the overheads between them: what an
+/// analysis writes.
 ///
 /// ```
 /// use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
@@ -308,7 +313,8 @@ mod tests {
 
     #[test]
     fn the_largest_counts_reconstruct() {
-        // The most layers for which the theoretical backward total still fits: 6N-3 <= 2^64-1 at D = M = 1.
+        // The most layers for which the theoretical backward total still fits: 6N-3 <= 2^64-1 at D
+        // = M = 1.
         let layers = (u64::MAX - 3) / 6 + 1;
         for layers in [layers, layers - 1, 1 << 61, 2, 1] {
             let model = SquareMlp::new(layers, 1, 1).unwrap();

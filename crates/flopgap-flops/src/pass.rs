@@ -13,8 +13,8 @@ use crate::{FlopError, checked};
 pub enum Pass {
     /// Inputs to outputs.
     Forward,
-    /// Output gradients to weight gradients (and input gradients, where they are needed). The forward pass
-    /// that precedes it is not part of it.
+    /// Output gradients to weight gradients (and input gradients, where they are needed). The
+    /// forward pass that precedes it is not part of it.
     Backward,
 }
 

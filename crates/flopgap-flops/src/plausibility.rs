@@ -15,15 +15,17 @@ const TILE: u64 = 256;
 /// Steps along the summed dimension are padded to this many.
 const STEP: u64 = 32;
 
-/// The relative error of a count that ncu printed rounded: two decimals behind at least one digit (`1.32 Minst`).
+/// The relative error of a count that ncu printed rounded: two decimals behind at least one digit
+/// (`1.32 Minst`).
 const ROUNDING: f64 = 0.005;
 
 /// Verdict on the counted FLOPs of one class of one pass.
 ///
-/// Small shapes are honestly far above theory, because a tile that is mostly padding still executes in full:
-/// epsilon is 3.1 at `N=2 D=256 M=16` on an H200. A finding of [`FarAbove`](Self::FarAbove) is therefore a
-/// question, with [`TilePadding`](LikelyCause::TilePadding) first among its causes where padding alone can
-/// explain the count; a finding of [`BelowTheory`](Self::BelowTheory) is a certainty.
+/// Small shapes are honestly far above theory, because a tile that is mostly padding still executes
+/// in full: epsilon is 3.1 at `N=2 D=256 M=16` on an H200. A finding of
+/// [`FarAbove`](Self::FarAbove) is therefore a question, with
+/// [`TilePadding`](LikelyCause::TilePadding) first among its causes where padding alone can explain
+/// the count; a finding of [`BelowTheory`](Self::BelowTheory) is a certainty.
 ///
 /// ```
 /// use flopgap_flops::{ClassFlops, LikelyCause, Pass, Plausibility, SquareMlp};
@@ -41,7 +43,8 @@ const ROUNDING: f64 = 0.005;
 pub enum Plausibility {
     /// Neither below theory nor questionably far above it.
     Plausible,
-    /// Fewer FLOPs than the mathematics needs: impossible for a complete count of the stated network.
+    /// Fewer FLOPs than the mathematics needs: impossible for a complete count of the stated
+    /// network.
     BelowTheory {
         /// The class: matrix products or activations.
         class: Bounded,
@@ -52,8 +55,8 @@ pub enum Plausibility {
         /// What usually explains it, most likely first.
         causes: Vec<LikelyCause>,
     },
-    /// More GEMM FLOPs than [`QUESTIONABLE_GEMM_FACTOR`] times theory, or than padding every matrix to the largest
-    /// tiles can explain.
+    /// More GEMM FLOPs than [`QUESTIONABLE_GEMM_FACTOR`] times theory, or than padding every matrix
+    /// to the largest tiles can explain.
     FarAbove {
         /// Counted GEMM FLOPs.
         counted: u64,
@@ -84,14 +87,15 @@ pub enum LikelyCause {
     WrongSizes,
     /// Launches are missing from the recording.
     MissingLaunches,
-    /// The products ran on tensor cores (TF32, FP16, BF16), whose work the FADD/FMUL/FFMA counters do not
-    /// see.
+    /// The products ran on tensor cores (TF32, FP16, BF16), whose work the FADD/FMUL/FFMA counters
+    /// do not see.
     TensorCores,
     /// The recordings that were subtracted or paired do not belong together.
     WrongFilePairing,
     /// Tiles larger than the matrices: honest work on padding.
     TilePadding,
-    /// The activation is computed inside of the products' kernels, or it is one that executes no counted FLOP.
+    /// The activation is computed inside of the products' kernels, or it is one that executes no
+    /// counted FLOP.
     FusedActivation,
 }
 
@@ -116,9 +120,9 @@ impl Plausibility {
 
     /// Judges the counted GEMM FLOPs of one pass.
     ///
-    /// A product over an inner dimension of K is charged `2 K` FLOPs an element, but `K` multiplications and `K - 1`
-    /// additions are enough: with one column, `dW` is nothing but multiplications. A count is below theory when it is
-    /// below that.
+    /// A product over an inner dimension of K is charged `2 K` FLOPs an element, but `K`
+    /// multiplications and `K - 1` additions are enough: with one column, `dW` is nothing but
+    /// multiplications. A count is below theory when it is below that.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
@@ -151,7 +155,8 @@ impl Plausibility {
         Ok(Self::Plausible)
     }
 
-    /// Judges the counted activation FLOPs of one pass of a sigmoid network: below theory or plausible.
+    /// Judges the counted activation FLOPs of one pass of a sigmoid network: below theory or
+    /// plausible.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
@@ -208,7 +213,8 @@ impl Exactness {
     }
 }
 
-/// The additions that theory charges and a product need not execute: one for each element of its result.
+/// The additions that theory charges and a product need not execute: one for each element of its
+/// result.
 fn saved_additions(model: SquareMlp, pass: Pass) -> u64 {
     let (layers, width, columns) = (model.layers(), model.width(), model.columns());
     // Smaller than the theory of the pass, which exists, so nothing overflows.
@@ -218,8 +224,8 @@ fn saved_additions(model: SquareMlp, pass: Pass) -> u64 {
     }
 }
 
-/// Whether the same network with every side rounded up to whole tiles, and a quarter more for the epilogue and what
-/// slices of a tile add up, needs at least `counted` GEMM FLOPs.
+/// Whether the same network with every side rounded up to whole tiles, and a quarter more for the
+/// epilogue and what slices of a tile add up, needs at least `counted` GEMM FLOPs.
 fn padding_explains(model: SquareMlp, pass: Pass, counted: u64) -> bool {
     let up = |size: u64, to: u64| u128::from(size).next_multiple_of(u128::from(to));
     let (n, d, m) = (u128::from(model.layers()), model.width(), model.columns());
@@ -305,7 +311,8 @@ mod tests {
         let theory = 2 * 256 * 256 * 16 * 2;
         assert!(check((2, 256, 16), theory).is_plausible());
         assert!(check((2, 256, 16), theory * 8).is_plausible());
-        // 2 K - 1 operations for each of 2 · 256 · 16 elements: the first product of a sum is added to nothing.
+        // 2 K - 1 operations for each of 2 · 256 · 16 elements: the first product of a sum is added
+        // to nothing.
         let least = theory - 2 * 256 * 16;
         assert!(check((2, 256, 16), least).is_plausible());
         assert!(matches!(check((2, 256, 16), least - 1), Plausibility::BelowTheory { .. }));
@@ -328,7 +335,8 @@ mod tests {
 
     #[test]
     fn more_than_padding_is_questioned_below_eight_times_theory() {
-        // Whole tiles leave nothing to pad: twice the theory is another network's, such as one of 512 columns.
+        // Whole tiles leave nothing to pad: twice the theory is another network's, such as one of
+        // 512 columns.
         let theory = 2 * 1024 * 1024 * 256;
         assert!(check((1, 1024, 256), theory * 5 / 4).is_plausible());
         assert_eq!(

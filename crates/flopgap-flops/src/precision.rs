@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ElementType, FlopError, checked};
 
-/// The arithmetic of matrix products and convolutions. In text and JSON: `fp32`, `tf32`, `fp16`, `bf16`, `int8`.
+/// The arithmetic of matrix products and convolutions. In text and JSON: `fp32`, `tf32`, `fp16`,
+/// `bf16`, `int8`.
 ///
-/// It differs from [`ElementType`], which says how a number is stored: TF32 products read and write 32-bit floats.
+/// It differs from [`ElementType`], which says how a number is stored: TF32 products read and write
+/// 32-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit multiplications and additions; no TF32.
     Fp32,
-    /// 32-bit floats, multiplied with 10 bits of mantissa, added in 32 bits: tensor cores from Ampere on.
+    /// 32-bit floats, multiplied with 10 bits of mantissa, added in 32 bits: tensor cores from
+    /// Ampere on.
     Tf32,
     /// IEEE binary16, added in 32 bits.
     Fp16,

@@ -7,9 +7,9 @@ use crate::FlopError;
 
 /// A signed fraction of integers in lowest terms: the exact value of an overhead factor.
 ///
-/// `{}` prints the nearest `f64`. `{:.4}` prints the fraction itself rounded to four decimals, ties to even,
-/// from its integers: no binary rounding happens in between. Width, fill, `+` and `0` are honored as for
-/// numbers.
+/// `{}` prints the nearest `f64`. `{:.4}` prints the fraction itself rounded to four decimals, ties
+/// to even, from its integers: no binary rounding happens in between. Width, fill, `+` and `0` are
+/// honored as for numbers.
 ///
 /// ```
 /// use flopgap_flops::Ratio;
@@ -54,7 +54,8 @@ impl Ratio {
         Self::new(i128::from(part), u128::from(whole))
     }
 
-    /// `counted / expected - 1`: how far a count lies above (positive) or below (negative) what was expected.
+    /// `counted / expected - 1`: how far a count lies above (positive) or below (negative) what was
+    /// expected.
     ///
     /// # Errors
     /// [`FlopError::ZeroDenominator`] when `expected` is 0.
@@ -87,7 +88,8 @@ impl Ratio {
 
     /// Exact product with a count; `None` when it does not fit.
     ///
-    /// Common factors are canceled before multiplying, so the product overflows only if its lowest terms do.
+    /// Common factors are canceled before multiplying, so the product overflows only if its lowest
+    /// terms do.
     #[must_use]
     pub fn checked_scale(self, factor: u64) -> Option<Self> {
         let factor = u128::from(factor);
@@ -96,8 +98,8 @@ impl Ratio {
         Self::signed(self.numerator < 0, magnitude, self.denominator / common)
     }
 
-    /// The value as an unsigned count, rounded to the nearest integer with halves upwards; `None` when it is
-    /// negative or exceeds `u64`.
+    /// The value as an unsigned count, rounded to the nearest integer with halves upwards; `None`
+    /// when it is negative or exceeds `u64`.
     #[must_use]
     pub fn round_to_count(self) -> Option<u64> {
         let magnitude = u128::try_from(self.numerator).ok()?;
@@ -194,8 +196,8 @@ fn nearest_f64(numerator: u128, denominator: u128) -> f64 {
     if numerator == 0 {
         return 0.0;
     }
-    // Long division in binary: `digits` collects the leading bits of the quotient, `exponent` the place of its
-    // last bit. 55 bits and the rest decide the rounding to 53.
+    // Long division in binary: `digits` collects the leading bits of the quotient, `exponent` the
+    // place of its last bit. 55 bits and the rest decide the rounding to 53.
     let mut digits = numerator / denominator;
     let mut rest = numerator % denominator;
     let mut exponent = 0_i32;
@@ -216,7 +218,8 @@ fn nearest_f64(numerator: u128, denominator: u128) -> f64 {
         mantissa += 1;
     }
     exponent += surplus.cast_signed();
-    // At most 53 significant bits and an exponent within -183..=75: both conversions and the product are exact.
+    // At most 53 significant bits and an exponent within -183..=75: both conversions and the
+    // product are exact.
     mantissa as f64 * 2_f64.powi(exponent)
 }
 
@@ -334,7 +337,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// IEEE 754 division of two exactly represented integers is correctly rounded, so it must agree.
+        /// IEEE 754 division of two exactly represented integers is correctly rounded, so it must
+        /// agree.
         #[test]
         fn f64_agrees_with_ieee_division(
             n in -(1_i64 << 53)..=(1 << 53),
@@ -346,7 +350,8 @@ mod tests {
             prop_assert_eq!(got.to_bits(), (n as f64 / d as f64).to_bits());
         }
 
-        /// Scaling by a power of two scales the f64 exactly, also where the integers no longer fit an f64.
+        /// Scaling by a power of two scales the f64 exactly, also where the integers no longer fit
+        /// an f64.
         #[test]
         fn f64_scales_by_powers_of_two(n in 1_u64.., d in 1_u64.., up in 0_u32..63, down in 0_u32..63) {
             let base = ratio(n.into(), d.into()).to_f64();

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClassFlops, FlopError, Pass, checked};
 
-/// A network of `layers` (N) equal layers, each a `width x width` (D) weight matrix without bias followed by
-/// a sigmoid, applied to an input of `columns` (M) columns.
+/// A network of `layers` (N) equal layers, each a `width x width` (D) weight matrix without bias
+/// followed by a sigmoid, applied to an input of `columns` (M) columns.
 ///
-/// It is the shape whose counted FLOPs separate cleanly into matrix products, split-K reductions and
-/// activations, so it is what overheads are measured on. All three sizes are at least 1.
+/// It is the shape whose counted FLOPs separate cleanly into matrix products, split-K reductions
+/// and activations, so it is what overheads are measured on. All three sizes are at least 1.
 ///
 /// | class | forward | backward |
 /// |---|---|---|
@@ -18,14 +18,15 @@ use crate::{ClassFlops, FlopError, Pass, checked};
 /// | split-K | 0 | 0 |
 /// | activation | `N * D M` | `(2N-1) * D M` |
 ///
-/// A product of `D x D` by `D x M` costs `2 D^2 M`: one multiplication and one addition per term. Backward,
-/// every layer needs the gradient of its weights and every layer but the first the gradient of its input.
+/// A product of `D x D` by `D x M` costs `2 D^2 M`: one multiplication and one addition per term.
+/// Backward, every layer needs the gradient of its weights and every layer but the first the
+/// gradient of its input.
 ///
-/// The activation is charged 1 FLOP per element forward. Backward it is charged 2: one for the derivative,
-/// one for multiplying it with the incoming gradient. One layer is charged 1: at the loss end of a sum or
-/// mean the incoming gradient is the same constant everywhere, so there is nothing to multiply with. That
-/// makes `2(N-1) + 1 = 2N-1`. What the hardware executes per element is another matter, and kappa
-/// ([`Overheads`](crate::Overheads)) is the measure of it.
+/// The activation is charged 1 FLOP per element forward. Backward it is charged 2: one for the
+/// derivative, one for multiplying it with the incoming gradient. One layer is charged 1: at the
+/// loss end of a sum or mean the incoming gradient is the same constant everywhere, so there is
+/// nothing to multiply with. That makes `2(N-1) + 1 = 2N-1`. What the hardware executes per element
+/// is another matter, and kappa ([`Overheads`](crate::Overheads)) is the measure of it.
 ///
 /// Split-K is absent from the theory: it is work that the library chooses to add, measured by rho.
 ///
@@ -51,8 +52,8 @@ impl SquareMlp {
     /// A network of `layers` layers of `width x width` weights on `columns` columns.
     ///
     /// # Errors
-    /// [`FlopError::ZeroSize`] when a size is 0. Sizes whose FLOPs do not fit a `u64` are accepted here and
-    /// refused by the counts.
+    /// [`FlopError::ZeroSize`] when a size is 0. Sizes whose FLOPs do not fit a `u64` are accepted
+    /// here and refused by the counts.
     pub fn new(layers: u64, width: u64, columns: u64) -> Result<Self, FlopError> {
         checked::positive(&[("layers", layers), ("width", width), ("columns", columns)])?;
         Ok(Self { layers, width, columns })
@@ -102,8 +103,8 @@ impl SquareMlp {
         Ok(ClassFlops { gemm, split_k: 0, activation, other: 0 })
     }
 
-    /// The element count that rho divides by: `N * D * M` forward, `(2N-1) * D * M` backward. It equals the
-    /// theoretical activation FLOPs of the pass.
+    /// The element count that rho divides by: `N * D * M` forward, `(2N-1) * D * M` backward. It
+    /// equals the theoretical activation FLOPs of the pass.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].

@@ -66,9 +66,11 @@ impl FromStr for ElementType {
     }
 }
 
-/// FLOPs of an operation and its compulsory bytes: every operand read once, every result written once.
+/// FLOPs of an operation and its compulsory bytes: every operand read once, every result written
+/// once.
 ///
-/// Compulsory bytes are what an ideal cache leaves; a kernel that re-reads operands moves more, never less.
+/// Compulsory bytes are what an ideal cache leaves; a kernel that re-reads operands moves more,
+/// never less.
 ///
 /// ```
 /// use flopgap_flops::{ElementType, Work};
@@ -127,8 +129,8 @@ impl Work {
 
     /// Arithmetic intensity in FLOP per byte, exact; `None` when no byte is moved.
     ///
-    /// Compare it with the ridge of a device, its peak FLOP/s over its bandwidth: below the ridge the bytes
-    /// bound the time, above it the FLOPs do.
+    /// Compare it with the ridge of a device, its peak FLOP/s over its bandwidth: below the ridge
+    /// the bytes bound the time, above it the FLOPs do.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when the bytes exceed `u64`.

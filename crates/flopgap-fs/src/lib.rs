@@ -70,12 +70,14 @@ impl Hint for WriteError {
 /// Writes `bytes` to `path`: a reader sees the old file or the whole new one, also after a crash.
 ///
 /// # Errors
-/// When the parent directory does not exist or cannot be written to, or the disk is full. The target is unchanged then.
+/// When the parent directory does not exist or cannot be written to, or the disk is full. The
+/// target is unchanged then.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     write_atomic_with(path, |file| file.write_all(bytes).map_err(|source| WriteError::new(path, source)))
 }
 
-/// Like [`write_atomic`], for contents that `fill` writes piece by piece; nothing takes the target's name if it fails.
+/// Like [`write_atomic`], for contents that `fill` writes piece by piece; nothing takes the
+/// target's name if it fails.
 ///
 /// # Errors
 /// What `fill` returns, and as [`write_atomic`].
@@ -89,8 +91,9 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
     Ok(result)
 }
 
-/// Like [`write_atomic`], without waiting for the disk: whole or not at all even if the process is killed, but not if the
-/// machine loses power. For many small files with a checksum, whose reader notices an empty one and writes it again.
+/// Like [`write_atomic`], without waiting for the disk: whole or not at all even if the process is
+/// killed, but not if the machine loses power. For many small files with a checksum, whose reader
+/// notices an empty one and writes it again.
 ///
 /// # Errors
 /// As [`write_atomic`].
@@ -102,9 +105,11 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError
     Ok(())
 }
 
-/// Writes a new file, whole or not at all, unless there is one of that name already; returns whether it was written.
+/// Writes a new file, whole or not at all, unless there is one of that name already; returns
+/// whether it was written.
 ///
-/// Of several processes that create the same file at once, one gets `true`, and all find the whole file afterwards.
+/// Of several processes that create the same file at once, one gets `true`, and all find the whole
+/// file afterwards.
 ///
 /// # Errors
 /// As [`write_atomic`].
@@ -129,10 +134,11 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
     Ok(true)
 }
 
-/// Removes the temporary files that processes which were killed while writing left in `folder`; returns how many.
+/// Removes the temporary files that processes which were killed while writing left in `folder`;
+/// returns how many.
 ///
-/// A process that is writing there at this moment loses its file and reports an error, so this is for directories whose only
-/// writer is the caller. A directory that does not exist has none.
+/// A process that is writing there at this moment loses its file and reports an error, so this is
+/// for directories whose only writer is the caller. A directory that does not exist has none.
 ///
 /// # Errors
 /// When the directory cannot be read or a file not removed.
@@ -158,7 +164,8 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
 /// How the names of temporary files begin.
 const PREFIX: &str = ".flopgap-";
 
-/// A temporary file beside `path` that holds what `fill` wrote, flushed to the disk if `sync` asks for it.
+/// A temporary file beside `path` that holds what `fill` wrote, flushed to the disk if `sync` asks
+/// for it.
 fn write_beside<T, E: From<WriteError>>(
     path: &Path,
     sync: bool,
@@ -175,7 +182,8 @@ fn write_beside<T, E: From<WriteError>>(
     if sync {
         temporary.as_file().sync_all().map_err(error)?;
     }
-    // A temporary file is private to its owner; a result should be as readable as any other new file.
+    // A temporary file is private to its owner; a result should be as readable as any other new
+    // file.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -185,8 +193,8 @@ fn write_beside<T, E: From<WriteError>>(
     Ok((temporary, result))
 }
 
-/// Why nothing can be created in `folder`. Where it does not exist, the error says so of the directory, and not of
-/// the temporary file, which `tempfile` names.
+/// Why nothing can be created in `folder`. Where it does not exist, the error says so of the
+/// directory, and not of the temporary file, which `tempfile` names.
 fn of_folder(folder: &Path, error: io::Error) -> io::Error {
     match fs::metadata(folder) {
         Err(missing) if missing.kind() == error.kind() => missing,
@@ -194,7 +202,8 @@ fn of_folder(folder: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// The new name itself is only safe once the directory is on the disk. Not every file system can sync one.
+/// The new name itself is only safe once the directory is on the disk. Not every file system can
+/// sync one.
 fn sync_folder(path: &Path) {
     if let Ok(folder) = fs::File::open(folder_of(path)) {
         let _ = folder.sync_all();

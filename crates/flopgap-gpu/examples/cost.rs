@@ -13,7 +13,8 @@ use flopgap_gpu::{Buffer, Context, Kernel, Stream};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Each figure is the mean of so many measurements: an even number, since every second one of CUPTI is slow.
+/// Each figure is the mean of so many measurements: an even number, since every second one of CUPTI
+/// is slow.
 const RUNS: u32 = 20;
 
 fn main() -> ExitCode {

@@ -1,4 +1,5 @@
-// Kernels whose counts are known: each thread executes `steps` instructions of one kind, whatever the compiler unrolls.
+// Kernels whose counts are known: each thread executes `steps` instructions of one kind, whatever
+// the compiler unrolls.
 
 extern "C" __global__ void count_ffma(float *x, float a, float b, int steps) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,5 @@
-//! Counts the floating-point instructions of kernels whose counts are known, and of a matrix product.
+//! Counts the floating-point instructions of kernels whose counts are known, and of a matrix
+//! product.
 //!
 //! ```text
 //! counters              count, and check the known ones
@@ -79,7 +80,8 @@ impl Launches {
                     let launch = Launch::new(blocks, threads);
                     let arguments =
                         Arguments::default().write(&mut self.numbers).f32(0.5).f32(0.25).i32(steps);
-                    // SAFETY: the arguments are those of `count.cu`; no thread reaches beyond the numbers.
+                    // SAFETY: the arguments are those of `count.cu`; no thread reaches beyond the
+                    // numbers.
                     unsafe { launch.queue(&self.stream, kernel, arguments) }?;
                 }
                 Ok::<_, CounterError>(())
@@ -134,7 +136,8 @@ fn run(plain: bool) -> Result<bool, Box<dyn Error>> {
             row.launch.symbol
         );
     }
-    // The known ones: every thread executes `steps` instructions of the kernel's kind, and none of the others.
+    // The known ones: every thread executes `steps` instructions of the kernel's kind, and none of
+    // the others.
     let expected = KERNELS.iter().enumerate().flat_map(|(kind, name)| {
         SHAPES.into_iter().map(move |(blocks, threads, steps)| {
             let mut counts = vec![0; KERNELS.len()];

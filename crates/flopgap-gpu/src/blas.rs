@@ -13,8 +13,8 @@ use crate::stream::{Stream, Submission};
 /// How cuBLAS may compute a product of 32-bit floats. None of these uses TF32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fp32 {
-    /// `CUBLAS_PEDANTIC_MATH`: 32-bit multiplications and additions, nothing else, on every GPU. Emulation from smaller types, which
-    /// newer GPUs can do, is off.
+    /// `CUBLAS_PEDANTIC_MATH`: 32-bit multiplications and additions, nothing else, on every GPU.
+    /// Emulation from smaller types, which newer GPUs can do, is off.
     #[default]
     Pedantic,
     /// `CUBLAS_DEFAULT_MATH`: what `PyTorch` sets where TF32 is not allowed.
@@ -23,13 +23,15 @@ pub enum Fp32 {
 
 /// A handle of cuBLAS on one stream, with the arithmetic and the workspace set once.
 ///
-/// The workspace is a buffer of ours, so that a captured graph does not depend on memory that cuBLAS allocates, and that the algorithm
-/// (cuBLAS picks it by the workspace, too) is the same in every run.
+/// The workspace is a buffer of ours, so that a captured graph does not depend on memory that
+/// cuBLAS allocates, and that the algorithm (cuBLAS picks it by the workspace, too) is the same in
+/// every run.
 #[derive(Debug)]
 pub struct Blas {
     cuda: Arc<CudaBlas>,
     stream: Stream,
-    // Freed after the handle: fields are dropped in this order. Locked while a product is queued: a handle serves one thread at a time.
+    // Freed after the handle: fields are dropped in this order. Locked while a product is queued: a
+    // handle serves one thread at a time.
     workspace: Mutex<Buffer<u8>>,
 }
 
@@ -39,7 +41,8 @@ pub struct Blas {
 /// When cuBLAS is missing or too old to tell.
 pub fn version() -> Result<(u32, u32, u32), GpuError> {
     let library = probe(Library::Cublas)?;
-    // SAFETY: the signature of `cublasGetProperty` in `cublas_api.h`; both enums are C enums of int size.
+    // SAFETY: the signature of `cublasGetProperty` in `cublas_api.h`; both enums are C enums of int
+    // size.
     let get: unsafe extern "C" fn(u32, *mut i32) -> u32 = unsafe { library.symbol("cublasGetProperty")? };
     let part = |property: u32| {
         let mut value = 0;
@@ -57,7 +60,8 @@ pub fn version() -> Result<(u32, u32, u32), GpuError> {
     Ok((part(0)?, part(1)?, part(2)?))
 }
 
-/// A product of column-major matrices: `C = alpha * op(A) * op(B) + beta * C`, with `op(A)` of `m` by `k` and `op(B)` of `k` by `n`.
+/// A product of column-major matrices: `C = alpha * op(A) * op(B) + beta * C`, with `op(A)` of `m`
+/// by `k` and `op(B)` of `k` by `n`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gemm {
     /// Whether `op(A)` is A transposed: A is `k` by `m` then.
@@ -205,7 +209,8 @@ impl Blas {
         let cuda = CudaBlas::new(unsafe { stream.cuda() }.clone())
             .map_err(|error| GpuError::cublas("create a handle of cuBLAS", error))?;
         let (address, bytes) = (stream.submission().write(&mut workspace)?, workspace.len());
-        // SAFETY: the buffer is `bytes` long and lives as long as the handle; every product enters it again.
+        // SAFETY: the buffer is `bytes` long and lives as long as the handle; every product enters
+        // it again.
         unsafe { sys::cublasSetWorkspace_v2(*cuda.handle(), address as *mut _, bytes) }
             .result()
             .map_err(|error| GpuError::cublas("set the workspace of cuBLAS", error))?;
@@ -248,7 +253,8 @@ impl Blas {
     /// Queues a product of 32-bit floats. Matrices may be views of buffers.
     ///
     /// # Errors
-    /// [`GpuError::Length`] when a matrix does not have the elements that `gemm` says, and what cuBLAS returns.
+    /// [`GpuError::Length`] when a matrix does not have the elements that `gemm` says, and what
+    /// cuBLAS returns.
     pub fn sgemm(
         &self,
         gemm: &Gemm,
@@ -260,7 +266,8 @@ impl Blas {
         enough_for_all(gemm.lengths()?, [a.len(), b.len(), c.len()])?;
         self.queue("multiply matrices", |submission| {
             let [a, b, c] = [submission.read(a)?, submission.read(b)?, submission.write(c)?];
-            // SAFETY: the three matrices lie within their memory, checked above; the scalars are on the host, as a new handle expects them.
+            // SAFETY: the three matrices lie within their memory, checked above; the scalars are on
+            // the host, as a new handle expects them.
             Ok(unsafe {
                 result::sgemm(
                     *self.cuda.handle(),
@@ -282,7 +289,8 @@ impl Blas {
         })
     }
 
-    /// Queues `count` products of one shape in one call. From one product to the next, A, B and C lie so many elements (`strides`) further on.
+    /// Queues `count` products of one shape in one call. From one product to the next, A, B and C
+    /// lie so many elements (`strides`) further on.
     ///
     /// # Errors
     /// As [`Blas::sgemm`]; [`GpuError::Length`] also when the products would overlap in C.
@@ -314,7 +322,8 @@ impl Blas {
         let (strides, count) = ([stride(0)?, stride(1)?, stride(2)?], int("products", count)?);
         self.queue("multiply many matrices", |submission| {
             let [a, b, c] = [submission.read(a)?, submission.read(b)?, submission.write(c)?];
-            // SAFETY: all matrices lie within their memory, checked above; the scalars are on the host, as a new handle expects them.
+            // SAFETY: all matrices lie within their memory, checked above; the scalars are on the
+            // host, as a new handle expects them.
             Ok(unsafe {
                 result::sgemm_strided_batched(
                     *self.cuda.handle(),
@@ -367,7 +376,8 @@ mod tests {
     fn lengths_of_plain_and_transposed_matrices() {
         assert_eq!(Gemm::new(2, 3, 5).lengths().unwrap(), [10, 15, 6]);
         assert_eq!(Gemm::new(2, 3, 5).transpose_a().transpose_b().lengths().unwrap(), [10, 15, 6]);
-        // A is 2 by 5 with 8 elements from column to column: 4 whole columns and 2 elements of the last.
+        // A is 2 by 5 with 8 elements from column to column: 4 whole columns and 2 elements of the
+        // last.
         assert_eq!(Gemm { lda: 8, ..Gemm::new(2, 3, 5) }.lengths().unwrap()[0], 34);
         assert_eq!(
             Gemm::new(0, 3, 5).lengths().unwrap_err().to_string(),

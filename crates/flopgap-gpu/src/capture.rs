@@ -6,7 +6,8 @@ use cudarc::driver::sys;
 
 use crate::error::GpuError;
 
-/// Open captures of this crate. While there are none, the driver need not be asked about its streams.
+/// Open captures of this crate. While there are none, the driver need not be asked about its
+/// streams.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// An open capture, counted from before the driver begins it until after it has ended.

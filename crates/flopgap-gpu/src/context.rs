@@ -13,8 +13,8 @@ use crate::error::GpuError;
 
 /// A GPU opened for work: a context of the driver. Cloning shares it; the last clone closes it.
 ///
-/// [`Context::new`] takes the primary context of a device, [`Context::from_cudarc`] a context that the
-/// program has already, [`Context::from_raw`] a handle of the driver.
+/// [`Context::new`] takes the primary context of a device, [`Context::from_cudarc`] a context that
+/// the program has already, [`Context::from_raw`] a handle of the driver.
 ///
 /// ```no_run
 /// let gpu = flopgap_gpu::Context::new(0)?;
@@ -27,7 +27,8 @@ use crate::error::GpuError;
 pub struct Context {
     cuda: Arc<CudaContext>,
     device: Arc<Device>,
-    /// Whether copies read pageable memory of the host in place, without a copy of the driver's own (as on Grace Hopper).
+    /// Whether copies read pageable memory of the host in place, without a copy of the driver's own
+    /// (as on Grace Hopper).
     host_page_tables: bool,
 }
 
@@ -44,7 +45,8 @@ impl Context {
     /// Opens the GPU with this number.
     ///
     /// # Errors
-    /// As [`Device::get`], and when the driver cannot open it, for example because its memory is taken.
+    /// As [`Device::get`], and when the driver cannot open it, for example because its memory is
+    /// taken.
     pub fn new(device: usize) -> Result<Self, GpuError> {
         start_driver()?;
         let device = Device::get(device)?;
@@ -61,7 +63,8 @@ impl Context {
         Ok(Context { cuda, device: Arc::new(device), host_page_tables })
     }
 
-    /// Whether copies to the device may read this memory of the host after the call that queues them.
+    /// Whether copies to the device may read this memory of the host after the call that queues
+    /// them.
     pub(crate) fn reads_host_memory(&self, address: *const u8) -> bool {
         let mut kind = 0_u32;
         let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
@@ -134,7 +137,8 @@ struct Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // During a capture nothing may be waited for, and after an error nothing is known of what runs: the code stays loaded then.
+        // During a capture nothing may be waited for, and after an error nothing is known of what
+        // runs: the code stays loaded then.
         if is_any_open() || self.context.synchronize().is_err() {
             std::mem::forget(self.cuda.clone());
         }
@@ -142,7 +146,8 @@ impl Drop for Code {
 }
 
 impl Module {
-    /// A kernel, by the name under which it was compiled (`extern "C"`, so that the name is not mangled).
+    /// A kernel, by the name under which it was compiled (`extern "C"`, so that the name is not
+    /// mangled).
     ///
     /// # Errors
     /// When the module has no such kernel.
@@ -154,7 +159,8 @@ impl Module {
         Ok(Kernel { function, _code: self.code.clone() })
     }
 
-    /// The same, for launches with up to this many bytes of dynamic shared memory: more than 48 KiB must be allowed before.
+    /// The same, for launches with up to this many bytes of dynamic shared memory: more than 48 KiB
+    /// must be allowed before.
     ///
     /// # Errors
     /// As [`Module::kernel`], and when a block of the device cannot have so much.
@@ -169,8 +175,8 @@ impl Module {
     }
 }
 
-/// A kernel, to be launched with a [`Launch`](crate::launch::Launch). It may be dropped while it runs: dropping the last kernel of a
-/// [`Module`] waits for the device.
+/// A kernel, to be launched with a [`Launch`](crate::launch::Launch). It may be dropped while it
+/// runs: dropping the last kernel of a [`Module`] waits for the device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     // In this order: the code is unloaded when the last of both is gone, after the wait of `Code`.

@@ -58,7 +58,8 @@ impl Device {
     /// How many GPUs there are: at least one.
     ///
     /// # Errors
-    /// No driver, a driver that is too old or does not start, or [`GpuError::NoDevice`]: see [`Hint::is_absence`](flopgap_hint::Hint::is_absence).
+    /// No driver, a driver that is too old or does not start, or [`GpuError::NoDevice`]: see
+    /// [`Hint::is_absence`](flopgap_hint::Hint::is_absence).
     pub fn count() -> Result<usize, GpuError> {
         start_driver()?;
         let count = result::device::get_count().map_err(|error| GpuError::driver("count the GPUs", error))?;
@@ -126,7 +127,8 @@ impl Device {
         })
     }
 
-    /// The memory bandwidth that clock and bus width allow, bytes per second. Copies reach about nine tenths of it.
+    /// The memory bandwidth that clock and bus width allow, bytes per second. Copies reach about
+    /// nine tenths of it.
     pub fn peak_memory_bandwidth(&self) -> u64 {
         // Two transfers a cycle, 8 bits a byte.
         u64::from(self.memory_clock_khz) * 1000 * 2 * u64::from(self.memory_bus_bits) / 8
@@ -156,7 +158,8 @@ pub fn driver_version() -> Result<DriverVersion, GpuError> {
     Ok(DriverVersion { cuda, module })
 }
 
-/// The first word of digits and dots: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build`.
+/// The first word of digits and dots: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64
+/// 580.159.04  Release Build`.
 fn module_version(text: &str) -> Option<String> {
     text.split_whitespace()
         .find(|word| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.'))
@@ -166,7 +169,8 @@ fn module_version(text: &str) -> Option<String> {
 /// Loads the driver and checks that it is new enough; a GPU is not needed.
 fn cuda_version() -> Result<(u32, u32), GpuError> {
     let driver = probe(Library::Driver)?;
-    // SAFETY: the signature of `cuDriverGetVersion` in `cuda.h`; `CUresult` is a C enum of int size.
+    // SAFETY: the signature of `cuDriverGetVersion` in `cuda.h`; `CUresult` is a C enum of int
+    // size.
     let get_version: unsafe extern "C" fn(*mut i32) -> u32 = unsafe { driver.symbol("cuDriverGetVersion")? };
     let mut version = 0;
     // SAFETY: the pointer is valid for the call.
@@ -176,7 +180,8 @@ fn cuda_version() -> Result<(u32, u32), GpuError> {
     }
     let version = u32::try_from(version).unwrap_or(0);
     let have = (version / 1000, version % 1000 / 10);
-    // The stub library of the toolkit, which is only there to link against, reports a version and has all symbols; `cuInit` unmasks it.
+    // The stub library of the toolkit, which is only there to link against, reports a version and
+    // has all symbols; `cuInit` unmasks it.
     if have < OLDEST_DRIVER {
         return Err(GpuError::DriverTooOld { have, need: OLDEST_DRIVER });
     }
@@ -191,7 +196,8 @@ fn cuda_version() -> Result<(u32, u32), GpuError> {
     Ok(have)
 }
 
-/// Loads, checks and initializes the driver. Afterwards `cudarc` cannot miss a function that this crate calls.
+/// Loads, checks and initializes the driver. Afterwards `cudarc` cannot miss a function that this
+/// crate calls.
 pub(crate) fn start_driver() -> Result<(), GpuError> {
     cuda_version()?;
     result::init().map_err(|error| match GpuError::driver("start the driver", error) {

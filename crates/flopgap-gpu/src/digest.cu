@@ -1,5 +1,6 @@
-// A 64-bit number of an array: the sum over its elements of a hash of their place and bits, which does not depend on the order of the sum. Elements
-// have 1, 2, 4 or 8 bytes. As `digest_of` in `digest.rs`.
+// A 64-bit number of an array: the sum over its elements of a hash of their place and bits, which
+// does not depend on the order of the sum. Elements have 1, 2, 4 or 8 bytes. As `digest_of` in
+// `digest.rs`.
 
 typedef unsigned long long u64;
 

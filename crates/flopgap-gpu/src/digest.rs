@@ -13,8 +13,8 @@ const THREADS: u32 = 512;
 /// Bytes of an element, for each of the kernels.
 const SIZES: [usize; 4] = [1, 2, 4, 8];
 
-/// Makes 64-bit digests of arrays on a device: where two differ, so did the bits; where they are equal, the bits were, but for a chance of
-/// one in 2^64. Not made to withstand an attacker.
+/// Makes 64-bit digests of arrays on a device: where two differ, so did the bits; where they are
+/// equal, the bits were, but for a chance of one in 2^64. Not made to withstand an attacker.
 ///
 /// ```no_run
 /// use flopgap_gpu::{Context, Digester};
@@ -53,7 +53,8 @@ impl Digester {
     /// Waits for the work queued so far and returns the digest of `memory`.
     ///
     /// # Errors
-    /// The error of a kernel that failed before; [`GpuError::TooLarge`] for elements of other sizes than 1, 2, 4 and 8 bytes.
+    /// The error of a kernel that failed before; [`GpuError::TooLarge`] for elements of other sizes
+    /// than 1, 2, 4 and 8 bytes.
     pub fn digest<T: AnyBits>(
         &mut self,
         stream: &Stream,
@@ -64,13 +65,15 @@ impl Digester {
         let index = known.ok_or(GpuError::TooLarge { what: "elements of a digest", value: size })?;
         stream.fill(&mut self.sum, 0)?;
         let arguments = Arguments::default().read(memory).u64(memory.len() as u64).write(&mut self.sum);
-        // SAFETY: these are the kernel's arguments, and it reads as many elements of this size as the memory has.
+        // SAFETY: these are the kernel's arguments, and it reads as many elements of this size as
+        // the memory has.
         unsafe { Launch::new(self.blocks, THREADS).queue(stream, &self.kernels[index], arguments) }?;
         Ok(stream.download(&self.sum)?[0])
     }
 }
 
-/// The digest of numbers on the host, of the bits of each: what [`Digester::digest`] gives for them on a device.
+/// The digest of numbers on the host, of the bits of each: what [`Digester::digest`] gives for them
+/// on a device.
 ///
 /// ```
 /// use flopgap_gpu::digest_of;

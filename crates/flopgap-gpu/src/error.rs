@@ -51,7 +51,8 @@ pub enum GpuError {
         /// Bytes that the device has.
         total: u64,
     },
-    /// A buffer and the host's slice, or two buffers, do not have the lengths that the operation needs.
+    /// A buffer and the host's slice, or two buffers, do not have the lengths that the operation
+    /// needs.
     #[error("{what}: expected {needed} elements, the buffer has {found}")]
     Length {
         /// The operation.

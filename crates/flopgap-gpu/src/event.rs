@@ -13,7 +13,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event that is not in any queue yet: [`Event::record`] puts it into one, as often as wanted.
+    /// An event that is not in any queue yet: [`Event::record`] puts it into one, as often as
+    /// wanted.
     ///
     /// # Errors
     /// When the driver refuses.
@@ -33,7 +34,8 @@ impl Event {
         self.cuda.record(stream.queue().cuda()).map_err(|error| GpuError::driver("record an event", error))
     }
 
-    /// Nanoseconds from `start` to this event; waits for both. The driver resolves about 500 ns, so time many launches at once.
+    /// Nanoseconds from `start` to this event; waits for both. The driver resolves about 500 ns, so
+    /// time many launches at once.
     ///
     /// # Errors
     /// When one of them was not recorded, or a kernel between them failed.
@@ -72,8 +74,8 @@ impl Stream {
         Ok(event)
     }
 
-    /// What is queued from here on waits for `event`, which may be of another stream. If that one is
-    /// being captured, this stream is, too, from here on.
+    /// What is queued from here on waits for `event`, which may be of another stream. If that one
+    /// is being captured, this stream is, too, from here on.
     ///
     /// # Errors
     /// When the event is of another device.

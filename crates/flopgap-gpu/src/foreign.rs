@@ -1,7 +1,8 @@
 //! Contexts, streams and memory that the calling program has already.
 //!
-//! Types of `cudarc` are shared safely; handles of the driver need the caller's promises. The versions
-//! must agree: the types are those of [`cudarc`](crate::cudarc) as this crate re-exports it.
+//! Types of `cudarc` are shared safely; handles of the driver need the caller's promises. The
+//! versions must agree: the types are those of [`cudarc`](crate::cudarc) as this crate re-exports
+//! it.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ fn check_stream(cuda: &CudaStream) -> Result<(), GpuError> {
 }
 
 impl Context {
-    /// A context of `cudarc`, shared with the caller: [`cudarc`](crate::cudarc) is the version that this
-    /// crate is built on.
+    /// A context of `cudarc`, shared with the caller: [`cudarc`](crate::cudarc) is the version that
+    /// this crate is built on.
     ///
     /// ```no_run
     /// use flopgap_gpu::cudarc::driver::CudaContext;
@@ -40,16 +41,17 @@ impl Context {
         Self::of(Device::get(cuda.ordinal())?, cuda)
     }
 
-    /// A context of the driver's API that someone else created and will destroy, such as a C++ program
-    /// that embeds this one. The primary context of a device, which CUDA's runtime and PyTorch use,
-    /// needs no handle: [`Context::new`] retains it.
+    /// A context of the driver's API that someone else created and will destroy, such as a C++
+    /// program that embeds this one. The primary context of a device, which CUDA's runtime and
+    /// PyTorch use, needs no handle: [`Context::new`] retains it.
     ///
     /// The context becomes the current one of the calling thread, as with every call of this crate.
-    /// About 100 bytes of the host are never freed, since `cudarc` would destroy the context with them.
+    /// About 100 bytes of the host are never freed, since `cudarc` would destroy the context with
+    /// them.
     ///
     /// # Safety
-    /// `context` must be a context of this process, and must not be destroyed while this value, a clone
-    /// of it, or anything created from it (streams, buffers, kernels, graphs) is alive.
+    /// `context` must be a context of this process, and must not be destroyed while this value, a
+    /// clone of it, or anything created from it (streams, buffers, kernels, graphs) is alive.
     ///
     /// # Errors
     /// As [`Context::from_cudarc`]; when the driver does not know the context.
@@ -70,9 +72,9 @@ impl Context {
 }
 
 impl Stream {
-    /// A stream of `cudarc`, shared with the caller, who orders his own work on it with what is queued
-    /// here as with any other work on one stream. Also the default stream, which `cudarc` gives as
-    /// `CudaContext::default_stream`.
+    /// A stream of `cudarc`, shared with the caller, who orders his own work on it with what is
+    /// queued here as with any other work on one stream. Also the default stream, which `cudarc`
+    /// gives as `CudaContext::default_stream`.
     ///
     /// ```no_run
     /// use flopgap_gpu::cudarc::driver::CudaContext;
@@ -83,7 +85,8 @@ impl Stream {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// While the stream is captured by other means than [`Stream::capture`], work on it is refused with
+    /// While the stream is captured by other means than [`Stream::capture`], work on it is refused
+    /// with
     /// [`GpuError::Capturing`]: nothing would keep the memory of that graph.
     ///
     /// # Errors
@@ -98,8 +101,8 @@ impl Stream {
     /// else created and will destroy. A null handle is the default stream.
     ///
     /// # Safety
-    /// `stream` must be a stream of `context`, and must not be destroyed while this value, a clone of
-    /// it, or a buffer, event or graph that was created or used on it is alive.
+    /// `stream` must be a stream of `context`, and must not be destroyed while this value, a clone
+    /// of it, or a buffer, event or graph that was created or used on it is alive.
     ///
     /// # Errors
     /// [`GpuError::PerThreadStream`].
@@ -112,7 +115,8 @@ impl Stream {
 }
 
 impl<T: DeviceRepr> Buffer<T> {
-    /// Memory of `cudarc`, which this buffer owns from now on. It is freed on the stream of the slice.
+    /// Memory of `cudarc`, which this buffer owns from now on. It is freed on the stream of the
+    /// slice.
     ///
     /// ```no_run
     /// use flopgap_gpu::cudarc::driver::CudaContext;
@@ -135,17 +139,17 @@ impl<T: DeviceRepr> Buffer<T> {
         Ok(Buffer::new(Allocation::foreign(&home, address, len * size_of::<T>(), true), len))
     }
 
-    /// Memory that someone else allocated and will free: `len` elements from `address` on, which the
-    /// caller uses on `stream`, or orders with it. Work on other streams of this crate waits for this
-    /// one, as with every buffer.
+    /// Memory that someone else allocated and will free: `len` elements from `address` on, which
+    /// the caller uses on `stream`, or orders with it. Work on other streams of this crate waits
+    /// for this one, as with every buffer.
     ///
     /// # Safety
-    /// - The memory must be of the context of `stream`, have room for `len` elements, be aligned for
-    ///   them, and hold valid ones before they are read.
-    /// - It must not be freed while this buffer is alive, nor before the work and the graphs that use
-    ///   it are done.
-    /// - Other work on it, also through another buffer of the same memory, must be ordered with events
-    ///   or by the stream: this crate knows only what is done with this buffer.
+    /// - The memory must be of the context of `stream`, have room for `len` elements, be aligned
+    ///   for them, and hold valid ones before they are read.
+    /// - It must not be freed while this buffer is alive, nor before the work and the graphs that
+    ///   use it are done.
+    /// - Other work on it, also through another buffer of the same memory, must be ordered with
+    ///   events or by the stream: this crate knows only what is done with this buffer.
     ///
     /// ```no_run
     /// # fn f(context: &flopgap_gpu::Context, handle: flopgap_gpu::cudarc::driver::sys::CUstream, address: u64)

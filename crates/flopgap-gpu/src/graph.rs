@@ -13,9 +13,11 @@ use crate::stream::Stream;
 
 /// Work that was recorded with [`Stream::capture`]. It is launched on the stream that recorded it.
 ///
-/// The graph owns what it uses: the memory of buffers, kernels, and numbers that are copied from the host. So a buffer may be dropped
-/// before the graph is launched, and its memory is freed with the graph. Only memory that was handed to unsafe launches as a bare address must
-/// be kept by the caller. Like every other use of a buffer, a launch waits for uses of the same memory on other streams.
+/// The graph owns what it uses: the memory of buffers, kernels, and numbers that are copied from
+/// the host. So a buffer may be dropped before the graph is launched, and its memory is freed with
+/// the graph. Only memory that was handed to unsafe launches as a bare address must be kept by the
+/// caller. Like every other use of a buffer, a launch waits for uses of the same memory on other
+/// streams.
 ///
 /// ```no_run
 /// let gpu = flopgap_gpu::Context::new(0)?;
@@ -55,7 +57,8 @@ struct Capture<'s> {
 
 impl<'s> Capture<'s> {
     fn begin(stream: &'s Stream) -> Result<Self, GpuError> {
-        // Thread-local: calls of other threads that cannot be captured (an allocation, say) do not break this capture.
+        // Thread-local: calls of other threads that cannot be captured (an allocation, say) do not
+        // break this capture.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         let queue = stream.queue();
         // Before the stream is captured, so that no thread takes it for one that is not.
@@ -92,23 +95,24 @@ impl<'s> Capture<'s> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.open.is_some() {
-            // The stream is of no use until its capture has ended. Nothing can be done about an error here.
+            // The stream is of no use until its capture has ended. Nothing can be done about an
+            // error here.
             let _ = self.end();
         }
     }
 }
 
 impl Stream {
-    /// Records what `work` queues on this stream, instead of running it, as a graph that is launched as
-    /// one piece. Work on other streams that wait for an event of this one belongs to it, if this
-    /// stream waits for them at the end.
+    /// Records what `work` queues on this stream, instead of running it, as a graph that is
+    /// launched as one piece. Work on other streams that wait for an event of this one belongs to
+    /// it, if this stream waits for them at the end.
     ///
-    /// Allocate buffers before: `work` can neither allocate memory nor copy to the host. The graph owns
-    /// the memory that it uses.
+    /// Allocate buffers before: `work` can neither allocate memory nor copy to the host. The graph
+    /// owns the memory that it uses.
     ///
     /// # Errors
-    /// The error of `work`; or the driver's, when `work` did what cannot be captured, such as waiting
-    /// for the stream.
+    /// The error of `work`; or the driver's, when `work` did what cannot be captured, such as
+    /// waiting for the stream.
     pub fn capture<E: From<GpuError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
         let mut capture = Capture::begin(self)?;
         let worked = work();
@@ -134,7 +138,8 @@ impl Graph {
     /// Queues the whole graph on its stream.
     ///
     /// # Errors
-    /// When the driver refuses; [`GpuError::Capturing`] when memory of the graph was last used on a stream that is being captured.
+    /// When the driver refuses; [`GpuError::Capturing`] when memory of the graph was last used on a
+    /// stream that is being captured.
     pub fn launch(&self) -> Result<(), GpuError> {
         let submission = self.stream.submission();
         for (allocation, access) in self.captured.memory() {
@@ -165,8 +170,9 @@ impl Graph {
 }
 
 impl Drop for Graph {
-    /// The fields go after this, the graph first. A launch that still runs keeps what it needs: the graph itself ends with it, memory is
-    /// freed behind it, and code is unloaded when the device is done (see [`Kernel`](crate::Kernel)). Only numbers of the host are left.
+    /// The fields go after this, the graph first. A launch that still runs keeps what it needs: the
+    /// graph itself ends with it, memory is freed behind it, and code is unloaded when the device
+    /// is done (see [`Kernel`](crate::Kernel)). Only numbers of the host are left.
     fn drop(&mut self) {
         if self.captured.reads_host() && (is_any_open() || self.stream.synchronize().is_err()) {
             // During a capture nothing may be waited for.

@@ -67,7 +67,8 @@ impl<'a> Arguments<'a> {
         self.u64(address)
     }
 
-    /// Addresses on the device: those of a [`Submission`](crate::Submission), or of memory that the caller takes care of.
+    /// Addresses on the device: those of a [`Submission`](crate::Submission), or of memory that the
+    /// caller takes care of.
     #[must_use]
     pub fn addresses<const N: usize>(mut self, addresses: [u64; N]) -> Self {
         self.slots.extend(addresses.map(Slot::Number));
@@ -100,7 +101,8 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    /// Maps of matrices for the tensor memory accelerator, which the kernel takes as one `const __grid_constant__` structure.
+    /// Maps of matrices for the tensor memory accelerator, which the kernel takes as one `const
+    /// __grid_constant__` structure.
     #[must_use]
     pub fn maps(mut self, maps: Vec<sys::CUtensorMap>) -> Self {
         self.slots.push(Slot::Maps(maps));
@@ -117,12 +119,14 @@ pub struct Launch {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: usize,
-    /// Blocks of a cluster, along x; 1 for none. A kernel that says `__cluster_dims__` itself takes 1 here.
+    /// Blocks of a cluster, along x; 1 for none. A kernel that says `__cluster_dims__` itself takes
+    /// 1 here.
     pub cluster: u32,
-    /// Whether the kernel may begin before what was queued just before has ended: it waits for it itself (`griddepcontrol.wait`; compute
-    /// capability 9.0 or newer).
+    /// Whether the kernel may begin before what was queued just before has ended: it waits for it
+    /// itself (`griddepcontrol.wait`; compute capability 9.0 or newer).
     pub overlap: bool,
-    /// Whether all blocks must be on the device at a time, so that they can wait for each other: the launch fails where they do not fit.
+    /// Whether all blocks must be on the device at a time, so that they can wait for each other:
+    /// the launch fails where they do not fit.
     pub cooperative: bool,
 }
 
@@ -156,13 +160,14 @@ impl Launch {
     /// Queues the kernel, behind what else uses its memory.
     ///
     /// # Errors
-    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster or a cooperative launch that does not fit;
-    /// [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
+    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster or a
+    /// cooperative launch that does not fit; [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
     ///
     /// # Safety
-    /// The arguments must be those of the kernel, and the memory must be as large as what it reads and writes there. What it writes must have
-    /// been given as memory to write. Addresses without memory must hold what the kernel reads or writes until it has run, and every
-    /// time that a graph with it has run.
+    /// The arguments must be those of the kernel, and the memory must be as large as what it reads
+    /// and writes there. What it writes must have been given as memory to write. Addresses without
+    /// memory must hold what the kernel reads or writes until it has run, and every time that a
+    /// graph with it has run.
     pub unsafe fn queue(
         &self,
         stream: &Stream,
@@ -194,7 +199,8 @@ impl Launch {
             numAttrs: u32::try_from(attributes.len()).unwrap_or_default(),
         };
         stream.context().cuda().bind_to_thread()?;
-        // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is the caller's promise.
+        // SAFETY: the pointers are valid for the call, which copies what they point to; the rest is
+        // the caller's promise.
         unsafe {
             sys::cuLaunchKernelEx(
                 &raw const config,

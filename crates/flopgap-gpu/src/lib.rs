@@ -37,6 +37,6 @@ pub use memory::{AnyBits, Buffer, DeviceSlice, DeviceSliceMut, View, ViewMut};
 pub use nodes::KernelNode;
 pub use stream::{Stream, Submission};
 
-/// The bindings that this crate is built on, for what it does not wrap. Probe the library first (see [`library`]): `cudarc` panics where one is
-/// missing.
+/// The bindings that this crate is built on, for what it does not wrap. Probe the library first
+/// (see [`library`]): `cudarc` panics where one is missing.
 pub use cudarc;

@@ -9,8 +9,8 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Empty kernels, each with a name of its own.
 ///
-/// A profiler that lists launches, as Nsight Compute does, lists these too, in their place in the queue and with all counts 0. NVTX ranges
-/// would do the same, but not every profiler records them.
+/// A profiler that lists launches, as Nsight Compute does, lists these too, in their place in the
+/// queue and with all counts 0. NVTX ranges would do the same, but not every profiler records them.
 ///
 /// ```no_run
 /// use flopgap_gpu::{Context, Marks, compile::Compiler};

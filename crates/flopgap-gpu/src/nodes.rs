@@ -37,7 +37,8 @@ impl KernelNode {
 }
 
 impl Graph {
-    /// The kernels of the graph, in the driver's order: that in which they were captured, on one stream.
+    /// The kernels of the graph, in the driver's order: that in which they were captured, on one
+    /// stream.
     ///
     /// # Errors
     /// When the driver refuses.
@@ -54,7 +55,8 @@ impl Graph {
         let mut kernels = Vec::with_capacity(count);
         for node in nodes {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-            // SAFETY: the node belongs to the graph. The driver is asked with a type of a version that it knows.
+            // SAFETY: the node belongs to the graph. The driver is asked with a type of a version
+            // that it knows.
             unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) }.result().map_err(failed)?;
             if kind == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
                 kernels.push(kernel(node).map_err(failed)?);

@@ -1,11 +1,12 @@
 //! Named ranges for Nsight Systems and other tools that read NVTX.
 //!
-//! With the feature `nvtx` (off by default: building it needs libclang) a [`Range`] is pushed to NVTX; without it, it is nothing at all.
-//! Code that uses ranges compiles either way.
+//! With the feature `nvtx` (off by default: building it needs libclang) a [`Range`] is pushed to
+//! NVTX; without it, it is nothing at all. Code that uses ranges compiles either way.
 
 #[cfg(feature = "nvtx")]
 mod imp {
-    /// A range of the calling thread. It ends when it is dropped, in the order in which ranges began.
+    /// A range of the calling thread. It ends when it is dropped, in the order in which ranges
+    /// began.
     #[derive(Debug)]
     #[must_use = "the range ends when this is dropped"]
     pub struct Range {
@@ -22,7 +23,8 @@ mod imp {
 mod imp {
     use std::marker::PhantomData;
 
-    /// A range of the calling thread. It ends when it is dropped. Without the feature `nvtx`, nobody sees it.
+    /// A range of the calling thread. It ends when it is dropped. Without the feature `nvtx`,
+    /// nobody sees it.
     #[derive(Debug)]
     #[must_use = "the range ends when this is dropped"]
     pub struct Range {

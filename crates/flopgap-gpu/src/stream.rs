@@ -15,8 +15,9 @@ use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSlic
 
 /// A queue of work for a device.
 ///
-/// Calls return once the work is queued, except those that hand data back. Work on one stream runs in order. Work on several may overlap;
-/// where it uses the same [`Buffer`] and one of the uses writes, the later one waits for the earlier. [`Stream::wait`] orders everything else.
+/// Calls return once the work is queued, except those that hand data back. Work on one stream runs
+/// in order. Work on several may overlap; where it uses the same [`Buffer`] and one of the uses
+/// writes, the later one waits for the earlier. [`Stream::wait`] orders everything else.
 #[derive(Debug, Clone)]
 pub struct Stream {
     queue: Queue,
@@ -25,11 +26,12 @@ pub struct Stream {
     context: Context,
 }
 
-/// Work that is about to be queued on a stream by unsafe calls: gives the addresses of memory, in front of which the stream waits for the
-/// uses of the same memory that the work must not overtake.
+/// Work that is about to be queued on a stream by unsafe calls: gives the addresses of memory, in
+/// front of which the stream waits for the uses of the same memory that the work must not overtake.
 ///
-/// The addresses may be used by what is queued while the `Submission` lives and the memory is borrowed, and by a graph that it is captured
-/// for. Waiting for events, beginning and ending captures have to wait until it is dropped.
+/// The addresses may be used by what is queued while the `Submission` lives and the memory is
+/// borrowed, and by a graph that it is captured for. Waiting for events, beginning and ending
+/// captures have to wait until it is dropped.
 #[derive(Debug)]
 #[must_use = "the addresses are for work that is queued before this is dropped"]
 pub struct Submission<'s> {
@@ -130,18 +132,21 @@ impl Stream {
     /// ```
     ///
     /// # Safety
-    /// Nobody may capture the stream with it: what is captured must go through [`Stream::capture`], so that graphs own the memory that they use.
+    /// Nobody may capture the stream with it: what is captured must go through [`Stream::capture`],
+    /// so that graphs own the memory that they use.
     pub unsafe fn cuda(&self) -> &Arc<CudaStream> {
         self.queue.cuda()
     }
 
-    /// Another stream whose uses of memory count as uses of this one: none waits for another, so that parts of one pass may overlap on
-    /// arrays that they share. Its buffers are made in the order of this stream.
+    /// Another stream whose uses of memory count as uses of this one: none waits for another, so
+    /// that parts of one pass may overlap on arrays that they share. Its buffers are made in the
+    /// order of this stream.
     ///
     /// # Safety
-    /// The caller orders the work on both with events: no two uses of the same bytes, one of which writes, may overlap; what is queued on the
-    /// branch must wait for what this stream did before with the same memory, and this stream for the branch before that memory is used
-    /// elsewhere, handed out or dropped.
+    /// The caller orders the work on both with events: no two uses of the same bytes, one of which
+    /// writes, may overlap; what is queued on the branch must wait for what this stream did before
+    /// with the same memory, and this stream for the branch before that memory is used elsewhere,
+    /// handed out or dropped.
     ///
     /// # Errors
     /// When the driver refuses.
@@ -174,8 +179,9 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool initcheck` reports who reads one too early. In
-    /// builds with debug assertions all bits are set, which are no number as floats: results then show it, too.
+    /// A buffer of `len` elements that nobody has written, so that `compute-sanitizer --tool
+    /// initcheck` reports who reads one too early. In builds with debug assertions all bits are
+    /// set, which are no number as floats: results then show it, too.
     ///
     /// # Safety
     /// Any bits must be a valid `T`, and no element may be read before it is written.
@@ -205,7 +211,8 @@ impl Stream {
         Stream { queue: self.order.clone(), order: self.order.clone(), context: self.context.clone() }
     }
 
-    /// Copies `data` to the start of `buffer` (or of a view of one). In a capture, the graph keeps a copy of `data`.
+    /// Copies `data` to the start of `buffer` (or of a view of one). In a capture, the graph keeps
+    /// a copy of `data`.
     ///
     /// # Errors
     /// [`GpuError::Length`] when the buffer is shorter than `data`.
@@ -237,7 +244,8 @@ impl Stream {
             source = copy.as_ptr();
             Kept::Host(copy)
         })?;
-        // SAFETY: the buffer has room for so many bytes, checked above. They are `data`, or in a capture the copy of it that the graph keeps.
+        // SAFETY: the buffer has room for so many bytes, checked above. They are `data`, or in a
+        // capture the copy of it that the graph keeps.
         unsafe { memcpy_htod_async(target, std::slice::from_raw_parts(source, bytes.len()), self.handle()) }
             .map_err(failed)?;
         if source == bytes.as_ptr() && self.context.reads_host_memory(source.cast()) {
@@ -270,7 +278,8 @@ impl Stream {
         submission.enter_any(to.allocation(), Access::Write)?;
         let (source, target) = (from.address(), to.address());
         let (from, to) = (from.allocation().context(), to.allocation().context());
-        // SAFETY: both have so many bytes, checked above, and the stream waits for what else uses them.
+        // SAFETY: both have so many bytes, checked above, and the stream waits for what else uses
+        // them.
         unsafe {
             if from == to && from == self.context.cuda().cu_ctx() {
                 memcpy_dtod_async(target, source, bytes, self.handle())
@@ -281,8 +290,9 @@ impl Stream {
         .map_err(failed)
     }
 
-    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a number, so that what nobody wrote shows. Of the
-    /// elements, any bits must be a value, which is not so of `bool`:
+    /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a
+    /// number, so that what nobody wrote shows. Of the elements, any bits must be a value, which is
+    /// not so of `bool`:
     ///
     /// ```compile_fail,E0277
     /// # fn f(stream: flopgap_gpu::Stream, flags: &mut flopgap_gpu::Buffer<bool>) {
@@ -328,8 +338,8 @@ impl Stream {
             // SAFETY: the buffer has so many elements.
             unsafe { memcpy_dtoh_async(room, source, self.handle()) }
         };
-        // Also after an error: nothing may write to `data` once it is dropped. The driver's manual does not promise that the copy is done
-        // when the call returns.
+        // Also after an error: nothing may write to `data` once it is dropped. The driver's manual
+        // does not promise that the copy is done when the call returns.
         self.synchronize()?;
         copied.map_err(failed)?;
         // SAFETY: the copy, which is done, wrote them.

@@ -1,6 +1,8 @@
-//! Writes a network of a family as an ONNX model: `cargo run -p flopgap-graph --example onnx -- resnet18 int8 resnet18.onnx`.
+//! Writes a network of a family as an ONNX model: `cargo run -p flopgap-graph --example onnx --
+//! resnet18 int8 resnet18.onnx`.
 //!
-//! The network is `resnetDEPTH`, `mlp`, or a workload in JSON, such as `{"workload":"step","op":"softmax","rows":8,"columns":16}`.
+//! The network is `resnetDEPTH`, `mlp`, or a workload in JSON, such as
+//! `{"workload":"step","op":"softmax","rows":8,"columns":16}`.
 
 use std::error::Error;
 

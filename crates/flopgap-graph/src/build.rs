@@ -98,9 +98,10 @@ impl Builder {
     }
 }
 
-/// What a layer does with these tensors: the FLOPs of its operation and, for a product with three operands, of its bias; the bytes of the
-/// tensors themselves, each once. Rows that are picked out of a table, and pieces cut out of a tensor, are read as far as they are copied.
-/// Arithmetic on indexes and truth values is no floating-point operation.
+/// What a layer does with these tensors: the FLOPs of its operation and, for a product with three
+/// operands, of its bias; the bytes of the tensors themselves, each once. Rows that are picked out
+/// of a table, and pieces cut out of a tensor, are read as far as they are copied. Arithmetic on
+/// indexes and truth values is no floating-point operation.
 pub(crate) fn layer_work(op: &Op, inputs: &[&Tensor], outputs: &[&Tensor]) -> Result<Work, FlopError> {
     if matches!(op, Op::View | Op::Empty) {
         return Ok(Work::default());

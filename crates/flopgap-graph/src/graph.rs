@@ -22,7 +22,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// FLOPs and bytes of all layers that have a formula; see [`unknown`](Self::unknown) for the others.
+    /// FLOPs and bytes of all layers that have a formula; see [`unknown`](Self::unknown) for the
+    /// others.
     ///
     /// # Errors
     /// [`GraphError::Count`] where a sum overflows.
@@ -54,8 +55,8 @@ impl Graph {
         self.layers.iter().filter(|layer| layer.work.is_none())
     }
 
-    /// Elements of all parameters, stored statistics included, in types that networks compute in: counters and shapes that are stored, too, are
-    /// none.
+    /// Elements of all parameters, stored statistics included, in types that networks compute in:
+    /// counters and shapes that are stored, too, are none.
     ///
     /// # Errors
     /// [`GraphError::Count`] where a sum overflows.
@@ -112,7 +113,8 @@ pub struct Tensor {
     pub name: String,
     /// Its sizes.
     pub shape: Vec<u64>,
-    /// How its elements are stored; `None` for types that no arithmetic of networks is done in (64-bit indexes, booleans, text).
+    /// How its elements are stored; `None` for types that no arithmetic of networks is done in
+    /// (64-bit indexes, booleans, text).
     pub element: Option<ElementType>,
     /// Bytes of an element.
     pub element_bytes: u64,
@@ -125,16 +127,19 @@ pub struct Tensor {
 pub struct Layer {
     /// Its name in the model: `/layer1/0/conv1/Conv`.
     pub name: String,
-    /// The module it belongs to, dots between the parts: `layer1.0.conv1`; empty where the model does not tell.
+    /// The module it belongs to, dots between the parts: `layer1.0.conv1`; empty where the model
+    /// does not tell.
     pub module: String,
     /// The operator as the model names it: `Conv`, `aten.convolution.default`.
     pub operator: String,
     /// What it computes, or `None` where this crate has no formula for the operator.
     pub op: Option<Op>,
-    /// Exact FLOPs and compulsory bytes, or `None` where there is no formula. Never 0 for what is not known.
+    /// Exact FLOPs and compulsory bytes, or `None` where there is no formula. Never 0 for what is
+    /// not known.
     pub work: Option<Work>,
-    /// Indexes of the tensors that it reads. Of a product or convolution: its first operand, its second (the weights), and its bias where it has
-    /// one; of everything else in the model's order.
+    /// Indexes of the tensors that it reads. Of a product or convolution: its first operand, its
+    /// second (the weights), and its bias where it has one; of everything else in the model's
+    /// order.
     pub inputs: Vec<usize>,
     /// Indexes of the tensors that it writes.
     pub outputs: Vec<usize>,

@@ -16,7 +16,8 @@ pub(crate) use work::{activation_cost, product};
 #[serde(tag = "op", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Op {
-    /// `batch` products of `m x k` by `k x n`; in a fully connected layer `m` counts samples, `n` outputs, `k` inputs.
+    /// `batch` products of `m x k` by `k x n`; in a fully connected layer `m` counts samples, `n`
+    /// outputs, `k` inputs.
     Gemm(Gemm),
     /// A convolution.
     Conv(Conv),
@@ -51,7 +52,8 @@ pub enum Op {
         /// Elements written.
         outputs: u64,
     },
-    /// Elements moved without arithmetic: transpose, concatenation, slice, padding, conversion between types.
+    /// Elements moved without arithmetic: transpose, concatenation, slice, padding, conversion
+    /// between types.
     Copy {
         /// Elements written.
         elements: u64,
@@ -117,7 +119,8 @@ pub struct Pool {
     pub kernel: Vec<u64>,
     /// Steps of the window.
     pub stride: Vec<u64>,
-    /// What is added before and after each dimension and never wins: lowest values of a maximum, zeros of a mean.
+    /// What is added before and after each dimension and never wins: lowest values of a maximum,
+    /// zeros of a mean.
     #[serde(default)]
     pub padding: Vec<[u64; 2]>,
 }
@@ -158,9 +161,11 @@ pub enum ElementwiseFunction {
     Div,
     /// A comparison, a selection, a maximum of two operands, a clamp.
     Compare,
-    /// A function of one operand that is an instruction or few: negation, absolute value, square root, reciprocal.
+    /// A function of one operand that is an instruction or few: negation, absolute value, square
+    /// root, reciprocal.
     Simple,
-    /// A function of one operand that is a polynomial or a table: exponential, logarithm, power, sine.
+    /// A function of one operand that is a polynomial or a table: exponential, logarithm, power,
+    /// sine.
     Transcendental,
     /// A function that takes so many FLOPs an element: a hard sigmoid 4, a hard swish 5.
     Several(u8),

@@ -10,11 +10,14 @@ use crate::step::{Epilogue, PlannedStep, Step};
 
 /// The steps in which engines run a graph.
 ///
-/// - A product or convolution takes in what follows it, as far as nothing else reads it: a batch norm behind a convolution (folded into its
-///   weights), a bias, the sum with a tensor that was computed before (a residual connection), and an activation.
+/// - A product or convolution takes in what follows it, as far as nothing else reads it: a batch
+///   norm behind a convolution (folded into its weights), a bias, the sum with a tensor that was
+///   computed before (a residual connection), and an activation.
 /// - Views move nothing and are no steps; nor is what can be computed once, from parameters alone.
-/// - Conversions between 8 bits and floats inside a graph are no steps: they mark what runs in 8 bits. Those of a graph's inputs and results are.
-/// - `x sigmoid(x)` and the exponents of GELU spelled out are one activation; so is a layer norm or RMS norm one norm.
+/// - Conversions between 8 bits and floats inside a graph are no steps: they mark what runs in 8
+///   bits. Those of a graph's inputs and results are.
+/// - `x sigmoid(x)` and the exponents of GELU spelled out are one activation; so is a layer norm or
+///   RMS norm one norm.
 /// - Everything else is a step of its own.
 ///
 /// Layers without a formula are in no step; [`Graph::unknown`] lists them.
@@ -31,7 +34,8 @@ use crate::step::{Epilogue, PlannedStep, Step};
 /// ```
 ///
 /// # Errors
-/// [`GraphError::Count`] where sizes overflow; [`GraphError::Workload`] for a graph whose layers name tensors that it does not have.
+/// [`GraphError::Count`] where sizes overflow; [`GraphError::Workload`] for a graph whose layers
+/// name tensors that it does not have.
 pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
     for layer in &graph.layers {
         if let Some(index) =
@@ -68,7 +72,8 @@ pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
         if matches!(op, Op::Gemm(_) | Op::Conv(_)) {
             step.weights = step.operands.get(1).copied();
             if let Some(&third) = step.operands.get(2) {
-                // What has an element for each of the result is a sum, as of `torch.addmm`; anything smaller is spread like a bias.
+                // What has an element for each of the result is a sum, as of `torch.addmm`;
+                // anything smaller is spread like a bias.
                 let size = graph.tensors[third].elements().map_err(GraphError::count(&layer.name))?;
                 let whole = op.channels().is_some_and(|channels| size > channels);
                 let place = if whole { &mut step.residual } else { &mut step.bias };

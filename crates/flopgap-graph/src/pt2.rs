@@ -1,7 +1,8 @@
-//! `.pt2` archives of `torch.export.save`: a zip with the graph as JSON, in which every value has a shape.
+//! `.pt2` archives of `torch.export.save`: a zip with the graph as JSON, in which every value has a
+//! shape.
 //!
-//! Source of the layout: `torch/_export/serde/schema.py` of PyTorch 2.11, schema 8.17. The file promises no stability, so another major version
-//! is refused.
+//! Source of the layout: `torch/_export/serde/schema.py` of PyTorch 2.11, schema 8.17. The file
+//! promises no stability, so another major version is refused.
 
 mod aten;
 mod call;
@@ -25,7 +26,8 @@ use crate::shapes::Shapes;
 
 /// The major version of the schema that this crate reads.
 const SCHEMA: u64 = 8;
-/// What a graph may take unpacked: far above those of large models, and below what exhausts a machine.
+/// What a graph may take unpacked: far above those of large models, and below what exhausts a
+/// machine.
 const LARGEST: u64 = 1 << 30;
 
 /// Reads an archive.
@@ -35,7 +37,8 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
         place: place.to_owned(),
         reason,
     };
-    // Sample inputs are a zip archive within the archive, whose end must not be taken for that of the whole.
+    // Sample inputs are a zip archive within the archive, whose end must not be taken for that of
+    // the whole.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
     let mut archive = ZipArchive::with_config(config, file).map_err(|error| match error {
         ZipError::Io(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
@@ -68,7 +71,8 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
     walk::graph(path, &member, &program, shapes)
 }
 
-/// The member of the archive that has the graph: `NAME/models/model.json`, or before PyTorch 2.8 `serialized_exported_program.json`.
+/// The member of the archive that has the graph: `NAME/models/model.json`, or before PyTorch 2.8
+/// `serialized_exported_program.json`.
 fn program(names: &[String]) -> Option<String> {
     let model = |name: &&String| {
         let mut parts = name.rsplit('/');

@@ -9,11 +9,12 @@ use crate::graph::Graph;
 use crate::shapes::Shapes;
 use crate::{onnx, pt2};
 
-/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. Its content decides which.
+/// Reads a model: an ONNX file, or a `.pt2` archive that `torch.export.save` wrote. Its content
+/// decides which.
 ///
-/// Every value of a model gets a shape, from the file or inferred from the inputs and parameters. `shapes` specifies the sizes
-/// that the file leaves open, by the name of an input or of a dimension. An operator without a formula is a layer without work
-/// ([`Graph::unknown`]).
+/// Every value of a model gets a shape, from the file or inferred from the inputs and parameters.
+/// `shapes` specifies the sizes that the file leaves open, by the name of an input or of a
+/// dimension. An operator without a formula is a layer without work ([`Graph::unknown`]).
 ///
 /// # Errors
 /// [`GraphError`] with the file and the place; its hint says what to do.

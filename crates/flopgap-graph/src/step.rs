@@ -7,7 +7,8 @@ use crate::op::{Op, activation_cost, product};
 
 /// One operation and what an engine computes in the same kernel before the result is written.
 ///
-/// Engines fuse in the same way (cuBLASLt and cuDNN by their epilogues, ONNX Runtime by `FusedGemm` and `FusedConv`), so a step is what is measured and predicted.
+/// Engines fuse in the same way (cuBLASLt and cuDNN by their epilogues, ONNX Runtime by `FusedGemm`
+/// and `FusedConv`), so a step is what is measured and predicted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Step {
     /// The operation.
@@ -24,9 +25,10 @@ impl Step {
         Step { op, epilogue: Epilogue::default() }
     }
 
-    /// FLOPs and compulsory bytes of the operation with its epilogue in one kernel: operands, bias and residual read once, the result written
-    /// once. A bias and a residual are 1 FLOP an element of the result, an activation what its textbook formula takes. Biases of 8-bit
-    /// products are 32-bit integers.
+    /// FLOPs and compulsory bytes of the operation with its epilogue in one kernel: operands, bias
+    /// and residual read once, the result written once. A bias and a residual are 1 FLOP an element
+    /// of the result, an activation what its textbook formula takes. Biases of 8-bit products are
+    /// 32-bit integers.
     ///
     /// ```
     /// use flopgap_flops::{Activation, Precision};
@@ -112,20 +114,24 @@ pub struct PlannedStep {
     pub layers: Vec<usize>,
     /// The tensor of the operation's first operand (activations).
     ///
-    /// This and the other operands are tensors with memory of their own: what a step writes, an input of the graph or a parameter. Views are
-    /// resolved, so the tensor may have another shape than the operation reads it with, and as many elements.
+    /// This and the other operands are tensors with memory of their own: what a step writes, an
+    /// input of the graph or a parameter. Views are resolved, so the tensor may have another shape
+    /// than the operation reads it with, and as many elements.
     pub input: usize,
-    /// The tensor of its weights, where it has them; for a product of two activations, the second operand.
+    /// The tensor of its weights, where it has them; for a product of two activations, the second
+    /// operand.
     pub weights: Option<usize>,
     /// The bias.
     pub bias: Option<usize>,
     /// The tensor added before the activation.
     pub residual: Option<usize>,
-    /// Every tensor that the operation reads, in the order of the layer's inputs; not what only the epilogue reads.
+    /// Every tensor that the operation reads, in the order of the layer's inputs; not what only the
+    /// epilogue reads.
     pub operands: Vec<usize>,
     /// The tensor written: that of the last layer that the step stands for.
     pub output: usize,
-    /// All tensors written; more than `output` for an operation with several results, such as a split.
+    /// All tensors written; more than `output` for an operation with several results, such as a
+    /// split.
     pub outputs: Vec<usize>,
 }
 
@@ -146,10 +152,12 @@ pub struct Algorithm {
     pub waves_thousandths: Option<u64>,
     /// Bytes of workspace it uses.
     pub workspace: Option<u64>,
-    /// The kernels that compute it, by short names, in order, where the driver reports them; `name x4` is four of one.
+    /// The kernels that compute it, by short names, in order, where the driver reports them; `name
+    /// x4` is four of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// How they were launched, one for each of `kernels`, where the driver reports it; the first of several alike.
+    /// How they were launched, one for each of `kernels`, where the driver reports it; the first of
+    /// several alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches: Vec<KernelLaunch>,
     /// Other attributes: inner shape, swizzle, reduction scheme, by the library's names.
@@ -160,7 +168,8 @@ pub struct Algorithm {
 /// How a kernel was launched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelLaunch {
-    /// The name with its template arguments and without its parameters, where it says more than the short one.
+    /// The name with its template arguments and without its parameters, where it says more than the
+    /// short one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Blocks in x, y and z.

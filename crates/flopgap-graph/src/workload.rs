@@ -24,8 +24,8 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The layers and tensors of a step, an MLP or a residual network, in 32-bit floats; an engine that computes in another precision stores them
-    /// in its own way.
+    /// The layers and tensors of a step, an MLP or a residual network, in 32-bit floats; an engine
+    /// that computes in another precision stores them in its own way.
     ///
     /// ```
     /// use flopgap_graph::{ResnetSpec, Workload};
@@ -36,7 +36,8 @@ impl Workload {
     /// ```
     ///
     /// # Errors
-    /// [`GraphError::Workload`] and [`GraphError::Count`] for sizes that describe no network; the graph of a [`Workload::File`] is in its file.
+    /// [`GraphError::Workload`] and [`GraphError::Count`] for sizes that describe no network; the
+    /// graph of a [`Workload::File`] is in its file.
     pub fn graph(&self) -> Result<Graph, GraphError> {
         match self {
             Workload::Step(step) => family::single(step),
@@ -73,7 +74,8 @@ impl Workload {
         }
     }
 
-    /// What kind of workload it is: the operation's name for a step (`gemm`, `conv`, `elementwise`, `empty`), else `mlp`, `resnet`, `file`.
+    /// What kind of workload it is: the operation's name for a step (`gemm`, `conv`, `elementwise`,
+    /// `empty`), else `mlp`, `resnet`, `file`.
     pub fn family(&self) -> &str {
         match self {
             Workload::Step(step) => step.op.name(),
@@ -83,7 +85,8 @@ impl Workload {
         }
     }
 
-    /// Samples of a call; of a step the rows of its product or the samples of its convolution, where it has such.
+    /// Samples of a call; of a step the rows of its product or the samples of its convolution,
+    /// where it has such.
     pub fn batch(&self) -> Option<u64> {
         match self {
             Workload::Step(step) => match &step.op {

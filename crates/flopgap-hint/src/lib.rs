@@ -47,7 +47,8 @@ impl<T: Hint> Hint for Box<T> {
     }
 }
 
-/// An error and its sources on one line, with `: ` between them: for logs, records and tables. [`chain`] makes it.
+/// An error and its sources on one line, with `: ` between them: for logs, records and tables.
+/// [`chain`] makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain<'a>(&'a dyn Error);
 

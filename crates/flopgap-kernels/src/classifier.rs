@@ -8,7 +8,8 @@ use crate::info::{KernelInfo, classify};
 
 /// [`classify`] with a memory: each distinct name is read once, and every caller shares the answer.
 ///
-/// A profile has few names and many launches, so nearly every call is a hit. It can be shared between threads.
+/// A profile has few names and many launches, so nearly every call is a hit. It can be shared
+/// between threads.
 ///
 /// ```
 /// use flopgap_kernels::{Classifier, KernelClass};
@@ -33,7 +34,8 @@ impl Classifier {
 
     /// What `name` says.
     pub fn get(&self, name: &str) -> Arc<KernelInfo> {
-        // A thread that panicked while it held the lock cannot have left a wrong entry, so poison is no reason to stop.
+        // A thread that panicked while it held the lock cannot have left a wrong entry, so poison
+        // is no reason to stop.
         if let Some(info) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Arc::clone(info);
         }

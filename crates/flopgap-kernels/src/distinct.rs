@@ -8,10 +8,12 @@ const SHOWN: usize = 40;
 
 /// The display names of the kernels of one table, each different where the kernels are.
 ///
-/// Kernels that differ only in types or template arguments share [`KernelInfo::short`](crate::KernelInfo::short). Where several
-/// of a table do, each is followed by the part of its own name in which it differs from the others, from the first difference on:
-/// `vectorized_elementwise_kernel [mul] (BinaryFunctor<float, float…)`. Where that part is too long to show what differs, a
-/// number follows, in the order of the rows. `kernels` are pairs of a full name and its display name; the result is in their order.
+/// Kernels that differ only in types or template arguments share
+/// [`KernelInfo::short`](crate::KernelInfo::short). Where several of a table do, each is followed
+/// by the part of its own name in which it differs from the others, from the first difference on:
+/// `vectorized_elementwise_kernel [mul] (BinaryFunctor<float, float…)`. Where that part is too long
+/// to show what differs, a number follows, in the order of the rows. `kernels` are pairs of a full
+/// name and its display name; the result is in their order.
 ///
 /// ```
 /// use flopgap_kernels::distinct_names;

@@ -31,28 +31,34 @@ pub struct KernelInfo {
     /// The output tile of one thread block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Whether it multiplies on the tensor cores. `None` where the name does not say: users' own products, Triton's and XLA's.
+    /// Whether it multiplies on the tensor cores. `None` where the name does not say: users' own
+    /// products, Triton's and XLA's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_cores: Option<bool>,
-    /// Rows, columns and depth (m, n, k) of one tensor-core instruction of a warp, where the name has them: `s16816gemm`,
-    /// `tensor16x8x16`. One such instruction is 2 m n k operations. Hopper's instructions of four warps and Blackwell's of a whole
-    /// block have sizes that no name gives.
+    /// Rows, columns and depth (m, n, k) of one tensor-core instruction of a warp, where the name
+    /// has them: `s16816gemm`, `tensor16x8x16`. One such instruction is 2 m n k operations.
+    /// Hopper's instructions of four warps and Blackwell's of a whole block have sizes that no name
+    /// gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction: Option<[u32; 3]>,
-    /// Whether half-precision instructions of the shader cores (HADD, HMUL, HFMA) are arithmetic of this kernel. Compilers also load
-    /// constants with HFMA and widen 16-bit values with HADD: `Some(false)` where the kernel computes in another type or not at all,
-    /// `None` where the name does not tell.
+    /// Whether half-precision instructions of the shader cores (HADD, HMUL, HFMA) are arithmetic of
+    /// this kernel. Compilers also load constants with HFMA and widen 16-bit values with HADD:
+    /// `Some(false)` where the kernel computes in another type or not at all, `None` where the name
+    /// does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_arithmetic: Option<bool>,
-    /// The bare name, by which launches of two recordings are compared; see [`base_name`](crate::base_name).
+    /// The bare name, by which launches of two recordings are compared; see
+    /// [`base_name`](crate::base_name).
     pub base: String,
     /// A display name, the same for every spelling of one kernel:
     ///
-    /// - a generic kernel shows its operation: `vectorized_elementwise_kernel [sigmoid]`, `reduce_kernel [sum]`;
-    /// - a launcher of a CUTLASS kernel shows that kernel: `cutlass_80_simt_sgemm_128x64_8x5_nt_align1`; of another
-    ///   class, that class: `device_kernel [FlashAttnFwdSm90]`;
-    /// - cuBLAS's and cuDNN's xmma names keep architecture, operation, precision, layout, tile and split-K:
-    ///   `sm80_xmma_gemm fp32 nn 128x128x8 split-K`;
+    /// - a generic kernel shows its operation: `vectorized_elementwise_kernel [sigmoid]`,
+    ///   `reduce_kernel [sum]`;
+    /// - a launcher of a CUTLASS kernel shows that kernel:
+    ///   `cutlass_80_simt_sgemm_128x64_8x5_nt_align1`; of another class, that class: `device_kernel
+    ///   [FlashAttnFwdSm90]`;
+    /// - cuBLAS's and cuDNN's xmma names keep architecture, operation, precision, layout, tile and
+    ///   split-K: `sm80_xmma_gemm fp32 nn 128x128x8 split-K`;
     /// - a name that says nothing takes its namespace along: `gemvx::kernel`;
     /// - every other kernel shows its [`base`](Self::base).
     ///
@@ -62,7 +68,8 @@ pub struct KernelInfo {
 
 /// Read a kernel's name: demangled or mangled (`_Z...`), as any profiler spells it.
 ///
-/// Accepts any text. Takes some tens of microseconds; [`Classifier`](crate::Classifier) remembers the answers.
+/// Accepts any text. Takes some tens of microseconds; [`Classifier`](crate::Classifier) remembers
+/// the answers.
 ///
 /// ```
 /// use flopgap_kernels::{KernelClass, Library, Precision, classify};

@@ -36,8 +36,9 @@ const LIBRARIES: &[(Library, &str)] = &[
     (Xla, r"fusion|^(wrapped|loop|input)_"),
 ];
 
-/// What a type or mangling elsewhere in the name says where the subject is silent (`dot_kernel<cublasDotParams<...>>`).
-/// Only types that nobody else's kernels take: a `c10::BFloat16` parameter does not make a kernel PyTorch's.
+/// What a type or mangling elsewhere in the name says where the subject is silent
+/// (`dot_kernel<cublasDotParams<...>>`). Only types that nobody else's kernels take: a
+/// `c10::BFloat16` parameter does not make a kernel PyTorch's.
 const ELSEWHERE: &[(Library, &str)] =
     &[(Cublas, "cublas"), (Cudnn, "cudnn"), (Numba, r"cudapy::|\[(abi:)?v\d+,|mutable, aligned")];
 

@@ -5,12 +5,12 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-/// Longest mangled name that is demangled, and longest result kept. Substitutions let a short malicious name expand
-/// without bound; the longest real names seen have a few kilobytes.
+/// Longest mangled name that is demangled, and longest result kept. Substitutions let a short
+/// malicious name expand without bound; the longest real names seen have a few kilobytes.
 const DEMANGLE_LIMIT: usize = 64 * 1024;
 
-/// How tools spell an anonymous namespace. `unnamed>::` is what ncu's shortening leaves of `<unnamed>::`, so it must
-/// come after it.
+/// How tools spell an anonymous namespace. `unnamed>::` is what ncu's shortening leaves of
+/// `<unnamed>::`, so it must come after it.
 const ANONYMOUS: [&str; 6] = [
     "<unnamed>::",
     "(anonymous namespace)::",
@@ -20,7 +20,8 @@ const ANONYMOUS: [&str; 6] = [
     "`anonymous namespace'::",
 ];
 
-/// Prefix of the name that nvcc gives to a file's anonymous namespace, for demanglers that print it raw.
+/// Prefix of the name that nvcc gives to a file's anonymous namespace, for demanglers that print it
+/// raw.
 const GLOBAL_NAMESPACE: &str = "_GLOBAL__N_";
 
 /// The demangled name without surrounding space, leading `void`, and anonymous namespaces.
@@ -36,7 +37,8 @@ pub(crate) fn normalize(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// The demangled form of a mangled name (`_Z...`, as the compiler writes it); `None` where it is not mangled, malformed, or absurdly long.
+/// The demangled form of a mangled name (`_Z...`, as the compiler writes it); `None` where it is
+/// not mangled, malformed, or absurdly long.
 ///
 /// ```
 /// let name = flopgap_kernels::demangle("_ZN8cublasLt19splitKreduce_kernelILi32EEEvPf");

@@ -1,11 +1,13 @@
 //! What a generic kernel was instantiated with.
 //!
-//! PyTorch launches ReLU, a copy and a fill through one `vectorized_elementwise_kernel`, and every foreach operation
-//! through one `multi_tensor_apply_kernel`: only the functor among the template arguments says which.
+//! PyTorch launches ReLU, a copy and a fill through one `vectorized_elementwise_kernel`, and every
+//! foreach operation through one `multi_tensor_apply_kernel`: only the functor among the template
+//! arguments says which.
 
 use crate::path::{Path, is_word};
 
-/// Kernels that take the operation as a template argument. Any name with `elementwise` in it is one as well.
+/// Kernels that take the operation as a template argument. Any name with `elementwise` in it is one
+/// as well.
 #[rustfmt::skip]
 const CARRIERS: [&str; 19] = [
     "_kernel_agent", "act_and_mul_kernel", "BlockReduceKernel", "ColumnReduceKernel",
@@ -16,11 +18,12 @@ const CARRIERS: [&str; 19] = [
     "tensor_kernel_scan_outer_dim",
 ];
 
-/// Kernels that are a launcher for the class named in the template argument. Their arguments take part in
-/// classification as text.
+/// Kernels that are a launcher for the class named in the template argument. Their arguments take
+/// part in classification as text.
 const WRAPPERS: [&str; 5] = ["Kernel", "Kernel2", "kernel", "device_kernel", "_kernel_agent"];
 
-/// Identifiers that stand before the operation without being it: types, adapters, metadata. Lower case.
+/// Identifiers that stand before the operation without being it: types, adapters, metadata. Lower
+/// case.
 #[rustfmt::skip]
 const TRANSPARENT: &[&str] = &[
     // types
@@ -72,8 +75,9 @@ pub(crate) fn wrapped<'a>(path: &Path<'a>) -> Option<&'a str> {
     if WRAPPERS.contains(&path.base()?) { path.args } else { None }
 }
 
-/// The operation of a generic kernel in snake case (`sigmoid_backward`, `fill`, `add`), or the class that a wrapper
-/// launches as it is written (`FlashAttnFwdSm90`). `None` for every other kernel, and where no functor is named.
+/// The operation of a generic kernel in snake case (`sigmoid_backward`, `fill`, `add`), or the
+/// class that a wrapper launches as it is written (`FlashAttnFwdSm90`). `None` for every other
+/// kernel, and where no functor is named.
 pub(crate) fn operation(path: &Path<'_>) -> Option<String> {
     let base = path.base()?;
     let carrier = is_carrier(base);
@@ -86,8 +90,9 @@ pub(crate) fn operation(path: &Path<'_>) -> Option<String> {
     launched_class(path.args?).map(str::to_owned)
 }
 
-/// The class that a launcher was given: its first template argument, behind namespaces and adapters. A kernel that
-/// happens to be called `kernel` and takes a type or a number first is no launcher.
+/// The class that a launcher was given: its first template argument, behind namespaces and
+/// adapters. A kernel that happens to be called `kernel` and takes a type or a number first is no
+/// launcher.
 fn launched_class(args: &str) -> Option<&str> {
     let adapters = ["enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89", "Kernel_traits"];
     let (word, _) = words(args).find(|(word, rest)| !rest.starts_with("::") && !adapters.contains(word))?;
@@ -128,7 +133,8 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A number (`4`, `4u`), or the `T1` that Nsight prints for a repeated template parameter, or CUB's `Policy600`.
+/// A number (`4`, `4u`), or the `T1` that Nsight prints for a repeated template parameter, or CUB's
+/// `Policy600`.
 fn is_placeholder(word: &str) -> bool {
     let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     word.starts_with(|c: char| c.is_ascii_digit())

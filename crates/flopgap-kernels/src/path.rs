@@ -1,7 +1,8 @@
 //! The shape of a demangled name: its path, template arguments and parameters.
 //!
-//! A full C++ parser is neither possible (profilers shorten names and lose brackets) nor needed: the path before the
-//! template arguments is intact in every spelling met so far, and only its end has to be found.
+//! A full C++ parser is neither possible (profilers shorten names and lose brackets) nor needed:
+//! the path before the template arguments is intact in every spelling met so far, and only its end
+//! has to be found.
 
 use std::borrow::Cow;
 
@@ -10,11 +11,14 @@ use crate::normalize::normalize;
 /// A name taken apart. All parts borrow from the normalized text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path<'a> {
-    /// The identifiers of the path, namespaces first, without template arguments, `operator()` and lambdas.
+    /// The identifiers of the path, namespaces first, without template arguments, `operator()` and
+    /// lambdas.
     pub(crate) parts: Vec<&'a str>,
-    /// What stands between the angle brackets of the last identifier; the rest of the text where they do not close.
+    /// What stands between the angle brackets of the last identifier; the rest of the text where
+    /// they do not close.
     pub(crate) args: Option<&'a str>,
-    /// What stands between the parentheses of the last identifier; the rest of the text where they do not close.
+    /// What stands between the parentheses of the last identifier; the rest of the text where they
+    /// do not close.
     pub(crate) params: Option<&'a str>,
 }
 
@@ -34,7 +38,8 @@ impl<'a> Path<'a> {
         path
     }
 
-    /// Read one component of the path at `at`; the place of the next one, or `None` at the end of the path.
+    /// Read one component of the path at `at`; the place of the next one, or `None` at the end of
+    /// the path.
     fn component(&mut self, text: &'a str, at: usize) -> Option<usize> {
         let bytes = text.as_bytes();
         let start = skip_space(bytes, at);
@@ -81,7 +86,8 @@ impl<'a> Path<'a> {
         if let Some(next) = after_separator(bytes, after) {
             return Some(next);
         }
-        // Words before the path are the return type: `std::enable_if<true, void>::type internal::kernel<...>`.
+        // Words before the path are the return type: `std::enable_if<true, void>::type
+        // internal::kernel<...>`.
         let mut next = skip_space(bytes, after);
         while matches!(bytes.get(next), Some(b'*' | b'&')) {
             next = skip_space(bytes, next + 1);
@@ -97,11 +103,13 @@ impl<'a> Path<'a> {
 
 /// The kernel's bare name, the same for every spelling of one kernel.
 ///
-/// Return type, namespaces, anonymous namespaces, template arguments and parameters are stripped; what remains is the
-/// last identifier. ncu shortens namespaces differently from run to run, so this is the name by which launches of two
-/// recordings are compared. It equals the `shortName` that Nsight Systems stores. A mangled name is demangled first;
-/// a lambda or `operator()` gives the name of what encloses it; a counter that numba appends (`kernel$241`) is
-/// dropped. Memory operations keep their words (`Memcpy HtoD`), and a text without any identifier is returned whole.
+/// Return type, namespaces, anonymous namespaces, template arguments and parameters are stripped;
+/// what remains is the last identifier. ncu shortens namespaces differently from run to run, so
+/// this is the name by which launches of two recordings are compared. It equals the `shortName`
+/// that Nsight Systems stores. A mangled name is demangled first; a lambda or `operator()` gives
+/// the name of what encloses it; a counter that numba appends (`kernel$241`) is dropped. Memory
+/// operations keep their words (`Memcpy HtoD`), and a text without any identifier is returned
+/// whole.
 ///
 /// Applying it twice changes nothing, and it accepts any text.
 ///
@@ -118,8 +126,8 @@ pub fn base_name(name: &str) -> Cow<'_, str> {
     resolve(base_once(name))
 }
 
-/// A base name can itself be mangled, or end where another counter begins. Each round shortens the text in all but
-/// contrived cases, which the bound ends.
+/// A base name can itself be mangled, or end where another counter begins. Each round shortens the
+/// text in all but contrived cases, which the bound ends.
 pub(crate) fn resolve(mut base: Cow<'_, str>) -> Cow<'_, str> {
     for _ in 0..8 {
         let next = base_once(&base);
@@ -143,7 +151,8 @@ pub(crate) fn base_of(text: &str) -> &str {
     memory_operation(text).or_else(|| Path::parse(text).base()).unwrap_or(text)
 }
 
-/// `CUDA memcpy HtoD` of `[CUDA memcpy HtoD]` (Nsight), `Memcpy HtoD` of `Memcpy HtoD (Pageable -> Device)` (kineto).
+/// `CUDA memcpy HtoD` of `[CUDA memcpy HtoD]` (Nsight), `Memcpy HtoD` of `Memcpy HtoD (Pageable ->
+/// Device)` (kineto).
 pub(crate) fn memory_operation(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('[').unwrap_or(text);
     if !["CUDA mem", "Memcpy ", "Memset "].iter().any(|start| inside.starts_with(start)) {
@@ -153,8 +162,8 @@ pub(crate) fn memory_operation(text: &str) -> Option<&str> {
     Some(inside[..end].trim_end())
 }
 
-/// Drop the `$241` that numba counts its functions with: it differs from run to run. All of them, if there are several: a base
-/// name is its own base name.
+/// Drop the `$241` that numba counts its functions with: it differs from run to run. All of them,
+/// if there are several: a base name is its own base name.
 fn strip_counter(mut word: &str) -> &str {
     while let Some((name, digits)) = word.rsplit_once('$')
         && !name.is_empty()
@@ -170,7 +179,8 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'~') || byte >= 0x80
 }
 
-/// The end of the word that starts at `start`. A dot belongs to it when a word goes on behind (`fusion.1`).
+/// The end of the word that starts at `start`. A dot belongs to it when a word goes on behind
+/// (`fusion.1`).
 fn word_end(bytes: &[u8], start: usize) -> usize {
     let mut end = start;
     while let Some(&byte) = bytes.get(end) {
@@ -215,8 +225,8 @@ fn skip_operator(bytes: &[u8], at: usize) -> usize {
 
 /// The place of the bracket that closes the one at `open` (`<` or `(`).
 ///
-/// Inside parentheses a `>` closes nothing (`(a > b)`), unless a `<` was opened there; a `)` closes every `<` that is
-/// still open inside its parentheses.
+/// Inside parentheses a `>` closes nothing (`(a > b)`), unless a `<` was opened there; a `)` closes
+/// every `<` that is still open inside its parentheses.
 fn close_bracket(bytes: &[u8], open: usize) -> Option<usize> {
     let mut stack = Vec::new();
     let mut parentheses = 0_usize;

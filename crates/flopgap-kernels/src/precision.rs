@@ -13,7 +13,8 @@ fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
-/// `nvjet_sm90_tst_`, `nvjet_sss_tf32_`: types of A and B (doubled from FP8 down), accumulator, output.
+/// `nvjet_sm90_tst_`, `nvjet_sss_tf32_`: types of A and B (doubled from FP8 down), accumulator,
+/// output.
 static NVJET: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bnvjet_(?:sm\d+[a-z]?_)?([a-z]{3,5})_(tf32_)?"));
 
 /// `_f32f32_tf32f32_f32`: input and output storage, then multiplier and accumulator, then epilogue.
@@ -23,15 +24,16 @@ static XMMA: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// The instruction shape of a tensor-core kernel with the accumulator's letter: `s1688gemm`, `h884cudnn`, `d884gemm`.
+/// The instruction shape of a tensor-core kernel with the accumulator's letter: `s1688gemm`,
+/// `h884cudnn`, `d884gemm`.
 static TENSOR_OP: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"(?:^|_)([shid])(884|1688|16816|16832|161616|8816|8832|168128|\d+x\d+x\d+)(tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)(?:_block_scaled)?(?:_([a-z0-9]+))?",
     )
 });
 
-/// BLAS letters: `sgemm`, `dgemm`, `scudnn`. Complex types count as their real type. Only for products: people write
-/// kernels named `saxpy` that take `double`.
+/// BLAS letters: `sgemm`, `dgemm`, `scudnn`. Complex types count as their real type. Only for
+/// products: people write kernels named `saxpy` that take `double`.
 static BLAS: LazyLock<Regex> = LazyLock::new(|| compiled(r"(?:^|_)([sdhczi])(?:gemm|gemv|cudnn)(?:_|$)"));
 
 /// A format spelled out between underscores.
@@ -41,7 +43,8 @@ static SPELLED: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// TensorRT-LLM's generated kernels: `bmm_<C>_<A><B>_<accumulator>_t128x8x512`, `fmhaSm100fKernel_QkvBfloat16`.
+/// TensorRT-LLM's generated kernels: `bmm_<C>_<A><B>_<accumulator>_t128x8x512`,
+/// `fmhaSm100fKernel_QkvBfloat16`.
 static TRTLLM: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"\bbmm_[a-z0-9]+_(?:mx)?(e2m1|e4m3|e5m2|bfloat16|fp16)|\bfmhasm\w+?kernel_q(?:kv)?(e2m1|e4m3|e5m2|bfloat16|fp16)",
@@ -51,7 +54,8 @@ static TRTLLM: LazyLock<Regex> = LazyLock::new(|| {
 /// TensorFlow's generated kernels: `Mul_GPU_DT_FLOAT_DT_FLOAT_kernel`.
 static TENSORFLOW: LazyLock<Regex> = LazyLock::new(|| compiled(r"_dt_(float|half|bfloat16|double)_"));
 
-/// The precision of a kernel. `base` and the parts of `path` are in lower case; `path` is the parsed lower-case name.
+/// The precision of a kernel. `base` and the parts of `path` are in lower case; `path` is the
+/// parsed lower-case name.
 pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<Precision> {
     let base = path.base().unwrap_or(lower);
     // cuDNN writes `f16` for any 16-bit format in the names of kernels that it generates.
@@ -61,7 +65,8 @@ pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<Precision> {
     // `cutlass::Kernel2<cutlass_80_simt_sgemm_...>`: the argument is the name.
     let name =
         path.args.filter(|args| args.starts_with("cutlass_") && !args.contains(['<', ','])).unwrap_or(base);
-    // The parameters of a template are no evidence: a quantized product takes its scales as `float*`.
+    // The parameters of a template are no evidence: a quantized product takes its scales as
+    // `float*`.
     let types = path.args.or(path.params);
     from_library_name(name)
         .or_else(|| types.and_then(from_types))
@@ -92,7 +97,8 @@ fn from_library_name(name: &str) -> Option<Precision> {
         if found.get(3).is_some() {
             return Some(Tf32);
         }
-        // `ampere_bf16_s16816gemm_bf16_...`, `cutlass3x_..._gemm_f8_f8_f32`, `..._block_scaled_ue4m3xf4_...`.
+        // `ampere_bf16_s16816gemm_bf16_...`, `cutlass3x_..._gemm_f8_f8_f32`,
+        // `..._block_scaled_ue4m3xf4_...`.
         let behind = found.get(4).map_or("", |token| token.as_str());
         if let Some(precision) = from_token(behind).filter(|&p| p != Fp32) {
             return Some(precision);
@@ -146,7 +152,8 @@ fn from_type(word: &str) -> Option<Precision> {
         "float8_e4m3fn" | "float8_e5m2" | "float_e4m3_t" | "float_e5m2_t" | "__nv_fp8_e4m3"
         | "__nv_fp8_e5m2" => Fp8,
         "float_e2m1_t" | "nv_float4_t" | "mx_float4_t" | "__nv_fp4_e2m1" => Fp4,
-        // `Ampere_hmma_tf32_traits` and `Volta_hmma_fp32_traits` of xmma: the second accumulates FP16 products in FP32.
+        // `Ampere_hmma_tf32_traits` and `Volta_hmma_fp32_traits` of xmma: the second accumulates
+        // FP16 products in FP32.
         _ if word.contains("_hmma_tf32") => Tf32,
         _ if word.contains("_hmma_") => Fp16,
         _ => return None,

@@ -1,12 +1,13 @@
 //! The rule table: which names belong to which class. Data, meant to be read from top to bottom.
 //!
-//! A rule sees the *subject* of a kernel, in lower case: the qualified name without template arguments and
-//! parameters; then ` [op]` where a generic kernel names its operation; then ` <arguments>` for
-//! pure launchers such as `cutlass::Kernel2`. So `vectorized_elementwise_kernel<4, FillFunctor<float>, ...>` is
-//! `at::native::vectorized_elementwise_kernel [fill]`, and `LoadWithCast` or a parameter's type can claim nothing.
+//! A rule sees the *subject* of a kernel, in lower case: the qualified name without template
+//! arguments and parameters; then ` [op]` where a generic kernel names its operation; then `
+//! <arguments>` for pure launchers such as `cutlass::Kernel2`. So `vectorized_elementwise_kernel<4,
+//! FillFunctor<float>, ...>` is `at::native::vectorized_elementwise_kernel [fill]`, and
+//! `LoadWithCast` or a parameter's type can claim nothing.
 //!
-//! The first rule that matches decides; the order carries the exceptions. Every rule has a real name as its example,
-//! and a test checks that the example reaches its rule.
+//! The first rule that matches decides; the order carries the exceptions. Every rule has a real
+//! name as its example, and a test checks that the example reaches its rule.
 
 use std::sync::LazyLock;
 
@@ -38,8 +39,9 @@ pub const RULES: &[Rule] = &[
     // Memory operations are not kernels, but profiles list them beside kernels.
     rule(Copy, r"^\[?cuda mem(cpy|set)|^mem(cpy|set)\b", "[CUDA memcpy HtoD]"),
 
-    // Inductor lists the fused ATen operations in a Triton kernel's name; its prefix says what the kernel does. These
-    // come first, because a pointwise kernel may carry `attention`, `mm` or `softmax` for the graph around it.
+    // Inductor lists the fused ATen operations in a Triton kernel's name; its prefix says what the
+    // kernel does. These come first, because a pointwise kernel may carry `attention`, `mm` or
+    // `softmax` for the graph around it.
     rule(Attention, r"^triton_tem_\w*attention", "triton_tem_fused_flex_attention_0"),
     rule(Matmul, r"^triton_(tem|mm|bmm)\b|^triton_(tem|mm|bmm)_", "triton_tem_fused_addmm_relu_3"),
     rule(Softmax, r"^triton_(per|red)_\w*softmax", "triton_per_fused__softmax_2"),
@@ -52,18 +54,20 @@ pub const RULES: &[Rule] = &[
     // Between GPUs. Before reductions: an all-reduce is named after one.
     rule(Communication, r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|lamport|symm_mem|multimem|deep_ep::|userbuffers", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
 
-    // The second kernel of a split-K product. Before matmul: counting it there would count the product twice.
-    // xmma names it `execute_split_k_kernel`: on an H200 it runs after an `execute_kernel` whose grid has 8 blocks in z and adds
-    // exactly 8 partial sums for each output element, while the `execute_kernel` alone carries 2·M·N·K.
+    // The second kernel of a split-K product. Before matmul: counting it there would count the
+    // product twice. xmma names it `execute_split_k_kernel`: on an H200 it runs after an
+    // `execute_kernel` whose grid has 8 blocks in z and adds exactly 8 partial sums for each output
+    // element, while the `execute_kernel` alone carries 2·M·N·K.
     rule(SplitKReduce, r"split_?k_?reduc|reduce_?split_?k|execute_split_k_kernel", "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, 0, float>(cublasLt::cublasSplitKParams<T6>)"),
     rule(Reduction, r"\bdot_kernel|\breduce_1block_kernel|\bi?[sdcz]?(asum|nrm2|amax|amin)_kernel", "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched<float const>>>(cublasDotParams<float>)"),
 
-    // Attention in one kernel, and what only attention launches. Before softmax, copy and matmul, whose words such
-    // names contain. `reshape_and_cache_flash_kernel` writes a cache and is no attention.
+    // Attention in one kernel, and what only attention launches. Before softmax, copy and matmul,
+    // whose words such names contain. `reshape_and_cache_flash_kernel` writes a cache and is no
+    // attention.
     rule(Attention, r"flash_?(fwd|bwd|attn|attention|mla)|fmha|mha_v\d|\bmha_|sdpa|attention|splitkv|batch(prefill|decode)with|single(prefill|decode)with|mergestates?\b|merge_attn_states|prepare_varlen_num_blocks|compute_dot_do_o|_fwd_grouped_kernel_stage", "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)"),
 
-    // Optimizers by name, or by the functor of a multi-tensor kernel. A foreach addition has the same kernel name and
-    // is elementwise below.
+    // Optimizers by name, or by the functor of a multi-tensor kernel. A foreach addition has the
+    // same kernel name and is elementwise below.
     rule(Optimizer, r"\[[^\]]*(adam|sgd|lamb|adagrad|novograd|lion)|(fused_?|apply_?)(adam|sgd|lamb|adagrad|momentum|rms_?prop)|\b(multi_tensor_)?(adam|adamw|lamb|sgd)_?(kernel|update|step)", "void at::native::multi_tensor_apply_kernel<at::native::FusedOptimizerTensorListMetadata<4>, at::native::FusedAdamMathFunctor<float, 4, 0, false>>(T1, T2)"),
 
     rule(Softmax, r"soft_?max|generatenormalizedprob", "void at::native::<unnamed>::cunn_SoftMaxForward<4, float, float, float, at::native::<unnamed>::SoftMaxForwardEpilogue>(T4 *, const T2 *, int)"),
@@ -73,7 +77,8 @@ pub const RULES: &[Rule] = &[
     rule(Reduction, r"nll_loss\w*forward|nllcriterion_updateoutput", "void at::native::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(T1 *, T1 *, const T1 *)"),
     rule(Elementwise, r"nll_loss\w*backward|nllcriterion_updategradinput", "void at::native::nll_loss_backward_reduce_cuda_kernel_2d<float, long>(T1 *, const T1 *)"),
 
-    // Rotary embedding is arithmetic on positions, no table look-up. Before index, which claims `embedding`.
+    // Rotary embedding is arithmetic on positions, no table look-up. Before index, which claims
+    // `embedding`.
     rule(Elementwise, r"rotary|\brope_|_rope(_|\b)", "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(const long *)"),
     rule(Random, r"distribution_(elementwise|nullary)|philox|curand|dropout|bernoulli|random|gen_sequenced|generate_seed", "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, 4, void normal_kernel<at::CUDAGeneratorImpl *>()>(long)"),
     rule(Index, r"embedding|index_?select|indexfunc|index_elementwise|index_(put|add|copy|fill)|gather|scatter|get_rows|mergesort|radixsort|bitonic|\bsort|sort_|_sort|top_?k|unique|nonzero|searchsorted|histogram|masked_select|dynamicstitch|sampling|(reshape|concat)_and_cache|moe_align|routingi|expandinputrows", "void at::native::vectorized_gather_kernel<16, long>(char *, char *, T2 *, int)"),
@@ -90,10 +95,12 @@ pub const RULES: &[Rule] = &[
     rule(Gemv, r"gemv|mul_mat_vec", "void gemv2T_kernel_val<int, int, float, float, float, 128, 16, 2, 2, false, false, cublasGemvParams<float>>(cublasGemvParams<float>, float, float)"),
     rule(Matmul, r"gemm|nvjet|mat(rix)?_?mul|\bbmm|_bmm_|\bmm_kernel|_mm_kernel|wgmma|cutlass|cublaslt_?mat|mul_mat|marlin|machete|fused_moe_kernel|fusion_dot|\bdot_fusion|__myl_fc", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"),
 
-    // A whole network in one kernel: nearly all its work is products, whatever activation its name mentions.
+    // A whole network in one kernel: nearly all its work is products, whatever activation its name
+    // mentions.
     rule(Matmul, r"mlp_fused|fused_mlp|fully_?fused|_mlp_(forward|backward|gradients)", "void tcnn::kernel_mlp_fused<128, 8, __half, (tcnn::Activation)0, false>(__half const*)"),
 
-    // Movement without arithmetic. XLA and Myelin list what they fused, so these want movement and nothing else.
+    // Movement without arithmetic. XLA and Myelin list what they fused, so these want movement and
+    // nothing else.
     rule(Copy, r"^(wrapped|loop|input)(_(convert|transpose|concatenate|broadcast|slice|dynamic_slice|dynamic_update_slice|copy|pad|iota|reverse|bitcast))+(_fusion)?([._]\d+)*$", "loop_convert_fusion_2"),
     rule(Copy, r"^__myl_(move|tran|resh|slic|conc|cast|copy|repl)+_", "__myl_Move_myl0_1"),
     rule(Copy, r"\[[^\]]*copy|\[(tensor_)?(fill|zero|zeros|eye|arange|linspace|range)\]|catarray|\bcopy_|_copy(_|\b)|transpose|permute|\bcpy_|\bfill|triu_tril|\bcast_|\bconvert_|uninitialized_fill", "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char *, 1>>(int, T2, T3)"),

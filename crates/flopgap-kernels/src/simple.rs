@@ -9,16 +9,19 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[A-Za-z0-9_]+?_(?:nn|kernel|nt|tn)").expect("a constant pattern compiles")
 });
 
-/// The "simple kernel" of notebooks that use `Series.str.extract(r'([A-Za-z0-9_]+?_(?:nn|kernel|nt|tn))')`.
+/// The "simple kernel" of notebooks that use
+/// `Series.str.extract(r'([A-Za-z0-9_]+?_(?:nn|kernel|nt|tn))')`.
 ///
-/// The first match from the left, as short as possible, exactly as pandas finds it. **Not a key to group by**:
+/// The first match from the left, as short as possible, exactly as pandas finds it. **Not a key to
+/// group by**:
 ///
 /// - it is `None` for whole families that carry FLOPs (`nvjet_*`, `triton_*` without `_kernel`,
-///   `softmax_warp_forward`, `cunn_SoftMaxForward`, NCCL, XLA fusions, Myelin), which a group-by then drops without a
-///   word;
+///   `softmax_warp_forward`, `cunn_SoftMaxForward`, NCCL, XLA fusions, Myelin), which a group-by
+///   then drops without a word;
 /// - it cuts names inside: `gemv2T_kernel` of `gemv2T_kernel_val`, and every xmma tile becomes
 ///   `sm80_xmma_gemm_f32f32_f32f32_f32_tn`;
-/// - on a mangled name it starts with the mangling (`_ZN2at6native29vectorized_elementwise_kernel`).
+/// - on a mangled name it starts with the mangling
+///   (`_ZN2at6native29vectorized_elementwise_kernel`).
 ///
 /// Use [`base_name`](crate::base_name) or the class, and keep this for old tables.
 ///

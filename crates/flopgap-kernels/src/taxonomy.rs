@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// What kind of work a kernel does.
 ///
-/// The classes split a step the way its floating-point work is counted: a closed form exists for matrix products,
-/// attention and convolutions, and everything else is work around them. The crate's README says what belongs in each.
+/// The classes split a step the way its floating-point work is counted: a closed form exists for
+/// matrix products, attention and convolutions, and everything else is work around them. The
+/// crate's README says what belongs in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelClass {
@@ -18,23 +19,28 @@ pub enum KernelClass {
     Gemv,
     /// The second kernel of a split-K matrix product: it adds up the partial products.
     SplitKReduce,
-    /// Arithmetic per element: activations and their gradients, bias, comparisons, selection, quantization.
+    /// Arithmetic per element: activations and their gradients, bias, comparisons, selection,
+    /// quantization.
     Elementwise,
-    /// Many values to few: sums, means, norms of a vector, arg-max, prefix sums, pooling windows, loss values.
+    /// Many values to few: sums, means, norms of a vector, arg-max, prefix sums, pooling windows,
+    /// loss values.
     Reduction,
     /// Softmax and log-softmax, forward and backward.
     Softmax,
     /// Layer, RMS, batch, group and instance normalization, forward and backward.
     Norm,
-    /// Attention in one kernel: scores, softmax and weighted sum, and the helpers that only attention launches.
+    /// Attention in one kernel: scores, softmax and weighted sum, and the helpers that only
+    /// attention launches.
     Attention,
     /// Convolution by any algorithm, its data and weight gradients included.
     Convolution,
-    /// Movement chosen by data: embedding, gather, scatter, sort, top-k, cache writes, expert routing.
+    /// Movement chosen by data: embedding, gather, scatter, sort, top-k, cache writes, expert
+    /// routing.
     Index,
     /// A fused optimizer step (Adam, SGD, LAMB and kin).
     Optimizer,
-    /// Movement without arithmetic: copy, cast, fill, transpose, concatenate, layout change, memcpy, memset.
+    /// Movement without arithmetic: copy, cast, fill, transpose, concatenate, layout change,
+    /// memcpy, memset.
     Copy,
     /// Random numbers: initialization, sampling from a distribution, dropout.
     Random,
@@ -88,8 +94,8 @@ impl KernelClass {
 
 /// Who wrote the kernel, as far as the name says.
 ///
-/// cuBLAS, cuDNN and PyTorch ship kernels generated from CUTLASS; a name that says CUTLASS is reported as
-/// [`Library::Cutlass`] in any distribution, because the name does not say more.
+/// cuBLAS, cuDNN and PyTorch ship kernels generated from CUTLASS; a name that says CUTLASS is
+/// reported as [`Library::Cutlass`] in any distribution, because the name does not say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Library {
@@ -101,7 +107,8 @@ pub enum Library {
     Cutlass,
     /// cuDNN.
     Cudnn,
-    /// PyTorch's own kernels (`at::native`, `c10`) and the memory-efficient attention that it ships.
+    /// PyTorch's own kernels (`at::native`, `c10`) and the memory-efficient attention that it
+    /// ships.
     Pytorch,
     /// TensorFlow's own kernels and Eigen's GPU evaluator.
     Tensorflow,
@@ -193,9 +200,10 @@ impl Library {
 
 /// The number format that a kernel multiplies (matrix products) or reads first (everything else).
 ///
-/// For a matrix product this is the type that enters the multiplier: a TF32 kernel stores FP32 and multiplies
-/// [`Precision::Tf32`]; a kernel with FP16 inputs and FP32 accumulation is [`Precision::Fp16`]. For a template it is
-/// the first floating-point type among the arguments. Complex types count as their real type.
+/// For a matrix product this is the type that enters the multiplier: a TF32 kernel stores FP32 and
+/// multiplies [`Precision::Tf32`]; a kernel with FP16 inputs and FP32 accumulation is
+/// [`Precision::Fp16`]. For a template it is the first floating-point type among the arguments.
+/// Complex types count as their real type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -239,8 +247,8 @@ impl Precision {
 
 /// The output tile that one thread block (or cluster pair) computes, in elements.
 ///
-/// `m` and `n` are in the order in which the name gives them; cuBLAS is column-major, so that `m` there runs along
-/// the columns of a row-major framework's output.
+/// `m` and `n` are in the order in which the name gives them; cuBLAS is column-major, so that `m`
+/// there runs along the columns of a row-major framework's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tile {
     /// First extent.

@@ -6,14 +6,15 @@ use regex::{Captures, Regex};
 
 use crate::taxonomy::Tile;
 
-/// The spellings of a tile, first match wins; groups `m`, `n` and, where there is one, `k`. Searched in the lower-case
-/// name with template arguments and without parameters.
+/// The spellings of a tile, first match wins; groups `m`, `n` and, where there is one, `k`.
+/// Searched in the lower-case name with template arguments and without parameters.
 const SPELLINGS: &[&str] = &[
     // nvjet_sm90_tst_128x160_64x5_...: M x N, then K x stages.
     r"\bnvjet_[a-z0-9_]*?_(?P<m>\d+)x(?P<n>\d+)(?:_(?P<k>\d+)x\d+)?_",
     // sm80_xmma_..._tilesize128x128x8_...
     r"_tilesize(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)",
-    // cutlass3x_..._s64x256x32gemm_..._64x256x128_1x1x1_...: the instruction shape comes first, inside a word.
+    // cutlass3x_..._s64x256x32gemm_..._64x256x128_1x1x1_...: the instruction shape comes first,
+    // inside a word.
     r"\bcutlass3x_\w*?_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_",
     // cudnn_generated_..._128x64x64_4x1x1_...: queries x keys x head dimension, then warps.
     r"\bcudnn_generated_\w*?_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_",
@@ -21,7 +22,8 @@ const SPELLINGS: &[&str] = &[
     r"\bbmm_\w*?_t(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)",
     // ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_nn: K x stages.
     r"(?:gemm|cudnn)\w*?_(?P<m>\d+)x(?P<n>\d+)_\w*?_?stages_(?P<k>\d+)x\d+_",
-    // cutlass_80_simt_sgemm_128x64_8x5_nt_align1: K x stages. Also cutlass_tensorop_..._128x64_32x5_...
+    // cutlass_80_simt_sgemm_128x64_8x5_nt_align1: K x stages. Also
+    // cutlass_tensorop_..._128x64_32x5_...
     r"\bcutlass_\w*?_(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x\d+",
     // ampere_sgemm_128x64_nn, volta_scudnn_128x64_relu_..., trt_turing_h1688cudnn_256x64_ldg8_...
     r"(?:gemm|cudnn)(?:_[a-z][a-z0-9]*)*?_(?P<m>\d+)x(?P<n>\d+)(?:_|$)",
@@ -62,7 +64,8 @@ fn named(found: &Captures<'_>) -> Option<Tile> {
     Some(Tile { m: number("m")?, n: number("n")?, k: number("k") })
 }
 
-/// CUTLASS 3: the cluster shape comes first, then the tile; a cluster has at most 16 blocks, a tile at least 8 rows.
+/// CUTLASS 3: the cluster shape comes first, then the tile; a cluster has at most 16 blocks, a tile
+/// at least 8 rows.
 fn cute(name: &str) -> Option<Tile> {
     CUTE_SHAPE.captures_iter(name).find_map(|found| {
         let [m, n, k] = [1, 2, 3].map(|group| found[group].parse::<u32>().ok());

@@ -1,5 +1,5 @@
-//! Which units of the GPU do a kernel's arithmetic, as far as its name says: tensor cores or shader cores, and whether its
-//! half-precision instructions are arithmetic at all.
+//! Which units of the GPU do a kernel's arithmetic, as far as its name says: tensor cores or shader
+//! cores, and whether its half-precision instructions are arithmetic at all.
 
 use std::sync::LazyLock;
 
@@ -21,15 +21,18 @@ fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
-/// Words of a product that say where it is computed, in the lower-case name with template arguments; first match wins.
+/// Words of a product that say where it is computed, in the lower-case name with template
+/// arguments; first match wins.
 const SAID: [(bool, &str); 5] = [
-    // Launched beside a product: sums of partial results, schedules, transforms of filters and data.
+    // Launched beside a product: sums of partial results, schedules, transforms of filters and
+    // data.
     (
         false,
         r"combine|prepare_|convert_dq|merge_?(attn_)?state|dot_do_o|_sum$|_transpose$|winograd\w*(filter|data|output)|generate_?winograd|fft2d",
     ),
     (false, r"(^|_)simt(_|\b)|opclasssimt|_ffma(_|\b)"),
-    // Instructions (HMMA, WGMMA, tcgen05), CUTLASS's operator class, cuBLAS's and cuDNN's shapes, and libraries that know no others.
+    // Instructions (HMMA, WGMMA, tcgen05), CUTLASS's operator class, cuBLAS's and cuDNN's shapes,
+    // and libraries that know no others.
     (
         true,
         r"nvjet|tensor_?op|tensor_?core|[hiqdb]mma|gmma|wmma|\bumma|tmaumma|tcgen05|(^|_|::)mma(_|\b)|tensor\d+x\d+x\d+|warpgroupsize|[shid](884|1688|16816|16832|161616|8816|8832|168128)(tf32)?(gemm|cudnn|fprop|dgrad|wgrad)|sm\d+_\d+x\d+x\d+_f|marlin|machete|kernel_mlp_fused|fmhasm\d",
@@ -46,7 +49,8 @@ static SAID_SET: LazyLock<RegexSet> = LazyLock::new(|| {
 /// PyTorch's memory-efficient attention: type and the oldest architecture that it was built for.
 static FMHA: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bfmha_cutlass[fb]_(f16|bf16|f32)_\w*?_sm(\d+)"));
 
-/// `s16816gemm`, `h884cudnn`, `i16832gemm`; `tensor16x8x16`. (`s161616` is WMMA's fragment, which takes two instructions.)
+/// `s16816gemm`, `h884cudnn`, `i16832gemm`; `tensor16x8x16`. (`s161616` is WMMA's fragment, which
+/// takes two instructions.)
 static INSTRUCTION: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"(?:^|_)[shid](884|1684|1688|16816|16832|16864|8816|8832|168128)(?:tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)|_tensor(\d+)x(\d+)x(\d+)(?:_|\b)",
@@ -58,7 +62,8 @@ static HALF: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r"(^|_)h(gemm|gemv|axpy|dot|scal)(_|\b)|nccl\w*_(sum|prod|premulsum|sumpostdiv)_b?f16")
 });
 
-/// What is decided about a kernel by its class, library, precision and lower-case name with template arguments.
+/// What is decided about a kernel by its class, library, precision and lower-case name with
+/// template arguments.
 pub(crate) struct Subject<'a> {
     pub(crate) class: KernelClass,
     pub(crate) library: Library,
@@ -87,8 +92,8 @@ impl Subject<'_> {
         said.or_else(|| self.by_precision())
     }
 
-    /// Where the name says nothing else: the libraries compute narrow types on tensor cores only, and wide ones only with a name
-    /// that says so.
+    /// Where the name says nothing else: the libraries compute narrow types on tensor cores only,
+    /// and wide ones only with a name that says so.
     fn by_precision(&self) -> Option<bool> {
         let libraries = [Cublas, Cudnn, Cutlass, Deepseek, FlashAttention, Tensorrt, TransformerEngine]
             .contains(&self.library);
@@ -135,7 +140,8 @@ impl Subject<'_> {
         match (self.class, self.library) {
             // Movement and integers.
             (Copy | Index | Random, library) if library != Nccl => Some(false),
-            // PyTorch computes 16-bit types in 32 bits (`opmath_type`): HADD widens its inputs there.
+            // PyTorch computes 16-bit types in 32 bits (`opmath_type`): HADD widens its inputs
+            // there.
             (class, Pytorch) if class != Attention => Some(false),
             // cuBLAS names the type that it computes in.
             (Gemv | SplitKReduce, Cublas) if single => Some(false),

@@ -1,4 +1,5 @@
-//! One event of a trace, read key by key: what no formula needs is passed over without being stored.
+//! One event of a trace, read key by key: what no formula needs is passed over without being
+//! stored.
 
 use std::fmt;
 
@@ -267,7 +268,8 @@ impl<'de> Deserialize<'de> for Event {
                         Key::Thread => event.thread = map.next_value()?,
                         Key::Start => event.start = map.next_value()?,
                         Key::Duration => event.duration = map.next_value()?,
-                        // Keys have no order; as long as the category is not known, arguments are read.
+                        // Keys have no order; as long as the category is not known, arguments are
+                        // read.
                         Key::Arguments if category.is_none_or(Category::has_arguments) => {
                             let wants_values = event.name.is_empty() || event.name == "aten::conv2d";
                             event.arguments = map.next_value_seed(ReadArguments { wants_values })?;

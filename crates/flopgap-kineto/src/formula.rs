@@ -1,6 +1,7 @@
 //! What `torch.profiler` takes an operator's FLOPs to be (`with_flops=True`).
 //!
-//! `PyTorch` knows seven operators (`torch/csrc/profiler/util.cpp`) and assigns 0 to every other one:
+//! `PyTorch` knows seven operators (`torch/csrc/profiler/util.cpp`) and assigns 0 to every other
+//! one:
 //!
 //! | operator | FLOPs |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | `aten::conv2d(x, w, …)` | `2 N Ho Wo Kh Kw C O / groups`, with the output's height and width from stride, padding and dilation |
 //! | `aten::mul(a, …)`, `aten::add(a, …)` | the elements of `a`, even where the other operand is larger and `a` is broadcast |
 //!
-//! `aten::matmul`, `aten::linear` and their kind have none themselves: they call one of these. Backward convolutions, activations,
-//! reductions and fused attention have none at all.
+//! `aten::matmul`, `aten::linear` and their kind have none themselves: they call one of these.
+//! Backward convolutions, activations, reductions and fused attention have none at all.
 
 /// What an operator that has a formula does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +70,8 @@ pub enum FormulaError {
         /// The right shape.
         right: Vec<u64>,
     },
-    /// A convolution's stride, padding, dilation or groups are not in the trace (older versions leave them out) or not valid.
+    /// A convolution's stride, padding, dilation or groups are not in the trace (older versions
+    /// leave them out) or not valid.
     #[error("its {what} is not in the trace or not valid")]
     Argument {
         /// Which.
@@ -83,9 +85,11 @@ pub enum FormulaError {
 /// What an operator was called with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inputs<'a> {
-    /// The shape of each input; none where it is not a single tensor with known sizes. Numbers and absent inputs have an empty one.
+    /// The shape of each input; none where it is not a single tensor with known sizes. Numbers and
+    /// absent inputs have an empty one.
     pub shapes: &'a [Option<Vec<u64>>],
-    /// The values of inputs that are no tensors, as text; only convolutions need them. May be empty.
+    /// The values of inputs that are no tensors, as text; only convolutions need them. May be
+    /// empty.
     pub concrete: &'a [String],
 }
 
@@ -124,8 +128,8 @@ impl<'a> Inputs<'a> {
 /// ```
 ///
 /// # Errors
-/// When the shapes that the formula needs are missing or contradict each other, where `PyTorch` warns and counts 0; and when the
-/// product leaves `u64`, where `PyTorch` wraps around.
+/// When the shapes that the formula needs are missing or contradict each other, where `PyTorch`
+/// warns and counts 0; and when the product leaves `u64`, where `PyTorch` wraps around.
 pub fn flops(operator: &str, inputs: Inputs<'_>) -> Result<Option<u64>, FormulaError> {
     match operator {
         "aten::mm" => matmul(inputs, 0, 2).map(Some),

@@ -26,7 +26,8 @@ impl Part {
         }
     }
 
-    /// The part that a range opens by its name: the autograd engine wraps every function that it evaluates, and an optimizer its step.
+    /// The part that a range opens by its name: the autograd engine wraps every function that it
+    /// evaluates, and an optimizer its step.
     pub(crate) fn opened_by(name: &str) -> Option<Part> {
         if name.starts_with("autograd::engine::evaluate_function") {
             Some(Part::Backward)
@@ -65,7 +66,8 @@ pub(crate) struct Place {
     pub(crate) within_counted: bool,
 }
 
-/// The place of each range: that of the innermost range around it that opens a part, itself included.
+/// The place of each range: that of the innermost range around it that opens a part, itself
+/// included.
 pub(crate) fn places(ranges: &[Range]) -> Vec<Place> {
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     // Stable: of two equal ranges the one recorded first is the outer one.

@@ -36,7 +36,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Accepts a trace without operators or without the shapes of their inputs, so that no FLOPs may be known.
+    /// Accepts a trace without operators or without the shapes of their inputs, so that no FLOPs
+    /// may be known.
     #[must_use]
     pub fn without_shapes(mut self, accepted: bool) -> Self {
         self.without_shapes = accepted;
@@ -68,8 +69,8 @@ impl Options {
 }
 
 impl Trace {
-    /// Reads a trace: JSON as `export_chrome_trace` writes it, also compressed with gzip or Zstandard,
-    /// recognized by its first bytes.
+    /// Reads a trace: JSON as `export_chrome_trace` writes it, also compressed with gzip or
+    /// Zstandard, recognized by its first bytes.
     ///
     /// # Errors
     /// [`Error`] when the file is not a trace, is cut off, or has no shapes at all.
@@ -191,7 +192,8 @@ impl Events {
         }
     }
 
-    /// When an event began and ended; an event of which that is not known is left out with a warning.
+    /// When an event began and ended; an event of which that is not known is left out with a
+    /// warning.
     fn times(&mut self, event: &Event) -> Option<(i64, i64)> {
         let times = event.start.nanoseconds().zip(event.duration.nanoseconds());
         let times = times.filter(|(_, duration)| *duration >= 0);

@@ -28,8 +28,8 @@ pub struct Operator {
     pub start: i64,
     /// How long the host was in it, in nanoseconds.
     pub duration: u64,
-    /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no formula, and where the formula
-    /// lacks a shape (there is a warning then).
+    /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no
+    /// formula, and where the formula lacks a shape (there is a warning then).
     pub flops: Option<(u64, Source)>,
 }
 
@@ -50,7 +50,8 @@ pub enum GpuKind {
 pub struct GpuWork {
     /// What it is.
     pub kind: GpuKind,
-    /// The kernel's demangled name, or that of the copy or memset: `Memcpy HtoD (Pageable -> Device)`.
+    /// The kernel's demangled name, or that of the copy or memset: `Memcpy HtoD (Pageable ->
+    /// Device)`.
     pub name: Arc<str>,
     /// When it began, in nanoseconds on the trace's own clock.
     pub start: i64,
@@ -184,8 +185,9 @@ impl Trace {
         &self.path
     }
 
-    /// The operators added up by name and part: the ones with the most FLOPs first, then by calls and name. Like the profiler's own table,
-    /// it includes operators that other operators call, so that calls are no measure of time.
+    /// The operators added up by name and part: the ones with the most FLOPs first, then by calls
+    /// and name. Like the profiler's own table, it includes operators that other operators call, so
+    /// that calls are no measure of time.
     ///
     /// # Errors
     /// [`Error::Overflow`].

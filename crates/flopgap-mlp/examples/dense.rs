@@ -1,12 +1,16 @@
-//! Times the fully connected networks: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`, microseconds for forward, for
-//! backward, and for both, as CUDA graphs timed by events (`flopgap_gpu::timing::replays`).
+//! Times the fully connected networks: `dense IMPLEMENTATION PRECISION [SIZE,...] [BATCH,...]`,
+//! microseconds for forward, for backward, and for both, as CUDA graphs timed by events
+//! (`flopgap_gpu::timing::replays`).
 //!
-//! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by the clock.
+//! `dense cpu fp32 ...` times all cores of the CPU instead, `dense cpu:4 fp32 ...` four threads, by
+//! the clock.
 //!
-//! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time each and measures nothing: for a profiler.
+//! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time
+//! each and measures nothing: for a profiler.
 //!
-//! A size is one of the benchmark's or widths such as `64-328-200`. `--atomic` sums gradients by atomic additions, `--accumulate-fp16` keeps
-//! sums on tensor cores in 16 bits, `--no-dx` leaves out the gradients by the inputs.
+//! A size is one of the benchmark's or widths such as `64-328-200`. `--atomic` sums gradients by
+//! atomic additions, `--accumulate-fp16` keeps sums on tensor cores in 16 bits, `--no-dx` leaves
+//! out the gradients by the inputs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 

@@ -1,4 +1,5 @@
-//! From the bytes of a file to plain text or a plain binary report: compression and text encodings are recognized by content.
+//! From the bytes of a file to plain text or a plain binary report: compression and text encodings
+//! are recognized by content.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -40,7 +41,8 @@ pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error>
                 skip(&mut input, 3).map_err(io_error)?;
                 return Ok((Content::Text, input));
             }
-            // PowerShell's `>` writes UTF-16 with a byte order mark; some editors leave the mark out.
+            // PowerShell's `>` writes UTF-16 with a byte order mark; some editors leave the mark
+            // out.
             [0xff, 0xfe, ..] | [b'!'..=b'~', 0, b'!'..=b'~', 0, ..] => {
                 return Ok((Content::Text, Box::new(Utf16::new(input, UTF_16LE))));
             }

@@ -8,7 +8,8 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{FormatFault, NumberFormat};
 
-/// Why a report could not be read, or would have given a wrong number. Every variant names the file.
+/// Why a report could not be read, or would have given a wrong number. Every variant names the
+/// file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -55,7 +56,8 @@ pub enum Error {
         /// ncu's own words.
         message: String,
     },
-    /// The file does not show whether `,` or `.` separates decimals, and the two readings differ by 1000.
+    /// The file does not show whether `,` or `.` separates decimals, and the two readings differ by
+    /// 1000.
     #[error(
         "{}:{line}: `{value}` may be a whole number or have decimals, and no other value of the file decides which",
         path.display()

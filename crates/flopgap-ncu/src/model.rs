@@ -1,11 +1,13 @@
-//! What a report holds once it is read: launches, their metrics, and the interned strings that both point into.
+//! What a report holds once it is read: launches, their metrics, and the interned strings that both
+//! point into.
 
 use std::fmt;
 use std::ops::Deref;
 
 use rustc_hash::FxHashMap;
 
-/// An interned string of one report: compare and hash it instead of the text, resolve it with [`Strings::get`].
+/// An interned string of one report: compare and hash it instead of the text, resolve it with
+/// [`Strings::get`].
 ///
 /// A symbol only has a meaning together with the [`Strings`] that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +25,8 @@ impl Symbol {
 
 /// The strings of one report, each kept once.
 ///
-/// ncu repeats a kernel's demangled name (often more than 2 kB) in every row of it; here a launch holds four bytes.
+/// ncu repeats a kernel's demangled name (often more than 2 kB) in every row of it; here a launch
+/// holds four bytes.
 #[derive(Debug, Clone)]
 pub struct Strings {
     texts: Vec<Box<str>>,
@@ -100,11 +103,12 @@ impl Value {
     }
 }
 
-/// One metric of one launch. A metric that ncu could not measure (`n/a`, nan, an empty cell) is not in the list at all.
+/// One metric of one launch. A metric that ncu could not measure (`n/a`, nan, an empty cell) is not
+/// in the list at all.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
-    /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such as `Duration`. Of both, as
-    /// `--print-metric-name label-name` prints them, the name.
+    /// The name as printed: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`, or a label such
+    /// as `Duration`. Of both, as `--print-metric-name label-name` prints them, the name.
     pub name: Symbol,
     /// The section of the details page that printed it, empty elsewhere.
     pub section: Symbol,
@@ -141,12 +145,14 @@ pub struct NvtxRange {
 /// Three launch dimensions, x first.
 pub type Dim3 = [u64; 3];
 
-/// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several launches alike.
+/// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several
+/// launches alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     /// The kind of page that it stands on.
     pub layout: Layout,
-    /// Which header (CSV) or block sequence (`.ncu-rep`) of the file it came under; a file of concatenated runs has several.
+    /// Which header (CSV) or block sequence (`.ncu-rep`) of the file it came under; a file of
+    /// concatenated runs has several.
     pub segment: u32,
     /// ncu's launch id; absent in a summary.
     pub id: Option<u64>,
@@ -168,8 +174,8 @@ pub struct Launch {
     pub grid: Option<Dim3>,
     /// Threads in a block.
     pub block: Option<Dim3>,
-    /// The kernel's name exactly as the report has it (demangled unless ncu was asked otherwise), without the range that
-    /// `--print-nvtx-rename kernel` puts before it: that is among `nvtx`.
+    /// The kernel's name exactly as the report has it (demangled unless ncu was asked otherwise),
+    /// without the range that `--print-nvtx-rename kernel` puts before it: that is among `nvtx`.
     pub name: Symbol,
     /// The ranges open at launch: push/pop ranges outermost first, then start/end ranges.
     pub nvtx: Vec<NvtxRange>,
@@ -177,7 +183,8 @@ pub struct Launch {
     pub invocations: u64,
     /// The metrics, in the report's order.
     pub metrics: Vec<Metric>,
-    /// Where it begins: the line of the file (CSV, from 1) or the result's index (`.ncu-rep`, from 0).
+    /// Where it begins: the line of the file (CSV, from 1) or the result's index (`.ncu-rep`, from
+    /// 0).
     pub position: u64,
 }
 
@@ -249,9 +256,11 @@ pub enum Layout {
     Long,
     /// CSV with one launch a row: `--page raw`.
     Wide,
-    /// CSV with minimum, maximum and average over the launches of one kernel and shape: `--print-summary per-kernel` or `per-gpu`.
+    /// CSV with minimum, maximum and average over the launches of one kernel and shape:
+    /// `--print-summary per-kernel` or `per-gpu`.
     Summary,
-    /// The same for every NVTX range and domain: `--print-summary per-nvtx`. A launch is in several rows.
+    /// The same for every NVTX range and domain: `--print-summary per-nvtx`. A launch is in several
+    /// rows.
     NvtxSummary,
     /// The binary `.ncu-rep`.
     Report,

@@ -119,12 +119,12 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens a report of any kind: CSV in every layout and encoding, `.ncu-rep`, each also compressed with gzip or zstd. It is
-    /// recognized by its content, never by its name.
+    /// Opens a report of any kind: CSV in every layout and encoding, `.ncu-rep`, each also
+    /// compressed with gzip or zstd. It is recognized by its content, never by its name.
     ///
     /// # Errors
-    /// Any [`Error`]: a file that holds no table says why ([`Error::CounterPermission`], [`Error::NoKernels`],
-    /// [`Error::ProfilerFailed`], [`Error::NotAReport`]).
+    /// Any [`Error`]: a file that holds no table says why ([`Error::CounterPermission`],
+    /// [`Error::NoKernels`], [`Error::ProfilerFailed`], [`Error::NotAReport`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         Options::default().open(path)
     }
@@ -141,12 +141,13 @@ impl Reader {
 
     /// The next launch, or `None` at the end.
     ///
-    /// The launch lives until the next call, which reuses its memory. Rows of one launch that stand apart in the file come as two
-    /// launches, with a warning; [`read`] joins them.
+    /// The launch lives until the next call, which reuses its memory. Rows of one launch that stand
+    /// apart in the file come as two launches, with a warning; [`read`] joins them.
     ///
     /// # Errors
-    /// [`Error::Io`], and what would give a wrong number: [`Error::UndecidableNumber`], [`Error::ContradictoryNumber`],
-    /// [`Error::DamagedReport`]. After an error there are no more launches.
+    /// [`Error::Io`], and what would give a wrong number: [`Error::UndecidableNumber`],
+    /// [`Error::ContradictoryNumber`], [`Error::DamagedReport`]. After an error there are no more
+    /// launches.
     pub fn next_launch(&mut self) -> Result<Option<LaunchView<'_>>, Error> {
         if self.failed {
             return Ok(None);
@@ -169,13 +170,15 @@ impl Reader {
         &self.context.warnings
     }
 
-    /// Lines that belong to no table: ncu's messages and the program's own output. The first thousand are kept.
+    /// Lines that belong to no table: ncu's messages and the program's own output. The first
+    /// thousand are kept.
     pub fn notes(&self) -> &[Note] {
         &self.context.notes
     }
 
-    /// Where launches or metrics were first lost so far: the line (CSV) or byte (`.ncu-rep`) at which the file breaks off or a row
-    /// or a result is damaged. A sum over a report with a loss may be too small. Complete at the end.
+    /// Where launches or metrics were first lost so far: the line (CSV) or byte (`.ncu-rep`) at
+    /// which the file breaks off or a row or a result is damaged. A sum over a report with a loss
+    /// may be too small. Complete at the end.
     pub fn lost_at(&self) -> Option<u64> {
         self.context.lost_at
     }

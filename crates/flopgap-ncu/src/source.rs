@@ -9,7 +9,8 @@ use crate::warning::{Note, Warning, WarningKind};
 pub(crate) struct Context {
     pub(crate) strings: Strings,
     pub(crate) warnings: Vec<Warning>,
-    /// Lines before the table and between tables: `==PROF==` messages and the program's own output, with their line.
+    /// Lines before the table and between tables: `==PROF==` messages and the program's own output,
+    /// with their line.
     pub(crate) notes: Vec<Note>,
     /// Rows that hold a rule's advice instead of a metric.
     pub(crate) rule_rows: u64,
@@ -29,6 +30,7 @@ impl Context {
 
 /// A format that yields launches one by one.
 pub(crate) trait Source {
-    /// Fills `launch` with the next launch (its vectors are cleared and reused); `false` at the end of the report.
+    /// Fills `launch` with the next launch (its vectors are cleared and reused); `false` at the end
+    /// of the report.
     fn next_launch(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Error>;
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::model::{Metric, Strings, Value};
 
-/// A metric's value in ncu's base unit (`--print-units base`): bytes, nanoseconds, hertz, plain counts.
+/// A metric's value in ncu's base unit (`--print-units base`): bytes, nanoseconds, hertz, plain
+/// counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseValue<'a> {
     /// The value.
@@ -13,7 +14,8 @@ pub struct BaseValue<'a> {
     pub count: Option<u64>,
     /// The base unit: `byte`, `ns`, `byte/s`.
     pub unit: Cow<'a, str>,
-    /// ncu scaled the value and printed some digits of it only: `10.53 Mbyte` stands for anything from 10 525 000 to 10 535 000 bytes.
+    /// ncu scaled the value and printed some digits of it only: `10.53 Mbyte` stands for anything
+    /// from 10 525 000 to 10 535 000 bytes.
     pub rounded: bool,
 }
 
@@ -49,7 +51,8 @@ fn nearest_whole(value: f64) -> Option<u64> {
     ((value - nearest).abs() <= value * 1e-12).then_some(nearest as u64)
 }
 
-/// The factor to a unit's base unit, and that base unit. ncu's factors are powers of 1000, also for bytes.
+/// The factor to a unit's base unit, and that base unit. ncu's factors are powers of 1000, also for
+/// bytes.
 pub(crate) fn base_unit(unit: &str) -> (u64, Cow<'_, str>) {
     let (numerator, denominator) = unit.split_once('/').map_or((unit, None), |(n, d)| (n, Some(d)));
     let (numerator_factor, numerator) = scaled(numerator);
@@ -59,7 +62,8 @@ pub(crate) fn base_unit(unit: &str) -> (u64, Cow<'_, str>) {
         Some("ns" | "nsecond") => (1_000_000_000, "s"),
         Some("us" | "usecond") => (1_000_000, "s"),
         Some("ms" | "msecond") => (1000, "s"),
-        // ncu divides the value by 1000 and writes the K wherever the unit says byte: 2614 %/byte become 2.614 %/Kbyte.
+        // ncu divides the value by 1000 and writes the K wherever the unit says byte: 2614 %/byte
+        // become 2.614 %/Kbyte.
         Some(denominator) if denominator.ends_with("byte") => scaled(denominator),
         Some(denominator) => (1, denominator),
     };

@@ -16,7 +16,8 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// The warning after the name of its file and, where it has one, its position: `report.csv:7: …`.
+    /// The warning after the name of its file and, where it has one, its position: `report.csv:7:
+    /// …`.
     pub fn of_file(&self, file: &Path) -> String {
         let between = if self.position == 0 { " " } else { "" };
         format!("{}:{between}{self}", file.display())
@@ -140,7 +141,8 @@ pub enum Unlisted {
 }
 
 impl WarningKind {
-    /// Whether launches or metrics are lost with it, so that a sum over the report may be too small.
+    /// Whether launches or metrics are lost with it, so that a sum over the report may be too
+    /// small.
     pub fn is_loss(&self) -> bool {
         match self {
             WarningKind::NotANumber { .. }

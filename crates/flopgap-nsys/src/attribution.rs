@@ -15,14 +15,16 @@ use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};
 
 /// How GPU work is attributed to NVTX ranges.
 ///
-/// The default is nsys's: a kernel, copy or set belongs to every range that contains the whole call that launched it, on the
-/// thread that made the call. Ranges that end on another thread than they began on own nothing.
+/// The default is nsys's: a kernel, copy or set belongs to every range that contains the whole call
+/// that launched it, on the thread that made the call. Ranges that end on another thread than they
+/// began on own nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
     /// Whose ranges own what a thread launches.
     pub by: AttributeBy,
-    /// Whether CUDA graphs that were traced as a whole (`--cuda-graph-trace=graph`, nsys's default) count as GPU work. nsys shows
-    /// them in no report. Each launch of a graph is then one operation, and one kernel called `[CUDA graph N]`, N being its id.
+    /// Whether CUDA graphs that were traced as a whole (`--cuda-graph-trace=graph`, nsys's default)
+    /// count as GPU work. nsys shows them in no report. Each launch of a graph is then one
+    /// operation, and one kernel called `[CUDA graph N]`, N being its id.
     pub whole_graphs: bool,
 }
 
@@ -32,10 +34,12 @@ pub enum AttributeBy {
     /// Those of the thread itself, as nsys has it.
     #[default]
     Thread,
-    /// Those of the thread itself; where none of them contains the launch, those of the main thread of the process that do.
+    /// Those of the thread itself; where none of them contains the launch, those of the main thread
+    /// of the process that do.
     ///
-    /// So the backward pass of PyTorch, which its autograd thread launches, belongs to the range in which the main thread waits
-    /// for it. The main thread is the one with the number of the process; when that has no range, the one with the most.
+    /// So the backward pass of PyTorch, which its autograd thread launches, belongs to the range in
+    /// which the main thread waits for it. The main thread is the one with the number of the
+    /// process; when that has no range, the one with the most.
     Process,
 }
 
@@ -46,16 +50,18 @@ pub struct GpuWork {
     pub start: i64,
     /// When the last of it ended.
     pub end: i64,
-    /// How long any of it was running, in nanoseconds: what runs at the same time on one device counts once. With work on several
-    /// devices this is the sum over them.
+    /// How long any of it was running, in nanoseconds: what runs at the same time on one device
+    /// counts once. With work on several devices this is the sum over them.
     pub busy: i64,
-    /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several the sum over them.
+    /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several
+    /// the sum over them.
     pub extent: i64,
     /// The sum of all durations, in nanoseconds.
     pub total: i128,
     /// How many kernels ran; graphs that were traced as a whole do not count.
     pub kernels: u64,
-    /// How many calls launched it, nsys's `GPU Ops`: the launch of a graph is one, however many nodes it has.
+    /// How many calls launched it, nsys's `GPU Ops`: the launch of a graph is one, however many
+    /// nodes it has.
     pub operations: u64,
 }
 
@@ -100,7 +106,8 @@ pub struct GpuActivity {
 }
 
 impl Trace {
-    /// The GPU times of each kernel by demangled name, largest total first: [`Trace::kernel_times_by`] with nsys's attribution.
+    /// The GPU times of each kernel by demangled name, largest total first:
+    /// [`Trace::kernel_times_by`] with nsys's attribution.
     ///
     /// # Errors
     /// As [`Trace::kernel_times_by`].
@@ -108,15 +115,15 @@ impl Trace {
         self.kernel_times_by(range, Attribution::default())
     }
 
-    /// The GPU times of each kernel by demangled name, largest total first: of all kernels, or of those launched within a range
-    /// that is called `range`.
+    /// The GPU times of each kernel by demangled name, largest total first: of all kernels, or of
+    /// those launched within a range that is called `range`.
     ///
-    /// A range is named as it was marked (`forward`), or with its domain (`model:forward`). A kernel counts once however many
-    /// ranges of that name contain its launch.
+    /// A range is named as it was marked (`forward`), or with its domain (`model:forward`). A
+    /// kernel counts once however many ranges of that name contain its launch.
     ///
     /// # Errors
-    /// [`Error::NoTable`] without kernels (or, for a range, without annotations or API calls); [`Error::NoRange`] when no range has
-    /// that name.
+    /// [`Error::NoTable`] without kernels (or, for a range, without annotations or API calls);
+    /// [`Error::NoRange`] when no range has that name.
     pub fn kernel_times_by(
         &self,
         range: Option<&str>,
@@ -142,9 +149,10 @@ impl Trace {
 
     /// Every NVTX range with the GPU work that was launched within it.
     ///
-    /// Copies and sets count as work like kernels. Work whose launch was not recorded belongs to no range.
-    /// Of a large trace with many ranges, [`Launched::work_of`](crate::Launched::work_of) and
-    /// [`Launched::sums_of`](crate::Launched::sums_of) say the same of some of them in less memory.
+    /// Copies and sets count as work like kernels. Work whose launch was not recorded belongs to no
+    /// range. Of a large trace with many ranges, [`Launched::work_of`](crate::Launched::work_of)
+    /// and [`Launched::sums_of`](crate::Launched::sums_of) say the same of some of them in less
+    /// memory.
     ///
     /// ```
     /// use flopgap_nsys::{AttributeBy, Attribution, Trace};
@@ -176,12 +184,12 @@ impl Trace {
         Ok(RangeWork { nvtx, work })
     }
 
-    /// What each GPU did for each process, by process and device: all of it, or what was launched within a range that is called
-    /// `range` (as in [`Trace::kernel_times_by`]).
+    /// What each GPU did for each process, by process and device: all of it, or what was launched
+    /// within a range that is called `range` (as in [`Trace::kernel_times_by`]).
     ///
     /// # Errors
-    /// [`Error::NoTable`] without any GPU work (or, for a range, without annotations or API calls); [`Error::NoRange`] when no
-    /// range has that name.
+    /// [`Error::NoTable`] without any GPU work (or, for a range, without annotations or API calls);
+    /// [`Error::NoRange`] when no range has that name.
     pub fn gpu_activity(
         &self,
         range: Option<&str>,

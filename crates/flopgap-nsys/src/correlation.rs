@@ -13,8 +13,8 @@ const TAKEN: u32 = 1 << 31;
 
 /// Numbers below 2³¹ by process and correlation id.
 ///
-/// CUPTI counts correlation ids up by one in each process, so a number costs four bytes in a plain vector; ids that are scattered
-/// (a trace that was trimmed or fixed) are hashed.
+/// CUPTI counts correlation ids up by one in each process, so a number costs four bytes in a plain
+/// vector; ids that are scattered (a trace that was trimmed or fixed) are hashed.
 #[derive(Debug, Default)]
 pub(crate) struct Correlations {
     processes: Vec<(GlobalId, Slots)>,
@@ -31,7 +31,8 @@ enum Slots {
     Scattered(FxHashMap<i64, u32>),
 }
 
-/// The place of an id in a vector of numbers, which is made longer for it; nothing when it would then be mostly empty.
+/// The place of an id in a vector of numbers, which is made longer for it; nothing when it would
+/// then be mostly empty.
 fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<usize> {
     let most = ids.saturating_mul(16).saturating_add(1 << 16);
     if id < *base {
@@ -92,7 +93,8 @@ impl Correlations {
         }
     }
 
-    /// The number of an id. Exports that lack the process of GPU work mean the only one, when there is only one.
+    /// The number of an id. Exports that lack the process of GPU work mean the only one, when there
+    /// is only one.
     pub(crate) fn get(&self, process: Option<GlobalId>, id: i64) -> Option<u32> {
         let at = self.place_of(process)?;
         let number = match &self.processes[at].1 {
@@ -104,7 +106,8 @@ impl Correlations {
         (number != NONE).then_some(number & !TAKEN)
     }
 
-    /// [`Correlations::get`], and whether this is the first time that the number of this id is taken.
+    /// [`Correlations::get`], and whether this is the first time that the number of this id is
+    /// taken.
     pub(crate) fn take(&mut self, process: Option<GlobalId>, id: i64) -> Option<(u32, bool)> {
         let at = self.place_of(process)?;
         let number = match &mut self.processes[at].1 {
@@ -176,7 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ids, the first number given to one is found again, and nothing else is found.
+        /// Whatever the ids, the first number given to one is found again, and nothing else is
+        /// found.
         #[test]
         fn is_a_map_that_keeps_the_first(
             ids in proptest::collection::vec((0_i64..3, prop_oneof![0_i64..50, -9000_i64..9000, any::<i64>()], 0_u32..1000), 0..40),

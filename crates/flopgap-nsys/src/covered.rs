@@ -34,7 +34,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Busy is the number of unit steps that any interval covers, the extent is from the first start to the last end.
+        /// Busy is the number of unit steps that any interval covers, the extent is from the first
+        /// start to the last end.
         #[test]
         fn busy_is_the_union(mut raw in proptest::collection::vec((0_i64..40, 0_i64..10), 0..30)) {
             raw.sort_unstable();

@@ -74,7 +74,8 @@ pub enum Error {
         /// Bytes that are there.
         found: u64,
     },
-    /// A rollback journal or write-ahead log lies beside the database: it is being written, or its writer died.
+    /// A rollback journal or write-ahead log lies beside the database: it is being written, or its
+    /// writer died.
     #[error("{}: the export is being written, or was interrupted: {} exists", path.display(), journal.display())]
     Journal {
         /// The file.

@@ -8,10 +8,12 @@ use crate::{AnnotationKind, Error, GlobalId, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.
 ///
-/// A row is looked at when some of its time lies between the two times (the first included, the second not), and when it belongs to
-/// the process and thread that are asked for. Tables without start and end, and columns that name no owner, are not filtered: so
-/// `nsys stats` does it with `--filter-time` and `--filter-nvtx`. As there, a kernel whose launch lies before the time is not
-/// attributed to anything. Unlike there, the names of domains and threads, which are given before all else, are kept.
+/// A row is looked at when some of its time lies between the two times (the first included, the
+/// second not), and when it belongs to the process and thread that are asked for. Tables without
+/// start and end, and columns that name no owner, are not filtered: so `nsys stats` does it with
+/// `--filter-time` and `--filter-nvtx`. As there, a kernel whose launch lies before the time is not
+/// attributed to anything. Unlike there, the names of domains and threads, which are given before
+/// all else, are kept.
 ///
 /// ```
 /// use flopgap_nsys::Filter;
@@ -53,7 +55,8 @@ impl Hint for InvalidTime {
 }
 
 impl Filter {
-    /// Rows of any thread between two times, in nanoseconds since the recording began; nothing: without bound.
+    /// Rows of any thread between two times, in nanoseconds since the recording began; nothing:
+    /// without bound.
     ///
     /// # Errors
     /// When the end lies before the start.
@@ -66,7 +69,8 @@ impl Filter {
         Ok(Filter { start, end, owner: Owner::Ids { pid: None, tid: None } })
     }
 
-    /// The same, but only of the process and thread with these ids of the system. Rows that name no owner stay.
+    /// The same, but only of the process and thread with these ids of the system. Rows that name no
+    /// owner stay.
     #[must_use]
     pub fn owned_by(self, pid: Option<i64>, tid: Option<i64>) -> Filter {
         Filter { owner: Owner::Ids { pid, tid }, ..self }
@@ -108,7 +112,8 @@ impl Filter {
 impl FromStr for Filter {
     type Err = InvalidTime;
 
-    /// `START/END` as nsys writes it: either may be left out; numbers with `h`, `m`, `s`, `ms`, `us`, `ns` (without: ns), which add up.
+    /// `START/END` as nsys writes it: either may be left out; numbers with `h`, `m`, `s`, `ms`,
+    /// `us`, `ns` (without: ns), which add up.
     fn from_str(text: &str) -> Result<Filter, InvalidTime> {
         let invalid = |why| InvalidTime { text: text.to_owned(), why };
         let (start, end) = text.split_once('/').ok_or_else(|| invalid("write START/END"))?;
@@ -152,7 +157,8 @@ fn nanoseconds(text: &str) -> Option<i64> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// How many bytes of a text are a number: sign, digits, point, and an exponent where digits follow it.
+/// How many bytes of a text are a number: sign, digits, point, and an exponent where digits follow
+/// it.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| from + bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -196,15 +202,17 @@ impl Trace {
         self.with_filter(None)
     }
 
-    /// The filter of a range, written `NAME[@DOMAIN][/INDEX]` as in `nsys stats --filter-nvtx`: the rows of the range's time and thread.
+    /// The filter of a range, written `NAME[@DOMAIN][/INDEX]` as in `nsys stats --filter-nvtx`: the
+    /// rows of the range's time and thread.
     ///
-    /// The domain must be given unless it is the default one; the index counts the instances by their start from 0, which is also
-    /// what is meant without it. A range on the first thread of a process stands for the whole process, as with nsys. A range
-    /// that was open when the recording ended lasts to its end.
+    /// The domain must be given unless it is the default one; the index counts the instances by
+    /// their start from 0, which is also what is meant without it. A range on the first thread of a
+    /// process stands for the whole process, as with nsys. A range that was open when the recording
+    /// ended lasts to its end.
     ///
     /// # Errors
-    /// [`Error::NoTable`] when nothing was annotated, [`Error::NoRange`] when there is no such range, [`Error::NoInstance`] when
-    /// it has fewer instances.
+    /// [`Error::NoTable`] when nothing was annotated, [`Error::NoRange`] when there is no such
+    /// range, [`Error::NoInstance`] when it has fewer instances.
     pub fn filter_of_range(&self, range: &str) -> Result<Filter, Error> {
         let (wanted, index) = selector(range);
         let all = self.unfiltered();
@@ -302,7 +310,8 @@ mod tests {
             let _ = nanoseconds(&text);
         }
 
-        /// A row is kept exactly when a moment of it is within; a row that ends where another begins belongs to the second.
+        /// A row is kept exactly when a moment of it is within; a row that ends where another
+        /// begins belongs to the second.
         #[test]
         fn rows_that_overlap_are_kept(start in 0_i64..30, length in 0_i64..30, from in 0_i64..30, span in 1_i64..30) {
             let filter = Filter::time(Some(from), Some(from + span)).unwrap();

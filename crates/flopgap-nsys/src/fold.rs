@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-/// `aten::view, op_id = 123` as `aten::view, op_id = *`: each number that stands for an occurrence becomes `*`, so that names
-/// which differ in it alone become one.
+/// `aten::view, op_id = 123` as `aten::view, op_id = *`: each number that stands for an occurrence
+/// becomes `*`, so that names which differ in it alone become one.
 ///
-/// A number stands for an occurrence when it is a word of its own, decimal or hexadecimal (`0x7f3a`), outside of brackets: it
-/// begins the name or follows a space, `=`, `#` or `:`, and ends it or comes before a space, `,` or `;`. So does one at the end of a
-/// word that counts: `step`, `iter`, `iteration`, `epoch`, `batch`, `microbatch`, with or without `_` or `-` between.
-/// All other digits are part of a name or of a shape and stay: `sm80`, `f32`, `layer1`, `MmBackward0`, `encoder.block.14.layer.0`,
-/// `sizes = [[128, 256]]`, `(encoder 3)`, `lr = 0.01`, `gemm_128x64`.
+/// A number stands for an occurrence when it is a word of its own, decimal or hexadecimal
+/// (`0x7f3a`), outside of brackets: it begins the name or follows a space, `=`, `#` or `:`, and
+/// ends it or comes before a space, `,` or `;`. So does one at the end of a word that counts:
+/// `step`, `iter`, `iteration`, `epoch`, `batch`, `microbatch`, with or without `_` or `-` between.
+/// All other digits are part of a name or of a shape and stay: `sm80`, `f32`, `layer1`,
+/// `MmBackward0`, `encoder.block.14.layer.0`, `sizes = [[128, 256]]`, `(encoder 3)`, `lr = 0.01`,
+/// `gemm_128x64`.
 ///
 /// ```
 /// use flopgap_nsys::fold_name;

@@ -10,8 +10,8 @@ use crate::tables::gpu::{IdentifiedWork, NamedWork, all_work, identified_work, n
 use crate::{Error, KernelName, Name, Names, Trace};
 
 impl Trace {
-    /// Calls `visit` with every kernel, copy and memset, and on request with every graph that was traced
-    /// as a whole.
+    /// Calls `visit` with every kernel, copy and memset, and on request with every graph that was
+    /// traced as a whole.
     ///
     /// # Errors
     /// [`Error::NoTable`] when there is none of all of them.
@@ -29,8 +29,9 @@ impl Trace {
         Ok(())
     }
 
-    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the kinds that are returned. Kernels
-    /// differ by the ids of their demangled names, graphs by their own, copies and memsets by their bytes.
+    /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the
+    /// kinds that are returned. Kernels differ by the ids of their demangled names, graphs by their
+    /// own, copies and memsets by their bytes.
     pub(crate) fn identified_work(
         &self,
         whole_graphs: bool,
@@ -49,8 +50,9 @@ impl Trace {
         Ok(kinds)
     }
 
-    /// Calls `visit` with every kernel and the number of its name among those that are returned. Names of one text have one
-    /// number. On request a graph that was traced as a whole is a kernel called `[CUDA graph N]`, N being its id.
+    /// Calls `visit` with every kernel and the number of its name among those that are returned.
+    /// Names of one text have one number. On request a graph that was traced as a whole is a kernel
+    /// called `[CUDA graph N]`, N being its id.
     ///
     /// # Errors
     /// [`Error::NoTable`] when there are none.

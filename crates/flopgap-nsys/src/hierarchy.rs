@@ -16,7 +16,8 @@ pub(crate) struct Span {
 
 /// The indices of spans in the order of a sweep: by thread and time, outer before inner.
 ///
-/// Of two equal spans the one recorded first is the outer one, so that neither becomes the other's parent *and* child.
+/// Of two equal spans the one recorded first is the outer one, so that neither becomes the other's
+/// parent *and* child.
 #[cfg(test)]
 pub(crate) fn sweep_order(spans: &[Span]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
@@ -123,10 +124,12 @@ impl Hierarchy {
     }
 }
 
-/// The spans that a sweep has entered and that can still be the tightest around a later one, by end.
+/// The spans that a sweep has entered and that can still be the tightest around a later one, by
+/// end.
 ///
-/// Of two, the one that ends later is also the longer one: one that ends later and is no longer contains whatever the other
-/// contains from here on, and takes its place. So the first that ends late enough is the tightest, however many are open.
+/// Of two, the one that ends later is also the longer one: one that ends later and is no longer
+/// contains whatever the other contains from here on, and takes its place. So the first that ends
+/// late enough is the tightest, however many are open.
 #[derive(Debug)]
 pub(crate) struct Open<T>(BTreeMap<i64, (u64, T)>);
 
@@ -142,7 +145,8 @@ impl<T: Copy> Open<T> {
         self.0.range(span.end.max(span.start)..).next().map(|(_, (_, at))| *at)
     }
 
-    /// Enters a span, which starts no earlier than those before it, and leaves those that ended before its start.
+    /// Enters a span, which starts no earlier than those before it, and leaves those that ended
+    /// before its start.
     pub(crate) fn enter(&mut self, at: T, span: Interval) {
         while self.0.first_key_value().is_some_and(|(end, _)| *end < span.start) {
             self.0.pop_first();
@@ -186,7 +190,8 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|at| tree.parent(at)), [None, None, Some(1), None]);
     }
 
-    /// Each of these is open to the end of the recording: a sweep that looked at every open span would take 5 * 10^9 steps.
+    /// Each of these is open to the end of the recording: a sweep that looked at every open span
+    /// would take 5 * 10^9 steps.
     #[test]
     fn a_hundred_thousand_ranges_within_each_other() {
         let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000)).collect();
@@ -194,7 +199,8 @@ mod tests {
         assert_eq!((tree.level(99_999), tree.parent(99_999)), (99_999, Some(99_998)));
     }
 
-    /// Each outlasts and outgrows the one before, so that none lies in another and none can be forgotten.
+    /// Each outlasts and outgrows the one before, so that none lies in another and none can be
+    /// forgotten.
     #[test]
     fn a_hundred_thousand_ranges_that_cross_each_other() {
         let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000 + 2 * at)).collect();

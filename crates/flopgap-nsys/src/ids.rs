@@ -1,6 +1,7 @@
 //! The numbers that name processes and threads.
 
-/// A process or thread as nsys numbers it: thread id in the 24 low bits, process id in the next 24, machine above.
+/// A process or thread as nsys numbers it: thread id in the 24 low bits, process id in the next 24,
+/// machine above.
 ///
 /// ```
 /// use flopgap_nsys::GlobalId;

@@ -5,8 +5,9 @@ use std::vec;
 use crate::tables::TableSpec;
 use crate::{Error, Trace};
 
-/// Where the rows of a table are in the order of their starts, it is read once and nothing is held. Rows that start before one
-/// that comes earlier in the file are late: they, and no others, are read before all others and sorted.
+/// Where the rows of a table are in the order of their starts, it is read once and nothing is held.
+/// Rows that start before one that comes earlier in the file are late: they, and no others, are
+/// read before all others and sorted.
 pub(crate) struct InTime<T, R> {
     rows: R,
     start_of: fn(&T) -> i64,
@@ -18,10 +19,12 @@ pub(crate) struct InTime<T, R> {
     next_late: Option<(i64, T)>,
 }
 
-/// The rows that `open` reads of `table`, by start; of rows that start together in the order of the file.
+/// The rows that `open` reads of `table`, by start; of rows that start together in the order of the
+/// file.
 ///
 /// # Errors
-/// [`Error::NoTable`] and [`Error::NoColumn`] when the table cannot be read so; damage anywhere in the table, before any row is given.
+/// [`Error::NoTable`] and [`Error::NoColumn`] when the table cannot be read so; damage anywhere in
+/// the table, before any row is given.
 pub(crate) fn in_time<T, R: Iterator<Item = Result<T, Error>>>(
     trace: &Trace,
     table: &'static TableSpec,

@@ -17,10 +17,12 @@ const NONE: u32 = u32::MAX;
 /// Set in the launch of the first piece of work of a call.
 const FIRST: u32 = 1 << 31;
 
-/// The NVTX ranges of a trace and all of its GPU work, each piece with the ranges around the call that launched it.
+/// The NVTX ranges of a trace and all of its GPU work, each piece with the ranges around the call
+/// that launched it.
 ///
-/// It takes 24 bytes for each piece of work and about 60 for each range. As long as one is alive, every question about ranges
-/// that its trace is asked is answered from it; without, each reads the file again.
+/// It takes 24 bytes for each piece of work and about 60 for each range. As long as one is alive,
+/// every question about ranges that its trace is asked is answered from it; without, each reads the
+/// file again.
 ///
 /// ```no_run
 /// use flopgap_nsys::{Attribution, Trace};
@@ -75,7 +77,8 @@ impl Piece {
     }
 }
 
-/// What pieces of work are: kernels and graphs by the id of their name, copies and sets by their bytes.
+/// What pieces of work are: kernels and graphs by the id of their name, copies and sets by their
+/// bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     places: FxHashMap<(Kind, Option<i64>), u32>,
@@ -108,12 +111,14 @@ impl Kinds {
     }
 }
 
-/// The GPU work of all ranges of a group. Every number is the sum over its ranges of what [`GpuWork`] says of one.
+/// The GPU work of all ranges of a group. Every number is the sum over its ranges of what
+/// [`GpuWork`] says of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkSum {
     /// How many of the ranges launched work.
     pub instances: u64,
-    /// From the first of the work of each range to the last: [`GpuWork::end`] less [`GpuWork::start`].
+    /// From the first of the work of each range to the last: [`GpuWork::end`] less
+    /// [`GpuWork::start`].
     pub projected: i128,
     /// As [`GpuWork::busy`].
     pub busy: i128,
@@ -127,7 +132,8 @@ pub struct WorkSum {
     pub operations: u64,
 }
 
-/// GPU work whose launch was not recorded, as when the recording began between the call and the kernel. No range can own it.
+/// GPU work whose launch was not recorded, as when the recording began between the call and the
+/// kernel. No range can own it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unlaunched {
     /// How many kernels; graphs that were traced as a whole do not count.
@@ -216,7 +222,8 @@ impl Launched {
         ranges.iter().map(|range| work[slots.of_range[*range] as usize]).collect()
     }
 
-    /// The same for each GPU on its own, by the number that processes give it; GPUs that did nothing for these ranges are left out.
+    /// The same for each GPU on its own, by the number that processes give it; GPUs that did
+    /// nothing for these ranges are left out.
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
@@ -237,7 +244,8 @@ impl Launched {
         gpus.into_iter().map(|(device, work)| (device, of_ranges(work))).collect()
     }
 
-    /// The work launched within the ranges of each group, added up; a range is of one group at most.
+    /// The work launched within the ranges of each group, added up; a range is of one group at
+    /// most.
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
@@ -248,7 +256,8 @@ impl Launched {
         sums.end()
     }
 
-    /// The same for each GPU on its own, by the number that processes give it; GPUs that did nothing for these ranges are left out.
+    /// The same for each GPU on its own, by the number that processes give it; GPUs that did
+    /// nothing for these ranges are left out.
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
@@ -269,7 +278,8 @@ impl Launched {
         gpus
     }
 
-    /// Calls `visit` with every piece of work that was launched within one of some ranges, and its process and GPU.
+    /// Calls `visit` with every piece of work that was launched within one of some ranges, and its
+    /// process and GPU.
     pub(crate) fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<GlobalId>, i64, Piece)) {
         let mut wanted = vec![false; self.nvtx.ranges.len()];
         for range in ranges {
@@ -283,7 +293,8 @@ impl Launched {
         });
     }
 
-    /// Calls `visit` with every piece of work and its process and GPU, the pieces of each GPU by start.
+    /// Calls `visit` with every piece of work and its process and GPU, the pieces of each GPU by
+    /// start.
     pub(crate) fn each(&self, mut visit: impl FnMut(Option<GlobalId>, i64, Piece)) {
         for lane in &self.lanes {
             lane.pieces.iter().for_each(|piece| visit(lane.process, lane.device, *piece));
@@ -295,7 +306,8 @@ impl Launched {
         self.kinds.all()[piece.kind as usize].0
     }
 
-    /// Calls `add` with every range that has a slot and every piece of work that was launched within it.
+    /// Calls `add` with every range that has a slot and every piece of work that was launched
+    /// within it.
     fn each_within(&self, slots: &Slots, mut add: impl FnMut(usize, Share)) {
         let nesting = &self.nesting;
         // For each node the nearest one, itself or around it, of a range that has a slot.

@@ -52,8 +52,8 @@ impl Work {
 }
 
 impl Launches {
-    /// Reads the calls of some work. A call that was recorded twice, once with its backtrace, is one call: nsys counts its kernels
-    /// twice.
+    /// Reads the calls of some work. A call that was recorded twice, once with its backtrace, is
+    /// one call: nsys counts its kernels twice.
     pub(crate) fn of_work(trace: &Trace, work: &Work) -> Result<Launches, Error> {
         let mut launches = Launches::default();
         for call in api_calls(trace)? {

@@ -12,8 +12,9 @@ const NONE: u32 = u32::MAX;
 
 /// Where each call was made: the ranges around it.
 ///
-/// Calls within the same ranges share a node. A node is the innermost of those ranges and the node of the others, so that what is
-/// known of calls is handed from node to node up to every range that contains them. The nodes within a node follow it without a gap.
+/// Calls within the same ranges share a node. A node is the innermost of those ranges and the node
+/// of the others, so that what is known of calls is handed from node to node up to every range that
+/// contains them. The nodes within a node follow it without a gap.
 #[derive(Debug, Default)]
 pub(crate) struct Nesting {
     calls: Correlations,
@@ -44,8 +45,8 @@ struct Calls {
 }
 
 impl Nesting {
-    /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is one call: nsys counts its
-    /// kernels twice.
+    /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is
+    /// one call: nsys counts its kernels twice.
     pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
         let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
         for call in timed_calls(trace)? {
@@ -115,7 +116,8 @@ impl Nesting {
     /// Adds a node.
     ///
     /// # Panics
-    /// With 2³¹ nodes; there is one for each range unless ranges overlap, and no trace of less than 80 GB holds as many.
+    /// With 2³¹ nodes; there is one for each range unless ranges overlap, and no trace of less than
+    /// 80 GB holds as many.
     fn push(&mut self, node: Node) -> u32 {
         let at = u32::try_from(self.nodes.len()).ok().filter(|at| *at < 1 << 31);
         self.nodes.push(node);
@@ -127,12 +129,14 @@ impl Nesting {
         self.push(Node { parent, range })
     }
 
-    /// The node of the call that started a piece of GPU work; nothing when the call was not recorded.
+    /// The node of the call that started a piece of GPU work; nothing when the call was not
+    /// recorded.
     pub(crate) fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
         self.calls.get(process, correlation?).map(|node| node as usize)
     }
 
-    /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked for.
+    /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked
+    /// for.
     pub(crate) fn take(
         &mut self,
         process: Option<GlobalId>,
@@ -160,7 +164,8 @@ impl Nesting {
         self.threads[self.nodes[at].parent as usize]
     }
 
-    /// The innermost range around the calls of a node, and the node of all others; nothing for calls outside all ranges.
+    /// The innermost range around the calls of a node, and the node of all others; nothing for
+    /// calls outside all ranges.
     pub(crate) fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
         let Node { parent, range } = self.nodes[node];
         (range != NONE).then_some((range as usize, parent as usize))
@@ -188,13 +193,15 @@ impl Nesting {
     }
 }
 
-/// A sweep over the ranges of one thread, with the calls of one thread in the order of their starts.
+/// A sweep over the ranges of one thread, with the calls of one thread in the order of their
+/// starts.
 struct Sweep<'a> {
     intervals: &'a [Interval],
     ranges: std::iter::Peekable<std::iter::Copied<std::slice::Iter<'a, u32>>>,
     root: u32,
     open: Vec<Open>,
-    /// How many of the open ranges end later than the one below them: with none, what contains a call is the lower part of `open`.
+    /// How many of the open ranges end later than the one below them: with none, what contains a
+    /// call is the lower part of `open`.
     crossing: usize,
     /// The latest nodes that leave out an open range: parent, range, node.
     tail: Vec<(u32, u32, u32)>,
@@ -255,7 +262,8 @@ impl<'a> Sweep<'a> {
         self.forget(first);
     }
 
-    /// Forgets the nodes of the open ranges from here on: what lies below them is no longer what it was.
+    /// Forgets the nodes of the open ranges from here on: what lies below them is no longer what it
+    /// was.
     fn forget(&mut self, from: usize) {
         for open in &mut self.open[from..] {
             open.node = NONE;
@@ -279,8 +287,8 @@ impl<'a> Sweep<'a> {
 
     /// While ranges overlap, any of the open ones may end within a call.
     ///
-    /// No node is gone back to once another was made outside it, so that the nodes below a node are those that follow it; a range
-    /// may then have several.
+    /// No node is gone back to once another was made outside it, so that the nodes below a node are
+    /// those that follow it; a range may then have several.
     fn overlapping(&mut self, nesting: &mut Nesting, call: Interval) -> u32 {
         let mut node = self.root;
         let mut left_out = None;
@@ -379,7 +387,8 @@ mod tests {
     }
 
     proptest! {
-        /// The sweep finds exactly the pairs that comparing every pair finds, also for ranges that overlap without nesting.
+        /// The sweep finds exactly the pairs that comparing every pair finds, also for ranges that
+        /// overlap without nesting.
         #[test]
         fn all_pairs_are_found(ranges in raw(30, 20), calls in raw(30, 6)) {
             let (nesting, _) = place(&ranges, &calls, AttributeBy::Thread);
@@ -388,7 +397,8 @@ mod tests {
             prop_assert_eq!(found(&nesting, &calls), expected);
         }
 
-        /// By process, a call within a range of its own thread stays there, and any other gets the ranges of the main thread.
+        /// By process, a call within a range of its own thread stays there, and any other gets the
+        /// ranges of the main thread.
         #[test]
         fn calls_outside_go_to_the_main_thread(ranges in raw(30, 20), calls in raw(30, 6)) {
             let (nesting, owners) = place(&ranges, &calls, AttributeBy::Process);
@@ -404,7 +414,8 @@ mod tests {
     }
 
     proptest! {
-        /// The nodes within a node follow it without a gap, and a range has a second node within one thread only where ranges overlap.
+        /// The nodes within a node follow it without a gap, and a range has a second node within
+        /// one thread only where ranges overlap.
         #[test]
         fn nodes_are_in_the_order_of_a_tree(ranges in raw(30, 20), calls in raw(30, 6)) {
             let (nesting, _) = place(&ranges, &calls, AttributeBy::Thread);

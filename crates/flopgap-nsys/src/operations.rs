@@ -13,8 +13,8 @@ use crate::{Attribution, Error, GlobalId, NvtxRanges, Summary, Trace};
 /// The GPU operations of a trace or of some of its ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationTimes {
-    /// The durations of each kernel by demangled name, largest total first; with [`Attribution::whole_graphs`] also of graphs that were
-    /// traced as a whole.
+    /// The durations of each kernel by demangled name, largest total first; with
+    /// [`Attribution::whole_graphs`] also of graphs that were traced as a whole.
     pub kernels: Vec<(Arc<str>, Summary)>,
     /// The durations of memory copies; absent when there were none.
     pub copies: Option<Summary>,
@@ -43,8 +43,9 @@ pub struct PlaceTimes {
 type Durations = ((Option<GlobalId>, i64), Vec<Values>);
 
 impl Trace {
-    /// The durations of all GPU operations, or of those launched within some instances of ranges, which are named by their places in
-    /// `nvtx.ranges`. An operation counts once however many of them contain its launch.
+    /// The durations of all GPU operations, or of those launched within some instances of ranges,
+    /// which are named by their places in `nvtx.ranges`. An operation counts once however many of
+    /// them contain its launch.
     ///
     /// # Errors
     /// [`Error::NoTable`] without any GPU work (or, for ranges, without API calls).

@@ -18,7 +18,8 @@ pub(crate) struct Interval {
 pub(crate) struct Owners {
     /// All ranges, also those that own nothing, so that a number means the same range everywhere.
     intervals: Vec<Interval>,
-    /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer before inner.
+    /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer
+    /// before inner.
     threads: FxHashMap<GlobalId, Vec<u32>>,
 }
 
@@ -83,8 +84,8 @@ impl Owners {
         self.threads.get(&thread).map_or(&[], Vec::as_slice)
     }
 
-    /// The thread whose ranges stand for those of its process: the one with the number of the process, or when that has none, the
-    /// one with the most.
+    /// The thread whose ranges stand for those of its process: the one with the number of the
+    /// process, or when that has none, the one with the most.
     pub(crate) fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
         let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
         let best = threads

@@ -3,13 +3,14 @@
 use crate::error::if_present;
 use crate::{Error, Trace, severity_label};
 
-/// Beginnings of messages about data that no command here reads: the states of host threads. Recordings without sampling of the
-/// CPU, which are the rule, all have this one.
+/// Beginnings of messages about data that no command here reads: the states of host threads.
+/// Recordings without sampling of the CPU, which are the rule, all have this one.
 const UNRELATED: [&str; 1] = ["Scheduling information is absent"];
 
 impl Trace {
-    /// The problems that nsys reported, in its own words: errors first, each message once with the number of times it was reported.
-    /// Empty when it reported none, and for exports before 2024, which do not hold its messages.
+    /// The problems that nsys reported, in its own words: errors first, each message once with the
+    /// number of times it was reported. Empty when it reported none, and for exports before 2024,
+    /// which do not hold its messages.
     ///
     /// # Errors
     /// When the table of its messages is damaged.

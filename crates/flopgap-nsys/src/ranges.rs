@@ -67,8 +67,8 @@ pub struct RangeName {
 }
 
 impl RangeName {
-    /// Whether `wanted` names it: as it was marked (`forward`) where it is in the default domain, or
-    /// with its domain (`model:forward`, `:forward`).
+    /// Whether `wanted` names it: as it was marked (`forward`) where it is in the default domain,
+    /// or with its domain (`model:forward`, `:forward`).
     pub fn is(&self, wanted: &str) -> bool {
         let domain = self.domain.as_deref().unwrap_or_default();
         let with_domain = wanted.strip_prefix(domain).and_then(|rest| rest.strip_prefix(':'));
@@ -133,7 +133,8 @@ pub struct NvtxRanges {
     pub last_push_pop: i64,
 }
 
-/// The ranges that can own GPU work and what reports need of them, in half the memory of [`NvtxRanges`].
+/// The ranges that can own GPU work and what reports need of them, in half the memory of
+/// [`NvtxRanges`].
 #[derive(Debug)]
 pub(crate) struct RangeTable {
     /// All ranges by their place in the file.
@@ -147,7 +148,8 @@ pub(crate) struct RangeTable {
 }
 
 impl RangeTable {
-    /// Names the ranges by what is printed of them, folded on request: names that print alike become one.
+    /// Names the ranges by what is printed of them, folded on request: names that print alike
+    /// become one.
     pub(crate) fn printed(&mut self, fold_names: bool) -> Names {
         let mut texts = Names::default();
         let printed = self.labels.0.iter().map(|label| {
@@ -162,7 +164,8 @@ impl RangeTable {
     }
 }
 
-/// What is known once all rows were read: names of domains may come on a later row than the first range that uses them.
+/// What is known once all rows were read: names of domains may come on a later row than the first
+/// range that uses them.
 #[derive(Debug)]
 pub(crate) struct NvtxNames {
     /// The texts of ranges and domains.
@@ -187,7 +190,8 @@ impl NvtxNames {
         }
     }
 
-    /// Takes notice of a row; when it is a range, adds it, named by its text, and the number of its domain.
+    /// Takes notice of a row; when it is a range, adds it, named by its text, and the number of its
+    /// domain.
     #[inline]
     fn add(
         &mut self,
@@ -250,7 +254,8 @@ impl NvtxNames {
     }
 }
 
-/// The NVTX ranges of a trace in the order of the file, each named by its text, with the number of its domain.
+/// The NVTX ranges of a trace in the order of the file, each named by its text, with the number of
+/// its domain.
 pub(crate) struct RangeRows<'t> {
     trace: &'t Trace,
     rows: NvtxRows<(NvtxRange, i64)>,
@@ -268,8 +273,8 @@ impl Iterator for RangeRows<'_> {
     }
 }
 
-/// The ranges of one process, domain and text have one name, which is known when all rows were read. Few names stand for many ranges:
-/// what each is called is found out once for each.
+/// The ranges of one process, domain and text have one name, which is known when all rows were
+/// read. Few names stand for many ranges: what each is called is found out once for each.
 #[derive(Default)]
 struct Provisional(FxHashMap<(GlobalId, i64, Name), Name>);
 
@@ -280,8 +285,8 @@ impl Provisional {
         *self.0.entry((process, domain, text)).or_insert(next)
     }
 
-    /// The names, and which of them each provisional one stood for. Domains of several processes that are
-    /// called alike are one.
+    /// The names, and which of them each provisional one stood for. Domains of several processes
+    /// that are called alike are one.
     fn names(self, read: &NvtxNames) -> (RangeNames, Vec<Name>) {
         let mut provisional: Vec<_> = self.0.into_iter().collect();
         provisional.sort_unstable_by_key(|(_, name)| *name);
@@ -302,7 +307,8 @@ impl Provisional {
 impl Trace {
     /// Reads all NVTX ranges.
     ///
-    /// A domain that several threads of a process created is one domain: nsys counts every range of it once for each thread.
+    /// A domain that several threads of a process created is one domain: nsys counts every range of
+    /// it once for each thread.
     ///
     /// # Errors
     /// [`Error::NoTable`] when nothing was annotated.

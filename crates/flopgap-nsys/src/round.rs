@@ -2,8 +2,9 @@
 
 /// `value` rounded to one decimal as the `SQLite` inside nsys does it, as text.
 ///
-/// A half goes up where the double is exactly one, so that 2.25 becomes 2.3 (Rust's formatting would print 2.2); 226894.65, which
-/// lies a little below that in binary, becomes 226894.6. (The `SQLite` of nsys 2024 and before rounded the latter up.)
+/// A half goes up where the double is exactly one, so that 2.25 becomes 2.3 (Rust's formatting
+/// would print 2.2); 226894.65, which lies a little below that in binary, becomes 226894.6. (The
+/// `SQLite` of nsys 2024 and before rounded the latter up.)
 pub(crate) fn one_decimal(value: f64) -> String {
     match tenths(value) {
         Some(tenths) => {

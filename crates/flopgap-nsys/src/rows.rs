@@ -46,8 +46,8 @@ impl Select<'_> {
     /// The rows of the table, as `decode` decodes them.
     ///
     /// # Errors
-    /// [`Error::NoTable`] when the export does not have it, [`Error::NoColumn`] when it lacks a column
-    /// that is needed.
+    /// [`Error::NoTable`] when the export does not have it, [`Error::NoColumn`] when it lacks a
+    /// column that is needed.
     pub(crate) fn rows<T: Send + 'static, D>(self, decode: D) -> Result<impl Decoded<T> + use<T, D>, Error>
     where
         D: FnMut(&Row<'_>) -> Option<T> + Send + 'static,
@@ -142,7 +142,8 @@ enum Source {
 }
 
 impl Scan {
-    /// Decodes the next rows: so many that the caller seldom asks, so few that they stay in the cache.
+    /// Decodes the next rows: so many that the caller seldom asks, so few that they stay in the
+    /// cache.
     ///
     /// `decode` returns none for a row that it cannot use.
     #[inline]
@@ -161,8 +162,8 @@ impl Scan {
         Ok(())
     }
 
-    /// [`Scan::some`] of rows that are held. Apart, so that a decoder is compiled into the loop above
-    /// and nowhere else.
+    /// [`Scan::some`] of rows that are held. Apart, so that a decoder is compiled into the loop
+    /// above and nowhere else.
     #[cold]
     fn some_held(&mut self, decode: &mut dyn FnMut(&Row<'_>) -> Option<()>) -> Result<(), Error> {
         if let Source::Held(rows) = &mut self.source {
@@ -274,8 +275,8 @@ impl<T, R: Iterator<Item = Result<T, Error>> + Send + 'static> Decoded<T> for R 
 /// The rows of one kind, in the order of the file, read as they are asked for: what
 /// [`Trace::kernels`] and its like return.
 ///
-/// It keeps the file open by itself, so it may outlive the [`Trace`] and go to another thread. After
-/// an error there are no more rows.
+/// It keeps the file open by itself, so it may outlive the [`Trace`] and go to another thread.
+/// After an error there are no more rows.
 pub struct RowsOf<T> {
     trace: Trace,
     rows: Box<dyn Iterator<Item = Result<T, Error>> + Send>,
@@ -286,8 +287,8 @@ impl<T> RowsOf<T> {
         RowsOf { trace: trace.with_filter(None), rows: Box::new(rows) }
     }
 
-    /// What was odd about the rows so far, and about those that others read of the same file; complete
-    /// at the end.
+    /// What was odd about the rows so far, and about those that others read of the same file;
+    /// complete at the end.
     pub fn warnings(&self) -> Vec<Warning> {
         self.trace.warnings()
     }
@@ -350,8 +351,8 @@ impl Trace {
         Ok(count)
     }
 
-    /// The rows of a table that does not lie in the file as a plain b-tree. All of them are held: nsys
-    /// writes no such table.
+    /// The rows of a table that does not lie in the file as a plain b-tree. All of them are held:
+    /// nsys writes no such table.
     fn held(&self, name: &str, columns: &[Column], slots: &[Slot]) -> Result<Vec<Held>, Error> {
         let mut sql = String::from("SELECT ");
         // A table without row ids has none to give.

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 /// The tables and columns of one export, looked up once when it is opened.
 ///
-/// nsys writes a table only when it has rows, and has renamed and added columns for years; nothing is assumed to be there.
+/// nsys writes a table only when it has rows, and has renamed and added columns for years; nothing
+/// is assumed to be there.
 #[derive(Clone, Debug)]
 pub struct Schema {
     tables: FxHashMap<String, Table>,
@@ -97,7 +98,8 @@ impl Schema {
             || self.tables.keys().any(|table| table.starts_with("CUPTI_ACTIVITY_KIND_"))
     }
 
-    /// The name under which the export holds `table`: itself, or the highest of its `_V2`, `_V3`… successors.
+    /// The name under which the export holds `table`: itself, or the highest of its `_V2`, `_V3`…
+    /// successors.
     pub fn table(&self, table: &str) -> Option<&str> {
         if let Some((name, _)) = self.tables.get_key_value(table) {
             return Some(name);
@@ -113,7 +115,8 @@ impl Schema {
         columns.is_some_and(|table| table.columns.contains_key(column))
     }
 
-    /// The first page of `table` (a name that this export has); none when only `SQLite` can read it.
+    /// The first page of `table` (a name that this export has); none when only `SQLite` can read
+    /// it.
     pub(crate) fn root(&self, table: &str) -> Option<u32> {
         self.tables.get(table)?.root
     }
@@ -144,8 +147,8 @@ impl Schema {
     }
 }
 
-/// Whether a row of [`COLUMNS`] is a column that each row stores: a default stands in for what older rows lack, and a computed
-/// column is not stored, which shifts those that follow it.
+/// Whether a row of [`COLUMNS`] is a column that each row stores: a default stands in for what
+/// older rows lack, and a computed column is not stored, which shifts those that follow it.
 fn stored_plainly(row: &Row<'_>) -> rusqlite::Result<bool> {
     Ok(!row.get::<_, bool>(6)? && row.get::<_, i64>(7)? == 0)
 }

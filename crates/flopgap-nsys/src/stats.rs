@@ -2,7 +2,8 @@
 
 use crate::round;
 
-/// Statistics of a set of integers as nsys defines them: sample standard deviation, median between the middle two.
+/// Statistics of a set of integers as nsys defines them: sample standard deviation, median between
+/// the middle two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// How many values.
@@ -38,7 +39,8 @@ impl Summary {
         Some(Summary::from(&moments, middle, min, max, || values.iter().copied()))
     }
 
-    /// A summary of the values that `values` gives again; `middle` holds the two in the middle, or the one twice.
+    /// A summary of the values that `values` gives again; `middle` holds the two in the middle, or
+    /// the one twice.
     fn from<I: Iterator<Item = i64>>(
         moments: &Moments,
         [below, above]: [i128; 2],
@@ -64,7 +66,8 @@ impl Summary {
     }
 }
 
-/// The two values in the middle, of which the second is the one for an odd number; everything is reordered.
+/// The two values in the middle, of which the second is the one for an odd number; everything is
+/// reordered.
 fn middle_of<T: Copy + Ord>(values: &mut [T]) -> Option<[T; 2]> {
     let at = values.len() / 2;
     if values.is_empty() {
@@ -98,7 +101,8 @@ impl Moments {
     }
 
     fn add_all(&mut self, values: &[u32]) {
-        // A chunk of 2^16 values below 2^32 has a sum below 2^48, and squares that 128 bits hold a whole trace of.
+        // A chunk of 2^16 values below 2^32 has a sum below 2^48, and squares that 128 bits hold a
+        // whole trace of.
         for chunk in values.chunks(1 << 16) {
             let total: u64 = chunk.iter().map(|value| u64::from(*value)).sum();
             let squares: u128 =
@@ -109,10 +113,11 @@ impl Moments {
         self.count += values.len() as u64;
     }
 
-    /// The sample standard deviation; `deviations` gives the sum of squared deviations where integers are too small.
+    /// The sample standard deviation; `deviations` gives the sum of squared deviations where
+    /// integers are too small.
     ///
-    /// n·Σx² − (Σx)² in integers loses nothing, where sums of squared floats would; it overflows only for values that no
-    /// trace has (10⁶ values of an hour each still fit).
+    /// n·Σx² − (Σx)² in integers loses nothing, where sums of squared floats would; it overflows
+    /// only for values that no trace has (10⁶ values of an hour each still fit).
     fn stddev(&self, deviations: impl FnOnce() -> f64) -> f64 {
         let n = i128::from(self.count);
         if n < 2 {

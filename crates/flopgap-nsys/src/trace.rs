@@ -24,8 +24,9 @@ const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x
 
 /// An Nsight Systems export, open for reading.
 ///
-/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no lock is taken. `SQLite` reads the
-/// schema; rows are read from the pages of their table without it, which costs a fraction. A trace may be read by several threads.
+/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no
+/// lock is taken. `SQLite` reads the schema; rows are read from the pages of their table without
+/// it, which costs a fraction. A trace may be read by several threads.
 ///
 /// ```no_run
 /// let trace = flopgap_nsys::Trace::open("step.sqlite")?;
@@ -43,7 +44,8 @@ pub struct Trace {
     memory: Mutex<Memory>,
 }
 
-/// What was read of a trace, as long as somebody holds it: the next question need not read it again.
+/// What was read of a trace, as long as somebody holds it: the next question need not read it
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     nvtx: Weak<NvtxRanges>,
@@ -87,7 +89,8 @@ struct Opened {
     /// None when only `SQLite` can read the file.
     database: Option<Database>,
     cache: Mutex<PageCache>,
-    /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is asked for.
+    /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is
+    /// asked for.
     fallback: Mutex<Option<Connection>>,
     warnings: Mutex<Vec<Warning>>,
 }
@@ -96,9 +99,10 @@ impl Trace {
     /// Opens an export of `nsys export --type sqlite`.
     ///
     /// # Errors
-    /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is not exported yet
-    /// ([`Error::NotExported`]), is being written ([`Error::Locked`], [`Error::Journal`]; later, [`Error::Changed`]), or was not
-    /// written by nsys ([`Error::NotAnExport`]).
+    /// When the file is not a whole database ([`Error::NotADatabase`], [`Error::Truncated`]), is
+    /// not exported yet ([`Error::NotExported`]), is being written ([`Error::Locked`],
+    /// [`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
+    /// ([`Error::NotAnExport`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
         let path = path.as_ref();
         let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
@@ -164,7 +168,8 @@ impl Trace {
         &self.file.fallback
     }
 
-    /// The pages of the file and the first of a table (a name that the export has); nothing when only `SQLite` can read it.
+    /// The pages of the file and the first of a table (a name that the export has); nothing when
+    /// only `SQLite` can read it.
     pub(crate) fn plain(&self, table: &str) -> Option<(&Database, u32)> {
         Some((self.file.database.as_ref()?, self.file.schema.root(table)?))
     }
@@ -316,13 +321,14 @@ fn check_file(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether another process holds one of `SQLite`'s locks for writing (reserved, pending or exclusive). This takes no lock itself,
-/// so that it cannot make that process fail.
+/// Whether another process holds one of `SQLite`'s locks for writing (reserved, pending or
+/// exclusive). This takes no lock itself, so that it cannot make that process fail.
 #[cfg(unix)]
 fn is_locked(file: &File) -> bool {
     use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
-    // The pending byte, the reserved byte and the 510 bytes that readers share, at 1 GiB: https://sqlite.org/fileformat2.html.
+    // The pending byte, the reserved byte and the 510 bytes that readers share, at 1 GiB:
+    // https://sqlite.org/fileformat2.html.
     let lock = Flock {
         start: 0x4000_0000,
         length: 512,

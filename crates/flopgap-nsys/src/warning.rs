@@ -21,12 +21,13 @@ pub struct Warning {
 pub enum Oddity {
     /// They lack a number that is needed. They are left out.
     Unusable,
-    /// They end before they start. Reports count a negative time, as `nsys stats` does; everything else
-    /// leaves them out.
+    /// They end before they start. Reports count a negative time, as `nsys stats` does; everything
+    /// else leaves them out.
     EndsBeforeStart,
     /// They have text or a fraction where a whole number belongs. That value counts as absent.
     NotWhole,
-    /// They repeat a call to add its backtrace. Reports of API calls count both, as `nsys stats` does.
+    /// They repeat a call to add its backtrace. Reports of API calls count both, as `nsys stats`
+    /// does.
     Backtrace,
 }
 

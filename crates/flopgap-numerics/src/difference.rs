@@ -1,8 +1,10 @@
 //! How far a result is from the reference.
 
-/// The relative error `|found - expected| / |expected|` in the Euclidean norm; 0 for two zero vectors.
+/// The relative error `|found - expected| / |expected|` in the Euclidean norm; 0 for two zero
+/// vectors.
 ///
-/// NaN in either vector gives NaN, which is below no bound. Vectors of different lengths give infinity.
+/// NaN in either vector gives NaN, which is below no bound. Vectors of different lengths give
+/// infinity.
 pub fn relative_error<T: Copy + Into<f64>>(found: &[T], expected: &[f64]) -> f64 {
     if found.len() != expected.len() {
         return f64::INFINITY;

@@ -34,8 +34,8 @@ impl<'a> Matrix<'a> {
 pub fn product(c: &mut [f32], a: &Matrix<'_>, b: &Matrix<'_>, add: bool) {
     assert_eq!(a.columns, b.rows, "the inner sizes of a product are equal");
     assert_eq!(c.len(), a.rows * b.columns, "the result of a product has its rows and columns");
-    // SAFETY: the three matrices lie within their slices, asserted here and in `Matrix::new`; `c` is
-    // borrowed for writing alone. Sizes fit `isize`, as those of slices do.
+    // SAFETY: the three matrices lie within their slices, asserted here and in `Matrix::new`; `c`
+    // is borrowed for writing alone. Sizes fit `isize`, as those of slices do.
     unsafe {
         gemm::gemm(
             a.rows,

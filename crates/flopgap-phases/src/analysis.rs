@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use crate::structure::{Structure, other_layers};
 use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases, Warning};
 
-/// One pass of a network: counted and theoretical FLOPs, the overheads between them, and the kernels behind.
+/// One pass of a network: counted and theoretical FLOPs, the overheads between them, and the
+/// kernels behind.
 ///
 /// In JSON: `measured`, `theory`, `epsilon`, `rho`, `kappa`, `omega`, `reconstructed`.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +35,8 @@ impl PassAnalysis {
         })
     }
 
-    /// What shows that these are not the counts of the stated network, its launches and then its sums.
+    /// What shows that these are not the counts of the stated network, its launches and then its
+    /// sums.
     fn contradictions(
         &self,
         network: SquareMlp,
@@ -88,7 +90,8 @@ impl Serialize for PassAnalysis {
     }
 }
 
-/// The overhead analysis of one network. In JSON: `config`, `forward`, `backward`, and `contradictions` where there are any.
+/// The overhead analysis of one network. In JSON: `config`, `forward`, `backward`, and
+/// `contradictions` where there are any.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Analysis {
     /// The network.
@@ -100,8 +103,8 @@ pub struct Analysis {
     /// What makes the numbers questionable.
     #[serde(skip)]
     pub warnings: Vec<Warning>,
-    /// What makes them impossible: only an analysis that was [forced](Strictness::Forced) has any. In JSON as
-    /// sentences.
+    /// What makes them impossible: only an analysis that was [forced](Strictness::Forced) has any.
+    /// In JSON as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "sentences")]
     pub contradictions: Vec<Contradiction>,
 }
@@ -110,10 +113,10 @@ impl Analysis {
     /// Adds up both phases and decomposes them against the closed forms of `network`.
     ///
     /// # Errors
-    /// [`PhaseError::Contradicted`] when the recording cannot be one of a complete step of `network`: launches
-    /// are missing, counts are below theory, or it is one of another number of layers.
-    /// [`Strictness::Forced`] lists these in [`contradictions`](Analysis::contradictions) instead.
-    /// [`PhaseError::Flops`] when a sum or a closed form does not fit its integer.
+    /// [`PhaseError::Contradicted`] when the recording cannot be one of a complete step of
+    /// `network`: launches are missing, counts are below theory, or it is one of another number of
+    /// layers. [`Strictness::Forced`] lists these in [`contradictions`](Analysis::contradictions)
+    /// instead. [`PhaseError::Flops`] when a sum or a closed form does not fit its integer.
     pub fn of(
         network: SquareMlp,
         phases: &Phases<'_>,

@@ -9,7 +9,8 @@ const LAUNCHERS: [&str; 3] = ["Kernel", "Kernel2", "device_kernel"];
 /// What ncu calls a result that is no kernel: all work of a range, or of a graph.
 const COMPOSITES: [&str; 2] = ["range", "graph"];
 
-/// What the kernel computes, so far as its name says: what [`flopgap_ncu::FlopCounter::count_as`] asks for.
+/// What the kernel computes, so far as its name says: what [`flopgap_ncu::FlopCounter::count_as`]
+/// asks for.
 ///
 /// ```
 /// use flopgap_kernels::classify;

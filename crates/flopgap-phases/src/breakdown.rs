@@ -15,7 +15,8 @@ pub enum Cause {
     Products,
     /// Activations, as the closed form has them.
     Activations,
-    /// What kernels of matrix products executed beyond that: padding to whole tiles, and the epilogue.
+    /// What kernels of matrix products executed beyond that: padding to whole tiles, and the
+    /// epilogue.
     Padding,
     /// Split-K reductions and, backward, the reduction of the loss.
     SplitK,
@@ -44,19 +45,20 @@ impl Cause {
 pub struct Step {
     /// Why it was executed.
     pub cause: Cause,
-    /// The kernel that did it; several, joined by commas, where the closed form cannot be divided among them; `None` for the closed
-    /// form.
+    /// The kernel that did it; several, joined by commas, where the closed form cannot be divided
+    /// among them; `None` for the closed form.
     pub kernel: Option<String>,
     /// The output tile of one thread block, where the kernel's name has it.
     pub tile: Option<Tile>,
     /// Launches of the kernel; 0 for the closed form.
     pub launches: u64,
-    /// FLOPs. Negative where less was counted than the closed form has: a `ReLU`, for example, executes none.
+    /// FLOPs. Negative where less was counted than the closed form has: a `ReLU`, for example,
+    /// executes none.
     pub flops: i128,
 }
 
-/// What a pass executed: first the closed form, then what was added to it and by which kernel. The steps add up to the counted total,
-/// to the FLOP.
+/// What a pass executed: first the closed form, then what was added to it and by which kernel. The
+/// steps add up to the counted total, to the FLOP.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,8 +114,9 @@ impl PassAnalysis {
         self.kernels.iter().filter(move |kernel| kernel.share == share && kernel.flops > 0)
     }
 
-    /// What each kernel of matrix products executed beyond its products. All products of a pass have the same size, so that a kernel's
-    /// part of the closed form follows from its launches, where each launch is one product.
+    /// What each kernel of matrix products executed beyond its products. All products of a pass
+    /// have the same size, so that a kernel's part of the closed form follows from its launches,
+    /// where each launch is one product.
     fn padding(&self) -> Vec<Step> {
         let theory = self.decomposition.theory.gemm;
         let kernels: Vec<&KernelTotal> = self.of_share(Share::Gemm).collect();
@@ -134,7 +137,8 @@ impl PassAnalysis {
     }
 }
 
-/// The matrix products of a pass: backward, every layer has one for its weights, and every layer but the first one for its input.
+/// The matrix products of a pass: backward, every layer has one for its weights, and every layer
+/// but the first one for its input.
 fn products(network: SquareMlp, pass: Pass) -> Option<u64> {
     let layers = network.layers();
     match pass {
@@ -154,7 +158,8 @@ fn whole(cause: Cause, kernel: &KernelTotal) -> Step {
     }
 }
 
-/// What kernels executed together beyond their part of the closed form; `None` where there is neither.
+/// What kernels executed together beyond their part of the closed form; `None` where there is
+/// neither.
 fn beyond(cause: Cause, kernels: &[&KernelTotal], theory: u64) -> Option<Step> {
     let counted: i128 = kernels.iter().map(|kernel| i128::from(kernel.flops)).sum();
     let mut names: Vec<&str> = kernels.iter().map(|kernel| kernel.kernel.as_str()).collect();

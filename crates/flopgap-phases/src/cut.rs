@@ -25,9 +25,10 @@ pub struct Phases<'a> {
 impl<'a> Phases<'a> {
     /// Cuts three runs of one program, each of which goes on where the one before stopped.
     ///
-    /// The forward run must begin with the launches of the setup run and the forward+backward run with those
-    /// of the forward run: same base name, grid and block. What follows is the phase. (Full names differ between
-    /// runs of the same kernel, because Nsight Compute shortens them by what else is in the report.)
+    /// The forward run must begin with the launches of the setup run and the forward+backward run
+    /// with those of the forward run: same base name, grid and block. What follows is the phase.
+    /// (Full names differ between runs of the same kernel, because Nsight Compute shortens them by
+    /// what else is in the report.)
     ///
     /// # Errors
     /// [`PhaseError::DifferentLaunch`] at the first difference, [`PhaseError::TooFewLaunches`] and
@@ -44,7 +45,8 @@ impl<'a> Phases<'a> {
         })
     }
 
-    /// Cuts one run by its NVTX ranges named `setup`, `forward` and `backward` (the outermost one counts).
+    /// Cuts one run by its NVTX ranges named `setup`, `forward` and `backward` (the outermost one
+    /// counts).
     ///
     /// # Errors
     /// [`PhaseError::EmptyPhase`] when no launch lies in the forward or the backward range.

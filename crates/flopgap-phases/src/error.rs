@@ -14,7 +14,8 @@ pub enum PhaseError {
     /// A report could not be read.
     #[error(transparent)]
     Report(#[from] flopgap_ncu::Error),
-    /// The report is cut off or damaged, so that launches are missing and every sum would be too small.
+    /// The report is cut off or damaged, so that launches are missing and every sum would be too
+    /// small.
     #[error("{}:{position}: the report is cut off or damaged here", path.display())]
     Lossy {
         /// The report.
@@ -41,7 +42,8 @@ pub enum PhaseError {
         kernel: String,
         /// Why its FLOPs are unknown.
         reason: Box<flopgap_ncu::Unknown>,
-        /// The counters to record so that they are known; empty where recording again does not help.
+        /// The counters to record so that they are known; empty where recording again does not
+        /// help.
         counters: Vec<String>,
     },
     /// A per-kernel summary has no launch order.
@@ -96,8 +98,8 @@ pub enum PhaseError {
         /// The phase.
         phase: Phase,
     },
-    /// Two launches of one process have the same id: the report was appended to itself, and every sum
-    /// would count them twice.
+    /// Two launches of one process have the same id: the report was appended to itself, and every
+    /// sum would count them twice.
     #[error(
         "{}:{second}: launch {id}{} is already at {first}",
         path.display(), process.map(|process| format!(" of process {process}")).unwrap_or_default()

@@ -64,7 +64,8 @@ impl Missing {
         self.first = self.first.min(more.first);
     }
 
-    /// The kernels in words, the most launched first: `f (20 launches), g and 3 more kernels, first in line 7`.
+    /// The kernels in words, the most launched first: `f (20 launches), g and 3 more kernels, first
+    /// in line 7`.
     pub fn describe(&self) -> String {
         const SHOWN: usize = 2;
         let mut kernels: Vec<(&String, &u64)> = self.kernels.iter().collect();
@@ -84,7 +85,8 @@ impl Missing {
     }
 }
 
-/// Finds the launches that lack a quantity which others have. While none has it, nothing is kept: most reports lack most.
+/// Finds the launches that lack a quantity which others have. While none has it, nothing is kept:
+/// most reports lack most.
 #[derive(Debug, Default)]
 pub(crate) struct Lacking {
     /// Where the first launch without it is, before any launch had it.
@@ -94,7 +96,8 @@ pub(crate) struct Lacking {
 }
 
 impl Lacking {
-    /// Notes launches of `kernel` at `place`. `earlier`: all kernels so far, without these launches.
+    /// Notes launches of `kernel` at `place`. `earlier`: all kernels so far, without these
+    /// launches.
     pub(crate) fn note<'a, E: Iterator<Item = (&'a str, u64)>>(
         &mut self,
         has_it: bool,

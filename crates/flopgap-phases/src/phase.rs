@@ -6,8 +6,8 @@ use flopgap_ncu::LaunchView;
 
 /// A part of a profiled run of one network.
 ///
-/// A program is profiled up to the end of a phase, so the forward run holds setup and forward, and the
-/// forward+backward run all three.
+/// A program is profiled up to the end of a phase, so the forward run holds setup and forward, and
+/// the forward+backward run all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Making weights and inputs: random numbers, copies.

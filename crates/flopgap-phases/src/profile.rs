@@ -20,17 +20,19 @@ use crate::{PhaseError, Warning};
 
 /// What the launches of a kernel, of a class or of a whole report add up to.
 ///
-/// A sum is present only if it was measured for every launch: a part of the whole would be a wrong number.
+/// A sum is present only if it was measured for every launch: a part of the whole would be a wrong
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Launches.
     pub launches: u64,
-    /// Floating-point operations of all precisions. It is measured for a launch only if nothing of that launch's is missing
-    /// ([`Flops::work`]).
+    /// Floating-point operations of all precisions. It is measured for a launch only if nothing of
+    /// that launch's is missing ([`Flops::work`]).
     pub flops: Sum,
     /// The same by precision; a precision that no launch was measured for is not listed.
     pub by_precision: BTreeMap<Precision, Sum>,
-    /// Instructions of the shader cores by kind, once for each thread; a kind that no launch was measured for is not listed.
+    /// Instructions of the shader cores by kind, once for each thread; a kind that no launch was
+    /// measured for is not listed.
     pub by_instruction: BTreeMap<Instruction, Sum>,
     /// Bytes to and from device memory.
     pub dram_bytes: Sum,
@@ -38,7 +40,8 @@ pub struct Totals {
     pub l2_bytes: Sum,
     /// Time on the GPU in nanoseconds.
     pub duration_ns: Sum,
-    /// Half-precision instructions, counted as operations, that are constants and conversions. Not in `flops`.
+    /// Half-precision instructions, counted as operations, that are constants and conversions. Not
+    /// in `flops`.
     pub half_artifacts: u64,
     /// Half-precision operations that may be arithmetic or not. Not in `flops`.
     pub half_undecided: u64,
@@ -142,7 +145,8 @@ pub struct KernelProfile {
     pub totals: Totals,
 }
 
-/// The kernels of a report: those whose FLOPs are not known, then the one with the most FLOPs (then the longest, then by name).
+/// The kernels of a report: those whose FLOPs are not known, then the one with the most FLOPs (then
+/// the longest, then by name).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profile {
     /// The kernels.
@@ -151,29 +155,32 @@ pub struct Profile {
     pub totals: Totals,
     /// Why the FLOPs of launches are not known, the reason of most launches first.
     pub gaps: Vec<Gap>,
-    /// Launches without DRAM traffic, without L2 traffic and without GPU time, where others have it.
+    /// Launches without DRAM traffic, without L2 traffic and without GPU time, where others have
+    /// it.
     pub missing: [Option<Missing>; 3],
     /// Launches whose half-precision instructions may be arithmetic or not.
     pub undecided: Option<Missing>,
-    /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too small.
+    /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too
+    /// small.
     pub lost_at: Option<u64>,
     /// What was strange in the report.
     pub warnings: Vec<Warning>,
 }
 
 impl Profile {
-    /// Adds up a report launch by launch; memory grows with the number of different kernels, and by eight bytes a
-    /// launch to notice one that comes twice.
+    /// Adds up a report launch by launch; memory grows with the number of different kernels, and by
+    /// eight bytes a launch to notice one that comes twice.
     ///
     /// # Errors
-    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows overlap,
-    /// [`PhaseError::RepeatedLaunch`] when a launch is in it twice, [`PhaseError::Flops`] when a sum leaves `u64`.
+    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows
+    /// overlap, [`PhaseError::RepeatedLaunch`] when a launch is in it twice, [`PhaseError::Flops`]
+    /// when a sum leaves `u64`.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
         Profile::read(Reader::open(path)?, path, classifier)
     }
 
-    /// Like [`Profile::load`], from a reader that was opened with other options or on something that is no file; `path` names it in
-    /// messages.
+    /// Like [`Profile::load`], from a reader that was opened with other options or on something
+    /// that is no file; `path` names it in messages.
     ///
     /// # Errors
     /// As [`Profile::load`].
@@ -181,7 +188,8 @@ impl Profile {
         Profile::read_where(reader, path, classifier, |_| Ok(true))
     }
 
-    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is asked for every launch, in the report's order.
+    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is asked for every
+    /// launch, in the report's order.
     ///
     /// # Errors
     /// As [`Profile::load`], and those of `takes`.
@@ -215,7 +223,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Adds up launches that no report holds: the name of each one's kernel, the instructions that were counted, and its time.
+    /// Adds up launches that no report holds: the name of each one's kernel, the instructions that
+    /// were counted, and its time.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
@@ -237,8 +246,8 @@ impl Profile {
         Ok(sums.finish())
     }
 
-    /// Adds another report's kernels. They are the same by class and display name: full names are shortened differently from report to
-    /// report.
+    /// Adds another report's kernels. They are the same by class and display name: full names are
+    /// shortened differently from report to report.
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.

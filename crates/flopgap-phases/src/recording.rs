@@ -12,7 +12,8 @@ use crate::{LaunchName, Phase, Warning};
 pub struct Kernel {
     /// The name as the profiler gave it.
     pub name: String,
-    /// The name without namespaces, template arguments and parameters, equal over the profiler's spellings.
+    /// The name without namespaces, template arguments and parameters, equal over the profiler's
+    /// spellings.
     pub base: String,
     /// A name for people.
     pub short: String,
@@ -41,8 +42,8 @@ pub struct CountedLaunch {
     pub range: Option<Phase>,
 }
 
-/// One profiled run. Built launch by launch, from an Nsight Compute report by [`Recording::load`] or from
-/// any other counter source by [`Recording::push`].
+/// One profiled run. Built launch by launch, from an Nsight Compute report by [`Recording::load`]
+/// or from any other counter source by [`Recording::push`].
 #[derive(Debug, Clone)]
 pub struct Recording {
     path: PathBuf,
@@ -103,7 +104,8 @@ impl Recording {
         self.rounded = true;
     }
 
-    /// Whether the FLOPs of a launch were printed rounded, so that sums are off by up to half a percent.
+    /// Whether the FLOPs of a launch were printed rounded, so that sums are off by up to half a
+    /// percent.
     pub fn is_rounded(&self) -> bool {
         self.rounded
     }

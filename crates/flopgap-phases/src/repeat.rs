@@ -20,8 +20,9 @@ pub(crate) struct SeenLaunches {
 impl SeenLaunches {
     /// Notes a launch.
     ///
-    /// A file may hold the reports of several processes, and of several runs of one program; all of them number their launches
-    /// from 0. The same id of the same process on the same host is the same launch.
+    /// A file may hold the reports of several processes, and of several runs of one program; all of
+    /// them number their launches from 0. The same id of the same process on the same host is the
+    /// same launch.
     ///
     /// # Errors
     /// [`PhaseError::RepeatedLaunch`] if it was met before.

@@ -14,22 +14,25 @@ use crate::repeat::SeenLaunches;
 use crate::{Phase, PhaseError, Recording, Warning};
 
 impl Recording {
-    /// Reads the launches of an Nsight Compute report (any CSV layout with launches, or `.ncu-rep`), in launch order.
+    /// Reads the launches of an Nsight Compute report (any CSV layout with launches, or
+    /// `.ncu-rep`), in launch order.
     ///
-    /// The FLOPs of a launch are those of all precisions that the report has counters for; half-precision instructions that are no
-    /// arithmetic (constants loaded with HFMA) are not among them. A launch whose FLOPs are not known ([`flopgap_ncu::Unknown`]) is
-    /// an error: every sum over it would be too small.
+    /// The FLOPs of a launch are those of all precisions that the report has counters for;
+    /// half-precision instructions that are no arithmetic (constants loaded with HFMA) are not
+    /// among them. A launch whose FLOPs are not known ([`flopgap_ncu::Unknown`]) is an error: every
+    /// sum over it would be too small.
     ///
     /// # Errors
-    /// [`PhaseError::Report`] when it cannot be read; [`PhaseError::Lossy`], [`PhaseError::NoFlopCounters`] and
-    /// [`PhaseError::UncountedLaunch`] when its sums would be too small; [`PhaseError::RepeatedLaunch`] when they would be too large;
+    /// [`PhaseError::Report`] when it cannot be read; [`PhaseError::Lossy`],
+    /// [`PhaseError::NoFlopCounters`] and [`PhaseError::UncountedLaunch`] when its sums would be
+    /// too small; [`PhaseError::RepeatedLaunch`] when they would be too large;
     /// [`PhaseError::Summary`] for a page without launches.
     pub fn load(path: &Path, classifier: &Classifier) -> Result<Recording, PhaseError> {
         Recording::read(Reader::open(path)?, path, classifier)
     }
 
-    /// Like [`Recording::load`], from a reader that was opened with other options or on something that is no file; `path`
-    /// names it in messages.
+    /// Like [`Recording::load`], from a reader that was opened with other options or on something
+    /// that is no file; `path` names it in messages.
     ///
     /// # Errors
     /// As [`Recording::load`].

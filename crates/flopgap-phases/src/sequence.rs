@@ -7,7 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::{LaunchName, Phase, PhaseError};
 
-/// The launches of one run, in launch order, by what they have in common with those of another run: base name, grid and block.
+/// The launches of one run, in launch order, by what they have in common with those of another run:
+/// base name, grid and block.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     path: PathBuf,
@@ -16,11 +17,12 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Reads a report; one in which no kernel was profiled is empty, as the setup of a program that makes everything on the host.
+    /// Reads a report; one in which no kernel was profiled is empty, as the setup of a program that
+    /// makes everything on the host.
     ///
     /// # Errors
-    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::Lossy`] when launches are missing from it,
-    /// [`PhaseError::Summary`] for a page without launches.
+    /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::Lossy`] when launches are
+    /// missing from it, [`PhaseError::Summary`] for a page without launches.
     pub fn read(reader: Result<Reader, Error>, path: &Path) -> Result<Sequence, PhaseError> {
         let mut sequence = Sequence { path: path.to_owned(), bases: Vec::new(), launches: Vec::new() };
         let mut reader = match reader {
@@ -89,8 +91,8 @@ impl Sequence {
     /// Checks that another run begins with this one.
     ///
     /// # Errors
-    /// [`PhaseError::DifferentLaunch`] at the first difference, [`PhaseError::TooFewLaunches`] and [`PhaseError::EmptyPhase`] where it
-    /// ends too early.
+    /// [`PhaseError::DifferentLaunch`] at the first difference, [`PhaseError::TooFewLaunches`] and
+    /// [`PhaseError::EmptyPhase`] where it ends too early.
     pub fn check_begins(&self, longer: &Sequence) -> Result<(), PhaseError> {
         for (index, &(slot, grid, block)) in longer.launches.iter().enumerate() {
             self.check_launch(index, &longer.path, (&longer.bases[slot], grid, block))?;
@@ -98,10 +100,12 @@ impl Sequence {
         self.check_end(&longer.path, longer.len(), Phase::Forward)
     }
 
-    /// Checks that a run with `found` launches, of which each was [checked](Sequence::check), goes on behind this one.
+    /// Checks that a run with `found` launches, of which each was [checked](Sequence::check), goes
+    /// on behind this one.
     ///
     /// # Errors
-    /// [`PhaseError::TooFewLaunches`], and [`PhaseError::EmptyPhase`] when it ends where this one does.
+    /// [`PhaseError::TooFewLaunches`], and [`PhaseError::EmptyPhase`] when it ends where this one
+    /// does.
     pub fn check_end(&self, longer: &Path, found: usize, phase: Phase) -> Result<(), PhaseError> {
         let expected = self.len();
         if found < expected {

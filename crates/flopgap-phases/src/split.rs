@@ -24,9 +24,10 @@ impl Share {
     /// Where a kernel of this class counts.
     ///
     /// - matmul and gemv: GEMM;
-    /// - split-K reduce: split-K; other reductions too, but only in the backward pass, where the loss is summed;
-    /// - element-wise: activation, and with it copies and fills, which PyTorch runs through the same element-wise
-    ///   kernels (they count 0 FLOPs);
+    /// - split-K reduce: split-K; other reductions too, but only in the backward pass, where the
+    ///   loss is summed;
+    /// - element-wise: activation, and with it copies and fills, which PyTorch runs through the
+    ///   same element-wise kernels (they count 0 FLOPs);
     /// - everything else: other.
     pub fn of(class: KernelClass, pass: Pass) -> Share {
         match class {

@@ -1,10 +1,11 @@
 //! Whether a pass has the launches that its network cannot do without.
 //!
-//! A layer's product needs the activation before it, so a forward pass of N layers is at least N products and N
-//! activations; its backward pass is `2N - 1` products, because nothing needs the gradient of the first layer's input,
-//! and N activation gradients. A product may take more launches than one, so more than these are no contradiction, and
-//! fewer are. A product in slices (split-K) needs the launch that adds them up: a kernel that is followed by one once is
-//! always followed by one, in the same grid.
+//! A layer's product needs the activation before it, so a forward pass of N layers is at least N
+//! products and N activations; its backward pass is `2N - 1` products, because nothing needs the
+//! gradient of the first layer's input, and N activation gradients. A product may take more
+//! launches than one, so more than these are no contradiction, and fewer are. A product in slices
+//! (split-K) needs the launch that adds them up: a kernel that is followed by one once is always
+//! followed by one, in the same grid.
 
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kernels::KernelClass;
@@ -39,8 +40,8 @@ pub(crate) struct Structure<'a> {
 impl<'a> Structure<'a> {
     pub(crate) fn of(pass: Pass, phase: &'a PhaseLaunches<'a>) -> Self {
         let kernel = |launch: &CountedLaunch| phase.recording.kernel(launch.kernel);
-        // A compiler names a kernel after some of what it fused, so there every kernel that works on elements may hold
-        // an activation.
+        // A compiler names a kernel after some of what it fused, so there every kernel that works
+        // on elements may hold an activation.
         let compiled = phase.launches.iter().any(|launch| is_compiled(kernel(launch)));
         let named = phase.launches.iter().any(|launch| is_named_activation(kernel(launch)));
         let kind = |launch: &CountedLaunch| {
@@ -80,7 +81,8 @@ impl<'a> Structure<'a> {
         Contradiction::MissingLaunches { run, pass: self.pass, kind, expected, found, clues }
     }
 
-    /// The reductions that products lack while the same kernel in the same grid has one elsewhere in the pass.
+    /// The reductions that products lack while the same kernel in the same grid has one elsewhere
+    /// in the pass.
     fn missing_reductions(&self) -> Option<Contradiction> {
         let launches = &self.phase.launches;
         let reduces = |launch: &CountedLaunch| {
@@ -101,7 +103,8 @@ impl<'a> Structure<'a> {
         let alone = sliced.into_values().filter(|(in_slices, _)| *in_slices).flat_map(|(_, alone)| alone);
         let alone: Vec<usize> = alone.collect();
         let first = *alone.iter().min()?;
-        // On several streams, a reduction need not be the next launch: then there are enough of them.
+        // On several streams, a reduction need not be the next launch: then there are enough of
+        // them.
         let found = launches.iter().filter(|launch| reduces(launch)).count();
         let followed = (1..launches.len())
             .filter(|&next| self.kinds[next - 1] == Some(LaunchKind::Product) && reduces(&launches[next]))
@@ -136,7 +139,8 @@ impl<'a> Structure<'a> {
         if self.count(LaunchKind::Activation) != layers {
             return None;
         }
-        // Forward, products come before their layer's activation; backward, after its gradient, from the last layer on.
+        // Forward, products come before their layer's activation; backward, after its gradient,
+        // from the last layer on.
         let mut groups = vec![0_u64];
         for kind in self.kinds.iter().flatten() {
             match kind {
@@ -188,7 +192,8 @@ impl<'a> Structure<'a> {
     }
 }
 
-/// The layers of which both passes have exactly the products, if they are not those that were required.
+/// The layers of which both passes have exactly the products, if they are not those that were
+/// required.
 pub(crate) fn other_layers(
     network: SquareMlp,
     forward: &Structure<'_>,

@@ -1,6 +1,7 @@
 //! Writes an example page: `cargo run -p flopgap-report --example page -- report.html`.
 //!
-//! The values come from formulas, not from a GPU: they exercise the page, and say nothing about any hardware.
+//! The values come from formulas, not from a GPU: they exercise the page, and say nothing about any
+//! hardware.
 
 use std::{error::Error, fs};
 

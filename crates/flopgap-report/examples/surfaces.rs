@@ -1,6 +1,8 @@
-//! Draws example surfaces into a folder: `cargo run -p flopgap-report --example surfaces -- FOLDER`.
+//! Draws example surfaces into a folder: `cargo run -p flopgap-report --example surfaces --
+//! FOLDER`.
 //!
-//! The values come from formulas, not from a GPU: they exercise the drawing, and say nothing about any hardware.
+//! The values come from formulas, not from a GPU: they exercise the drawing, and say nothing about
+//! any hardware.
 
 use std::{error::Error, fs, path::Path};
 

@@ -59,7 +59,8 @@ impl Points {
     /// Takes points in any order; `title` and the names of the axes are for messages.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite and for two points at one place.
+    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite and for two points
+    /// at one place.
     pub(crate) fn check(
         title: &str,
         (x, y): (&str, &str),
@@ -88,7 +89,8 @@ impl Points {
     /// One grid for each of several sets of points, all with the axes that they have together.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for more than 250,000 places in a grid, [`ReportError::NothingToDraw`] when no point has a value.
+    /// [`ReportError::InvalidPlot`] for more than 250,000 places in a grid,
+    /// [`ReportError::NothingToDraw`] when no point has a value.
     pub(crate) fn fields(title: &str, all: &[Points]) -> Result<Vec<Field>, ReportError> {
         let axis = |of: fn(&(Ordered, Ordered)) -> Ordered| -> Vec<Ordered> {
             let distinct: BTreeSet<Ordered> = all.iter().flat_map(|points| points.0.keys().map(of)).collect();

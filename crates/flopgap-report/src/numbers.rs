@@ -1,6 +1,7 @@
 //! Numbers for people: grouped digits, SI prefixes, percentages.
 //!
-//! Every function returns what is printed and nothing else; raw values for machines never pass through here.
+//! Every function returns what is printed and nothing else; raw values for machines never pass
+//! through here.
 
 /// How a measured value is written for a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +32,8 @@ pub fn group_thousands_u128(value: u128) -> String {
 
 /// A float with `decimals` digits after the point and grouped digits before it.
 ///
-/// A value that rounds to zero carries no minus sign. Infinities are `inf` and `-inf`, not-a-number is `NaN`.
+/// A value that rounds to zero carries no minus sign. Infinities are `inf` and `-inf`, not-a-number
+/// is `NaN`.
 ///
 /// ```
 /// use flopgap_report::numbers::float;
@@ -51,7 +53,8 @@ pub fn percent(fraction: f64, decimals: usize) -> String {
     format!("{}%", float(fraction * 100.0, decimals))
 }
 
-/// A fraction as a percentage that always carries its sign: `+1.23%`, `-4.00%`; what rounds to zero has none.
+/// A fraction as a percentage that always carries its sign: `+1.23%`, `-4.00%`; what rounds to zero
+/// has none.
 ///
 /// ```
 /// use flopgap_report::numbers::signed_percent;
@@ -70,7 +73,8 @@ const PREFIXES: [&str; 17] =
     ["y", "z", "a", "f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E", "Z", "Y"];
 const UNIT_INDEX: i32 = 8;
 
-/// A value with three significant digits and an SI prefix, a space between them: `1.23 G`, `45.0 µ`, `999`.
+/// A value with three significant digits and an SI prefix, a space between them: `1.23 G`, `45.0
+/// µ`, `999`.
 ///
 /// Beyond the prefixes (10^-24 to 10^27) the value is written with an exponent. Zero is `0`.
 ///
@@ -102,7 +106,8 @@ pub fn duration(nanoseconds: f64) -> String {
     si_with_unit(nanoseconds * 1e-9, "s")
 }
 
-/// A duration in nanoseconds with the digits that a profiler's clock has: `13.980 ms`, `41.2 µs`, `999 ns`.
+/// A duration in nanoseconds with the digits that a profiler's clock has: `13.980 ms`, `41.2 µs`,
+/// `999 ns`.
 ///
 /// ```
 /// use flopgap_report::numbers::precise_duration;
@@ -142,7 +147,8 @@ fn si_parts(value: f64) -> (String, &'static str) {
     if !value.is_finite() {
         return (value.to_string(), "");
     }
-    // `{:e}` rounds to three significant digits first, so that 999,999 becomes 1.00e6 and not "1000 k".
+    // `{:e}` rounds to three significant digits first, so that 999,999 becomes 1.00e6 and not "1000
+    // k".
     let scientific = format!("{value:.2e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return (scientific, "") };
     let Ok(exponent) = exponent.parse::<i32>() else { return (scientific, "") };
@@ -156,7 +162,8 @@ fn si_parts(value: f64) -> (String, &'static str) {
     (format!("{shifted:.decimals$}"), prefix)
 }
 
-/// The decimal SI prefix for numbers of this magnitude, with the factor it stands for: `("G", 1e9)` for 2.5e9.
+/// The decimal SI prefix for numbers of this magnitude, with the factor it stands for: `("G", 1e9)`
+/// for 2.5e9.
 ///
 /// For axes, where all ticks share one prefix. `None` beyond the prefixes; `("", 1.0)` for zero.
 pub(crate) fn si_prefix(magnitude: f64) -> Option<(&'static str, f64)> {

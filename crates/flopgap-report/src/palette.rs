@@ -1,14 +1,15 @@
 //! Every color of this crate's pictures and pages, in one place.
 //!
-//! Values are drawn on [`RAMP`], from pale (little) to dark (much), things of different kinds in [`CATEGORIES_LIGHT`] and
-//! [`CATEGORIES_DARK`], and what is around them in the colors of a [`Theme`], or of [`PAPER`] and so on. Pages get the same numbers as pictures, so that a color means
-//! the same in both. The tests hold what readers with deuteranopia can tell apart.
+//! Values are drawn on [`RAMP`], from pale (little) to dark (much), things of different kinds in
+//! [`CATEGORIES_LIGHT`] and [`CATEGORIES_DARK`], and what is around them in the colors of a
+//! [`Theme`], or of [`PAPER`] and so on. Pages get the same numbers as pictures, so that a color
+//! means the same in both. The tests hold what readers with deuteranopia can tell apart.
 
 /// An sRGB color.
 pub(crate) type Rgb = (u8, u8, u8);
 
-/// Matplotlib's inferno map (CC0) from pale to dark: every tenth of its entries from 250 down to 30. Interpolating between
-/// these is within 3/255 of the full table in each channel.
+/// Matplotlib's inferno map (CC0) from pale to dark: every tenth of its entries from 250 down
+/// to 30. Interpolating between these is within 3/255 of the full table in each channel.
 const RAMP: [Rgb; 23] = [
     (245, 249, 146),
     (242, 234, 105),
@@ -69,8 +70,9 @@ pub(crate) fn darken((r, g, b): Rgb, amount: f64) -> Rgb {
     (scale(r), scale(g), scale(b))
 }
 
-/// Colors of things that are distinguished, on white: found by simulated annealing, so that any two differ as much as possible for ordinary vision,
-/// deuteranopia and protanopia. The last one is gray, for what is left over.
+/// Colors of things that are distinguished, on white: found by simulated annealing, so that any two
+/// differ as much as possible for ordinary vision, deuteranopia and protanopia. The last one is
+/// gray, for what is left over.
 pub(crate) const CATEGORIES_LIGHT: [&str; 17] = [
     "#0e57b8", "#63242f", "#50b6f9", "#680177", "#1ac94d", "#7e0902", "#5359fd", "#572951", "#668dff",
     "#2200f4", "#886843", "#d9a08f", "#2318b0", "#8b7000", "#a271b8", "#eb92c2", "#6b7280",
@@ -148,7 +150,8 @@ pub(crate) mod seen {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// Linear RGB of a color as complete deuteranopia sees it (Machado, Oliveira and Fernandes 2009, severity 1.0).
+    /// Linear RGB of a color as complete deuteranopia sees it (Machado, Oliveira and Fernandes
+    /// 2009, severity 1.0).
     fn deuteranopia(color: Rgb) -> [f64; 3] {
         const MATRIX: [[f64; 3]; 3] = [
             [0.367_322, 0.860_646, -0.227_968],
@@ -178,8 +181,8 @@ pub(crate) mod seen {
         a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// CIE76 difference of two colors, the smaller one of ordinary vision and deuteranopia. Above 10, they are distinguished at
-    /// a glance.
+    /// CIE76 difference of two colors, the smaller one of ordinary vision and deuteranopia. Above
+    /// 10, they are distinguished at a glance.
     pub(crate) fn difference(a: Rgb, b: Rgb) -> f64 {
         let ordinary = distance(lab(linear(a)), lab(linear(b)));
         ordinary.min(distance(lab(deuteranopia(a)), lab(deuteranopia(b))))
@@ -231,7 +234,8 @@ mod tests {
         }
     }
 
-    /// Before, two colors differed by 2.5 for readers with deuteranopia: they could not be distinguished.
+    /// Before, two colors differed by 2.5 for readers with deuteranopia: they could not be
+    /// distinguished.
     #[test]
     fn any_two_categories_differ_at_a_glance() {
         for colors in [CATEGORIES_LIGHT, CATEGORIES_DARK] {

@@ -14,8 +14,8 @@ const TEMPLATE: &str = "[{bar:28}] {human_pos}/{human_len} {prefix}{pace}  {wide
 
 /// A bar with rate and time left on standard error.
 ///
-/// When standard error is not a terminal nothing is drawn, and only warnings are written: logs stay readable. Clones
-/// share one bar, and all methods may be called from any thread.
+/// When standard error is not a terminal nothing is drawn, and only warnings are written: logs stay
+/// readable. Clones share one bar, and all methods may be called from any thread.
 ///
 /// ```
 /// use flopgap_report::progress::Progress;
@@ -37,7 +37,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar over `total` steps of `what`, a plural noun. Drawn only if standard error is a terminal.
+    /// A bar over `total` steps of `what`, a plural noun. Drawn only if standard error is a
+    /// terminal.
     pub fn new(total: u64, what: &str) -> Self {
         Self::on(ProgressDrawTarget::stderr(), total, what)
     }
@@ -49,7 +50,8 @@ impl Progress {
 
     fn on(target: ProgressDrawTarget, total: u64, what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), target);
-        // The template is constant; should it ever be wrong, indicatif's own style is the right thing to fall back to.
+        // The template is constant; should it ever be wrong, indicatif's own style is the right
+        // thing to fall back to.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.progress_chars("=> ").with_key("pace", write_pace));
         }
@@ -71,7 +73,8 @@ impl Progress {
         self.bar.set_message(text.into());
     }
 
-    /// Writes `warning: text` on a line of its own on standard error, above the bar if there is one.
+    /// Writes `warning: text` on a line of its own on standard error, above the bar if there is
+    /// one.
     ///
     /// A standard error that cannot be written to is no reason to stop: the warning is dropped.
     pub fn warn(&self, text: &str) {

@@ -1,7 +1,7 @@
 //! Text that comes from files, such as names, without characters that would disturb what shows it.
 
-/// Text for a terminal: control characters, which would move its cursor or change its colors, become U+FFFD, and tabs
-/// spaces. Line feeds stay.
+/// Text for a terminal: control characters, which would move its cursor or change its colors,
+/// become U+FFFD, and tabs spaces. Line feeds stay.
 ///
 /// ```
 /// assert_eq!(flopgap_report::text::printable("a\u{1b}[2J\r.csv\tb\n"), "a\u{FFFD}[2J\u{FFFD}.csv b\n");

@@ -53,8 +53,8 @@ pub struct Details {
     /// When the measurement ended, RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// What distinguishes this device from others of its kind, and what a measurement depends on: compute
-    /// capability, flags of the CPU, caches.
+    /// What distinguishes this device from others of its kind, and what a measurement depends on:
+    /// compute capability, flags of the CPU, caches.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
     /// Versions of driver and libraries.
@@ -63,8 +63,9 @@ pub struct Details {
     /// The clock of the multiprocessors while they multiplied, kHz, as the kernels counted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_khz: Option<Quantity>,
-    /// The state of the device between the measurements, where it reports it: `clock_mhz` (lowest to
-    /// highest), `temperature_c` (highest), `throttle` (all reasons), by the names of a row's state.
+    /// The state of the device between the measurements, where it reports it: `clock_mhz` (lowest
+    /// to highest), `temperature_c` (highest), `throttle` (all reasons), by the names of a row's
+    /// state.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, String>,
     /// What one thread of a CPU reaches alone.

@@ -32,7 +32,8 @@ impl Slot {
     pub fn stored(place: usize, declared: &str) -> Slot {
         let declared = declared.to_ascii_uppercase();
         let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-        // The rules of affinity: https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
+        // The rules of affinity:
+        // https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
         let real = !names(&["INT", "CHAR", "CLOB", "TEXT", "BLOB"]) && names(&["REAL", "FLOA", "DOUB"]);
         Slot::Stored { place, real }
     }
@@ -108,7 +109,8 @@ impl Kind {
 /// How many bytes a value of each of the first serial types takes.
 const LENGTHS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
 
-/// Where the columns of records lie. Rows of one table are alike: the next often has the same header as one of the last.
+/// Where the columns of records lie. Rows of one table are alike: the next often has the same
+/// header as one of the last.
 #[derive(Debug)]
 pub(crate) struct Layout {
     slots: Vec<Slot>,
@@ -135,7 +137,8 @@ struct Known {
     end: usize,
 }
 
-/// How many headers are kept. Numbers of a row take from none to eight bytes, so that a table has a few dozen, most of them seldom.
+/// How many headers are kept. Numbers of a row take from none to eight bytes, so that a table has a
+/// few dozen, most of them seldom.
 const KEPT: usize = 16;
 
 impl Layout {
@@ -148,8 +151,8 @@ impl Layout {
         Layout { slots, needed, known: Vec::new(), current: 0, oldest: 0, stored: Vec::new() }
     }
 
-    /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the length; false when more bytes
-    /// are needed.
+    /// Learns where the columns of a record lie of which `bytes` are the beginning and `size` the
+    /// length; false when more bytes are needed.
     #[inline]
     pub(crate) fn fits(&mut self, bytes: &[u8], size: u64, page: u32) -> Result<bool, Fault> {
         if !self.known.get(self.current).is_some_and(|known| bytes.starts_with(&known.header)) {

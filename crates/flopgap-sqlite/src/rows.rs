@@ -63,8 +63,8 @@ impl Rows {
     /// The next row; none after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a page does not follow the file format. Rows may follow an error, but
-    /// nothing is known of them.
+    /// [`Error::Damaged`] when a page does not follow the file format. Rows may follow an error,
+    /// but nothing is known of them.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<Record<'_>>, Error> {
         let Rows { database, place } = self;

@@ -12,7 +12,8 @@ impl Visited {
         Visited { bits: vec![0; pages as usize / 64 + 1] }
     }
 
-    /// Marks a page that is in the file; when it was marked before, `named_by` is reported as damaged.
+    /// Marks a page that is in the file; when it was marked before, `named_by` is reported as
+    /// damaged.
     pub(crate) fn mark(&mut self, page: u32, named_by: u32) -> Result<(), Fault> {
         let (word, bit) = (page as usize / 64, 1 << (page % 64));
         match self.bits.get_mut(word) {

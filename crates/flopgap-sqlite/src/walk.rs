@@ -32,7 +32,8 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(database: Database, root: u32) -> Walk {
-        // The root is the only child of a page that is not there; damage of its number is reported for page 1, which holds it.
+        // The root is the only child of a page that is not there; damage of its number is reported
+        // for page 1, which holds it.
         let path = vec![Children { number: 1, pages: vec![root], next: 0 }];
         Walk { database, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
     }
@@ -77,7 +78,8 @@ impl Walk {
         header_of(self.leaf(), self.leaf.1)
     }
 
-    /// Where in the block the next child lies, which is read, together with those that follow it closely, when it is not there.
+    /// Where in the block the next child lies, which is read, together with those that follow it
+    /// closely, when it is not there.
     fn fetch(&mut self, page: u32) -> Result<usize, Fault> {
         let size = self.database.page_size;
         let (first, count) = self.held;

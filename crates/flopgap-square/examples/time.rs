@@ -1,7 +1,9 @@
-//! Times the network on this machine: `time [--cpu] [N D M]...`, microseconds for forward and for forward and backward.
+//! Times the network on this machine: `time [--cpu] [N D M]...`, microseconds for forward and for
+//! forward and backward.
 //!
-//! On a GPU, CUDA graphs are timed by events; each figure is the median of the launches of a graph, divided by the repetitions in it. Weights
-//! and input are the same in every repetition, so what fits the second-level cache stays there.
+//! On a GPU, CUDA graphs are timed by events; each figure is the median of the launches of a graph,
+//! divided by the repetitions in it. Weights and input are the same in every repetition, so what
+//! fits the second-level cache stays there.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 

@@ -5,8 +5,10 @@ use crate::SquareError;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
-/// The phases are the seed's: setup ([`upload`](Backend::upload) or [`initialize`](Backend::initialize)), [`forward`](Backend::forward),
-/// [`backward`](Backend::backward). Calls may return before the work is done; those that hand out numbers wait for it.
+/// The phases are the seed's: setup ([`upload`](Backend::upload) or
+/// [`initialize`](Backend::initialize)), [`forward`](Backend::forward),
+/// [`backward`](Backend::backward). Calls may return before the work is done; those that hand out
+/// numbers wait for it.
 pub trait Backend {
     /// The sizes.
     fn shape(&self) -> Shape;
@@ -17,8 +19,8 @@ pub trait Backend {
     /// [`SquareError::Length`].
     fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError>;
 
-    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::init::weights) and
-    /// [`init::input`](crate::init::input), where they are needed.
+    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::init::weights)
+    /// and [`init::input`](crate::init::input), where they are needed.
     ///
     /// # Errors
     /// When the device fails.

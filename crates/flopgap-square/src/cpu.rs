@@ -1,7 +1,8 @@
 //! The network on the CPU: `gemm` on one thread each, the samples split over threads.
 //!
-//! A thread takes a block of samples through all layers, so that nothing waits between layers. The gradients of the weights are sums over
-//! all samples: they are split by rows of the weights once every block is done, and added in the order of the blocks.
+//! A thread takes a block of samples through all layers, so that nothing waits between layers. The
+//! gradients of the weights are sums over all samples: they are split by rows of the weights once
+//! every block is done, and added in the order of the blocks.
 
 use std::num::NonZero;
 use std::thread;

@@ -4,8 +4,9 @@ use flopgap_numerics::uniform;
 
 use crate::Shape;
 
-/// The largest weight of a network of this width: Glorot's bound for the sigmoid, `4 sqrt(6 / (D + D))`. Activations then keep their spread
-/// from layer to layer and gradients do not vanish, so that errors show.
+/// The largest weight of a network of this width: Glorot's bound for the sigmoid, `4 sqrt(6 / (D +
+/// D))`. Activations then keep their spread from layer to layer and gradients do not vanish, so
+/// that errors show.
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the weights")]
 pub fn weight_bound(shape: Shape) -> f32 {
     (4.0 * (3.0 / shape.width() as f64).sqrt()) as f32

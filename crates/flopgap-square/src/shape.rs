@@ -6,9 +6,11 @@ use flopgap_flops::SquareMlp;
 
 use crate::SquareError;
 
-/// The sizes of a square network: `layers` (N) weight matrices of `width x width` (D x D), applied to `samples` (M) columns.
+/// The sizes of a square network: `layers` (N) weight matrices of `width x width` (D x D), applied
+/// to `samples` (M) columns.
 ///
-/// A `Shape` fits: every array of it can be addressed, and width and samples fit the 32-bit sizes of BLAS.
+/// A `Shape` fits: every array of it can be addressed, and width and samples fit the 32-bit sizes
+/// of BLAS.
 ///
 /// ```
 /// use flopgap_square::Shape;
@@ -53,7 +55,8 @@ impl Shape {
     /// A network of `layers` layers of `width x width` weights on `samples` columns.
     ///
     /// # Errors
-    /// [`SquareError::Sizes`] when one is 0, [`SquareError::TooLarge`] when width or samples exceed 2^31 - 1 or an array exceeds the address space.
+    /// [`SquareError::Sizes`] when one is 0, [`SquareError::TooLarge`] when width or samples exceed
+    /// 2^31 - 1 or an array exceeds the address space.
     pub fn new(layers: u64, width: u64, samples: u64) -> Result<Self, SquareError> {
         SquareMlp::new(layers, width, samples)?.try_into()
     }
@@ -98,7 +101,8 @@ impl Shape {
         self.layers * self.panel()
     }
 
-    /// Bytes of all arrays: what a CPU needs, and what a GPU needs beside the workspace of its libraries.
+    /// Bytes of all arrays: what a CPU needs, and what a GPU needs beside the workspace of its
+    /// libraries.
     pub fn memory(&self) -> Memory {
         let bytes = |numbers: usize| (numbers as u64).saturating_mul(4);
         Memory {

@@ -27,8 +27,8 @@ pub struct RunAnalysis {
 }
 
 impl RunAnalysis {
-    /// Every configuration that was asked for, by the manifest or by a raw file: those with an analysis, and those without, each
-    /// of which has a [`Problem`].
+    /// Every configuration that was asked for, by the manifest or by a raw file: those with an
+    /// analysis, and those without, each of which has a [`Problem`].
     pub fn asked_for(&self) -> BTreeSet<Config> {
         let without = self.problems.iter().filter_map(|problem| problem.config);
         self.configs.keys().copied().chain(without).collect()
@@ -50,16 +50,17 @@ impl RunAnalysis {
     }
 }
 
-/// Analyzes every configuration of a run directory, on all cores. `progress` is called with the number of
-/// configurations that are done and the number of all, from several threads.
+/// Analyzes every configuration of a run directory, on all cores. `progress` is called with the
+/// number of configurations that are done and the number of all, from several threads.
 ///
-/// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete step of it
-/// (launches are missing, counts are below theory) becomes a [`Problem`]; the others are not affected.
-/// [`Strictness::Forced`] also takes configurations whose recordings cannot be theirs, each with a warning.
+/// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete
+/// step of it (launches are missing, counts are below theory) becomes a [`Problem`]; the others are
+/// not affected. [`Strictness::Forced`] also takes configurations whose recordings cannot be
+/// theirs, each with a warning.
 ///
 /// # Errors
-/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without a complete
-/// configuration is not an error here, but is one to [`RunAnalysis::require_complete`].
+/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without
+/// a complete configuration is not an error here, but is one to [`RunAnalysis::require_complete`].
 pub fn analyze(
     run: &Path,
     strictness: Strictness,
@@ -102,7 +103,8 @@ pub fn analyze(
         })
         .collect();
 
-    // What this program records has no raw files by hand, whether or not its journals are still there.
+    // What this program records has no raw files by hand, whether or not its journals are still
+    // there.
     let recorded_here = journals.any || manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
     let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
     for ((config, stages), result) in work.iter().zip(results) {
@@ -139,8 +141,8 @@ fn analyze_config(
     let network = config.network().map_err(PhaseError::from)?;
     if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
         let mut analysis = Record::read(path)?.analyze(path, classifier, strictness)?;
-        // A record is complete and names the sizes that ran: what is far above theory is padding, and the table
-        // shows it.
+        // A record is complete and names the sizes that ran: what is far above theory is padding,
+        // and the table shows it.
         analysis.warnings.retain(|warning| !matches!(warning, Warning::FarAbove { .. }));
         return Ok((analysis, Vec::new()));
     }
@@ -199,7 +201,8 @@ mod tests {
         assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 1));
     }
 
-    /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that no tile divides. Each is a whole step.
+    /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that no
+    /// tile divides. Each is a whole step.
     #[test]
     fn networks_of_any_shape_are_whole() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
@@ -207,7 +210,8 @@ mod tests {
         assert_eq!((analysis.configs.len(), analysis.problems.len()), (7, 0));
     }
 
-    /// The total is what was counted, the reconstruction what the overheads give: each keeps to its own source.
+    /// The total is what was counted, the reconstruction what the overheads give: each keeps to its
+    /// own source.
     #[test]
     fn a_broken_reconstruction_changes_no_total() {
         let analysis = analyzed(128 * 128 * 16, Strictness::Strict);
@@ -220,8 +224,8 @@ mod tests {
         assert_eq!(wrong.reconstructed, Some(whole.total - 7));
     }
 
-    /// The record says: two products of a 128x64 tile in four slices, each 2·2,097,152 + 65,536; two reductions of 8,192 + 2,048; two
-    /// sigmoids of 4,096 + 2·14,336.
+    /// The record says: two products of a 128x64 tile in four slices, each 2·2,097,152 + 65,536;
+    /// two reductions of 8,192 + 2,048; two sigmoids of 4,096 + 2·14,336.
     #[test]
     fn a_recorded_network_kernel_by_kernel() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");

@@ -40,7 +40,8 @@ impl Config {
     }
 }
 
-/// A plain decimal number, without the `+` and the leading zeros that `parse` would let pass: names must be unique.
+/// A plain decimal number, without the `+` and the leading zeros that `parse` would let pass: names
+/// must be unique.
 fn number(text: &str) -> Option<u64> {
     let value: u64 = text.parse().ok()?;
     (value.to_string() == text).then_some(value)

@@ -8,8 +8,8 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
 
-/// Why a run directory as a whole could not be read or written. What is wrong with one configuration is a
-/// [`Problem`](crate::Problem) instead and does not stop the others.
+/// Why a run directory as a whole could not be read or written. What is wrong with one
+/// configuration is a [`Problem`](crate::Problem) instead and does not stop the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

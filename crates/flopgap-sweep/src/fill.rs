@@ -32,9 +32,11 @@ pub enum Event<'a> {
 pub struct Filled {
     /// How many configurations were measured.
     pub done: usize,
-    /// Those that do not fit into memory, with the sizes. They are tried again when the run is resumed.
+    /// Those that do not fit into memory, with the sizes. They are tried again when the run is
+    /// resumed.
     pub skipped: Vec<(Config, MeterError)>,
-    /// Those that could not be measured, with what happened. They are tried again when the run is resumed.
+    /// Those that could not be measured, with what happened. They are tried again when the run is
+    /// resumed.
     pub failed: Vec<(Config, MeterError)>,
 }
 
@@ -48,12 +50,13 @@ struct Outcome {
 }
 
 impl Session {
-    /// Measures configurations, each on the device that is free first, and writes each record as soon as there is one.
-    /// `watch` gets every configuration, on this thread.
+    /// Measures configurations, each on the device that is free first, and writes each record as
+    /// soon as there is one. `watch` gets every configuration, on this thread.
     ///
     /// # Errors
-    /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the disk is full or read-only. Whatever
-    /// was measured before, or was being measured on other devices when one was lost, is kept.
+    /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the
+    /// disk is full or read-only. Whatever was measured before, or was being measured on other
+    /// devices when one was lost, is kept.
     pub fn fill(
         &mut self,
         backend: &dyn Backend,
@@ -150,7 +153,8 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
         while let Some(config) = queue.pull() {
             let start = Instant::now();
             let result = meter.measure(config).and_then(|record| match record.config() {
-                // A record that lacks launches is not one to keep: it would never be measured again.
+                // A record that lacks launches is not one to keep: it would never be measured
+                // again.
                 counted if counted == config => {
                     match record.analyze(Path::new("live counters"), &classifier, Strictness::Strict) {
                         Ok(_) => Ok(record),

@@ -1,7 +1,8 @@
 //! The journal: what the processes that filled a run directory did, line by line.
 //!
-//! A journal is a record of events. What is done follows from the raw files, which are checked before they count,
-//! so a journal may be cut off or damaged anywhere without a measurement being lost or a wrong one accepted.
+//! A journal is a record of events. What is done follows from the raw files, which are checked
+//! before they count, so a journal may be cut off or damaged anywhere without a measurement being
+//! lost or a wrong one accepted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,7 +102,8 @@ impl Entry {
 pub struct JournalContents {
     /// The undamaged entries after the first line.
     pub entries: Vec<Entry>,
-    /// The damaged lines, from 1. An incomplete last line is not among them: that is what a killed process leaves.
+    /// The damaged lines, from 1. An incomplete last line is not among them: that is what a killed
+    /// process leaves.
     pub damaged: Vec<usize>,
     /// The length in bytes of all whole lines.
     whole: u64,
@@ -231,8 +233,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal for appending and removes an incomplete last line; `None` if another process writes it. The
-    /// lock goes with the process, however it ends.
+    /// Opens a journal for appending and removes an incomplete last line; `None` if another process
+    /// writes it. The lock goes with the process, however it ends.
     pub(crate) fn open(path: &Path) -> Result<Option<(Journal, JournalContents)>, RunError> {
         let write_error = |source| WriteError::new(path, source);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
@@ -240,7 +242,8 @@ impl Journal {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
-            // A file system without locks: two writers would go unnoticed, but files appear whole there, too.
+            // A file system without locks: two writers would go unnoticed, but files appear whole
+            // there, too.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(write_error(error).into()),
         }
@@ -259,7 +262,8 @@ impl Journal {
     pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), WriteError> {
         let line = entry.line();
         if let Err(source) = self.file.write_all(line.as_bytes()) {
-            // A full disk may have taken a part of it. Should this fail as well, the next process cuts it off.
+            // A full disk may have taken a part of it. Should this fail as well, the next process
+            // cuts it off.
             let _ = self.file.set_len(self.whole);
             return Err(WriteError::new(&self.path, source));
         }

@@ -15,7 +15,8 @@ pub const FORMAT: &str = "flopgap-run";
 
 /// The version of the run directory's layout that this crate writes, and the newest that it reads.
 ///
-/// Version 1 holds reports of Nsight Compute only; since version 2 there are records of counts and journals.
+/// Version 1 holds reports of Nsight Compute only; since version 2 there are records of counts and
+/// journals.
 pub const VERSION: u32 = 2;
 
 /// The sizes that a run was asked for: every n with every d and every m.
@@ -38,7 +39,8 @@ impl Grid {
     }
 }
 
-/// Where the counters of a run come from. Every field is free text for people; what is not known is absent.
+/// Where the counters of a run come from. Every field is free text for people; what is not known is
+/// absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The GPU.
@@ -72,8 +74,8 @@ pub struct Manifest {
     /// What was asked for later, when the run was resumed with other sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Grid>,
-    /// What counted, as `hyper-profile new --backend` names it. Absent where the raw files were recorded in another way, and
-    /// such a run cannot be resumed.
+    /// What counted, as `hyper-profile new --backend` names it. Absent where the raw files were
+    /// recorded in another way, and such a run cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Where the numbers come from.
@@ -146,7 +148,8 @@ impl Manifest {
     /// Reads the manifest of a run directory; `None` when it has none.
     ///
     /// # Errors
-    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for a newer layout.
+    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for a
+    /// newer layout.
     pub fn read(run: &Path) -> Result<Option<Manifest>, RunError> {
         let path = Self::path(run);
         let text = match fs::read_to_string(&path) {

@@ -1,4 +1,5 @@
-//! The seam between a run directory and whatever counts: CUPTI in this process, `ncu` over another, or the fake of a test.
+//! The seam between a run directory and whatever counts: CUPTI in this process, `ncu` over another,
+//! or the fake of a test.
 
 use flopgap_hint::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,13 @@ use crate::{Config, Origin, Record};
 ///
 /// A run opens one [`Meter`] for each device, on the thread that will use it.
 pub trait Backend: Sync {
-    /// What would count on this device, for the manifest. A run is only resumed where this is the same, so it names everything
-    /// that decides which kernels run: device, driver, profiler, library versions. Cheap: nothing is started for it.
+    /// What would count on this device, for the manifest. A run is only resumed where this is the
+    /// same, so it names everything that decides which kernels run: device, driver, profiler,
+    /// library versions. Cheap: nothing is started for it.
     ///
     /// # Errors
-    /// [`MeterError::Unavailable`] when there is no such device, or a library or a privilege is missing.
+    /// [`MeterError::Unavailable`] when there is no such device, or a library or a privilege is
+    /// missing.
     fn origin(&self, device: u32) -> Result<Origin, MeterError>;
 
     /// Gets ready to count on a device.
@@ -28,12 +31,13 @@ pub trait Meter {
     /// Runs setup, forward and backward pass of a network and returns every launch with its counts.
     ///
     /// # Errors
-    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all others, nothing more is
-    /// measured.
+    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all
+    /// others, nothing more is measured.
     fn measure(&mut self, config: Config) -> Result<Record, MeterError>;
 }
 
-/// Why something was not counted. As JSON it travels from a process that runs a network to the one that counts.
+/// Why something was not counted. As JSON it travels from a process that runs a network to the one
+/// that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 #[non_exhaustive]

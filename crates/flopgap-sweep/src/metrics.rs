@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Config, RunError};
 
-/// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the overheads.
+/// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the
+/// overheads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricsRow {
     /// Layers.
@@ -43,7 +44,8 @@ pub struct MetricsRow {
     pub kappa: f64,
     /// `total / (theory_gemm + theory_activation) − 1`.
     pub omega: f64,
-    /// What the closed form gives with the overheads: a check of them, equal to `total`. Absent in tables that older versions wrote.
+    /// What the closed form gives with the overheads: a check of them, equal to `total`. Absent in
+    /// tables that older versions wrote.
     #[serde(default)]
     pub reconstructed: Option<u64>,
 }

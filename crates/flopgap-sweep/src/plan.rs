@@ -103,7 +103,8 @@ impl Hint for PlanError {
     }
 }
 
-/// Sizes of one axis as they are written: `256`, or a range `128..2048:128` with both ends included (`:1` may be left out).
+/// Sizes of one axis as they are written: `256`, or a range `128..2048:128` with both ends included
+/// (`:1` may be left out).
 ///
 /// ```
 /// use flopgap_sweep::Sizes;
@@ -128,7 +129,8 @@ impl Sizes {
     /// Joins what was written for one axis.
     ///
     /// # Errors
-    /// [`PlanError::Duplicate`] when a size occurs twice, [`PlanError::NoSizes`] when there is none.
+    /// [`PlanError::Duplicate`] when a size occurs twice, [`PlanError::NoSizes`] when there is
+    /// none.
     pub fn join(axis: &'static str, written: &[Sizes]) -> Result<Vec<u64>, PlanError> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
@@ -193,8 +195,8 @@ fn size(text: &str, number: &str) -> Result<u64, PlanError> {
 }
 
 impl Grid {
-    /// The grid that a run without sizes measures: n 2, 4, 8, 16, 32 × d 128..2048:128 × m 16..256:16, 1,280
-    /// configurations.
+    /// The grid that a run without sizes measures: n 2, 4, 8, 16, 32 × d 128..2048:128 × m
+    /// 16..256:16, 1,280 configurations.
     pub fn standard() -> Grid {
         Grid {
             n: vec![2, 4, 8, 16, 32],
@@ -206,8 +208,8 @@ impl Grid {
     /// Checks a grid, also one from a manifest that somebody edited.
     ///
     /// # Errors
-    /// [`PlanError`] for an axis without sizes, a size that is 0, huge or there twice, too many configurations, and one whose FLOPs
-    /// cannot be counted.
+    /// [`PlanError`] for an axis without sizes, a size that is 0, huge or there twice, too many
+    /// configurations, and one whose FLOPs cannot be counted.
     pub fn check(&self) -> Result<(), PlanError> {
         for (axis, sizes) in [("n", &self.n), ("d", &self.d), ("m", &self.m)] {
             let written = sizes
@@ -233,7 +235,8 @@ impl Grid {
         Ok(())
     }
 
-    /// The ranges for the name of a run directory: `n2-32_d128-2048_m16-256`, or `n4_d512_m16-64` where an axis has one size.
+    /// The ranges for the name of a run directory: `n2-32_d128-2048_m16-256`, or `n4_d512_m16-64`
+    /// where an axis has one size.
     pub fn span(&self) -> String {
         let axis = |name: char, sizes: &[u64]| match (sizes.iter().min(), sizes.iter().max()) {
             (Some(least), Some(most)) if least < most => format!("{name}{least}-{most}"),
@@ -246,8 +249,8 @@ impl Grid {
 
 /// The part of a plan that one of several independent workers takes on.
 ///
-/// Configurations are dealt out by falling cost, so that the workers have about the same to do; every worker computes the same
-/// deal from the plan alone.
+/// Configurations are dealt out by falling cost, so that the workers have about the same to do;
+/// every worker computes the same deal from the plan alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u32,
@@ -269,11 +272,12 @@ impl Shard {
         Ok(Shard { index, of })
     }
 
-    /// The shard of a task of a SLURM job array, from the values of `SLURM_ARRAY_TASK_ID`, `_COUNT`, `_MIN` and `_STEP`; without the
-    /// last two, ids count from 0 upwards.
+    /// The shard of a task of a SLURM job array, from the values of `SLURM_ARRAY_TASK_ID`,
+    /// `_COUNT`, `_MIN` and `_STEP`; without the last two, ids count from 0 upwards.
     ///
     /// # Errors
-    /// [`PlanError::NoSlurmTask`] when a value is missing or not a number, [`PlanError::ShardOutOfRange`].
+    /// [`PlanError::NoSlurmTask`] when a value is missing or not a number,
+    /// [`PlanError::ShardOutOfRange`].
     pub fn of_slurm_task(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, PlanError> {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
         let (id, of) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"));

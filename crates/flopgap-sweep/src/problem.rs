@@ -68,8 +68,8 @@ impl From<PhaseError> for ProblemKind {
 }
 
 impl ProblemKind {
-    /// Whether two configurations have the same problem, so that it need be reported once. A problem that names a file
-    /// has no second.
+    /// Whether two configurations have the same problem, so that it need be reported once. A
+    /// problem that names a file has no second.
     fn is_shared(&self, other: &ProblemKind) -> bool {
         match (self, other) {
             (ProblemKind::NotMeasured, ProblemKind::NotMeasured) => true,
@@ -102,7 +102,8 @@ impl fmt::Display for ProblemKind {
 }
 
 impl Problem {
-    /// The problems, each that several configurations share as one: an interrupted run may have a thousand.
+    /// The problems, each that several configurations share as one: an interrupted run may have a
+    /// thousand.
     pub fn grouped<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<ProblemGroup<'a>> {
         let mut groups: Vec<ProblemGroup<'a>> = Vec::new();
         for problem in problems {

@@ -19,7 +19,8 @@ pub enum Stage {
     Forward,
     /// The program ran to its end.
     ForwardBackward,
-    /// The program ran to its end and the file distinguishes the phases: a record, or a report with NVTX ranges.
+    /// The program ran to its end and the file distinguishes the phases: a record, or a report with
+    /// NVTX ranges.
     Whole,
 }
 
@@ -56,7 +57,8 @@ const EXTENSIONS: [&str; 9] = [
     RECORD_ENDING,
 ];
 
-/// Whether a file is a [`Record`](crate::Record) rather than a report of Nsight Compute, by its name.
+/// Whether a file is a [`Record`](crate::Record) rather than a report of Nsight Compute, by its
+/// name.
 pub fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".counts.json") || name.ends_with(&format!(".{RECORD_ENDING}"))
@@ -105,7 +107,8 @@ pub struct RawFiles {
 }
 
 impl RawFiles {
-    /// Lists a `raw` folder. Files that are being written (their names begin with a dot) are left out.
+    /// Lists a `raw` folder. Files that are being written (their names begin with a dot) are left
+    /// out.
     ///
     /// # Errors
     /// When the folder cannot be read.

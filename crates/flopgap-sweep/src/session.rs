@@ -42,7 +42,8 @@ impl Worker {
     /// A worker on these devices.
     ///
     /// # Errors
-    /// [`RunError::Device`] when a device is not there, [`RunError::UnlikeDevices`] when two are of different kinds.
+    /// [`RunError::Device`] when a device is not there, [`RunError::UnlikeDevices`] when two are of
+    /// different kinds.
     pub fn new(backend: &dyn Backend, name: &str, devices: &[u32], shard: Shard) -> Result<Worker, RunError> {
         let origin = |device| backend.origin(device).map_err(|error| RunError::Device { device, error });
         let first = devices.first().copied().unwrap_or_default();
@@ -56,9 +57,11 @@ impl Worker {
     }
 }
 
-/// A run directory that is open for filling: its manifest was checked, and no other process fills the same part of it.
+/// A run directory that is open for filling: its manifest was checked, and no other process fills
+/// the same part of it.
 ///
-/// What is missing is never stored: it is the plan without the configurations whose records are there and undamaged.
+/// What is missing is never stored: it is the plan without the configurations whose records are
+/// there and undamaged.
 #[derive(Debug)]
 pub struct Session {
     run: PathBuf,
@@ -95,9 +98,9 @@ impl Session {
     /// Creates a run directory, or joins one that another worker of the same plan created.
     ///
     /// # Errors
-    /// [`RunError::Occupied`] when there is a run already (and this is not one of several workers) or something else;
-    /// [`RunError::OtherPlan`] and [`RunError::OtherOrigin`] when the run to join is not the same; [`RunError::Busy`];
-    /// [`RunError::Plan`]; [`RunError::Write`].
+    /// [`RunError::Occupied`] when there is a run already (and this is not one of several workers)
+    /// or something else; [`RunError::OtherPlan`] and [`RunError::OtherOrigin`] when the run to
+    /// join is not the same; [`RunError::Busy`]; [`RunError::Plan`]; [`RunError::Write`].
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
         let created = if run.exists() { Created::Contents } else { Created::Folder };
@@ -134,8 +137,9 @@ impl Session {
         Ok(Session { created, ..Session::open(run, &guard, manifest, worker, false)? })
     }
 
-    /// Removes what [`Session::create`] created, for a run that could not be started: manifest, journal, and the
-    /// directory if it is new. A run that has a record, or that other workers may join, stays.
+    /// Removes what [`Session::create`] created, for a run that could not be started: manifest,
+    /// journal, and the directory if it is new. A run that has a record, or that other workers may
+    /// join, stays.
     ///
     /// # Errors
     /// [`RunError::Io`] when something cannot be removed.
@@ -162,13 +166,15 @@ impl Session {
         Ok(())
     }
 
-    /// Opens a run directory to measure what is missing, or what of `grid` is missing, which then belongs to the plan.
+    /// Opens a run directory to measure what is missing, or what of `grid` is missing, which then
+    /// belongs to the plan.
     ///
     /// With `accept_driver`, another driver than that of the manifest is no obstacle.
     ///
     /// # Errors
-    /// [`RunError::NoManifest`], [`RunError::Version`] and [`RunError::RecordedElsewhere`] when it cannot be resumed;
-    /// [`RunError::OtherPlan`], [`RunError::OtherOrigin`]; [`RunError::Busy`]; [`RunError::Plan`]; [`RunError::Write`].
+    /// [`RunError::NoManifest`], [`RunError::Version`] and [`RunError::RecordedElsewhere`] when it
+    /// cannot be resumed; [`RunError::OtherPlan`], [`RunError::OtherOrigin`]; [`RunError::Busy`];
+    /// [`RunError::Plan`]; [`RunError::Write`].
     pub fn resume(
         run: &Path,
         grid: Option<&Grid>,
@@ -194,7 +200,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Checks the origin and claims the worker's part, while the opening lock keeps others from doing so.
+    /// Checks the origin and claims the worker's part, while the opening lock keeps others from
+    /// doing so.
     fn open(
         run: &Path,
         _opening: &File,
@@ -247,7 +254,8 @@ impl Session {
         self.run.join("raw").join(file_name(config))
     }
 
-    /// What this worker has to do of a plan: its part, without the configurations whose records are there and undamaged.
+    /// What this worker has to do of a plan: its part, without the configurations whose records are
+    /// there and undamaged.
     ///
     /// # Errors
     /// [`RunError::Record`] when a record was written by a newer program: it is not overwritten.
@@ -275,7 +283,8 @@ impl Session {
         Ok(outstanding)
     }
 
-    /// How many configurations of the whole plan nobody has come to yet: they have no record, and no journal says why.
+    /// How many configurations of the whole plan nobody has come to yet: they have no record, and
+    /// no journal says why.
     ///
     /// # Errors
     /// When a journal cannot be read.
@@ -343,8 +352,8 @@ fn opening_lock(run: &Path) -> Result<File, RunError> {
     }
 }
 
-/// Opens the worker's journal, unless a living process fills a part of the run that overlaps with it. Where no other
-/// process is left, temporary files of killed ones are removed.
+/// Opens the worker's journal, unless a living process fills a part of the run that overlaps with
+/// it. Where no other process is left, temporary files of killed ones are removed.
 fn claim(run: &Path, shard: Shard) -> Result<(Journal, JournalContents), RunError> {
     let mut others_live = false;
     for (path, other) in journal::list(run)? {

@@ -1,4 +1,5 @@
-//! A database that was compressed: it is read at random, so it is unpacked into a file that goes when nobody reads it any more.
+//! A database that was compressed: it is read at random, so it is unpacked into a file that goes
+//! when nobody reads it any more.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write as _};

@@ -7,12 +7,14 @@ use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
-/// When a dictionary has grown to so many values, the next batch begins another: each batch carries its dictionary along.
+/// When a dictionary has grown to so many values, the next batch begins another: each batch carries
+/// its dictionary along.
 const MOST: usize = 1 << 16;
 /// Bytes of text that offsets of 32 bits reach, with room for what one batch may add.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A column of texts as Arrow dictionary. Values are unique, and keys stay what they are from batch to batch until it is full.
+/// A column of texts as Arrow dictionary. Values are unique, and keys stay what they are from batch
+/// to batch until it is full.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     keys: FxHashMap<Arc<str>, i32>,
@@ -48,7 +50,8 @@ impl Dictionary {
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
     }
 
-    /// Whether the next batch should begin with an empty one. What was derived from its keys is void then.
+    /// Whether the next batch should begin with an empty one. What was derived from its keys is
+    /// void then.
     pub(crate) fn is_full(&self) -> bool {
         self.texts.len() >= MOST || self.bytes >= MOST_BYTES
     }

@@ -94,14 +94,15 @@ enum Content {
 const HEAD: usize = 4096;
 
 impl Source {
-    /// Opens a file or directory of any name. The content decides what it is, also if it is compressed with gzip or
-    /// Zstandard.
+    /// Opens a file or directory of any name. The content decides what it is, also if it is
+    /// compressed with gzip or Zstandard.
     ///
-    /// A compressed export of Nsight Systems is unpacked into a temporary file, and a trace of `torch.profiler` is read at once; all else
-    /// is read when a table is.
+    /// A compressed export of Nsight Systems is unpacked into a temporary file, and a trace of
+    /// `torch.profiler` is read at once; all else is read when a table is.
     ///
     /// # Errors
-    /// [`Error::Unrecognized`] when it is nothing that can be read, and what its reader says when it is damaged or holds nothing.
+    /// [`Error::Unrecognized`] when it is nothing that can be read, and what its reader says when
+    /// it is damaged or holds nothing.
     pub fn open(path: impl AsRef<Path>) -> Result<Source, Error> {
         let path: Arc<Path> = path.as_ref().into();
         let io = |source| Error::Io { path: path.to_path_buf(), source };
@@ -151,8 +152,8 @@ impl Source {
     /// A table by its name.
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`]; when what the table would hold was not recorded; for reports of Nsight Compute, whose columns are known
-    /// when all of it was read, what is damaged in it.
+    /// [`Error::NoSuchTable`]; when what the table would hold was not recorded; for reports of
+    /// Nsight Compute, whose columns are known when all of it was read, what is damaged in it.
     pub fn table(&self, name: &str) -> Result<Table, Error> {
         let table = match &self.content {
             Content::Ncu(ncu) => ncu.table(&self.path, name)?,

@@ -36,7 +36,8 @@ trait Read: Send + Sync {
     ) -> Result<Box<dyn RecordBatchReader + Send>, Error>;
 }
 
-/// A table of a [`Source`](crate::Source), or some of its columns. Nothing is read before [`Table::read`]; a clone costs nothing.
+/// A table of a [`Source`](crate::Source), or some of its columns. Nothing is read before
+/// [`Table::read`]; a clone costs nothing.
 #[derive(Clone)]
 pub struct Table {
     name: &'static str,
@@ -104,7 +105,8 @@ impl Table {
         Ok(Table { schema: Arc::new(schema), columns, ..self.clone() })
     }
 
-    /// Its rows, from the first on, in batches; each call reads them again. The reader keeps what it needs open by itself.
+    /// Its rows, from the first on, in batches; each call reads them again. The reader keeps what
+    /// it needs open by itself.
     ///
     /// # Errors
     /// When the source cannot be read; what is damaged further on is an error of the batch.

@@ -57,7 +57,8 @@ pub struct Options {
 pub struct AttentionTimes {
     /// `Q Kᵀ`: `2 batch heads queries keys head_width` FLOPs.
     pub scores: Part,
-    /// Softmax: `5 batch heads queries keys` FLOPs (maximum, subtraction, exponential, sum, division).
+    /// Softmax: `5 batch heads queries keys` FLOPs (maximum, subtraction, exponential, sum,
+    /// division).
     pub softmax: Part,
     /// Softmax times `V`: as many FLOPs as the scores.
     pub weighted_sum: Part,
@@ -67,7 +68,8 @@ pub struct AttentionTimes {
     pub attribution: String,
 }
 
-/// A part of attention. FLOPs and times are those of one instance of its range: one layer of one forward pass.
+/// A part of attention. FLOPs and times are those of one instance of its range: one layer of one
+/// forward pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The range.
@@ -78,12 +80,14 @@ pub struct Part {
     pub flops: u64,
     /// All GPU work of the range.
     pub range_ns: f64,
-    /// The work that the part is named after: matrix products, or softmax. Absent when the range holds none of it.
+    /// The work that the part is named after: matrix products, or softmax. Absent when the range
+    /// holds none of it.
     pub own_ns: Option<f64>,
 }
 
 impl Part {
-    /// FLOPs a second, by the time of the work that the part is named after; absent when there is none.
+    /// FLOPs a second, by the time of the work that the part is named after; absent when there is
+    /// none.
     pub fn flops_per_second(&self) -> Option<f64> {
         self.own_ns.filter(|own| *own > 0.0).map(|own| self.flops as f64 / own * 1e9)
     }
@@ -99,14 +103,15 @@ impl Part {
     }
 }
 
-/// The kinds of work that are matrix products: where the shapes are thin, libraries use products with a vector, or split them.
+/// The kinds of work that are matrix products: where the shapes are thin, libraries use products
+/// with a vector, or split them.
 const PRODUCTS: [KernelClass; 3] = [KernelClass::Matmul, KernelClass::Gemv, KernelClass::SplitKReduce];
 
 /// The time of each part of attention and the FLOPs that it needs.
 ///
 /// # Errors
-/// [`flopgap_nsys::Error::NoRange`] when a part has no range, [`Error::NoWork`] when it launched nothing, [`Error::Flops`] for sizes that
-/// overflow.
+/// [`flopgap_nsys::Error::NoRange`] when a part has no range, [`Error::NoWork`] when it launched
+/// nothing, [`Error::Flops`] for sizes that overflow.
 pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> Result<AttentionTimes, Error> {
     // FLOPs do not depend on the element type.
     let element = ElementType::Fp32;

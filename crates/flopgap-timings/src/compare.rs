@@ -19,7 +19,8 @@ pub struct Comparison {
     pub b: Shares,
     /// Every kind of work that either has, largest first.
     pub rows: Vec<Row>,
-    /// Each process on each GPU, the first of A with the first of B; empty unless there are several, and as many in both.
+    /// Each process on each GPU, the first of A with the first of B; empty unless there are
+    /// several, and as many in both.
     pub places: Vec<Comparison>,
 }
 
@@ -108,7 +109,8 @@ fn side_by_side(a: Shares, b: Shares, places: Vec<Comparison>) -> Comparison {
 }
 
 impl Comparison {
-    /// What the numbers say, in sentences: matrix products, the largest other changes, and how busy the GPU was.
+    /// What the numbers say, in sentences: matrix products, the largest other changes, and how busy
+    /// the GPU was.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if self.places.is_empty() {

@@ -1,4 +1,5 @@
-//! Names of ranges with their numbers made one, so that instances and layers come together in one row.
+//! Names of ranges with their numbers made one, so that instances and layers come together in one
+//! row.
 
 use std::borrow::Cow;
 
@@ -6,10 +7,12 @@ use flopgap_nsys::fold_name;
 
 use crate::kind::PassKind;
 
-/// Words after which a number distinguishes one layer from the others, also at the end of a longer word: `layer_7`, `TransformerBlock3`.
+/// Words after which a number distinguishes one layer from the others, also at the end of a longer
+/// word: `layer_7`, `TransformerBlock3`.
 const LAYERS: [&str; 8] = ["layer", "layers", "block", "blocks", "blk", "stage", "expert", "experts"];
 
-/// Names of parameters that count: their numbers tell instances apart. Those of all others (`bs=4`) are sizes.
+/// Names of parameters that count: their numbers tell instances apart. Those of all others (`bs=4`)
+/// are sizes.
 const COUNTERS: [&str; 14] = [
     "step",
     "iter",
@@ -27,8 +30,9 @@ const COUNTERS: [&str; 14] = [
     "token",
 ];
 
-/// The name of a range, without its domain, with the numbers of its instances folded: all numbers in the name of a pass (`warmup_3`,
-/// but not those of parameters, `prefill bs=4`), in others those that [`fold_name`] takes for occurrences.
+/// The name of a range, without its domain, with the numbers of its instances folded: all numbers
+/// in the name of a pass (`warmup_3`, but not those of parameters, `prefill bs=4`), in others those
+/// that [`fold_name`] takes for occurrences.
 pub(crate) fn fold_instances(text: &str) -> Cow<'_, str> {
     match PassKind::of(text) {
         Some(_) => fold_counts(text),
@@ -55,8 +59,8 @@ fn is_parameter(before: &str) -> bool {
     !COUNTERS.iter().any(|counter| counter.eq_ignore_ascii_case(key))
 }
 
-/// Numbers that tell layers apart: those that are a part of their own of a dotted path (`blocks.7.attn`, `model/3`, `layers[3]`), and
-/// those after a word for a layer.
+/// Numbers that tell layers apart: those that are a part of their own of a dotted path
+/// (`blocks.7.attn`, `model/3`, `layers[3]`), and those after a word for a layer.
 ///
 /// Sizes and types are not layers: `gemm_128x64`, `[[128, 256]]`, `lr = 0.01`, `fc1`.
 fn fold_layers(text: &str) -> Cow<'_, str> {
@@ -78,7 +82,8 @@ fn is_in_path(before: &str, after: &str) -> bool {
     path.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Whether a text ends in a word for a layer, with or without something between it and a number: `layer_`, `Block`, `layers[`.
+/// Whether a text ends in a word for a layer, with or without something between it and a number:
+/// `layer_`, `Block`, `layers[`.
 fn follows_layer(before: &str) -> bool {
     let word = before.strip_suffix(['_', '-', ' ', '#', '[', '(']).unwrap_or(before);
     LAYERS.iter().any(|layer| {

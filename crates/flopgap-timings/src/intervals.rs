@@ -3,8 +3,8 @@
 use flopgap_nsys::{GlobalId, NvtxRange};
 use rustc_hash::FxHashMap;
 
-/// Intervals of time of each thread: added in any order, then put in order by [`Intervals::join`], or
-/// by [`Intervals::keep_apart`] where intervals that touch are not one.
+/// Intervals of time of each thread: added in any order, then put in order by [`Intervals::join`],
+/// or by [`Intervals::keep_apart`] where intervals that touch are not one.
 #[derive(Debug, Default)]
 pub(crate) struct Intervals(FxHashMap<GlobalId, Vec<(i64, i64)>>);
 
@@ -85,8 +85,8 @@ mod tests {
     }
 
     proptest! {
-        /// The time within a window is what counting instant by instant gives, and a range lies in a set
-        /// when comparing it with each interval says so.
+        /// The time within a window is what counting instant by instant gives, and a range lies in
+        /// a set when comparing it with each interval says so.
         #[test]
         fn sets_are_what_their_intervals_are(
             raw in prop::collection::vec((0_i64..50, 1_i64..10), 0..20),

@@ -31,7 +31,8 @@ pub struct Kernels {
     pub kernels: Vec<KernelTimes>,
     /// The time of all of them.
     pub total_ns: i128,
-    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked for as one.
+    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked
+    /// for as one.
     pub places: Vec<PlaceKernels>,
 }
 
@@ -66,8 +67,8 @@ pub struct KernelTimes {
 /// The kernels of `scope`, largest total first.
 ///
 /// # Errors
-/// [`Error::NoKernels`] when none were recorded or its ranges launched none, [`Error::NoWork`] when these launched nothing at all; when the
-/// trace has no table of kernels, or no range of its name.
+/// [`Error::NoKernels`] when none were recorded or its ranges launched none, [`Error::NoWork`] when
+/// these launched nothing at all; when the trace has no table of kernels, or no range of its name.
 pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Kernels, Error> {
     let scoped = scope.times(trace)?;
     let whole = scoped.whole;
@@ -111,8 +112,8 @@ fn classified(kernels: Vec<(Arc<str>, Summary)>, classifier: &Classifier) -> (Ve
 }
 
 impl Kernels {
-    /// How far the places are apart in the time of a kernel, or of all; nothing for fewer than two. Places where it did not run count
-    /// with nothing.
+    /// How far the places are apart in the time of a kernel, or of all; nothing for fewer than two.
+    /// Places where it did not run count with nothing.
     pub fn spread(&self, name: Option<&str>) -> Option<Spread> {
         Spread::of(self.places.iter().map(|own| {
             let total = match name {
@@ -157,7 +158,8 @@ impl Kernels {
         Some(text)
     }
 
-    /// How much of the time of all kernels these are, in a sentence, for kernels from which some were taken away.
+    /// How much of the time of all kernels these are, in a sentence, for kernels from which some
+    /// were taken away.
     pub fn sum_sentence(&self) -> String {
         let total: i128 = self.kernels.iter().map(|kernel| kernel.times.total_ns).sum();
         format!(
@@ -193,7 +195,8 @@ pub struct Pair {
     pub b: Option<KernelTimes>,
 }
 
-/// The kernels of two traces side by side, matched by name: those of the first by time, then those that only the second has.
+/// The kernels of two traces side by side, matched by name: those of the first by time, then those
+/// that only the second has.
 pub fn side_by_side(a: &Kernels, b: &Kernels) -> Vec<Pair> {
     let mut others: BTreeMap<&str, &KernelTimes> =
         b.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel)).collect();

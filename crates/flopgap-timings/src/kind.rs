@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum PassKind {
     /// Warming up: compilation, autotuning, first allocations. Not measured.
     WarmUp,
-    /// A whole step or iteration, of training or of inference: `step_3`, `iteration 3`, `train_step`, `train_batch`, `batch_12`,
-    /// `ProfilerStep#3`, `forward_backward`, `execute_model`, `generate`, `inference`.
+    /// A whole step or iteration, of training or of inference: `step_3`, `iteration 3`,
+    /// `train_step`, `train_batch`, `batch_12`, `ProfilerStep#3`, `forward_backward`,
+    /// `execute_model`, `generate`, `inference`.
     Step,
     /// `forward`, `fwd`, `forward_step_3`.
     Forward,
@@ -22,7 +23,8 @@ pub enum PassKind {
     Named,
     /// The pass of a language model over its prompt: `prefill`, `prefill_step_0`.
     Prefill,
-    /// A pass of a language model that makes the next tokens: `decode`, `decode_step_3`, `generate_token`.
+    /// A pass of a language model that makes the next tokens: `decode`, `decode_step_3`,
+    /// `generate_token`.
     Decode,
 }
 
@@ -56,8 +58,9 @@ const PARTS: &[&str] = &["micro", "microbatch", "microstep", "ubatch", "substep"
 /// Steps beside those of the program's purpose.
 const CHECKS: &[&str] = &["validation", "validate", "val", "eval", "evaluation", "evaluate", "test"];
 
-/// The other words that the names of passes are made of: what runs, on what, how, and what is counted. They say nothing of the kind.
-/// A name with any other word marks something within a pass, such as `aten::_softmax_backward_data` or `layer_norm_forward`.
+/// The other words that the names of passes are made of: what runs, on what, how, and what is
+/// counted. They say nothing of the kind. A name with any other word marks something within a pass,
+/// such as `aten::_softmax_backward_data` or `layer_norm_forward`.
 const NEUTRAL: &[&str] = &[
     "accum",
     "amp",
@@ -154,15 +157,17 @@ const VOCABULARY: [&[&str]; 13] =
 /// Words that make `execute` and `run` mean a step: `execute_model`, `run_graph`.
 const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request"];
 
-/// How well the name of a step says that it is one: a smaller number is a better claim to be what a trace is measured by.
+/// How well the name of a step says that it is one: a smaller number is a better claim to be what a
+/// trace is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim(u8);
 
 impl PassKind {
-    /// The kind of pass that a range of this name (without its domain) marks; nothing when it marks none.
+    /// The kind of pass that a range of this name (without its domain) marks; nothing when it marks
+    /// none.
     ///
-    /// A name marks a pass when all its words are words for passes, or for who runs them and how they are counted. What comes before a
-    /// colon (`gpu0: forward`) may be anything.
+    /// A name marks a pass when all its words are words for passes, or for who runs them and how
+    /// they are counted. What comes before a colon (`gpu0: forward`) may be anything.
     ///
     /// ```
     /// use flopgap_timings::PassKind;
@@ -209,11 +214,12 @@ impl PassKind {
         }
     }
 
-    /// How well the name of a range says that it is the step by which a trace is measured; nothing when it is none.
+    /// How well the name of a range says that it is the step by which a trace is measured; nothing
+    /// when it is none.
     ///
-    /// An explicit step or batch comes before what may hold steps (`generate`, `inference`), a whole one before its parts
-    /// (`micro_step`), and the program's purpose before checks (`validation_step`). Where nothing is a step, decoding is, and then
-    /// prefilling.
+    /// An explicit step or batch comes before what may hold steps (`generate`, `inference`), a
+    /// whole one before its parts (`micro_step`), and the program's purpose before checks
+    /// (`validation_step`). Where nothing is a step, decoding is, and then prefilling.
     pub(crate) fn claim(name: &str) -> Option<Claim> {
         let words = words(name.rsplit_once(": ").map_or(name, |(_, name)| name));
         let has = |any: &[&str]| words.iter().any(|word| is_one(word, any));

@@ -78,7 +78,8 @@ fn quantity(text: &str, default: Unit) -> Option<Result<i64, String>> {
     Some(nanoseconds(number, unit))
 }
 
-/// The times of a list such as `14.02,13.93` or `14.02ms,0.01393s`; without a unit they are milliseconds.
+/// The times of a list such as `14.02,13.93` or `14.02ms,0.01393s`; without a unit they are
+/// milliseconds.
 ///
 /// Nothing when the text is no such list: then it may be the name of a file.
 ///
@@ -94,12 +95,15 @@ pub fn list(text: &str) -> Option<Vec<i64>> {
 
 /// The times in a file's text, in nanoseconds.
 ///
-/// Read are: one number a line; a CSV table, of which `column` is taken (or the only column of numbers); what Python's `timeit` prints
-/// (`10 loops, best of 5: 13.9 msec per loop`, with `-v` its raw times divided by the loops); `IPython`'s `%timeit`; a JSON list, or an
-/// object with one. Numbers carry a unit, or the column's name does (`time_ms`, `seconds`), or they are milliseconds.
+/// Read are: one number a line; a CSV table, of which `column` is taken (or the only column of
+/// numbers); what Python's `timeit` prints (`10 loops, best of 5: 13.9 msec per loop`, with `-v`
+/// its raw times divided by the loops); `IPython`'s `%timeit`; a JSON list, or an object with one.
+/// Numbers carry a unit, or the column's name does (`time_ms`, `seconds`), or they are
+/// milliseconds.
 ///
 /// # Errors
-/// [`MeasuredError`] with `source_name` and the line, when the text holds no times or it is not clear which.
+/// [`MeasuredError`] with `source_name` and the line, when the text holds no times or it is not
+/// clear which.
 pub fn parse(source_name: &str, text: &str, column: Option<&str>) -> Result<Vec<i64>, MeasuredError> {
     let fail = |line: Option<u64>, what: &dyn fmt::Display| MeasuredError {
         source_name: source_name.to_owned(),

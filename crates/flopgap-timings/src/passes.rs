@@ -26,7 +26,8 @@ pub struct Options {
     pub attribution: Attribution,
     /// Durations measured outside of the profiler, in nanoseconds.
     pub measured: Vec<i64>,
-    /// Leave the single instances out of the answer: of all ranges of a trace there may be millions.
+    /// Leave the single instances out of the answer: of all ranges of a trace there may be
+    /// millions.
     pub no_instances: bool,
     /// Put all processes and GPUs together: without, each has its own numbers.
     pub pool: bool,
@@ -79,12 +80,13 @@ pub struct Pass {
     pub left_out: LeftOut,
     /// From the beginning to the end of the range, on the host.
     pub host: Times,
-    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a synchronizing call or a blocking copy.
-    /// Absent without CUDA API data.
+    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a
+    /// synchronizing call or a blocking copy. Absent without CUDA API data.
     pub waiting: Option<Times>,
     /// What its work did on its GPUs together; absent when it launched none.
     pub gpu: Option<GpuTimes>,
-    /// The same on each GPU for itself; empty where it used but one, or when all were asked for as one.
+    /// The same on each GPU for itself; empty where it used but one, or when all were asked for as
+    /// one.
     pub gpus: Vec<PassGpu>,
     /// How its times compare with those measured outside.
     pub against: Option<Against>,
@@ -119,11 +121,13 @@ pub struct InstanceWork {
     pub start_ns: i64,
     /// When its last operation ended.
     pub end_ns: i64,
-    /// The time between in which at least one of its operations ran; on several GPUs the sum over them.
+    /// The time between in which at least one of its operations ran; on several GPUs the sum over
+    /// them.
     pub busy_ns: i64,
     /// The rest of the time from its first to its last operation on each GPU.
     pub idle_ns: i64,
-    /// By how much the durations of its operations are more than the busy time: what ran at the same time.
+    /// By how much the durations of its operations are more than the busy time: what ran at the
+    /// same time.
     pub overlap_ns: i64,
     /// Its kernels.
     pub kernels: u64,
@@ -142,12 +146,13 @@ pub struct GpuTimes {
     pub busy: Times,
     /// The rest of it, each GPU from its own first to its own last operation.
     pub idle: Times,
-    /// By how much the durations of its operations are more than the busy time: what ran at the same time.
+    /// By how much the durations of its operations are more than the busy time: what ran at the
+    /// same time.
     pub overlap: Times,
     /// How long after the range began its first operation did.
     pub lead: Times,
-    /// How long after the range ended its last operation did: positive when the host launched ahead of the GPU, negative when it
-    /// waited until its work was done.
+    /// How long after the range ended its last operation did: positive when the host launched ahead
+    /// of the GPU, negative when it waited until its work was done.
     pub tail: Times,
     /// Operations of one instance.
     pub operations_mean: f64,
@@ -168,15 +173,16 @@ pub struct Against {
     pub projected_change: Option<f64>,
 }
 
-/// The work of how many ranges is looked up together, so that many groups of few ranges take few passes over the work, and a group of
-/// many little memory.
+/// The work of how many ranges is looked up together, so that many groups of few ranges take few
+/// passes over the work, and a group of many little memory.
 const AT_ONCE: usize = 1 << 16;
 
-/// The steps and passes of a trace: the ranges whose names say so ([`PassKind::of`]), or those that `options` names.
+/// The steps and passes of a trace: the ranges whose names say so ([`PassKind::of`]), or those that
+/// `options` names.
 ///
 /// # Errors
-/// [`Error::NoPasses`] when no range is one, [`Error::OnlyWarmUp`] when nothing is left of any; and when the trace has no NVTX
-/// annotations.
+/// [`Error::NoPasses`] when no range is one, [`Error::OnlyWarmUp`] when nothing is left of any; and
+/// when the trace has no NVTX annotations.
 pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
     let (launched, no_gpu) = match trace.launched(options.attribution) {
         Ok(launched) => (Some(launched), None),
@@ -474,8 +480,8 @@ impl Passes {
         found.and_then(|found| found.spread.slowest.process)
     }
 
-    /// What the numbers say, in sentences: whether the host time agrees with what was measured outside, and where host and GPU time
-    /// differ, why.
+    /// What the numbers say, in sentences: whether the host time agrees with what was measured
+    /// outside, and where host and GPU time differ, why.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         let nearest = self.nearest.and_then(|at| self.passes.get(at));
@@ -513,7 +519,8 @@ fn against_measured(pass: &Pass, measured: &Times) -> String {
 }
 
 impl Pass {
-    /// Where host and GPU time differ, why; nothing when the pass launched no work or they are the same.
+    /// Where host and GPU time differ, why; nothing when the pass launched no work or they are the
+    /// same.
     fn sentence(&self) -> Option<String> {
         let gpu = self.gpu.as_ref()?;
         let (host, projected) = (self.host.mean_ns, gpu.projected.mean_ns);
@@ -544,7 +551,8 @@ impl Pass {
                 percent(waiting.mean_ns / host)
             );
         }
-        // Of several GPUs the rests add up to more than the time from the first operation to the last.
+        // Of several GPUs the rests add up to more than the time from the first operation to the
+        // last.
         if self.gpus.is_empty() && gpu.idle.mean_ns > NOTABLE * projected {
             let _ = write!(
                 text,

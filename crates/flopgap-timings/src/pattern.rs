@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 /// The name of ranges as a user writes it: `forward`, `model:forward`, `blocks.*`.
 ///
-/// - `*` stands for any text, also for none. `\*` is a star and `\\` a backslash. Everything else stands for itself: upper and lower
-///   case differ, and commas, spaces, slashes and brackets are part of a name.
-/// - `DOMAIN:NAME` is a range of an NVTX domain, `:NAME` one of the default domain. Without a domain, a name is looked for in all of
-///   them.
+/// - `*` stands for any text, also for none. `\*` is a star and `\\` a backslash. Everything else
+///   stands for itself: upper and lower case differ, and commas, spaces, slashes and brackets are
+///   part of a name.
+/// - `DOMAIN:NAME` is a range of an NVTX domain, `:NAME` one of the default domain. Without a
+///   domain, a name is looked for in all of them.
 ///
-/// A name without `*` means ranges of exactly this name. What tables show (`step_*`, with its numbers folded) can be written as it
-/// is shown.
+/// A name without `*` means ranges of exactly this name. What tables show (`step_*`, with its
+/// numbers folded) can be written as it is shown.
 ///
 /// ```
 /// use flopgap_timings::RangePattern;
@@ -89,7 +90,8 @@ impl fmt::Display for RangePattern {
 }
 
 impl RangePattern {
-    /// The pattern that means the ranges of one name alone, whatever characters it holds. One without text means ranges without a name.
+    /// The pattern that means the ranges of one name alone, whatever characters it holds. One
+    /// without text means ranges without a name.
     pub fn literal(name: &str) -> RangePattern {
         RangePattern { text: name.replace('\\', r"\\").replace('*', r"\*"), pieces: vec![name.to_owned()] }
     }

@@ -14,8 +14,9 @@ use crate::times::in_words;
 pub struct Place {
     /// The process id; absent where an export does not say it, or where one process did everything.
     pub process: Option<i64>,
-    /// The GPU as the machine numbers it, or where an export does not say that, as its process does. Absent where a process used one alone
-    /// and it is not known, or for what happens on the host.
+    /// The GPU as the machine numbers it, or where an export does not say that, as its process
+    /// does. Absent where a process used one alone and it is not known, or for what happens on the
+    /// host.
     pub gpu: Option<i64>,
 }
 
@@ -94,7 +95,8 @@ impl Spread {
     }
 }
 
-/// What a mean is a mean of: `mean of 6`, or where places have their own, `means of 3 in each of 2 places`. Nothing for whole traces.
+/// What a mean is a mean of: `mean of 6`, or where places have their own, `means of 3 in each of 2
+/// places`. Nothing for whole traces.
 pub(crate) fn mean_of(whole: Option<u64>, places: impl Iterator<Item = Option<u64>>) -> Option<String> {
     let whole = whole?;
     let places: Vec<u64> = places.flatten().collect();

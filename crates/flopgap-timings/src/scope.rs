@@ -25,8 +25,9 @@ use crate::unlaunched::Unlaunched;
 pub enum Ranges {
     /// No ranges: everything that the trace recorded.
     All,
-    /// Whole steps ([`PassKind::Step`](crate::PassKind::Step)): those of the name that says it best, where several are steps. A trace of
-    /// a language model that marks no steps is measured by its decoding, or by its prefilling.
+    /// Whole steps ([`PassKind::Step`](crate::PassKind::Step)): those of the name that says it
+    /// best, where several are steps. A trace of a language model that marks no steps is measured
+    /// by its decoding, or by its prefilling.
     Steps,
     /// Those that any of these patterns means; of ranges within each other, the outermost.
     Named(Vec<RangePattern>),
@@ -58,7 +59,8 @@ pub(crate) struct Scoped {
     pub(crate) rule: Option<String>,
     /// Everything, wherever it ran.
     pub(crate) whole: Part,
-    /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all were asked for as one.
+    /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all
+    /// were asked for as one.
     pub(crate) places: Vec<(Place, Part)>,
     /// The ranges that mark optimizer passes within the scope.
     pub(crate) optimizer: Option<String>,
@@ -79,7 +81,8 @@ pub(crate) struct Part {
     pub(crate) sets: Option<Summary>,
     pub(crate) copied_bytes: Option<u128>,
     pub(crate) set_bytes: Option<u128>,
-    /// On the host, from the beginning to the end of each instance; of a whole trace, for how long it was recorded.
+    /// On the host, from the beginning to the end of each instance; of a whole trace, for how long
+    /// it was recorded.
     pub(crate) wall_ns: Option<i128>,
     /// From the first to the last operation of each instance.
     pub(crate) projected_ns: i128,
@@ -127,7 +130,8 @@ struct Selected {
     rule: String,
 }
 
-/// Leaves those out that lie within others of them on their thread, or are there twice, and orders the rest by time.
+/// Leaves those out that lie within others of them on their thread, or are there twice, and orders
+/// the rest by time.
 fn outermost(nvtx: &NvtxRanges, instances: &mut Vec<usize>) {
     let ranges = &nvtx.ranges;
     instances.sort_unstable_by_key(|&at| (ranges[at].thread, ranges[at].start, Reverse(ranges[at].end), at));
@@ -155,10 +159,12 @@ impl Scope {
         }
     }
 
-    /// The names of the ranges and how many instances of them are looked at; nothing for a whole trace.
+    /// The names of the ranges and how many instances of them are looked at; nothing for a whole
+    /// trace.
     ///
     /// # Errors
-    /// [`Error::NoSteps`] when the trace marks none, [`Error::OnlyWarmUp`] when all instances are left out; and when it has no such range.
+    /// [`Error::NoSteps`] when the trace marks none, [`Error::OnlyWarmUp`] when all instances are
+    /// left out; and when it has no such range.
     pub fn instances(&self, trace: &Trace) -> Result<Option<(String, u64)>, Error> {
         if self.ranges == Ranges::All {
             return Ok(None);
@@ -278,7 +284,8 @@ impl Scope {
 
     /// The GPU work of a whole trace.
     fn all_times(&self, trace: &Trace) -> Result<Scoped, Error> {
-        // First what holds the ranges: where there are optimizer passes the rest is answered from it.
+        // First what holds the ranges: where there are optimizer passes the rest is answered from
+        // it.
         let nvtx = match trace.nvtx_ranges() {
             Ok(nvtx) => Some(nvtx),
             Err(error) if error.is_absence() => None,
@@ -325,8 +332,9 @@ impl Scope {
         Ok(Scoped { scope, attribution: None, rule: None, whole, places, optimizer, unlaunched: None })
     }
 
-    /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their kernels. Only the range says that
-    /// a kernel is part of an optimizer: an unfused one is a row of additions and multiplications like any other.
+    /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their
+    /// kernels. Only the range says that a kernel is part of an optimizer: an unfused one is a row
+    /// of additions and multiplications like any other.
     fn optimizer(
         &self,
         trace: &Trace,

@@ -13,12 +13,14 @@ use crate::pattern::RangePattern;
 
 /// What counts as warming up and is left out.
 ///
-/// Ranges that mark warming up, by their name ([`PassKind::WarmUp`]) or because it is one of `names`, are left out with everything
-/// that lies in them. Of what is left, the first `skip` instances of each pass in each process are left out, too.
+/// Ranges that mark warming up, by their name ([`PassKind::WarmUp`]) or because it is one of
+/// `names`, are left out with everything that lies in them. Of what is left, the first `skip`
+/// instances of each pass in each process are left out, too.
 ///
-/// Without a number, nothing more is left out of a trace that marks its warming up. Of one that does not, the first step of each process is
-/// left out, and with it the passes within it and those outside of any step; where there are no steps around a pass, its first instance in
-/// each process, unless it is the only one.
+/// Without a number, nothing more is left out of a trace that marks its warming up. Of one that
+/// does not, the first step of each process is left out, and with it the passes within it and those
+/// outside of any step; where there are no steps around a pass, its first instance in each process,
+/// unless it is the only one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// More ranges that mark warming up.
@@ -105,7 +107,8 @@ impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
         let mut by_name: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         for (at, range) in nvtx.ranges.iter().enumerate() {
-            // A range that ends before it starts has no duration to speak of; the trace's warnings count it.
+            // A range that ends before it starts has no duration to speak of; the trace's warnings
+            // count it.
             let backward = range.end.is_some_and(|end| end < range.start);
             if !range.crosses_threads && !backward {
                 by_name.entry(range.name).or_default().push(at);
@@ -125,14 +128,16 @@ impl<'a> Named<'a> {
         Named { nvtx, called }
     }
 
-    /// The steps and passes of the trace, whole steps first, then in the order in which they first begin.
+    /// The steps and passes of the trace, whole steps first, then in the order in which they first
+    /// begin.
     pub(crate) fn passes(&self, warm_up: &WarmUp) -> Vec<Group> {
         let passes =
             self.called.iter().filter(|called| called.kind.is_some_and(|kind| kind != PassKind::WarmUp));
         self.groups(warm_up, passes.map(|called| (called, called.folded())))
     }
 
-    /// All ranges except those that mark warming up; with the numbers of layers folded, or each by its own name.
+    /// All ranges except those that mark warming up; with the numbers of layers folded, or each by
+    /// its own name.
     pub(crate) fn all(&self, warm_up: &WarmUp, fold_layers: bool) -> Vec<Group> {
         let all = self.called.iter().filter(|called| called.kind != Some(PassKind::WarmUp));
         let name = |called: &Called<'_>| {
@@ -186,7 +191,8 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The ranges that a pattern means: all of one name, or those that it matches under their folded names.
+    /// The ranges that a pattern means: all of one name, or those that it matches under their
+    /// folded names.
     ///
     /// A pattern with a star means ranges that mark warming up only when it matches no others.
     pub(crate) fn matching(&self, pattern: &RangePattern, warm_up: &WarmUp) -> Vec<Group> {
@@ -202,7 +208,8 @@ impl<'a> Named<'a> {
         self.groups(warm_up, found.into_iter().map(|called| (called, called.folded())))
     }
 
-    /// The group by which a trace is measured, and those of the same kind that are not a part of it.
+    /// The group by which a trace is measured, and those of the same kind that are not a part of
+    /// it.
     pub(crate) fn principal(&self, mut groups: Vec<Group>) -> Option<(Group, Vec<Group>)> {
         let best = (0..groups.len())
             .filter_map(|at| {
@@ -272,7 +279,8 @@ impl<'a> Named<'a> {
         marked
     }
 
-    /// Leaves the first instances of each name in each process out, and says how many. `name` distinguishes the names.
+    /// Leaves the first instances of each name in each process out, and says how many. `name`
+    /// distinguishes the names.
     fn skip(&self, instances: &mut Vec<usize>, skip: Skip, name: impl Fn(Name) -> usize) -> u64 {
         let key = |at: usize| (self.nvtx.ranges[at].thread.process(), name(self.nvtx.ranges[at].name));
         let mut counts: FxHashMap<(GlobalId, usize), u64> = FxHashMap::default();
@@ -297,7 +305,8 @@ impl<'a> Named<'a> {
         skipped
     }
 
-    /// The steps that stand for the warm-up of a trace that does not mark it: when some process has several of them.
+    /// The steps that stand for the warm-up of a trace that does not mark it: when some process has
+    /// several of them.
     fn steps(&self, warm_up: &WarmUp, marked: &Intervals) -> Option<Steps> {
         if warm_up.keep || warm_up.skip.is_some() || !marked.is_empty() {
             return None;

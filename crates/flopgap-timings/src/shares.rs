@@ -16,7 +16,8 @@ use crate::unlaunched::Unlaunched;
 
 /// A kind of work on a GPU: kernels of one class, copies or sets.
 ///
-/// The class `copy` holds kernels that only move data; `memcpy` and `memset` are the operations of the CUDA driver.
+/// The class `copy` holds kernels that only move data; `memcpy` and `memset` are the operations of
+/// the CUDA driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Work {
@@ -93,7 +94,8 @@ pub struct Shares {
     pub rule: Option<String>,
     /// The work of the trace that could belong to no range; absent for a whole trace.
     pub unlaunched: Option<Unlaunched>,
-    /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when the scope marks no optimizer pass.
+    /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when
+    /// the scope marks no optimizer pass.
     pub optimizer: Option<String>,
     /// Largest first.
     pub shares: Vec<Share>,
@@ -103,9 +105,11 @@ pub struct Shares {
     pub total_ns: i128,
     /// The time in which at least one operation ran, each GPU and each range for itself.
     pub busy_ns: i128,
-    /// From the first operation's beginning to the last one's end, each GPU and each range for itself.
+    /// From the first operation's beginning to the last one's end, each GPU and each range for
+    /// itself.
     pub extent_ns: i128,
-    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked for as one.
+    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked
+    /// for as one.
     pub places: Vec<Shares>,
 }
 
@@ -120,12 +124,14 @@ impl Shares {
         self.shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.share)
     }
 
-    /// How far the places are apart in the durations of their operations, for one instance; nothing for fewer than two.
+    /// How far the places are apart in the durations of their operations, for one instance; nothing
+    /// for fewer than two.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.places.iter().filter_map(|own| Some((own.place?, own.each(own.total_ns)))))
     }
 
-    /// What times of one instance are means of: `mean of 2`, or `means of 3 in each of 2 places`; nothing for a whole trace.
+    /// What times of one instance are means of: `mean of 2`, or `means of 3 in each of 2 places`;
+    /// nothing for a whole trace.
     pub fn mean_of(&self) -> Option<String> {
         mean_of(self.instances, self.places.iter().map(|own| own.instances))
     }
@@ -139,7 +145,8 @@ impl Shares {
 /// The GPU time of `scope` by kind of work.
 ///
 /// # Errors
-/// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a name.
+/// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a
+/// name.
 pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
     Ok(of(&scope.times(trace)?, classifier))
 }

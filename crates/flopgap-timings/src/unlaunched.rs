@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::times::in_words;
 
-/// GPU work of a trace whose launch was not recorded, as when the recording began between the call and the kernel. It is in no number
-/// about ranges.
+/// GPU work of a trace whose launch was not recorded, as when the recording began between the call
+/// and the kernel. It is in no number about ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unlaunched {
     /// How many kernels; graphs that were traced as a whole do not count.

@@ -10,8 +10,9 @@ use crate::intervals::Intervals;
 /// When each thread was in a call that waits for the GPU.
 pub(crate) struct Waits(Intervals);
 
-/// Whether a call of the runtime or driver API returns only when work on the GPU is done, by its name:
-/// `cuda{Device,Stream,Event,Thread}Synchronize`, `cu{Ctx,Stream,Event}Synchronize`, and the copies that are not asynchronous.
+/// Whether a call of the runtime or driver API returns only when work on the GPU is done, by its
+/// name: `cuda{Device,Stream,Event,Thread}Synchronize`, `cu{Ctx,Stream,Event}Synchronize`, and the
+/// copies that are not asynchronous.
 pub(crate) fn waits(name: &str) -> bool {
     let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     let name = match name.rsplit_once("_v") {

@@ -11,10 +11,12 @@ use flopgap_sweep::{Config, MeterError, Quantity, Record};
 
 use super::fault;
 
-/// Launches that there is room for at first: each of the 3N - 1 products as two (a split-K product has a reduction), an activation or its
-/// gradient for each layer, the sum of the loss, and two that make weights and input.
+/// Launches that there is room for at first: each of the 3N - 1 products as two (a split-K product
+/// has a reduction), an activation or its gradient for each layer, the sum of the loss, and two
+/// that make weights and input.
 ///
-/// It depends on n alone, because CUPTI takes 0.15 s for a change, and a sweep changes n least often.
+/// It depends on n alone, because CUPTI takes 0.15 s for a change, and a sweep changes n least
+/// often.
 pub(super) fn room(config: Config) -> usize {
     let launches = config.n.saturating_mul(2 * 3 + 2).saturating_add(1);
     usize::try_from(launches).unwrap_or(usize::MAX)

@@ -17,7 +17,8 @@ use counting::{count, room};
 /// What the weights and the input are made from. Counts of instructions do not depend on it.
 const SEED: u64 = 0;
 
-/// The driver allocates from blocks of 2 MiB, and cuBLAS and CUPTI take memory when they first need it.
+/// The driver allocates from blocks of 2 MiB, and cuBLAS and CUPTI take memory when they first need
+/// it.
 const SPARE_BYTES: u64 = 256 << 20;
 
 /// The GPUs of this machine.

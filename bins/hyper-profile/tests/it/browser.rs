@@ -1,4 +1,5 @@
-//! The report of a recorded run as readers see it, in a headless Chromium; skipped where there is none.
+//! The report of a recorded run as readers see it, in a headless Chromium; skipped where there is
+//! none.
 
 use flopgap_browser::Browser;
 

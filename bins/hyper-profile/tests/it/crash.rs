@@ -43,7 +43,8 @@ fn go_on(path: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Kills the child after a while unless it has come to its end, which must be a good one; whether it was killed.
+/// Kills the child after a while unless it has come to its end, which must be a good one; whether
+/// it was killed.
 fn kill_after(mut child: Child, micros: u64) -> bool {
     thread::sleep(Duration::from_micros(micros));
     let _ = child.kill();

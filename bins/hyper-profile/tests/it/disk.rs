@@ -1,4 +1,5 @@
-//! Disks that are full or read-only. Both take a superuser to arrange; where there is none, the tests say so and pass.
+//! Disks that are full or read-only. Both take a superuser to arrange; where there is none, the
+//! tests say so and pass.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

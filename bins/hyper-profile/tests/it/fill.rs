@@ -157,7 +157,8 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
     assert_eq!(contents(&path), contents(&whole));
 }
 
-/// Its manifest says that this program recorded it: what is missing is measured, not looked for in files with other names.
+/// Its manifest says that this program recorded it: what is missing is measured, not looked for in
+/// files with other names.
 #[test]
 fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -414,7 +415,8 @@ fn counters_in_use_say_what_to_do() {
         3,
         &["the fake counters are in use", "hint: end the other fake\n  hint: `hyper-profile analyze"],
     );
-    // Nothing was begun, so nothing is left; but a run that others may join is not taken away from them.
+    // Nothing was begun, so nothing is left; but a run that others may join is not taken away from
+    // them.
     assert!(!path.exists());
     let ended = run(fake(&new(&path, &["--devices", "0,1"])).env("FAKE_BUSY", "all"));
     ended.expect(3, &["the fake counters are in use"]);

@@ -1,4 +1,5 @@
-//! The built `hyper-profile`: `analyze` on the recorded run here, `new` and `resume` on fake counters in the modules.
+//! The built `hyper-profile`: `analyze` on the recorded run here, `new` and `resume` on fake
+//! counters in the modules.
 
 mod browser;
 #[cfg(unix)]
@@ -112,7 +113,8 @@ fn plots_and_report_are_written_for_every_metric_pass_and_n() {
     );
 }
 
-/// The grid is what was asked for, not what is there: a width of which nothing was measured keeps its place.
+/// The grid is what was asked for, not what is there: a width of which nothing was measured keeps
+/// its place.
 #[test]
 fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {
     let run = tempfile::tempdir().unwrap();
@@ -237,7 +239,8 @@ fn one_binary_report_with_ranges_gives_the_same_rows() {
     assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), expected);
 }
 
-/// A record that lacks its last launch is named, and in no row and no median; `--force` shows it with the reason.
+/// A record that lacks its last launch is named, and in no row and no median; `--force` shows it
+/// with the reason.
 #[test]
 fn a_record_without_its_last_launch_is_named_and_left_out() {
     let default = recorded_run().join("../h200-default/raw");

@@ -1,4 +1,5 @@
-//! `--backend ncu` over a FAKE `ncu`: a script that prints what `ncu` would print for a program with marked phases.
+//! `--backend ncu` over a FAKE `ncu`: a script that prints what `ncu` would print for a program
+//! with marked phases.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

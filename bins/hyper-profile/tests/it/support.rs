@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use flopgap_sweep::{Config, Entry, read_journal};
 
-/// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds beside this program.
+/// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds beside
+/// this program.
 pub(crate) fn fake_program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let path = this.parent().and_then(Path::parent).unwrap().join("examples/fake_counters");
@@ -45,7 +46,8 @@ pub(crate) fn run(command: &mut Command) -> Ended {
 }
 
 impl Ended {
-    /// Fails the test unless the program ended with this code, having said all of this on standard error.
+    /// Fails the test unless the program ended with this code, having said all of this on standard
+    /// error.
     #[track_caller]
     pub(crate) fn expect(&self, code: i32, said: &[&str]) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
@@ -63,7 +65,8 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Every file of a run with its bytes, apart from what must differ between two runs: the journals, and the time in the manifest.
+/// Every file of a run with its bytes, apart from what must differ between two runs: the journals,
+/// and the time in the manifest.
 #[track_caller]
 pub(crate) fn contents(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
@@ -93,7 +96,8 @@ fn without_time(manifest: &[u8]) -> Vec<u8> {
     lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
-/// The configurations that the journals of a run call done, in their order; fails for a damaged line.
+/// The configurations that the journals of a run call done, in their order; fails for a damaged
+/// line.
 #[track_caller]
 pub(crate) fn journaled(run: &Path) -> Vec<Config> {
     let mut journals: Vec<PathBuf> =

@@ -1,4 +1,5 @@
-//! The built `mlp-bench`: refusals, and what works without a GPU. On a GPU it is checked there, too.
+//! The built `mlp-bench`: refusals, and what works without a GPU. On a GPU it is checked there,
+//! too.
 
 use assert_cmd::Command;
 

@@ -1,5 +1,5 @@
-//! The built `mlp-validate` on recorded traces and counters. Expected numbers are products of sizes, written out, and counts as
-//! the recorded reports add up to.
+//! The built `mlp-validate` on recorded traces and counters. Expected numbers are products of
+//! sizes, written out, and counts as the recorded reports add up to.
 
 mod single;
 mod sweep;

@@ -39,7 +39,8 @@ impl Module {
     }
 }
 
-/// All modules, the model first, each before what it contains, otherwise in the order in which they run.
+/// All modules, the model first, each before what it contains, otherwise in the order in which they
+/// run.
 pub(super) fn of(graph: &Graph) -> Result<Vec<Module>, FlopError> {
     let mut modules: Vec<Module> = vec![Module::default()];
     let mut children: Vec<Vec<usize>> = vec![Vec::new()];

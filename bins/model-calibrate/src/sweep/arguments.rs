@@ -17,16 +17,19 @@ use crate::device::Device;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Run directory; its rows are in calibration.jsonl [default: named after the time and the device]
+    /// Run directory; its rows are in calibration.jsonl [default: named after the time and the
+    /// device]
     #[arg(long, value_name = "RUN")]
     pub(crate) output: Option<PathBuf>,
     /// Continue the run in --output
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Stop after this time, such as 8m; --resume continues. Rows are in random order of size, so that any part covers all sizes
+    /// Stop after this time, such as 8m; --resume continues. Rows are in random order of size, so
+    /// that any part covers all sizes
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) limit: Option<Duration>,
-    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to store with the rows
+    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to store with the
+    /// rows
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) ceilings: Option<PathBuf>,
     /// Show the plan without measuring
@@ -46,28 +49,31 @@ pub(crate) struct Options {
     /// Device: cpu, cuda, or cuda:N [default: cuda if there is a GPU, otherwise cpu]
     #[arg(long)]
     pub(crate) device: Option<Device>,
-    /// Engines: native, ort on a CPU; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph [default: native, in a full sweep
-    /// also ort if installed; cuda on a GPU]
+    /// Engines: native, ort on a CPU; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph
+    /// [default: native, in a full sweep also ort if installed; cuda on a GPU]
     #[arg(long, value_delimiter = ',')]
     pub(crate) engine: Vec<String>,
-    /// Families: mlp (layers, products and whole networks), conv, resnet, memory (element-wise functions, softmax, norms, copies)
-    /// [default: mlp; in a full sweep all]
+    /// Families: mlp (layers, products and whole networks), conv, resnet, memory (element-wise
+    /// functions, softmax, norms, copies) [default: mlp; in a full sweep all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) family: Vec<Family>,
-    /// Model to measure, ONNX or .pt2, in fp32 unless --precision is given; only models unless --family is given. Can be
-    /// repeated
+    /// Model to measure, ONNX or .pt2, in fp32 unless --precision is given; only models unless
+    /// --family is given. Can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Vec<PathBuf>,
-    /// Sizes that a model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension. Can be repeated
+    /// Sizes that a model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension.
+    /// Can be repeated
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     pub(crate) shape: Vec<StatedShape>,
     /// Batch sizes, such as 1,16,64 [default: those of the design]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) batch_sizes: Vec<u64>,
-    /// Precisions: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep also int8; fp32 and fp16 on a GPU, in a full sweep all]
+    /// Precisions: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep also int8;
+    /// fp32 and fp16 on a GPU, in a full sweep all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
-    /// Measure only working sets that fit this level of memory and none below: `L1_fit`, `L2_fit`, `L3_fit`, `DRAM_spill`
+    /// Measure only working sets that fit this level of memory and none below: `L1_fit`, `L2_fit`,
+    /// `L3_fit`, `DRAM_spill`
     #[arg(long)]
     pub(crate) scenario: Option<Scenario>,
     /// Launch modes of a GPU: graph, stream [default: both]
@@ -82,16 +88,20 @@ pub(crate) struct Options {
     /// Seed of the plan [default: 14]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Number of rows whose energy is measured, over windows of 2 s [default: 60 in a full sweep, otherwise 0]
+    /// Number of rows whose energy is measured, over windows of 2 s [default: 60 in a full sweep,
+    /// otherwise 0]
     #[arg(long, value_name = "ROWS")]
     pub(crate) energy: Option<usize>,
-    /// Number of rows whose FLOPs are counted by hardware counters [default: 40 in a full sweep, otherwise 0]
+    /// Number of rows whose FLOPs are counted by hardware counters [default: 40 in a full sweep,
+    /// otherwise 0]
     #[arg(long, value_name = "ROWS")]
     pub(crate) count: Option<usize>,
-    /// Number of rows that are measured twice, to estimate repeatability [default: 10, in a full sweep 100]
+    /// Number of rows that are measured twice, to estimate repeatability [default: 10, in a full
+    /// sweep 100]
     #[arg(long, value_name = "ROWS")]
     pub(crate) repeats: Option<usize>,
-    /// Maximum time for the repetitions of a row, such as 200ms [default: 200ms on a CPU, in a full sweep 500ms; 60ms on a GPU]
+    /// Maximum time for the repetitions of a row, such as 200ms [default: 200ms on a CPU, in a full
+    /// sweep 500ms; 60ms on a GPU]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) row_limit: Option<Duration>,
 }
@@ -219,7 +229,8 @@ impl Options {
             Device::Cpu if self.full => Duration::from_millis(500),
             Device::Cpu => Duration::from_millis(200),
         };
-        // Ten samples of a short run pass in a moment, and what other programs do to the caches of a CPU lasts longer.
+        // Ten samples of a short run pass in a moment, and what other programs do to the caches of
+        // a CPU lasts longer.
         let least = if device == Device::Cpu && self.full { 24 } else { Repetition::default().least };
         Repetition { limit: self.row_limit.unwrap_or(limit), least, ..Repetition::default() }
     }

@@ -10,7 +10,8 @@ use flopgap_report::progress::Progress;
 
 use crate::load::of_file;
 
-/// Rows that may fail one after the other. A device that was lost fails every row, and there are thousands.
+/// Rows that may fail one after the other. A device that was lost fails every row, and there are
+/// thousands.
 const IN_A_ROW: usize = 10;
 
 /// Fills a calibration file.

@@ -26,7 +26,8 @@ impl Engines {
     /// Opens what is asked for, or what is there of the device's usual engines.
     ///
     /// # Errors
-    /// An engine that was asked for is not on this machine, or not for this device; two see different devices.
+    /// An engine that was asked for is not on this machine, or not for this device; two see
+    /// different devices.
     pub(crate) fn open(
         options: &Options,
         device: Device,

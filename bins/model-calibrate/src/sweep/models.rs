@@ -35,8 +35,9 @@ impl UserModel {
         ModelFile { path: self.path.clone(), shapes: self.shapes.clone() }
     }
 
-    /// Whether an engine of this name can be given the model: one that loads the file needs a file of its kind; one that runs steps needs to know
-    /// all of them, or its time would be another model's.
+    /// Whether an engine of this name can be given the model: one that loads the file needs a file
+    /// of its kind; one that runs steps needs to know all of them, or its time would be another
+    /// model's.
     pub(crate) fn suits(&self, engine: &str) -> Result<(), String> {
         match engine {
             "ort" if self.is_archive => Err("it reads only ONNX, and this is a .pt2 archive".to_owned()),
@@ -78,7 +79,8 @@ fn read_one(path: &Path, stated: &[StatedShape]) -> Result<UserModel, Failure> {
     Ok(UserModel { path: path.to_owned(), spec, shapes, is_archive, unknown })
 }
 
-/// The first size of the first input, which is that of the samples by custom; 1 for a model without inputs.
+/// The first size of the first input, which is that of the samples by custom; 1 for a model without
+/// inputs.
 fn batch(graph: &Graph) -> u64 {
     let first = graph.inputs.first().and_then(|&tensor| graph.tensors.get(tensor));
     first.and_then(|tensor| tensor.shape.first().copied()).unwrap_or(1)

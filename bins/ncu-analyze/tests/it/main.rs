@@ -125,7 +125,8 @@ fn files_in_the_wrong_order_are_refused_with_the_difference() {
     assert_eq!(output.stdout, "");
 }
 
-/// A recording that cannot be one of the stated network gives no number, and with `--force` one with the reason beside it.
+/// A recording that cannot be one of the stated network gives no number, and with `--force` one
+/// with the reason beside it.
 #[test]
 fn impossible_results_are_refused_and_can_be_forced() {
     let files = notebook();
@@ -194,7 +195,8 @@ fn exit_codes() {
     assert!(twice.stderr.contains("standard input can be read once"), "{}", twice.stderr);
 }
 
-/// What ncu never writes and editors of tables do: no number comes out of it, and the error says what is wrong.
+/// What ncu never writes and editors of tables do: no number comes out of it, and the error says
+/// what is wrong.
 #[test]
 fn tables_that_were_edited_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -355,7 +357,8 @@ fn unknown_work_is_never_printed_as_zero() {
     assert!(diff.stderr.contains(message), "{}", diff.stderr);
 }
 
-/// A report that was cut off ends with 1, whatever it is packed in; what could be read of it is printed.
+/// A report that was cut off ends with 1, whatever it is packed in; what could be read of it is
+/// printed.
 #[test]
 fn reports_that_break_off_end_with_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -442,7 +445,8 @@ fn rows(csv: &str) -> std::collections::BTreeMap<String, std::collections::BTree
     lines.map(row).collect()
 }
 
-/// The notebook's tables of instructions: forward with setup's launches taken off, backward with those of forward.
+/// The notebook's tables of instructions: forward with setup's launches taken off, backward with
+/// those of forward.
 #[test]
 fn the_notebook_by_phase_class_and_instruction() {
     let [setup, forward, both] = notebook().map(|path| path.to_str().unwrap().to_owned());
@@ -480,7 +484,8 @@ fn the_notebook_by_phase_class_and_instruction() {
     assert!(unmarked.stderr.contains("no launch belongs to the backward phase"), "{}", unmarked.stderr);
 }
 
-/// A phase is the same launches whether three reports, one with ranges, or a range of that name selects it.
+/// A phase is the same launches whether three reports, one with ranges, or a range of that name
+/// selects it.
 #[test]
 fn phases_and_ranges_of_one_network_agree() {
     let fixture = |name: &str| fixture(name).to_str().unwrap().to_owned();

@@ -17,8 +17,8 @@ const INSTALLED: [&str; 7] = [
 /// The folders that the importer of a target folder may lie in, beside it.
 const HOSTS: [&str; 2] = ["host-linux-x64", "linux-desktop-glibc_*"];
 
-/// The first `nsys` of `path` (a list of folders, as in the variable `PATH`), or of the places where it is installed below `root`,
-/// the newest version first.
+/// The first `nsys` of `path` (a list of folders, as in the variable `PATH`), or of the places
+/// where it is installed below `root`, the newest version first.
 ///
 /// # Errors
 /// The places that were searched.

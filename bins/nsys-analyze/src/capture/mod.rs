@@ -1,4 +1,5 @@
-//! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarizes it.
+//! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarizes
+//! it.
 
 pub(crate) mod find;
 mod record;
@@ -22,14 +23,15 @@ pub(crate) struct Arguments {
     /// What nsys traces.
     #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "cuda,nvtx")]
     trace: Vec<String>,
-    /// Whether kernels within CUDA graphs are recorded one by one, or each graph as a whole (which costs less, and leaves its kernels
-    /// without names).
+    /// Whether kernels within CUDA graphs are recorded one by one, or each graph as a whole (which
+    /// costs less, and leaves its kernels without names).
     #[arg(long, value_enum, default_value_t = GraphTrace::Node)]
     graph_trace: GraphTrace,
     /// Record the Python stack of each CUDA call.
     #[arg(long)]
     python_backtrace: bool,
-    /// A further option of `nsys profile`, such as `--nsys-arg=--delay=5`; may be given several times.
+    /// A further option of `nsys profile`, such as `--nsys-arg=--delay=5`; may be given several
+    /// times.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     nsys_arg: Vec<String>,
     /// The nsys to use; without, the first on PATH or where it is usually installed.

@@ -125,7 +125,8 @@ fn import(nsys: &Path, raw: &Path, report: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a program; what it and its children print goes to standard error, so that standard output holds the summary alone.
+/// Runs a program; what it and its children print goes to standard error, so that standard output
+/// holds the summary alone.
 fn run(program: &Path, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
     let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
     let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();

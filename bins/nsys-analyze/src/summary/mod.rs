@@ -87,8 +87,8 @@ impl PageFormat {
 /// What a page shows.
 #[derive(clap::Args)]
 pub(crate) struct Look {
-    /// Measure these ranges instead of those that are steps or passes by their names; `nsys-analyze --help` says how ranges are written.
-    /// May be given several times.
+    /// Measure these ranges instead of those that are steps or passes by their names; `nsys-analyze
+    /// --help` says how ranges are written. May be given several times.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Rows of long tables, such as that of the kernels.
@@ -220,7 +220,8 @@ impl Default for PageOptions {
     }
 }
 
-/// Everything that some exports of nsys answer, on one page; two are compared. Nothing is printed: what was strange is on the page.
+/// Everything that some exports of nsys answer, on one page; two are compared. Nothing is printed:
+/// what was strange is on the page.
 ///
 /// # Errors
 /// When a trace cannot be read, or holds none of what a summary answers.
@@ -270,7 +271,8 @@ fn of_opened(
     Ok(page)
 }
 
-/// The comparison of two traces and the answers of all first, then what is missing, then the sections of each.
+/// The comparison of two traces and the answers of all first, then what is missing, then the
+/// sections of each.
 pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<Block>) -> Document {
     let several = pages.len() > 1;
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();

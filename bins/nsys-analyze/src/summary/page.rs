@@ -124,11 +124,13 @@ impl OfTrace {
         !self.answered
     }
 
-    /// What was skipped and the sections; with the trace's name before each heading when there are several traces.
+    /// What was skipped and the sections; with the trace's name before each heading when there are
+    /// several traces.
     pub(super) fn into_blocks(self, several: bool) -> Vec<Block> {
         let mut blocks = Vec::new();
         let name = |text: String| if several { format!("{}: {text}", self.name) } else { text };
-        // In JSON the problems of all traces are one list, without titles: there each names its trace.
+        // In JSON the problems of all traces are one list, without titles: there each names its
+        // trace.
         let item = |problem: String| match problem.strip_prefix("SKIPPED: ") {
             Some(rest) => format!("SKIPPED: {}", name(rest.to_owned())),
             None => name(problem),

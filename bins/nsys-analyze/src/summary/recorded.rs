@@ -108,7 +108,8 @@ fn api_calls(table: &ReportTable) -> i128 {
     calls.sum()
 }
 
-/// A report of nsys, in which a call counts once however often it was recorded; nothing when the trace does not hold its data.
+/// A report of nsys, in which a call counts once however often it was recorded; nothing when the
+/// trace does not hold its data.
 pub(super) fn report(trace: &Trace, kind: ReportKind) -> Result<Option<ReportTable>, Failure> {
     let mut table = ReportTable::default();
     let options = ReportOptions { calls_once: true, ..ReportOptions::default() };

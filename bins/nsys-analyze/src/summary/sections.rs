@@ -77,7 +77,8 @@ pub(super) fn all(
 }
 
 impl Look {
-    /// The ranges that were asked for; else the steps of a trace, else its forward pass, else everything.
+    /// The ranges that were asked for; else the steps of a trace, else its forward pass, else
+    /// everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
         if let Some(ranges) = named(&self.range) {
             return self.scope.of(ranges);
@@ -328,7 +329,8 @@ fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Fa
         let slice = |work: &Work| {
             let found = shares.shares.iter().find(|share| share.work == *work);
             let each = shares.each(found.map_or(0, |share| share.total_ns));
-            // Rows that end before they start make a time below nothing, which cannot be drawn but is written.
+            // Rows that end before they start make a time below nothing, which cannot be drawn but
+            // is written.
             Slice { value: each.max(0.0), text: time(each) }
         };
         Bar {

@@ -147,7 +147,8 @@ fn gpu_rows(
     Ok(())
 }
 
-/// The pass to draw, and from the beginning of the first to the end of the last of its instances that are.
+/// The pass to draw, and from the beginning of the first to the end of the last of its instances
+/// that are.
 fn steps(passes: &Passes) -> Option<(&Pass, Range<i64>)> {
     let by_kind = |kind| passes.passes.iter().find(|pass| pass.kind == kind);
     let pass =

@@ -35,7 +35,8 @@ pub(super) enum What {
     Graph,
 }
 
-/// A stream of a process: its numbers, cut off beyond 32 bits, which the millions of operations need not hold.
+/// A stream of a process: its numbers, cut off beyond 32 bits, which the millions of operations
+/// need not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stream {
     pub(super) process: u32,

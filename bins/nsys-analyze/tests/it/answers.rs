@@ -19,8 +19,8 @@ fn number(path: &str, query: &str) -> i64 {
     sql.query_row(query, [], |row| row.get(0)).unwrap()
 }
 
-/// From the rows of the recording: `step_0` lasts 14,024,068 ns and `step_1` 13,936,154 ns, their work begins 126,518 and 94,667 ns
-/// after them and ends 411,646 and 398,303 ns before them.
+/// From the rows of the recording: `step_0` lasts 14,024,068 ns and `step_1` 13,936,154 ns, their
+/// work begins 126,518 and 94,667 ns after them and ends 411,646 and 398,303 ns before them.
 #[test]
 fn passes_against_timeit() {
     let (folder, path) = trace("small_forward");
@@ -199,7 +199,8 @@ fn a_gate_for_ci() {
     assert_eq!((same.code, same.stderr.as_str()), (0, ""));
     let slower = run(&["diff", &before, &after, "--fail-if-slower", "3"]);
     assert_eq!(slower.code, 1);
-    // (36,830,706 + 36,844,594 ns) / 2 before, (38,500,310 + 38,493,747 ns) / 2 after, copies and sets included.
+    // (36,830,706 + 36,844,594 ns) / 2 before, (38,500,310 + 38,493,747 ns) / 2 after, copies and
+    // sets included.
     for line in [
         "nsys-analyze: error: slower by more than 3%:",
         "  one `step_*`, wall time: 39.203 ms before, 40.861 ms after (+4.2%)",

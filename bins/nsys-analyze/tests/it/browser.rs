@@ -7,8 +7,8 @@ use flopgap_browser::Browser;
 use crate::summary::{json, rows, section};
 use crate::{run, trace};
 
-/// On the recorded training, every kind of work has the share of the timeline that the tables give it: 1,720 operations of two steps, of which the
-/// optimizer's were not to be seen before.
+/// On the recorded training, every kind of work has the share of the timeline that the tables give
+/// it: 1,720 operations of two steps, of which the optimizer's were not to be seen before.
 #[test]
 fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
     let Some(mut browser) = Browser::for_test("the page of a summary").unwrap() else { return };

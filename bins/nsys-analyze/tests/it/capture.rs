@@ -1,5 +1,5 @@
-//! `nsys-analyze capture` with a stand-in for nsys: a script that records how it was called and hands out a recorded trace, or
-//! fails in one of the ways in which nsys does.
+//! `nsys-analyze capture` with a stand-in for nsys: a script that records how it was called and
+//! hands out a recorded trace, or fails in one of the ways in which nsys does.
 #![cfg(unix)]
 
 use std::fs;
@@ -11,8 +11,9 @@ use tempfile::TempDir;
 
 use crate::{Output, trace};
 
-/// `FAKE_MODE` says how it fails: `none` records nothing, `raw` leaves a recording that was not imported, `export` cannot export.
-/// `FAKE_EXIT` is the exit code of the program that it would have run.
+/// `FAKE_MODE` says how it fails: `none` records nothing, `raw` leaves a recording that was not
+/// imported, `export` cannot export. `FAKE_EXIT` is the exit code of the program that it would have
+/// run.
 const FAKE_NSYS: &str = r#"#!/bin/sh
 for word in "$@"; do printf '%s\n' "$word"; done >> "$FAKE_LOG"
 command="$1"; output=

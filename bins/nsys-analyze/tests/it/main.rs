@@ -576,7 +576,8 @@ fn problems_that_nsys_reported_come_first() {
     assert!(lines[1].contains("does not contain CUDA kernel data"), "{}", output.stderr);
 }
 
-/// Kernels that share a short name have rows that can be distinguished, in the table of one trace and of two.
+/// Kernels that share a short name have rows that can be distinguished, in the table of one trace
+/// and of two.
 #[test]
 fn kernels_of_one_short_name_are_distinguished() {
     let (_folder, path) = trace("small_training_step");

@@ -28,7 +28,8 @@ pub(crate) fn rows<'a>(section: &'a Value, title: &str) -> &'a Vec<Value> {
     found.unwrap_or_else(|| panic!("no table `{title}`: {section}"))["rows"].as_array().unwrap()
 }
 
-/// A column of one of nsys's CSV reports, for the rows whose last or first field is `name`. Names with commas are not looked for.
+/// A column of one of nsys's CSV reports, for the rows whose last or first field is `name`. Names
+/// with commas are not looked for.
 fn nsys(report: &str, name: &str, column: &str) -> f64 {
     let text = golden(report);
     let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
@@ -62,7 +63,8 @@ fn every_answer_agrees_with_nsys() {
         "{answers:?}"
     );
 
-    // (b, c) The kernels of the forward pass: those of nsys but for the warm-up, which ran the same pass once more.
+    // (b, c) The kernels of the forward pass: those of nsys but for the warm-up, which ran the same
+    // pass once more.
     let kernels = section(&page, "Kernels");
     let top = &rows(kernels, "Kernels launched within `forward`")[0];
     let name = golden("small_forward/cuda_gpu_kern_sum.csv")
@@ -90,7 +92,8 @@ fn every_answer_agrees_with_nsys() {
     let call = api["Name"].as_str().unwrap();
     close(&api["Total Time (ns)"], nsys("small_forward/cuda_api_sum.csv", call, "Total Time (ns)"));
 
-    // Busy: the union of all that ran, at most the sum of it; the longest rest is the one that nsys's rule finds.
+    // Busy: the union of all that ran, at most the sum of it; the longest rest is the one that
+    // nsys's rule finds.
     let idle = section(&page, "GPU busy and idle");
     let gpu = &rows(idle, "From")[0];
     let ms = |key: &str| gpu[key].as_f64().unwrap();
@@ -169,7 +172,8 @@ fn what_is_missing_is_skipped_with_the_reason() {
     assert!(page.stdout.contains("SKIPPED: ") && page.stdout.contains("## Kernels"), "{}", page.stdout);
 }
 
-/// The recorded inference under the names of a program for language models; `--range` measures what its names do not say.
+/// The recorded inference under the names of a program for language models; `--range` measures what
+/// its names do not say.
 #[test]
 fn programs_of_language_models_and_ranges_by_name() {
     let (_folder, path) = trace("small_forward");

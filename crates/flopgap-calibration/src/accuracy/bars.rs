@@ -251,7 +251,8 @@ impl Table<'_> {
         let halves = &Split::Workloads;
         let all = bar("GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows", 0.05, Some(0.12));
         self.line(all, halves, Most::Together(MOST), with_empty, float)?;
-        // 800 of each, as in the experiments that the bar comes from: they fitted one precision at a time.
+        // 800 of each, as in the experiments that the bar comes from: they fitted one precision at
+        // a time.
         let each = bar("the same from at most 800 of each precision", 0.05, Some(0.12));
         self.line(each, halves, Most::Each(MOST), with_empty, float)?;
         let quick = bar("the same from 150 fitted rows", 0.08, None);
@@ -364,7 +365,8 @@ impl Table<'_> {
         Ok(judged)
     }
 
-    /// FLOPs of products and of networks of them: by the closed form, and as the kernels execute them.
+    /// FLOPs of products and of networks of them: by the closed form, and as the kernels execute
+    /// them.
     fn flops(&self, bar: Bar) -> Result<Verdict> {
         let (mut theory, mut executed) = (Vec::new(), Vec::new());
         for row in self.rows(|row| is_gemm(row) || is_mlp(row)) {

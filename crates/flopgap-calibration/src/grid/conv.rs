@@ -13,8 +13,8 @@ const IMAGES: [u64; 14] = [7, 8, 14, 14, 16, 28, 28, 32, 56, 56, 64, 112, 128, 2
 /// Convolutions of residual networks in percent.
 const RESIDUAL: u64 = 35;
 
-/// A convolution of two dimensions: a residual network's, or one as in VGG, depthwise as in `MobileNets`, grouped as in `ResNeXt`. Three of four have
-/// multiples of 8 for channels.
+/// A convolution of two dimensions: a residual network's, or one as in VGG, depthwise as in
+/// `MobileNets`, grouped as in `ResNeXt`. Three of four have multiples of 8 for channels.
 pub(super) fn convolution(random: &mut Random, batches: &[u64]) -> Step {
     let batch = samples(random, batches, 7);
     if random.percent(RESIDUAL)
@@ -76,7 +76,8 @@ fn residual(random: &mut Random, batch: u64) -> Option<Step> {
     Some(random.pick(&all).clone())
 }
 
-/// A pooling: as in front of a residual network's stages, between VGG's, and over the whole image at the end.
+/// A pooling: as in front of a residual network's stages, between VGG's, and over the whole image
+/// at the end.
 pub(super) fn pooling(random: &mut Random, batches: &[u64]) -> Step {
     let batch = samples(random, batches, 7);
     let channels = random.octave(4, 11).next_multiple_of(8);

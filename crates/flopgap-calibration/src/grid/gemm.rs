@@ -17,8 +17,8 @@ const WIDTHS: [u64; 22] = [
 /// Products whose sizes are 8-bit on tensor cores need rows of whole 16-byte vectors.
 const INT8_VECTOR: u64 = 16;
 
-/// A fully connected layer: samples from 1 to 16,384, inputs and outputs from 16 to 16,384, each in every octave; powers of two, widths that are
-/// common, multiples of 64 and 8, and a few others.
+/// A fully connected layer: samples from 1 to 16,384, inputs and outputs from 16 to 16,384, each in
+/// every octave; powers of two, widths that are common, multiples of 64 and 8, and a few others.
 pub(super) fn layer(random: &mut Random, batches: &[u64]) -> Step {
     if random.percent(15) {
         return mlp::seed_layer(random, batches);
@@ -58,8 +58,8 @@ pub(super) fn aligned(step: Step, precision: Precision) -> Step {
     }
 }
 
-/// A width as layers have them: nearly always a multiple of 8, mostly of 64. Others take kernels of their own, which are slow: a few, so that a
-/// predictor knows them.
+/// A width as layers have them: nearly always a multiple of 8, mostly of 64. Others take kernels of
+/// their own, which are slow: a few, so that a predictor knows them.
 fn width(random: &mut Random) -> u64 {
     match random.below(100) {
         0..25 => random.power(4, 14),

@@ -27,8 +27,8 @@ pub(super) fn step(random: &mut Random) -> Step {
     Step { op, epilogue: Epilogue::default() }
 }
 
-/// A function of one number or of two. The second operand is as large as the first, a row with a number
-/// for each channel, or one number: sums, biases, and scales.
+/// A function of one number or of two. The second operand is as large as the first, a row with a
+/// number for each channel, or one number: sums, biases, and scales.
 fn elementwise(random: &mut Random) -> Op {
     use ElementwiseFunction::{Activation as Apply, Add, Compare, Mul, Several, Simple};
     let function = random.weighted(&[
@@ -57,7 +57,8 @@ fn elementwise(random: &mut Random) -> Op {
     Op::Elementwise(Elementwise { function, elements, read: elements + second })
 }
 
-/// A norm: of each token, of groups of an image's channels, or by the statistics that training left.
+/// A norm: of each token, of groups of an image's channels, or by the statistics that training
+/// left.
 fn norm(random: &mut Random) -> Op {
     let function = random.weighted(&[
         (4, NormFunction::Layer),
@@ -89,8 +90,8 @@ fn norm(random: &mut Random) -> Op {
     Op::Norm(Norm { function, rows, columns, parameters })
 }
 
-/// Rows of a table: of embeddings; one as wide as a tensor, which selects a part of it; or so narrow that
-/// numbers are picked one by one.
+/// Rows of a table: of embeddings; one as wide as a tensor, which selects a part of it; or so
+/// narrow that numbers are picked one by one.
 fn gather(random: &mut Random) -> Op {
     match random.below(8) {
         0..3 => Op::Gather { rows: random.octave(0, 15), width: random.octave(5, 13).next_multiple_of(8) },
@@ -109,7 +110,8 @@ fn gather(random: &mut Random) -> Op {
     }
 }
 
-/// Attention over whole sequences, and of one token over those before it; some heads share their keys.
+/// Attention over whole sequences, and of one token over those before it; some heads share their
+/// keys.
 pub(super) fn attention(random: &mut Random) -> Step {
     let head_width = random.weighted(&[(2, 32), (6, 64), (1, 80), (1, 96), (4, 128)]);
     let heads: u64 = random.pick(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32]);

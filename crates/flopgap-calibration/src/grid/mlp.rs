@@ -59,8 +59,8 @@ pub(super) fn off_grid(random: &mut Random, batches: &[u64]) -> MlpSpec {
     MlpSpec { input, hidden, output, batch, activation }
 }
 
-/// A network whose parameters take about so many bytes: `2^octave` to `2^(octave + 1)` numbers of 4 bytes, roughly. The caller keeps those whose
-/// working set fits.
+/// A network whose parameters take about so many bytes: `2^octave` to `2^(octave + 1)` numbers of 4
+/// bytes, roughly. The caller keeps those whose working set fits.
 pub(super) fn of_bytes(random: &mut Random, octave: u64, batches: &[u64]) -> MlpSpec {
     let layers = random.between(1, 4);
     // `layers + 1` matrices with the width squared each.

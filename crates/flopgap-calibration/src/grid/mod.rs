@@ -1,7 +1,8 @@
 //! What a sweep measures: the seed's grid of networks, and steps drawn over all sizes.
 //!
-//! Everything is drawn from a seed by integer arithmetic: the same request gives the same points on every machine, in the same order, and a test
-//! holds that. Points come in no order of size, so that a sweep that is cut off has covered everything a little.
+//! Everything is drawn from a seed by integer arithmetic: the same request gives the same points on
+//! every machine, in the same order, and a test holds that. Points come in no order of size, so
+//! that a sweep that is cut off has covered everything a little.
 
 mod conv;
 mod gemm;

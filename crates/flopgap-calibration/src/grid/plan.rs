@@ -161,7 +161,8 @@ impl Amounts {
     }
 }
 
-/// What a sweep of one engine measures. `accept` is asked of each point whether the engine can run it, and says why not.
+/// What a sweep of one engine measures. `accept` is asked of each point whether the engine can run
+/// it, and says why not.
 ///
 /// # Errors
 /// [`PlanError`], when there is nothing.
@@ -211,7 +212,8 @@ fn nothing(plan: &Plan, scenario: Option<(Scenario, (u64, u64))>) -> PlanError {
     }
 }
 
-/// Some of the points, taken in turn from each kind and precision so that none is missing: their places, at most `count`.
+/// Some of the points, taken in turn from each kind and precision so that none is missing: their
+/// places, at most `count`.
 ///
 /// Which ones does not depend on anything but the points and their order.
 pub fn choose(points: &[Point], count: usize) -> Vec<usize> {
@@ -298,8 +300,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Steps from two sequences of numbers: one that all precisions share, so that they can be compared, and one of each precision's own, so that more
-    /// sizes come up.
+    /// Steps from two sequences of numbers: one that all precisions share, so that they can be
+    /// compared, and one of each precision's own, so that more sizes come up.
     fn drawn(&mut self, what: &str, kind: Kind, rows: usize, mut draw: impl FnMut(&mut Random) -> Step) {
         for (precision, mode, rows) in self.shares(kind, rows) {
             let mut shared = Random::new(self.request.seed, what);
@@ -328,7 +330,8 @@ impl Planner<'_> {
         }
         let mut precisions = request.precisions(kind);
         if kind == Kind::Memory {
-            // Without a product, TF32 is fp32, and nothing else than a conversion has 8-bit integers.
+            // Without a product, TF32 is fp32, and nothing else than a conversion has 8-bit
+            // integers.
             precisions.retain(|(precision, _)| !matches!(precision, Precision::Tf32 | Precision::Int8));
         }
         let mut shares = Vec::new();
@@ -354,7 +357,8 @@ impl Planner<'_> {
         shares
     }
 
-    /// Takes points until there are enough, or the source has no more, or too many in a row do not fit.
+    /// Takes points until there are enough, or the source has no more, or too many in a row do not
+    /// fit.
     fn fill(
         &mut self,
         rows: usize,

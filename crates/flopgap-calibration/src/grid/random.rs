@@ -1,6 +1,7 @@
 //! Numbers from a seed: the same on every machine, since a plan must not change between them.
 
-/// `SplitMix64` (Steele, Lea, Flood 2014). Integers only, so that no rounding of a mathematical library shows.
+/// `SplitMix64` (Steele, Lea, Flood 2014). Integers only, so that no rounding of a mathematical
+/// library shows.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 

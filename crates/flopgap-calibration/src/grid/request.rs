@@ -98,7 +98,8 @@ pub struct Request {
     pub families: Vec<Family>,
     /// Numbers of samples; empty: the design's own.
     pub batches: Vec<u64>,
-    /// Precisions; empty: fp32 and fp16 in a quick sweep of a GPU, all of them in a full one; fp32 on cores, and int8 in a full sweep.
+    /// Precisions; empty: fp32 and fp16 in a quick sweep of a GPU, all of them in a full one; fp32
+    /// on cores, and int8 in a full sweep.
     pub precisions: Vec<Precision>,
     /// How the engine launches, or those of its modes that are asked for.
     pub modes: Vec<Mode>,
@@ -120,8 +121,8 @@ impl Request {
         }
     }
 
-    /// The precisions with their part of the rows in percent; what is asked for by name counts whole. There are few residual networks, and many
-    /// fully connected ones.
+    /// The precisions with their part of the rows in percent; what is asked for by name counts
+    /// whole. There are few residual networks, and many fully connected ones.
     pub(super) fn precisions(&self, kind: Kind) -> Vec<(Precision, usize)> {
         use Precision::{Bf16, Fp16, Fp32, Int8, Tf32};
         if !self.precisions.is_empty() {
@@ -144,7 +145,8 @@ impl Request {
         }
     }
 
-    /// The mode that steps are measured in, and the others, in which a few are: launches cost what they cost, whatever they launch.
+    /// The mode that steps are measured in, and the others, in which a few are: launches cost what
+    /// they cost, whatever they launch.
     pub(super) fn modes(&self) -> Option<(Mode, Vec<Mode>)> {
         let order = [Mode::Graph, Mode::Call, Mode::Stream];
         let mut modes = order.into_iter().filter(|mode| self.modes.contains(mode));

@@ -86,8 +86,9 @@ impl Hint for NoSuchLevel {
 }
 
 impl Caches {
-    /// The caches that an origin lists: of a CPU `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`); of a GPU
-    /// `shared_bytes_per_multiprocessor`, which is its first level, and `l2_bytes`.
+    /// The caches that an origin lists: of a CPU `L1d`, `L2` and `L3` with the size of one and how
+    /// many there are (`48K x 2`); of a GPU `shared_bytes_per_multiprocessor`, which is its first
+    /// level, and `l2_bytes`.
     pub fn of(origin: &Origin) -> Caches {
         let property = |name: &str| origin.properties.get(name).and_then(|text| bytes(text));
         match origin.kind.as_str() {
@@ -117,7 +118,8 @@ impl Caches {
         }
     }
 
-    /// The scenario of a working set. A level that the machine lacks is passed over; without any, `None`.
+    /// The scenario of a working set. A level that the machine lacks is passed over; without any,
+    /// `None`.
     pub fn scenario(&self, working_set: u64) -> Option<Scenario> {
         let fits = |bytes: Option<u64>| bytes.is_some_and(|bytes| working_set <= bytes);
         self.largest()?;
@@ -152,8 +154,9 @@ fn bytes(text: &str) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Bytes that a run touches again and again: all parameters, and the most activations that are needed at one time. For a step alone, its operands
-/// and results. `None` for a model from a file, whose tensors a workload does not have.
+/// Bytes that a run touches again and again: all parameters, and the most activations that are
+/// needed at one time. For a step alone, its operands and results. `None` for a model from a file,
+/// whose tensors a workload does not have.
 ///
 /// # Errors
 /// Sizes that are no network's, or are beyond 64 bits.
@@ -169,7 +172,8 @@ pub fn working_set(workload: &Workload, precision: Precision) -> Result<Option<u
     }
 }
 
-/// Parameters and the most activations alive at once, with each number stored as `precision` stores it.
+/// Parameters and the most activations alive at once, with each number stored as `precision` stores
+/// it.
 fn of_graph(graph: &Graph, precision: Precision) -> u64 {
     let bytes = |tensor: usize| {
         let tensor = &graph.tensors[tensor];
@@ -191,7 +195,8 @@ fn of_graph(graph: &Graph, precision: Precision) -> u64 {
     let mut alive: HashSet<usize> = graph.inputs.iter().copied().filter(is_activation).collect();
     let mut most: u64 = alive.iter().map(|&tensor| bytes(tensor)).sum();
     for (index, layer) in graph.layers.iter().enumerate() {
-        // A view is another name for its input. An activation or an addition can be computed in place, which engines do.
+        // A view is another name for its input. An activation or an addition can be computed in
+        // place, which engines do.
         let moves = !matches!(layer.op, Some(Op::View | Op::Elementwise(_)));
         let ending = |tensor: &usize| last_use[*tensor] <= index;
         if !moves {
@@ -285,7 +290,8 @@ mod tests {
         let resnet = |batch| Workload::Resnet(ResnetSpec { depth: 18, batch, image: 224 });
         let bytes = |batch| working_set(&resnet(batch), Precision::Fp32).unwrap().unwrap();
         let of_a_sample = bytes(2) - bytes(1);
-        // The first convolution's result with the pooling's: 64 x 112 x 112 and 64 x 56 x 56 numbers; 11.7 million parameters.
+        // The first convolution's result with the pooling's: 64 x 112 x 112 and 64 x 56 x 56
+        // numbers; 11.7 million parameters.
         assert_eq!(of_a_sample, 4 * 64 * (112 * 112 + 56 * 56));
         let parameters = bytes(1) - of_a_sample;
         assert!((46_000_000..47_500_000).contains(&parameters), "{parameters}");

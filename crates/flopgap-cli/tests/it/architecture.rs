@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which of our crates each library may depend on; `flopgap-hint`, which depends on nothing, is for all.
-/// Binaries and benches may depend on any library.
+/// Which of our crates each library may depend on; `flopgap-hint`, which depends on nothing, is for
+/// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
@@ -59,10 +59,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the binary of the README's first command must not pull in, because a newcomer would wait for it.
+/// What the binary of the README's first command must not pull in, because a newcomer would wait
+/// for it.
 const HEAVY: [&str; 3] = ["polars", "arrow", "nvtx"];
 
-/// Our packages and their direct dependencies. Without `--no-deps`, cargo would fetch the packages of every platform.
+/// Our packages and their direct dependencies. Without `--no-deps`, cargo would fetch the packages
+/// of every platform.
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
@@ -76,7 +78,8 @@ fn packages() -> BTreeMap<String, serde_json::Value> {
     packages.map(|package| (package["name"].as_str().expect("a name").to_owned(), package.clone())).collect()
 }
 
-/// The names of a package's dependencies that are compiled into it (neither dev-dependencies nor what a feature must turn on).
+/// The names of a package's dependencies that are compiled into it (neither dev-dependencies nor
+/// what a feature must turn on).
 fn dependencies(package: &serde_json::Value) -> BTreeSet<String> {
     let dependencies = package["dependencies"].as_array().expect("a list").iter();
     let linked =
@@ -123,7 +126,8 @@ fn the_first_command_links_nothing_heavy() {
     let mut open = vec!["hyper-profile".to_owned()];
     let mut seen = BTreeSet::new();
     while let Some(name) = open.pop() {
-        // The lock file mixes dev-dependencies in, so it is only asked about the packages of others.
+        // The lock file mixes dev-dependencies in, so it is only asked about the packages of
+        // others.
         let next = packages.get(&name).map_or_else(|| locked[&name].clone(), dependencies);
         if seen.insert(name) {
             open.extend(next);

@@ -43,8 +43,8 @@ fn forward(parameters: &Parameters, x: &[f32]) -> Vec<f64> {
     below
 }
 
-/// The largest difference over the largest magnitude of the reference. `found` has `width` numbers of each
-/// sample. NaN where any output is not finite, or all of the reference is 0.
+/// The largest difference over the largest magnitude of the reference. `found` has `width` numbers
+/// of each sample. NaN where any output is not finite, or all of the reference is 0.
 pub(crate) fn largest_difference(found: &[f32], width: usize, truth: &[(usize, Vec<f64>)]) -> f64 {
     if found.iter().any(|number| !number.is_finite()) {
         return f64::NAN;

@@ -24,11 +24,11 @@ const FEWEST: usize = 3;
 /// Times runs of one workload, on one thread or several.
 ///
 /// On one thread it is the median of the time in which the thread ran, each divided by how slow the
-/// machine was around it. On several, the thread that calls sleeps while others compute, so it is the
-/// wall time; whatever else runs on the machine adds to it, and the lower quartile of the quotients is
-/// taken. Both repeat best of what was tried on a machine with three times as many busy processes as
-/// cores (the same 48 networks twice, median difference: 1.4 % on one thread, 2.0 % on two; without
-/// references 7 to 8 %).
+/// machine was around it. On several, the thread that calls sleeps while others compute, so it is
+/// the wall time; whatever else runs on the machine adds to it, and the lower quartile of the
+/// quotients is taken. Both repeat best of what was tried on a machine with three times as many
+/// busy processes as cores (the same 48 networks twice, median difference: 1.4 % on one thread, 2.0
+/// % on two; without references 7 to 8 %).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch<'a> {
     references: &'a References,
@@ -208,7 +208,8 @@ mod tests {
         };
         assert_eq!(ranks(1), (0.0, 0.0));
         assert_eq!(ranks(5), (0.0, 4.0));
-        // Tables of the binomial distribution give ranks 2 and 9 of 10 (97.9 %), and 40 and 61 of 100.
+        // Tables of the binomial distribution give ranks 2 and 9 of 10 (97.9 %), and 40 and 61 of
+        // 100.
         assert_eq!(ranks(10), (1.0, 8.0));
         assert_eq!(ranks(100), (39.0, 60.0));
     }
@@ -255,7 +256,8 @@ mod tests {
             let Ok(timing) = Stopwatch::new(&references, 2).time(&patient(3), work);
             timing.median_ns
         };
-        // A machine a hundred times faster at its best: the same work takes a hundredth of the time then.
+        // A machine a hundred times faster at its best: the same work takes a hundredth of the time
+        // then.
         let ratio = of(1e6) / of(1e4);
         assert!(ratio > 20.0 && ratio < 500.0, "{ratio}");
     }

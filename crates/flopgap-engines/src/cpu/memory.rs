@@ -16,8 +16,8 @@ impl Peak {
         Peak { before: reset.then(|| of_process("VmRSS:")).flatten() }
     }
 
-    /// Bytes that the process has had more since then, at most. `None` where the system does not tell
-    /// or the mark cannot be taken back. All threads of the process are in it.
+    /// Bytes that the process has had more since then, at most. `None` where the system does not
+    /// tell or the mark cannot be taken back. All threads of the process are in it.
     pub(crate) fn growth(&self) -> Option<u64> {
         of_process("VmHWM:")?.checked_sub(self.before?)
     }

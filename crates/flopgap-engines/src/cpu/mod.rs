@@ -1,4 +1,5 @@
-//! What all engines on the CPU share: the machine they ran on, times that its noise does not decide, memory, energy.
+//! What all engines on the CPU share: the machine they ran on, times that its noise does not
+//! decide, memory, energy.
 
 mod check;
 mod clock;

@@ -40,12 +40,12 @@ const FLAGS: [&str; 27] = [
     "sme2",
 ];
 
-/// This machine's CPU: its model, and in the properties what a prediction depends on. What the system
-/// does not tell is left out.
+/// This machine's CPU: its model, and in the properties what a prediction depends on. What the
+/// system does not tell is left out.
 ///
-/// `family`, `model` and `stepping` tell CPUs apart that a virtual machine gives one name; `cores` are
-/// those that this process may use; `L1d`, `L2` and `L3` are bytes of one cache, and after `x` the
-/// number of them; `governor` is how clocks are chosen.
+/// `family`, `model` and `stepping` tell CPUs apart that a virtual machine gives one name; `cores`
+/// are those that this process may use; `L1d`, `L2` and `L3` are bytes of one cache, and after `x`
+/// the number of them; `governor` is how clocks are chosen.
 pub fn origin() -> Origin {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut origin = parse(&cpuinfo);

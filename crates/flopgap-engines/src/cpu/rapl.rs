@@ -14,8 +14,8 @@ const HINT: &str = "run as root, or allow reading `energy_uj` (restricted since 
 
 /// The energy counters of all packages of this machine.
 ///
-/// A counter wraps after some kilojoules (minutes under load): [`Rapl::joules`](Monitor::joules) must be
-/// asked at least that often, as every window for energy does at its two ends.
+/// A counter wraps after some kilojoules (minutes under load): [`Rapl::joules`](Monitor::joules)
+/// must be asked at least that often, as every window for energy does at its two ends.
 #[derive(Debug)]
 pub struct Rapl {
     zones: Vec<Zone>,
@@ -36,7 +36,8 @@ impl Rapl {
     /// Opens the counters of all packages.
     ///
     /// # Errors
-    /// [`EngineError::Missing`] where there are none, as in most virtual machines, or they cannot be read.
+    /// [`EngineError::Missing`] where there are none, as in most virtual machines, or they cannot
+    /// be read.
     pub fn open() -> Result<Self, EngineError> {
         Self::of(Path::new(POWERCAP))
     }
@@ -53,8 +54,8 @@ impl Rapl {
         let mut names = Vec::new();
         for folder in folders {
             let Ok(name) = fs::read_to_string(folder.join("name")) else { continue };
-            // `package-0` and so on. Its parts (cores, DRAM) are in it or beside it, and intel-rapl-mmio has the
-            // same packages again.
+            // `package-0` and so on. Its parts (cores, DRAM) are in it or beside it, and
+            // intel-rapl-mmio has the same packages again.
             if !name.trim().starts_with("package") || names.contains(&name) {
                 continue;
             }

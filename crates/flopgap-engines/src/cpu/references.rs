@@ -2,9 +2,9 @@
 //!
 //! On a machine that is shared, the same work takes a quarter longer or shorter from minute to
 //! minute, which no statistic of its own runs shows. So known work runs between the runs (duet
-//! benchmarking, Bulej et al., ICPE 2020): one kernel that computes in registers, and one that reads
-//! memory, on the calling thread. How much longer they take than at their best is how slow the
-//! machine is.
+//! benchmarking, Bulej et al., ICPE 2020): one kernel that computes in registers, and one that
+//! reads memory, on the calling thread. How much longer they take than at their best is how slow
+//! the machine is.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -21,10 +21,10 @@ const BYTES: usize = 16 << 20;
 const LEAST: usize = 3;
 /// And of no more than so many.
 const MOST: usize = 8;
-/// It goes on while runs become faster by this part. What ran before leaves the caches to others and
-/// may leave the core at a lower clock, for as long as it takes to run a few times: that is a trace
-/// of the work that is timed, not the state of the machine. Two readings of memory, and three of
-/// computing, made runs of more than 10 ms seem a quarter shorter than they were on a Xeon.
+/// It goes on while runs become faster by this part. What ran before leaves the caches to others
+/// and may leave the core at a lower clock, for as long as it takes to run a few times: that is a
+/// trace of the work that is timed, not the state of the machine. Two readings of memory, and three
+/// of computing, made runs of more than 10 ms seem a quarter shorter than they were on a Xeon.
 const FASTER: f64 = 0.02;
 /// How much memory counts: what a network reads is mostly in caches. Of the exponents tried on two
 /// shared machines, those from 0 to 0.3 repeat best.
@@ -70,8 +70,8 @@ impl Clock {
 }
 
 impl References {
-    /// The kernels. `best` are times from an earlier session ([`References::best`]); kernels that it
-    /// does not name, or not with a time, are run for a second to find theirs.
+    /// The kernels. `best` are times from an earlier session ([`References::best`]); kernels that
+    /// it does not name, or not with a time, are run for a second to find theirs.
     pub fn new(best: Option<&BTreeMap<String, f64>>) -> Self {
         // Zeros would be one page of the system, many times.
         let array = vec![1; BYTES / size_of::<u64>()];

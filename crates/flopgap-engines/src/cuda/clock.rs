@@ -74,9 +74,9 @@ impl<'l> Clock<'l> {
     }
 
     /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the
-    /// device takes. On a stream: what passes from one run to the next where a program launches them
-    /// back to back; where the device waits for the host, in units of launches of an empty kernel
-    /// beside it, times the best of these.
+    /// device takes. On a stream: what passes from one run to the next where a program launches
+    /// them back to back; where the device waits for the host, in units of launches of an empty
+    /// kernel beside it, times the best of these.
     ///
     /// # Errors
     /// Those of `run`; the driver's.

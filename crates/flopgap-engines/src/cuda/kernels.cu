@@ -169,8 +169,8 @@ extern "C" __global__ void binary(int function, const number *a, const number *b
 }
 
 // Softmax, norms and means take a block for each row, so that a row is read by one multiprocessor
-// alone, however wide it is: fewer rows than the device has multiprocessors leave some of them idle.
-// Dividing a row would take a second kernel, and memory for what the parts found.
+// alone, however wide it is: fewer rows than the device has multiprocessors leave some of them
+// idle. Dividing a row would take a second kernel, and memory for what the parts found.
 
 // A sum or a maximum over a block of up to 1024 threads, given to all of them.
 template <bool MAXIMUM>
@@ -279,8 +279,8 @@ extern "C" __global__ void reduce(const number *in, number *out, u64 outputs, u6
     }
 }
 
-// Rows of a table, by index, in pieces that rows have whole numbers of. Threads take pieces, not rows:
-// a single row may be as wide as a whole tensor, which is what `select` and `split` ask for.
+// Rows of a table, by index, in pieces that rows have whole numbers of. Threads take pieces, not
+// rows: a single row may be as wide as a whole tensor, which is what `select` and `split` ask for.
 template <typename piece>
 __device__ void gather_pieces(const piece *table, const int *indexes, piece *out, u64 rows, u64 width) {
     const u64 pieces = rows * width;

@@ -9,7 +9,8 @@ use super::gemm::thousandths;
 /// Longest name that is recorded beside the short one: those of CUTLASS's templates have kilobytes.
 const LONGEST: usize = 200;
 
-/// Adds what the launched kernels tell: names, grids and threads; where the library said nothing, the tile and waves of blocks.
+/// Adds what the launched kernels tell: names, grids and threads; where the library said nothing,
+/// the tile and waves of blocks.
 pub(super) fn add(algorithm: &mut Algorithm, kernels: &[KernelNode], multiprocessors: u32) {
     let known: Vec<_> = kernels.iter().map(|kernel| classify(&kernel.name)).collect();
     algorithm.kernels = known
@@ -29,7 +30,8 @@ pub(super) fn add(algorithm: &mut Algorithm, kernels: &[KernelNode], multiproces
             launch(first, &alike[0])
         })
         .collect();
-    // Of several, the one that multiplies: the others pad, transform and add up. Of several of those, the first.
+    // Of several, the one that multiplies: the others pad, transform and add up. Of several of
+    // those, the first.
     let multiplies = |class| matches!(class, KernelClass::Matmul | KernelClass::Convolution);
     let main = known.iter().position(|info| info.tile.is_some() && multiplies(info.class));
     let Some(main) = main.or_else(|| (kernels.len() == 1).then_some(0)) else { return };

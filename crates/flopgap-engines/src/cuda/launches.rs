@@ -22,8 +22,8 @@ const FIRST: usize = 400;
 /// Launches of an empty kernel, which interleave with what is timed.
 ///
 /// The host of a GPU is as noisy as any CPU: on a virtual machine, the same launches took 3.6 to
-/// 4.4 µs within minutes. What takes as long as its launches is therefore timed in units of them, and
-/// given in the best that was seen, as times on a CPU are.
+/// 4.4 µs within minutes. What takes as long as its launches is therefore timed in units of them,
+/// and given in the best that was seen, as times on a CPU are.
 #[derive(Debug)]
 pub(super) struct Launches {
     kernel: Kernel,

@@ -24,16 +24,17 @@ struct PoolKernel {
     plan: PoolingPlan,
 }
 
-/// How many of the planes are channels, where these are innermost: the step does not say. Bytes, windows and blocks are the same for any number
-/// that fills whole vectors. A power of two, at most 64, which networks pool in the middle; at their end, where an image becomes one
-/// pixel, at most 2048.
+/// How many of the planes are channels, where these are innermost: the step does not say. Bytes,
+/// windows and blocks are the same for any number that fills whole vectors. A power of two, at most
+/// 64, which networks pool in the middle; at their end, where an image becomes one pixel, at most
+/// 2048.
 fn channels(planes: u64, output: &[u64]) -> u64 {
     let most = if output.iter().all(|&size| size == 1) { 2048 } else { 64 };
     (1_u64 << planes.trailing_zeros().min(63)).min(most)
 }
 
-/// Elements before the image that the first window of each dimension reaches. Without padding in the step, what the sizes ask for, most of it
-/// before the image.
+/// Elements before the image that the first window of each dimension reaches. Without padding in
+/// the step, what the sizes ask for, most of it before the image.
 fn before(pool: &Pool) -> Vec<u64> {
     (0..pool.image.len())
         .map(|dimension| {

@@ -16,10 +16,12 @@ use ort::sys::OrtArenaCfg;
 const AS_REQUESTED: i32 = 1;
 /// All allocations are multiples of this many bytes.
 const ALIGNMENT: i32 = 256;
-/// Bytes of a piece that may stay unused when it is handed out; 0 would stand for the default, 128 MiB.
+/// Bytes of a piece that may stay unused when it is handed out; 0 would stand for the default, 128
+/// MiB.
 const UNUSED: i32 = 1;
 
-/// An environment has one such arena at a time: sessions that would share it would be counted together.
+/// An environment has one such arena at a time: sessions that would share it would be counted
+/// together.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The arena of the sessions that are made with `session.use_env_allocators` as long as it lives.
@@ -37,8 +39,8 @@ impl<'a> ExactArena<'a> {
         let info = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
         let mut settings: *mut OrtArenaCfg = ptr::null_mut();
         let api = ort::api();
-        // SAFETY: the library is loaded, since there is an environment; `settings` is written where the
-        // status is a success.
+        // SAFETY: the library is loaded, since there is an environment; `settings` is written where
+        // the status is a success.
         unsafe {
             ort::Error::result_from_status((api.CreateArenaCfg)(
                 0,
@@ -48,8 +50,8 @@ impl<'a> ExactArena<'a> {
                 &raw mut settings,
             ))?;
         }
-        // SAFETY: the environment and the description outlive the call, which copies what it needs; the
-        // settings were made above, and are released once.
+        // SAFETY: the environment and the description outlive the call, which copies what it needs;
+        // the settings were made above, and are released once.
         let registered = unsafe {
             let environment = environment.ptr().cast_mut();
             let status = (api.CreateAndRegisterAllocator)(environment, info.ptr(), settings);

@@ -1,4 +1,5 @@
-//! ONNX Runtime's library: found and loaded before the first call, or an error that says what was searched.
+//! ONNX Runtime's library: found and loaded before the first call, or an error that says what was
+//! searched.
 
 use std::env;
 use std::fs;
@@ -42,8 +43,8 @@ struct Candidates {
     searched: String,
 }
 
-/// Those of `ORT_DYLIB_PATH` alone if it is set; otherwise the Python packages `onnxruntime`, those beside the executable, and what the system's loader
-/// finds.
+/// Those of `ORT_DYLIB_PATH` alone if it is set; otherwise the Python packages `onnxruntime`, those
+/// beside the executable, and what the system's loader finds.
 fn candidates() -> Result<Candidates, EngineError> {
     if let Some(path) = env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);

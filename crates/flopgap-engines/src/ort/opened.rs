@@ -52,7 +52,8 @@ pub(super) struct Reference {
     pub(super) outputs: Vec<f64>,
     /// Largest difference over largest magnitude that is allowed.
     pub(super) bound: f64,
-    /// Whether the model may compute zeros alone, as users' models do whose parameters were left out.
+    /// Whether the model may compute zeros alone, as users' models do whose parameters were left
+    /// out.
     pub(super) zeros: bool,
 }
 
@@ -127,8 +128,8 @@ fn inputs(
     each.map(|(place, outlet)| Ok(values::make(outlet, place, shapes, ort.settings.seed)?.into())).collect()
 }
 
-/// The nodes and the memory of a model: of a session of its own, since profiling takes time, and since its arena is another: see
-/// [`ExactArena`].
+/// The nodes and the memory of a model: of a session of its own, since profiling takes time, and
+/// since its arena is another: see [`ExactArena`].
 pub(super) fn profile(ort: &Runtime, model: &Model) -> Result<Profile, EngineError> {
     let action = "profiling a model with ONNX Runtime";
     let folder = tempfile::tempdir().map_err(failed(action))?;
@@ -215,7 +216,8 @@ impl Session for Opened<'_> {
         self.measured.as_ref()?.profile.bytes()
     }
 
-    /// `None` where the process grew by less than ONNX Runtime holds: memory that was free in it served, and nothing was measured.
+    /// `None` where the process grew by less than ONNX Runtime holds: memory that was free in it
+    /// served, and nothing was measured.
     fn device_memory_bytes(&self) -> Option<u64> {
         let measured = self.measured.as_ref()?;
         measured.growth.filter(|growth| *growth > 0 && Some(*growth) >= measured.profile.bytes())
@@ -225,7 +227,8 @@ impl Session for Opened<'_> {
         Ok(None)
     }
 
-    /// The operators that ran, where there are as many as steps; ONNX Runtime does not say which belongs to which.
+    /// The operators that ran, where there are as many as steps; ONNX Runtime does not say which
+    /// belongs to which.
     fn algorithms(&self) -> Vec<Algorithm> {
         let Some(measured) = &self.measured else { return Vec::new() };
         let operators = &measured.profile.operators;
@@ -245,7 +248,8 @@ impl Session for Opened<'_> {
     }
 }
 
-/// The largest difference over the largest magnitude of the reference; NaN where there are not as many numbers, or all of the reference is 0.
+/// The largest difference over the largest magnitude of the reference; NaN where there are not as
+/// many numbers, or all of the reference is 0.
 fn difference(found: &[f64], expected: &[f64]) -> f64 {
     if found.len() != expected.len() {
         return f64::NAN;

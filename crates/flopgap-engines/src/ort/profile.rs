@@ -1,4 +1,5 @@
-//! What ONNX Runtime's profile says about nodes and memory. Times are not taken from it: profiling slows nodes down.
+//! What ONNX Runtime's profile says about nodes and memory. Times are not taken from it: profiling
+//! slows nodes down.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use serde::Deserialize;
 pub(super) struct Profile {
     /// `FusedConv`, `Gemm`, …, in the order in which they ran.
     pub(super) operators: Vec<String>,
-    /// Bytes in use of the CPU's arena at most: activations, and parameters that kernels have packed. `None` where it is unknown.
+    /// Bytes in use of the CPU's arena at most: activations, and parameters that kernels have
+    /// packed. `None` where it is unknown.
     arena_bytes: Option<u64>,
     /// Bytes of parameters that the nodes read as they were stored. They are not in the arena.
     stored_bytes: u64,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::EngineError;
 
-/// Sizes by name: of one dimension (`batch`: 8), or of all dimensions of an input (`input`: 8, 3, 224, 224).
+/// Sizes by name: of one dimension (`batch`: 8), or of all dimensions of an input (`input`: 8, 3,
+/// 224, 224).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Shapes(pub(super) BTreeMap<String, Vec<u64>>);
 
@@ -17,7 +18,8 @@ impl Shapes {
         })
     }
 
-    /// The sizes of an input: its own where it is named, else those of the model, and of its open dimensions those that are named.
+    /// The sizes of an input: its own where it is named, else those of the model, and of its open
+    /// dimensions those that are named.
     pub(super) fn resolve(
         &self,
         input: &str,

@@ -17,8 +17,8 @@ pub(super) fn numbers(seed: u64, place: usize, length: usize) -> Vec<f32> {
     (0..length as u64).map(|index| uniform(seed, first.wrapping_add(index))).collect()
 }
 
-/// The input at `place` of a session. Floats are uniform in -1..1; integers are 0 or 1, which is in every vocabulary and a mask of some; truth values
-/// are true.
+/// The input at `place` of a session. Floats are uniform in -1..1; integers are 0 or 1, which is in
+/// every vocabulary and a mask of some; truth values are true.
 pub(super) fn make(
     outlet: &Outlet,
     place: usize,

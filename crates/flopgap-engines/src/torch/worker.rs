@@ -115,7 +115,8 @@ impl Worker {
         let line = match self.answers.recv_timeout(LONGEST) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                // The process must not go on computing for nobody. That it cannot be ended is no news then.
+                // The process must not go on computing for nobody. That it cannot be ended is no
+                // news then.
                 let _ = self.child.kill();
                 return Err(Failure::Lost(format!("no answer within {} s", LONGEST.as_secs())));
             }

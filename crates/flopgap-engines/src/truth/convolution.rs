@@ -14,8 +14,8 @@ struct Geometry<'a> {
     kernel: [usize; 2],
 }
 
-/// `x` is `batch x inputs x height x width`, weights are `outputs x inputs / groups x kernel`. The rest of the operands are weights and, where
-/// there is one, the bias.
+/// `x` is `batch x inputs x height x width`, weights are `outputs x inputs / groups x kernel`. The
+/// rest of the operands are weights and, where there is one, the bias.
 pub(super) fn forward(conv: &Conv, x: &[f64], rest: &[&[f64]]) -> Vec<f64> {
     let ([weights, rest @ ..], Ok(output)) = (rest, conv.output()) else { return Vec::new() };
     let bias = rest.first();
@@ -42,7 +42,8 @@ pub(super) fn forward(conv: &Conv, x: &[f64], rest: &[&[f64]]) -> Vec<f64> {
 }
 
 impl Geometry<'_> {
-    /// Adds what one channel of the input gives: a row of the output at a time, so that the inner loop is over neighbors.
+    /// Adds what one channel of the input gives: a row of the output at a time, so that the inner
+    /// loop is over neighbors.
     fn add(&self, image: &[f64], kernel: &[f64], sums: &mut [f64]) {
         let [_, width] = self.image;
         let [rows, columns] = self.output;
@@ -66,14 +67,15 @@ impl Geometry<'_> {
         }
     }
 
-    /// Where along a dimension of the input the element `tap` of the kernel lies for an output. Only for outputs that
-    /// are [`inside`](Self::inside).
+    /// Where along a dimension of the input the element `tap` of the kernel lies for an output.
+    /// Only for outputs that are [`inside`](Self::inside).
     fn source(&self, dimension: usize, output: usize, tap: usize) -> usize {
         let offset = output * size(self.conv.stride[dimension]) + tap * size(self.conv.dilation[dimension]);
         offset - size(self.conv.padding[dimension][0])
     }
 
-    /// The outputs along a dimension for which the element `tap` of the kernel lies inside the image.
+    /// The outputs along a dimension for which the element `tap` of the kernel lies inside the
+    /// image.
     fn inside(&self, dimension: usize, tap: usize, outputs: usize) -> std::ops::Range<usize> {
         let stride = size(self.conv.stride[dimension]).max(1);
         let offset = tap * size(self.conv.dilation[dimension]);

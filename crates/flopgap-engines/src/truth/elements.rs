@@ -3,7 +3,8 @@
 use flopgap_graph::op::ElementwiseFunction;
 use flopgap_mlp::dense::reference::activate;
 
-/// As `to_onnx` writes them: a function of two operands that has one is given 1.5 as the other. A shorter operand is repeated.
+/// As `to_onnx` writes them: a function of two operands that has one is given 1.5 as the other. A
+/// shorter operand is repeated.
 pub(super) fn apply(
     function: ElementwiseFunction,
     elements: usize,

@@ -36,7 +36,8 @@ fn step(op: Op) -> Workload {
 
 const LIMIT: Repetition = Repetition { warmup: 1, interval: 10.0, least: 3, limit: Duration::from_secs(20) };
 
-/// A program that is started as Python is, and answers as the worker does. `open` is what it does when a network is opened.
+/// A program that is started as Python is, and answers as the worker does. `open` is what it does
+/// when a network is opened.
 fn fake(folder: &Path, hello: &str, open: &str) -> PathBuf {
     let path = folder.join("python3");
     let script = format!(

@@ -2,7 +2,8 @@
 
 use crate::{ElementType, FlopError, Work, checked};
 
-/// Positions of a window over one dimension: `floor((size + before + after - dilation (kernel - 1) - 1) / stride) + 1`.
+/// Positions of a window over one dimension: `floor((size + before + after - dilation
+/// (kernel - 1) - 1) / stride) + 1`.
 ///
 /// Source: Dumoulin and Visin (2016), relationship 15; ONNX `Conv`.
 ///
@@ -16,8 +17,8 @@ use crate::{ElementType, FlopError, Work, checked};
 /// ```
 ///
 /// # Errors
-/// [`FlopError::ZeroSize`] for a window or step of 0, [`FlopError::WindowTooLarge`] where not even one window fits,
-/// [`FlopError::Overflow`].
+/// [`FlopError::ZeroSize`] for a window or step of 0, [`FlopError::WindowTooLarge`] where not even
+/// one window fits, [`FlopError::Overflow`].
 pub fn window_positions(
     size: u64,
     kernel: u64,
@@ -65,16 +66,19 @@ pub struct Convolution<'a> {
     pub output: &'a [u64],
     /// Sizes of the window.
     pub kernel: &'a [u64],
-    /// Whether the window is written from each input position (transposed) and not read for each output position.
+    /// Whether the window is written from each input position (transposed) and not read for each
+    /// output position.
     pub transposed: bool,
 }
 
 impl Convolution<'_> {
-    /// Multiply-adds: `batch outputs positions (inputs / groups) window`, positions of the output; of a transposed convolution
-    /// `batch inputs positions (outputs / groups) window`, positions of the input.
+    /// Multiply-adds: `batch outputs positions (inputs / groups) window`, positions of the output;
+    /// of a transposed convolution `batch inputs positions (outputs / groups) window`, positions of
+    /// the input.
     ///
     /// # Errors
-    /// [`FlopError::Overflow`]; [`FlopError::UnevenGroups`] where the groups do not divide the channels.
+    /// [`FlopError::Overflow`]; [`FlopError::UnevenGroups`] where the groups do not divide the
+    /// channels.
     pub fn multiply_adds(&self) -> Result<u64, FlopError> {
         let quantity = "convolution multiply-adds";
         let (inputs, outputs) = (self.in_group(self.inputs)?, self.in_group(self.outputs)?);
@@ -107,7 +111,8 @@ impl Convolution<'_> {
         checked::product("convolution output elements", &[self.batch, self.outputs, positions])
     }
 
-    /// Two FLOPs for each multiply-add; reads image and weights, writes the output. A bias is not included.
+    /// Two FLOPs for each multiply-add; reads image and weights, writes the output. A bias is not
+    /// included.
     ///
     /// # Errors
     /// As [`multiply_adds`](Self::multiply_adds).

@@ -39,7 +39,8 @@ pub enum NormKind {
     RootMeanSquare,
 }
 
-/// A normalization of `rows` times `columns` elements that reads so many parameters: gains, shifts, stored statistics.
+/// A normalization of `rows` times `columns` elements that reads so many parameters: gains, shifts,
+/// stored statistics.
 ///
 /// # Errors
 /// [`FlopError::Overflow`].
@@ -59,7 +60,8 @@ pub fn normalization(
     Work::of_elements(flops, &[elements, parameters], &[elements], element)
 }
 
-/// `rows` rows of `width` elements picked out of a table: no FLOPs; the rows are read and written, the indexes are not counted.
+/// `rows` rows of `width` elements picked out of a table: no FLOPs; the rows are read and written,
+/// the indexes are not counted.
 ///
 /// # Errors
 /// [`FlopError::Overflow`].

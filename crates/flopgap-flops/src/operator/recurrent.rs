@@ -28,9 +28,10 @@ impl Cell {
 
     /// Element-wise FLOPs of a step for each hidden unit, biases apart.
     ///
-    /// A sigmoid is 4 and a tanh 5, as in [`ActivationCosts::Arithmetic`](crate::ActivationCosts). Each gate adds its two products: 1.
-    /// RNN: 1 + 5. GRU: three sums, two sigmoids, a tanh, `r * h` 1, `(1 - z) n + z h` 4. LSTM: four sums, three sigmoids, two
-    /// tanh, `f c + i g` 3, `o tanh(c)` 1.
+    /// A sigmoid is 4 and a tanh 5, as in [`ActivationCosts::Arithmetic`](crate::ActivationCosts).
+    /// Each gate adds its two products: 1. RNN: 1 + 5. GRU: three sums, two sigmoids, a tanh, `r *
+    /// h` 1, `(1 - z) n + z h` 4. LSTM: four sums, three sigmoids, two tanh, `f c + i g` 3, `o
+    /// tanh(c)` 1.
     const fn pointwise(self) -> u64 {
         match self {
             Self::Rnn => 1 + 5,
@@ -70,8 +71,8 @@ impl Recurrent {
         checked::product(quantity, &[self.units()?, self.cell.gates(), columns])
     }
 
-    /// Two FLOPs for each multiply-add and the element-wise work of the gates. Reads the sequence, the weights and the biases once; writes
-    /// the hidden state of each step.
+    /// Two FLOPs for each multiply-add and the element-wise work of the gates. Reads the sequence,
+    /// the weights and the biases once; writes the hidden state of each step.
     ///
     /// ```
     /// use flopgap_flops::ElementType;

@@ -8,24 +8,24 @@ use crate::{ElementType, FlopError, Work, checked};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionMask {
-    /// All pairs. Also what a causal mask costs where masked scores are computed and thrown away, as plain
-    /// matrix products do.
+    /// All pairs. Also what a causal mask costs where masked scores are computed and thrown away,
+    /// as plain matrix products do.
     #[default]
     Full,
-    /// Only pairs whose key is not after the query, the queries being the last positions of the keys. The
-    /// least that causal attention needs; kernels that skip masked tiles come near it.
+    /// Only pairs whose key is not after the query, the queries being the last positions of the
+    /// keys. The least that causal attention needs; kernels that skip masked tiles come near it.
     Causal,
 }
 
 /// Attention between `queries` and `keys` positions, without the projections around it.
 ///
-/// Every product is `2 batch heads pairs head_width` FLOPs, where `pairs` is `queries * keys` under a full
-/// mask.
+/// Every product is `2 batch heads pairs head_width` FLOPs, where `pairs` is `queries * keys` under
+/// a full mask.
 ///
 /// For batch 4, 12 heads, sequence 512 and head width 64, `Q K^T` is `2 * 4 * 12 * 512^2 * 64` =
-/// 1,610,612,736 FLOPs and the softmax, at 5 per score, 62,914,560: 25.6 times less. (A figure of 804,257,792
-/// that circulates for this product is a slip of the pen: the formula printed beside it gives twice as much,
-/// and even half of the product would be 805,306,368.)
+/// 1,610,612,736 FLOPs and the softmax, at 5 per score, 62,914,560: 25.6 times less. (A figure of
+/// 804,257,792 that circulates for this product is a slip of the pen: the formula printed beside it
+/// gives twice as much, and even half of the product would be 805,306,368.)
 ///
 /// ```
 /// use flopgap_flops::{ElementType, Ratio};
@@ -58,7 +58,8 @@ pub struct Attention {
 
 /// Softmax per score: maximum, subtraction, exponential, sum, division.
 const SOFTMAX: u64 = 5;
-/// Softmax backward per score: `P * (dP - sum(P * dP))` is a product and a sum, a difference, a product.
+/// Softmax backward per score: `P * (dP - sum(P * dP))` is a product and a sum, a difference, a
+/// product.
 const SOFTMAX_BACKWARD: u64 = 4;
 
 impl Attention {
@@ -78,8 +79,8 @@ impl Attention {
     /// Scores of all heads and sequences: `batch * heads * pairs`.
     ///
     /// # Errors
-    /// [`FlopError::Overflow`]; [`FlopError::CausalNeedsKeys`] for a causal mask with fewer keys than
-    /// queries.
+    /// [`FlopError::Overflow`]; [`FlopError::CausalNeedsKeys`] for a causal mask with fewer keys
+    /// than queries.
     pub fn score_elements(&self) -> Result<u64, FlopError> {
         let pairs = match self.mask {
             AttentionMask::Full => checked::product("attention pairs", &[self.queries, self.keys])?,
@@ -103,7 +104,8 @@ impl Attention {
         )
     }
 
-    /// `S / sqrt(head_width)`: 1 per score. Often folded into another kernel, and then free of bytes.
+    /// `S / sqrt(head_width)`: 1 per score. Often folded into another kernel, and then free of
+    /// bytes.
     ///
     /// # Errors
     /// As [`score_elements`](Self::score_elements).
@@ -137,7 +139,8 @@ impl Attention {
         )
     }
 
-    /// `dP = dO V^T` and `dV = P^T dO`: two products. Reads `dO`, `P` and `V`, writes both gradients.
+    /// `dP = dO V^T` and `dV = P^T dO`: two products. Reads `dO`, `P` and `V`, writes both
+    /// gradients.
     ///
     /// # Errors
     /// As [`score_elements`](Self::score_elements).
@@ -169,8 +172,8 @@ impl Attention {
         Work::of_elements(flops, &[self.score_elements()?, queries, keys], &[queries, keys], element)
     }
 
-    /// The whole forward pass as one kernel that never writes the scores, as `FlashAttention` does: the FLOPs
-    /// of scores, scale, softmax and weighted sum; reads `Q`, `K`, `V`, writes `O`.
+    /// The whole forward pass as one kernel that never writes the scores, as `FlashAttention` does:
+    /// the FLOPs of scores, scale, softmax and weighted sum; reads `Q`, `K`, `V`, writes `O`.
     ///
     /// The rescaling of an online softmax and the saved row statistics are not counted.
     ///
@@ -214,7 +217,8 @@ impl Attention {
         checked::product(quantity, &[2, self.product(quantity)?])
     }
 
-    /// Query `i` of `q` (from 0) sees the first `k - q + 1 + i` keys: `q (k - q) + q (q + 1) / 2` pairs.
+    /// Query `i` of `q` (from 0) sees the first `k - q + 1 + i` keys: `q (k - q) + q (q + 1) / 2`
+    /// pairs.
     fn causal_pairs(&self) -> Result<u64, FlopError> {
         let (queries, keys) = (self.queries, self.keys);
         let Some(before) = keys.checked_sub(queries) else {
@@ -222,7 +226,8 @@ impl Attention {
         };
         let quantity = "attention pairs";
         let next = checked::sum(quantity, &[queries, 1])?;
-        // Halve the even one of the two neighbors, so that the product is the result and not its double.
+        // Halve the even one of the two neighbors, so that the product is the result and not its
+        // double.
         let triangle = if queries % 2 == 0 { [queries / 2, next] } else { [queries, next / 2] };
         checked::sum(
             quantity,

@@ -29,8 +29,8 @@ pub enum BlockMlp {
 
 /// A pre-norm block of a transformer.
 ///
-/// The query, key and value projections count as one linear layer, and so do gate and up: they share their
-/// input, which is compulsory once.
+/// The query, key and value projections count as one linear layer, and so do gate and up: they
+/// share their input, which is compulsory once.
 ///
 /// ```
 /// use flopgap_flops::{Convention, ElementType, Pass};
@@ -136,7 +136,8 @@ impl Operation {
         }
     }
 
-    /// Whether matrix products do the work. The additions of a bias in such an operation are not separated.
+    /// Whether matrix products do the work. The additions of a bias in such an operation are not
+    /// separated.
     pub const fn is_matmul(self) -> bool {
         matches!(
             self,
@@ -167,8 +168,8 @@ pub struct OperationWork {
     pub work: Work,
 }
 
-/// Operations of one pass in the order of the forward pass; each appears at most once, with the sum over all
-/// blocks.
+/// Operations of one pass in the order of the forward pass; each appears at most once, with the sum
+/// over all blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkList {
@@ -238,14 +239,15 @@ impl WorkList {
 }
 
 impl Block {
-    /// A block as in GPT-2: layer norms, biases, a plain MLP of four times the width with tanh-GELU. The mask
-    /// is [`Full`](AttentionMask::Full).
+    /// A block as in GPT-2: layer norms, biases, a plain MLP of four times the width with
+    /// tanh-GELU. The mask is [`Full`](AttentionMask::Full).
     pub const fn gpt2(width: u64, heads: u64) -> Self {
         Self {
             width,
             heads,
             kv_heads: heads,
-            // Sizes that do not divide are as impossible as 0 heads; both are refused when counting.
+            // Sizes that do not divide are as impossible as 0 heads; both are refused when
+            // counting.
             head_width: if heads == 0 || !width.is_multiple_of(heads) { 0 } else { width / heads },
             mlp: BlockMlp::Plain { hidden: width.saturating_mul(4), activation: Activation::GeluTanh },
             norm: Norm::LayerNorm,
@@ -255,8 +257,8 @@ impl Block {
         }
     }
 
-    /// A block as in Llama: RMS norms, no biases, rotary positions, grouped-query attention, a gated MLP with
-    /// `SiLU`. The mask is [`Full`](AttentionMask::Full).
+    /// A block as in Llama: RMS norms, no biases, rotary positions, grouped-query attention, a
+    /// gated MLP with `SiLU`. The mask is [`Full`](AttentionMask::Full).
     pub const fn llama(width: u64, heads: u64, kv_heads: u64, hidden: u64) -> Self {
         Self {
             kv_heads,
@@ -288,9 +290,9 @@ impl Block {
         )
     }
 
-    /// FLOPs and compulsory bytes of one pass over `batch` sequences of `length` tokens. The backward pass
-    /// includes the gradient of the block's input. Activations kept from the forward pass are read, nothing
-    /// is recomputed.
+    /// FLOPs and compulsory bytes of one pass over `batch` sequences of `length` tokens. The
+    /// backward pass includes the gradient of the block's input. Activations kept from the forward
+    /// pass are read, nothing is recomputed.
     ///
     /// # Errors
     /// [`FlopError::Overflow`], [`FlopError::ZeroSize`] or [`FlopError::UnevenHeads`].

@@ -38,7 +38,8 @@ impl Linear {
         checked::sum("linear parameters", &[weights, if self.bias { self.outputs } else { 0 }])
     }
 
-    /// `2 tokens inputs outputs` FLOPs, and `tokens outputs` for a bias. Reads `X`, `W` and `b`; writes `Y`.
+    /// `2 tokens inputs outputs` FLOPs, and `tokens outputs` for a bias. Reads `X`, `W` and `b`;
+    /// writes `Y`.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].
@@ -49,8 +50,9 @@ impl Linear {
         Work::of_elements(flops, &[x, self.parameters()?], &[y], element)
     }
 
-    /// `dW`, `db` and, where `input_gradient` is set, `dX`: each product `2 tokens inputs outputs` FLOPs,
-    /// `db` another `tokens outputs`. Reads `dY`, `X` and, for `dX`, `W`; writes the gradients.
+    /// `dW`, `db` and, where `input_gradient` is set, `dX`: each product `2 tokens inputs outputs`
+    /// FLOPs, `db` another `tokens outputs`. Reads `dY`, `X` and, for `dX`, `W`; writes the
+    /// gradients.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].

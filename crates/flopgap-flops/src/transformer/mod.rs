@@ -1,7 +1,7 @@
 //! Transformers, piece by piece: what each operation of a block costs forward and backward.
 //!
-//! Every function returns [`Work`](crate::Work): FLOPs and compulsory bytes of that operation run as a kernel
-//! of its own. Element-wise costs, per element:
+//! Every function returns [`Work`](crate::Work): FLOPs and compulsory bytes of that operation run
+//! as a kernel of its own. Element-wise costs, per element:
 //!
 //! | operation | forward | backward |
 //! |---|---|---|

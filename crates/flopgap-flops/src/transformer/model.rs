@@ -59,8 +59,8 @@ impl Transformer {
         )
     }
 
-    /// FLOPs and compulsory bytes of one pass over `batch` sequences of `length` tokens, every operation
-    /// summed over the blocks. The loss itself is not included.
+    /// FLOPs and compulsory bytes of one pass over `batch` sequences of `length` tokens, every
+    /// operation summed over the blocks. The loss itself is not included.
     ///
     /// An embedding forward copies rows (no FLOPs; token ids are not counted). Backward it adds
     /// `tokens * width` values into a dense gradient of the whole table, which is written once.
@@ -112,8 +112,8 @@ impl Transformer {
         }
     }
 
-    /// Forward: the rows of the first `length` positions added to every sequence. Backward: the sum over the
-    /// batch, into a dense gradient.
+    /// Forward: the rows of the first `length` positions added to every sequence. Backward: the sum
+    /// over the batch, into a dense gradient.
     fn positions(
         &self,
         pass: Pass,

@@ -27,8 +27,9 @@ impl Norm {
         checked::product("norm parameters", &[vectors, width])
     }
 
-    /// Layer norm: 7 FLOPs per element (sum for the mean; subtract it; square and sum; scale; gain; shift).
-    /// RMS norm: 4 (square and sum; scale; gain). Reads the input and the parameters, writes the output.
+    /// Layer norm: 7 FLOPs per element (sum for the mean; subtract it; square and sum; scale; gain;
+    /// shift). RMS norm: 4 (square and sum; scale; gain). Reads the input and the parameters,
+    /// writes the output.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].
@@ -42,11 +43,11 @@ impl Norm {
         Work::of_elements(flops, &[elements, self.parameters(width)?], &[elements], element)
     }
 
-    /// Layer norm: 13 FLOPs per element. Normalize again 2, gradient of the gain 2 and of the shift 1,
-    /// `g = dy * gain` 1, the row sums of `g` and of `g * xhat` 3,
-    /// `rstd * (g - mean(g) - xhat * mean(g xhat))` 4. RMS norm: 9, the same without mean and shift: 1, 2, 1,
-    /// 2, 3. Reads `dy`, `x` and the gain, writes `dx` and the parameter gradients; the saved row statistics
-    /// are not counted.
+    /// Layer norm: 13 FLOPs per element. Normalize again 2, gradient of the gain 2 and of the shift
+    /// 1, `g = dy * gain` 1, the row sums of `g` and of `g * xhat` 3, `rstd * (g - mean(g) - xhat *
+    /// mean(g xhat))` 4. RMS norm: 9, the same without mean and shift: 1, 2, 1, 2, 3. Reads `dy`,
+    /// `x` and the gain, writes `dx` and the parameter gradients; the saved row statistics are not
+    /// counted.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].

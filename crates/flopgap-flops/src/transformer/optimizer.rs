@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ElementType, FlopError, Work, checked};
 
-/// An optimizer; its step is element-wise over the parameters, so its arithmetic intensity is a constant far
-/// below the ridge of any device. Factors that are the same for all parameters in a step are not counted.
+/// An optimizer; its step is element-wise over the parameters, so its arithmetic intensity is a
+/// constant far below the ridge of any device. Factors that are the same for all parameters in a
+/// step are not counted.
 ///
 /// | optimizer | FLOPs per parameter | elements read | written |
 /// |---|---|---|---|
@@ -73,7 +74,8 @@ impl Optimizer {
         }
     }
 
-    /// One step over `parameters` parameters, with parameter, gradient and state all stored as `element`.
+    /// One step over `parameters` parameters, with parameter, gradient and state all stored as
+    /// `element`.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].

@@ -15,8 +15,8 @@ fn rows(list: &WorkList) -> Vec<Row> {
         .collect()
 }
 
-/// Width 8, 2 heads of width 4 that share 1 key/value head, hidden 6; 2 sequences of 3 tokens. So 48 elements
-/// in the residual stream and in Q, 24 in K and V, 36 scores, 36 hidden elements.
+/// Width 8, 2 heads of width 4 that share 1 key/value head, hidden 6; 2 sequences of 3 tokens. So
+/// 48 elements in the residual stream and in Q, 24 in K and V, 36 scores, 36 hidden elements.
 #[test]
 fn a_llama_block() {
     let count =
@@ -111,11 +111,11 @@ fn element_costs() {
             ("leaky_relu", 2, 1),
             ("sigmoid", 4, 2),
             ("tanh", 5, 2),
-            // x/2, x/sqrt2, erf, 1+, product; Phi: x/sqrt2, erf, 1+, halved; phi: square, halved and negated, exp, scaled;
-            // x phi and the sum.
+            // x/2, x/sqrt2, erf, 1+, product; Phi: x/sqrt2, erf, 1+, halved; phi: square, halved
+            // and negated, exp, scaled; x phi and the sum.
             ("gelu", 5, 4 + 4 + 2),
-            // Inner polynomial 5, tanh 5, 1+, x/2, product. Again the 10; (1+t)/2 2; 1-tt 2; polynomial of the derivative
-            // 4; three products and the sum.
+            // Inner polynomial 5, tanh 5, 1+, x/2, product. Again the 10; (1+t)/2 2; 1-tt 2;
+            // polynomial of the derivative 4; three products and the sum.
             ("gelu_tanh", 5 + 5 + 3, 10 + 2 + 2 + 4 + 4),
             ("silu", 4 + 1, 4 + 4),
         ]

@@ -1,4 +1,5 @@
-//! The reconstruction gives back the measured total: exactly for everything, in double precision up to 2^48.
+//! The reconstruction gives back the measured total: exactly for everything, in double precision up
+//! to 2^48.
 
 use flopgap_flops::{ClassFlops, EXACT_F64_TOTAL, FlopError, OverheadFactors, Overheads, Pass, SquareMlp};
 use proptest::prelude::*;
@@ -96,7 +97,8 @@ proptest! {
         prop_assert_eq!(to_flop(double), measured.total().unwrap().to_string());
     }
 
-    /// The same when the factors were computed in double precision, as a script does: `counted / theory - 1`.
+    /// The same when the factors were computed in double precision, as a script does: `counted /
+    /// theory - 1`.
     #[test]
     fn doubles_computed_naively_round_back_too(
         model in model_up_to(EXACT_F64_TOTAL),

@@ -67,8 +67,8 @@ proptest! {
         }
     }
 
-    /// A backward pass with the gradient of the input costs twice the products of the forward pass; without,
-    /// less by the first layer.
+    /// A backward pass with the gradient of the input costs twice the products of the forward pass;
+    /// without, less by the first layer.
     #[test]
     fn backward_products(sizes in prop::collection::vec(1_u64..5_000, 2..8), batch in 1_u64..10_000) {
         let first = 2 * batch * sizes[0] * sizes[1];
@@ -104,8 +104,8 @@ fn a_tensor_as_loss_gradient_adds_one_flop_and_one_read_per_output() {
     assert_eq!(tensor.bytes_read - constant.bytes_read, 4 * 33);
 }
 
-/// With many columns the intensity of a wide layer approaches that of its weights' reuse; with few it is
-/// bound by them.
+/// With many columns the intensity of a wide layer approaches that of its weights' reuse; with few
+/// it is bound by them.
 #[test]
 fn intensity_follows_the_batch() {
     let intensity = |batch| {

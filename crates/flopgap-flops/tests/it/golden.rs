@@ -1,5 +1,5 @@
-//! Counts of a PyTorch network of ten 1024-wide sigmoid layers on 128 columns, FP32, profiled with Nsight
-//! Compute, and the factors worked out from them.
+//! Counts of a PyTorch network of ten 1024-wide sigmoid layers on 128 columns, FP32, profiled with
+//! Nsight Compute, and the factors worked out from them.
 
 use flopgap_flops::{ClassFlops, Decomposition, Overheads, Pass, Plausibility, SquareMlp};
 

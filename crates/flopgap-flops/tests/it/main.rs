@@ -1,4 +1,5 @@
-//! Golden numbers, published parameter counts, and invariants over the whole range of sizes and counts.
+//! Golden numbers, published parameter counts, and invariants over the whole range of sizes and
+//! counts.
 
 mod by_hand;
 mod decomposition;

@@ -49,7 +49,8 @@ fn scores_and_softmax_of_a_small_model() {
     assert_eq!(softmax.intensity().unwrap(), Some(Ratio::new(5, 8).unwrap()));
 }
 
-/// Every weight matrix is used once per token: the products are `2 * weights * tokens` plus attention.
+/// Every weight matrix is used once per token: the products are `2 * weights * tokens` plus
+/// attention.
 #[test]
 fn matmul_flops_follow_the_weights() {
     for model in [LLAMA2_7B, LLAMA3_8B] {
@@ -110,8 +111,8 @@ fn models_survive_json() {
 }
 
 proptest! {
-    /// A causal mask costs between half of and all of the full one, and decoding token by token costs exactly
-    /// the same pairs as one causal pass.
+    /// A causal mask costs between half of and all of the full one, and decoding token by token
+    /// costs exactly the same pairs as one causal pass.
     #[test]
     fn decoding_adds_up_to_a_causal_pass(heads in 1_u64..5, length in 1_u64..60, width in 1_u64..20) {
         let full = Attention::self_attention(2, heads, length, width);

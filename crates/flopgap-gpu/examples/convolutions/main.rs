@@ -1,7 +1,8 @@
-//! Convolutions by cuDNN in every arithmetic: checked against 64 bits, timed, and beside them the next engines that the
-//! heuristic names.
+//! Convolutions by cuDNN in every arithmetic: checked against 64 bits, timed, and beside them the
+//! next engines that the heuristic names.
 //!
-//! `cargo run --release -p flopgap-gpu --example convolutions [-- NAME]` runs those whose name contains `NAME`. Each line is tab-separated.
+//! `cargo run --release -p flopgap-gpu --example convolutions [-- NAME]` runs those whose name
+//! contains `NAME`. Each line is tab-separated.
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
 mod cases;
@@ -53,7 +54,8 @@ fn run(wanted: &str) -> Result<usize, GpuError> {
     for case in cases().into_iter().filter(|case| case.name.contains(wanted)) {
         for arithmetic in Arithmetic::ALL {
             for layout in [Layout::ChannelsLast, Layout::ChannelsFirst] {
-                // Tensor cores read channels last: the other layout is only of interest without them.
+                // Tensor cores read channels last: the other layout is only of interest without
+                // them.
                 if layout == Layout::ChannelsFirst && arithmetic != Arithmetic::Fp32 {
                     continue;
                 }

@@ -51,7 +51,8 @@ fn activate(activation: Activation, x: f64) -> f64 {
     }
 }
 
-/// The largest error of some results over the size of what was added up, and what the arithmetic allows.
+/// The largest error of some results over the size of what was added up, and what the arithmetic
+/// allows.
 pub(crate) fn error<T: Element>(
     convolution: &Convolution,
     fusion: &Fusion,

@@ -1,6 +1,7 @@
 //! Compiled kernels on disk.
 //!
-//! An entry holds its whole key, so a hash that meets another's is a miss, never a wrong kernel. The format is in `docs/FORMATS.md`.
+//! An entry holds its whole key, so a hash that meets another's is a miss, never a wrong kernel.
+//! The format is in `docs/FORMATS.md`.
 
 use std::env;
 use std::fs;
@@ -12,7 +13,8 @@ use super::Architecture;
 /// The first bytes of an entry: name and version of the format.
 const MAGIC: &[u8] = b"flopgap-nvrtc 1\n";
 
-/// A folder of compiled kernels. Several processes may share it: entries appear whole or not at all.
+/// A folder of compiled kernels. Several processes may share it: entries appear whole or not at
+/// all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     folder: PathBuf,
@@ -24,7 +26,8 @@ impl Cache {
         Cache { folder: folder.into() }
     }
 
-    /// `$XDG_CACHE_HOME/flopgap/nvrtc`, or `~/.cache/flopgap/nvrtc`. `None` where neither variable is set.
+    /// `$XDG_CACHE_HOME/flopgap/nvrtc`, or `~/.cache/flopgap/nvrtc`. `None` where neither variable
+    /// is set.
     pub fn of_user() -> Option<Self> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
@@ -72,7 +75,8 @@ pub(super) fn key(
     key
 }
 
-/// Not the same for ever: another Rust may hash differently, and then everything is compiled once more.
+/// Not the same for ever: another Rust may hash differently, and then everything is compiled once
+/// more.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);

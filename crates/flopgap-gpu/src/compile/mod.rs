@@ -15,7 +15,8 @@ use crate::capability::ComputeCapability;
 use crate::library::{Library, LibraryError, probe};
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// A machine language of GPUs: `sm_90`, or `sm_90a` for code that runs on exactly 9.0 and may use its own instructions.
+/// A machine language of GPUs: `sm_90`, or `sm_90a` for code that runs on exactly 9.0 and may use
+/// its own instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Architecture {
     /// The compute capability.
@@ -75,8 +76,8 @@ impl Binary {
         &self.image
     }
 
-    /// What the compiler said: warnings, and with the option `--ptxas-options=-v` registers and spills of every kernel. NVRTC 13.0 leaves
-    /// these out once the process works on a GPU.
+    /// What the compiler said: warnings, and with the option `--ptxas-options=-v` registers and
+    /// spills of every kernel. NVRTC 13.0 leaves these out once the process works on a GPU.
     pub fn log(&self) -> &str {
         &self.log
     }
@@ -261,8 +262,9 @@ impl Compiler {
 
     /// Compiles `source`, CUDA C without host code. `name` is how the log calls it.
     ///
-    /// The result is taken from the cache if the same source was compiled before with the same options, for the same architecture, by
-    /// the same version of NVRTC. A cache that cannot be written, or a damaged entry, costs time and is no error.
+    /// The result is taken from the cache if the same source was compiled before with the same
+    /// options, for the same architecture, by the same version of NVRTC. A cache that cannot be
+    /// written, or a damaged entry, costs time and is no error.
     ///
     /// # Errors
     /// [`CompileError::Source`] with the compiler's log; [`CompileError::UnknownArchitecture`].
@@ -297,7 +299,8 @@ struct Program(sys::nvrtcProgram);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the program was created and is destroyed once. Nothing can be done about an error here.
+        // SAFETY: the program was created and is destroyed once. Nothing can be done about an error
+        // here.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }
@@ -339,7 +342,8 @@ fn run_nvrtc(
     let target = format!("--gpu-architecture={architecture}");
     let mut all = vec![target.as_str()];
     all.extend_from_slice(options);
-    // SAFETY: the program is alive; `c_source` and `c_name` outlive it, as it is dropped before them.
+    // SAFETY: the program is alive; `c_source` and `c_name` outlive it, as it is dropped before
+    // them.
     let compiled = unsafe { result::compile_program(program.0, &all) };
     let log = program.log();
     match compiled {

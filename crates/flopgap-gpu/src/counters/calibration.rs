@@ -1,8 +1,10 @@
 //! Whether the counters can be trusted: a kernel whose counts are known.
 //!
-//! While another client of CUPTI in the process traces kernels (the activity `CONCURRENT_KERNEL`, which `torch.profiler` enables), CUPTI 13.0
-//! patches kernels to take their times, and does not patch them to count: instructions are 0, without an error, and the
-//! instructions that hardware counts are too many. CUPTI does not say what is enabled, so a kernel is counted whose counts are known.
+//! While another client of CUPTI in the process traces kernels (the activity `CONCURRENT_KERNEL`,
+//! which `torch.profiler` enables), CUPTI 13.0 patches kernels to take their times, and does not
+//! patch them to count: instructions are 0, without an error, and the instructions that hardware
+//! counts are too many. CUPTI does not say what is enabled, so a kernel is counted whose counts are
+//! known.
 
 use super::chip::Chip;
 use super::cupti::Cupti;
@@ -77,8 +79,8 @@ impl Calibration {
         Ok(())
     }
 
-    /// Counts the kernel by itself. No other profiler may be enabled, and the launches of the process must be watched, so that this one
-    /// is taken for nobody else's.
+    /// Counts the kernel by itself. No other profiler may be enabled, and the launches of the
+    /// process must be watched, so that this one is taken for nobody else's.
     ///
     /// # Errors
     /// [`CounterError::Traced`].

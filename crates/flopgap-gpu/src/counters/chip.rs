@@ -1,4 +1,5 @@
-//! What a chip can count, and in how many passes. Works without a GPU: CUPTI knows all chips of its time.
+//! What a chip can count, and in how many passes. Works without a GPU: CUPTI knows all chips of its
+//! time.
 
 use std::ffi::{CString, c_char};
 use std::ptr::{NonNull, null, null_mut};
@@ -99,7 +100,8 @@ impl Chip {
         &self.name
     }
 
-    /// The counters of the chip, sorted, without roll-up: each gives the metrics `.sum`, `.min` and `.max`.
+    /// The counters of the chip, sorted, without roll-up: each gives the metrics `.sum`, `.min` and
+    /// `.max`.
     pub fn counters(&self) -> &[String] {
         &self.counters
     }
@@ -242,7 +244,8 @@ struct Host {
     object: NonNull<sys::CUpti_Profiler_Host_Object>,
 }
 
-// SAFETY: CUPTI's object belongs to no thread; what plans with it is called one at a time (`Cupti::call_alone`), and it is shared by nobody.
+// SAFETY: CUPTI's object belongs to no thread; what plans with it is called one at a time
+// (`Cupti::call_alone`), and it is shared by nobody.
 unsafe impl Send for Host {}
 
 impl Host {
@@ -258,7 +261,8 @@ impl Host {
             pCounterAvailabilityImage: availability.map_or(null(), <[u8]>::as_ptr),
             pHostObject: null_mut(),
         };
-        // SAFETY: filled as `cupti_profiler_host.h` says; name and image live until the call returns.
+        // SAFETY: filled as `cupti_profiler_host.h` says; name and image live until the call
+        // returns.
         let made = unsafe {
             cupti.call_alone("cuptiProfilerHostInitialize", cupti.host_initialize, &mut initialize)
         };
@@ -289,7 +293,8 @@ impl Host {
         let mut names = Vec::with_capacity(list.numMetrics);
         if !list.ppMetricNames.is_null() {
             for index in 0..list.numMetrics {
-                // SAFETY: after success, an array of that many C strings, which lives as long as the object.
+                // SAFETY: after success, an array of that many C strings, which lives as long as
+                // the object.
                 names.extend(unsafe { copy_c_string(*list.ppMetricNames.add(index)) });
             }
         }
@@ -358,7 +363,8 @@ impl Drop for Host {
             pPriv: null_mut(),
             pHostObject: self.object.as_ptr(),
         };
-        // SAFETY: the object is alive and is not used again. Nothing can be done about an error here.
+        // SAFETY: the object is alive and is not used again. Nothing can be done about an error
+        // here.
         let _ = unsafe {
             self.cupti.call_alone("cuptiProfilerHostDeinitialize", self.cupti.host_deinitialize, &mut end)
         };

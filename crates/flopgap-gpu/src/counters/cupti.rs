@@ -1,7 +1,8 @@
 //! The functions of CUPTI that the counters need, with their errors made typed.
 //!
-//! They are looked up here and not through `cudarc`, which would panic where one is missing, and whose error type is a Rust enum: a code that
-//! a newer CUPTI returns must not be undefined behavior. Only its C structs are used. `structSize` is the C macro's value, which is smaller
+//! They are looked up here and not through `cudarc`, which would panic where one is missing, and
+//! whose error type is a Rust enum: a code that a newer CUPTI returns must not be undefined
+//! behavior. Only its C structs are used. `structSize` is the C macro's value, which is smaller
 //! than the Rust struct where the last member is padded.
 
 use std::ffi::{c_char, c_void};
@@ -13,7 +14,8 @@ use super::CounterError;
 use crate::device::copy_c_string;
 use crate::library::{Library, LibraryError, Loaded, probe};
 
-/// The version of this machine's CUPTI as it numbers itself: 130001 came with CUDA 13.0. No GPU is needed.
+/// The version of this machine's CUPTI as it numbers itself: 130001 came with CUDA 13.0. No GPU is
+/// needed.
 ///
 /// # Errors
 /// When CUPTI is missing.
@@ -88,14 +90,15 @@ impl Cupti {
             return Ok(cupti);
         }
         let cupti = Cupti::look_up(probe(Library::Cupti)?)?;
-        // CUPTI opens it by name on first use, and only says that it is "not initialized" if it is missing.
+        // CUPTI opens it by name on first use, and only says that it is "not initialized" if it is
+        // missing.
         probe(Library::NvperfHost)?;
         Ok(CUPTI.get_or_init(|| cupti))
     }
 
     fn look_up(library: &Loaded) -> Result<Self, LibraryError> {
-        // SAFETY: each function has the signature that `cupti_*.h` of CUDA 12.6 and newer gives it; `CUptiResult` and the enums are C enums
-        // of 32 bits. The lookups only read addresses.
+        // SAFETY: each function has the signature that `cupti_*.h` of CUDA 12.6 and newer gives it;
+        // `CUptiResult` and the enums are C enums of 32 bits. The lookups only read addresses.
         unsafe {
             Ok(Cupti {
                 initialize: library.symbol("cuptiProfilerInitialize")?,
@@ -142,7 +145,8 @@ impl Cupti {
             unsafe { self.call_alone("cuptiProfilerInitialize", self.initialize, &mut initialize) }
         };
         match initialized() {
-            // After `cuptiFinalize`, a subscription attaches CUPTI again (13.0, on an H200); this function alone does not.
+            // After `cuptiFinalize`, a subscription attaches CUPTI again (13.0, on an H200); this
+            // function alone does not.
             Err(CounterError::Cupti { code: NOT_INITIALIZED, .. }) => {
                 self.attach()?;
                 initialized()
@@ -172,7 +176,8 @@ impl Cupti {
     /// Calls a function that takes a struct.
     ///
     /// # Safety
-    /// The struct has its `structSize`, a null `pPriv`, and members that are valid for this function, and `call` is one of `self`.
+    /// The struct has its `structSize`, a null `pPriv`, and members that are valid for this
+    /// function, and `call` is one of `self`.
     pub(super) unsafe fn call<P>(
         &self,
         function: &'static str,
@@ -184,7 +189,8 @@ impl Cupti {
         self.check(function, code)
     }
 
-    /// [`Cupti::call`] for the functions that plan: they are not safe to call from two threads (CUPTI 13.0 fails with an unknown error).
+    /// [`Cupti::call`] for the functions that plan: they are not safe to call from two threads
+    /// (CUPTI 13.0 fails with an unknown error).
     ///
     /// # Safety
     /// As [`Cupti::call`].
@@ -205,7 +211,8 @@ impl Cupti {
             return Ok(());
         }
         let mut text = std::ptr::null();
-        // SAFETY: the pointer is valid for the call; CUPTI knows which codes it has and fails for others.
+        // SAFETY: the pointer is valid for the call; CUPTI knows which codes it has and fails for
+        // others.
         let known = unsafe { (self.result_string)(code, &raw mut text) } == SUCCESS;
         // SAFETY: a text that CUPTI returned with success is a C string of its own.
         let message = known.then(|| unsafe { copy_c_string(text) }).flatten();

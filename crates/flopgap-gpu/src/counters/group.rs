@@ -16,17 +16,17 @@ pub struct Group {
     pub name: String,
     /// The metrics.
     pub metrics: Vec<String>,
-    /// How often the work runs for them: once, except for operations that a chip cannot count in one pass even by themselves (TF32 and
-    /// 8-bit floats of a B200).
+    /// How often the work runs for them: once, except for operations that a chip cannot count in
+    /// one pass even by themselves (TF32 and 8-bit floats of a B200).
     pub passes: usize,
 }
 
 impl Chip {
-    /// Sets that together count all floating-point operations, the bytes and the time, each in one pass where the chip can, as CUPTI plans
-    /// them:
+    /// Sets that together count all floating-point operations, the bytes and the time, each in one
+    /// pass where the chip can, as CUPTI plans them:
     ///
-    /// - `tensor`: operations of the tensor cores on floats, the most used types first, with time and bytes at the memory. What does not fit
-    ///   is in `tensor-2` and so on;
+    /// - `tensor`: operations of the tensor cores on floats, the most used types first, with time
+    ///   and bytes at the memory. What does not fit is in `tensor-2` and so on;
     /// - `sass`: instructions of the shader cores on 64, 32 and 16-bit floats;
     /// - `memory`: bytes at the memory and at both caches, with the time.
     ///
@@ -61,7 +61,8 @@ impl Chip {
         Ok(groups)
     }
 
-    /// One of the [groups](Self::groups), or `None` where the chip has none of this name. `tensor` is found without making the others.
+    /// One of the [groups](Self::groups), or `None` where the chip has none of this name. `tensor`
+    /// is found without making the others.
     ///
     /// # Errors
     /// As [`Chip::plan`].
@@ -107,7 +108,8 @@ impl Chip {
         counters.iter().filter(has).map(|name| format!("{name}.sum")).collect()
     }
 
-    /// The smallest counters that together have all operations of the tensor cores on floats, those of the most used types first.
+    /// The smallest counters that together have all operations of the tensor cores on floats, those
+    /// of the most used types first.
     fn tensor_parts(&self) -> Vec<String> {
         let mut parts = parts(self.counters());
         // Stable: within a type, the order of the names.
@@ -121,7 +123,8 @@ fn tensor_name(before: usize) -> String {
     if before == 0 { "tensor".to_owned() } else { format!("tensor-{}", before + 1) }
 }
 
-/// Where chips count an instruction's operations apart (`op_hgmma`, `op_hmma`), the sum over both takes more passes than each.
+/// Where chips count an instruction's operations apart (`op_hgmma`, `op_hmma`), the sum over both
+/// takes more passes than each.
 fn parts(counters: &[String]) -> Vec<String> {
     let instructions: Vec<&str> = counters
         .iter()
@@ -146,7 +149,8 @@ fn is_refinement(part: &str, whole: &str) -> bool {
     part.strip_prefix(whole).is_some_and(|rest| rest.starts_with("_dst_"))
 }
 
-/// The lower, the more it is used: types by what networks are trained and run in, and of each first the instructions that are the newest.
+/// The lower, the more it is used: types by what networks are trained and run in, and of each first
+/// the instructions that are the newest.
 fn rank(name: &str) -> (bool, usize, bool) {
     let types = ["src_bf16", "src_fp16", "src_tf32", "src_fp8", "src_fp4", "src_fp64"];
     let kind = types.iter().position(|kind| name.contains(kind)).unwrap_or(types.len());

@@ -1,7 +1,7 @@
 //! Which kernels are launched, as CUPTI's callbacks of the driver's functions report it.
 //!
-//! One context is watched at a time: a process has one subscriber of callbacks, and with range profilers on two GPUs CUPTI 13.0 crashes, also
-//! where all calls are made one after the other.
+//! One context is watched at a time: a process has one subscriber of callbacks, and with range
+//! profilers on two GPUs CUPTI 13.0 crashes, also where all calls are made one after the other.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -79,8 +79,9 @@ fn table() -> MutexGuard<'static, Option<Table>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who launches, where launches are made one after the other: CUPTI numbers rows of counts in the order in which the driver is
-/// called, so the order in which launches are recorded must be the same, whatever threads they come from.
+/// Who launches, where launches are made one after the other: CUPTI numbers rows of counts in the
+/// order in which the driver is called, so the order in which launches are recorded must be the
+/// same, whatever threads they come from.
 struct Turn {
     holder: Mutex<Option<ThreadId>>,
     free: Condvar,
@@ -89,7 +90,8 @@ struct Turn {
 static TURN: Turn = Turn { holder: Mutex::new(None), free: Condvar::new() };
 
 impl Turn {
-    /// Waits until no other thread launches. Returns whether the turn was taken: a call of the driver within another one does not.
+    /// Waits until no other thread launches. Returns whether the turn was taken: a call of the
+    /// driver within another one does not.
     fn take(&self) -> bool {
         let me = thread::current().id();
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +124,8 @@ pub(super) struct Watch {
 unsafe impl Send for Watch {}
 
 impl Watch {
-    /// Begins to watch, where it is asked for also when another client has subscribed, which is unsubscribed then.
+    /// Begins to watch, where it is asked for also when another client has subscribed, which is
+    /// unsubscribed then.
     ///
     /// # Errors
     /// [`CounterError::Busy`] when this process watches already, or another tool uses CUPTI.
@@ -176,7 +179,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // SAFETY: the subscriber is alive and is not used again. Nothing can be done about an error here.
+        // SAFETY: the subscriber is alive and is not used again. Nothing can be done about an error
+        // here.
         let _ = unsafe { (self.cupti.unsubscribe)(self.subscriber) };
         *table() = None;
     }
@@ -184,7 +188,8 @@ impl Drop for Watch {
 
 fn subscribe(cupti: &'static Cupti) -> Result<Subscriber, CounterError> {
     let mut subscriber: Subscriber = std::ptr::null_mut();
-    // SAFETY: the pointer is valid for the call; the callback is a function of this program and uses no user data.
+    // SAFETY: the pointer is valid for the call; the callback is a function of this program and
+    // uses no user data.
     let code = unsafe { (cupti.subscribe)(&raw mut subscriber, on_driver_call, std::ptr::null_mut()) };
     cupti.check("cuptiSubscribe", code)?;
     for callback in WATCHED {
@@ -251,7 +256,8 @@ unsafe fn record(callback: u32, data: &sys::CUpti_CallbackData) {
     let launch = if is_graph || data.functionParams.is_null() {
         None
     } else {
-        // SAFETY: the parameters of the function that `callback` names; the name is a C string or null.
+        // SAFETY: the parameters of the function that `callback` names; the name is a C string or
+        // null.
         let shape = unsafe { shape(callback, data.functionParams) };
         let name = if data.symbolName.is_null() {
             &[][..]
@@ -272,7 +278,8 @@ type Shape = ([u32; 3], [u32; 3], u32);
 /// The shape of a launch, from the parameters of the driver's function.
 ///
 /// # Safety
-/// `params` points to the parameters of the function that `callback` names, as `generated_cuda_meta.h` defines them.
+/// `params` points to the parameters of the function that `callback` names, as
+/// `generated_cuda_meta.h` defines them.
 unsafe fn shape(callback: u32, params: *const c_void) -> Option<Shape> {
     match callback {
         LAUNCH_KERNEL | LAUNCH_KERNEL_PTSZ => {

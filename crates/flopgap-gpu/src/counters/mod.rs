@@ -1,25 +1,31 @@
 //! Hardware counters of kernels that this process launches, without a profiler around it.
 //!
-//! [`CounterSession`] asks CUPTI's range profiler. It counts launch by launch ([`CounterSource::per_launch`]) or over named regions
-//! ([`CounterSource::per_region`]). Metrics that fit into one pass are counted while the work runs once; others need the work to be run
-//! again, from the same inputs, [`CounterSource::passes`] times. Kernels are never replayed behind the caller's back: that saves and
-//! restores all memory around every launch.
+//! [`CounterSession`] asks CUPTI's range profiler. It counts launch by launch
+//! ([`CounterSource::per_launch`]) or over named regions ([`CounterSource::per_region`]). Metrics
+//! that fit into one pass are counted while the work runs once; others need the work to be run
+//! again, from the same inputs, [`CounterSource::passes`] times. Kernels are never replayed behind
+//! the caller's back: that saves and restores all memory around every launch.
 //!
-//! Names of metrics are those of Nsight Compute, and so are the counts: `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`.
+//! Names of metrics are those of Nsight Compute, and so are the counts:
+//! `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`.
 //!
 //! # Whether the counts are right
 //!
-//! While something else in the process traces kernels with CUPTI (`torch.profiler` does), CUPTI counts 0 instructions without an error, and what
-//! the hardware counts is too much. So a session counts a kernel of known counts when it is opened, and again with every measurement: as a further
-//! row where additions, multiplications or fused multiply-adds of 32-bit floats are among the metrics, else by a measurement of its own after it,
-//! which costs more. [`CounterError::Traced`] says when it was counted wrong. Tracing that begins and ends within one
+//! While something else in the process traces kernels with CUPTI (`torch.profiler` does), CUPTI
+//! counts 0 instructions without an error, and what the hardware counts is too much. So a session
+//! counts a kernel of known counts when it is opened, and again with every measurement: as a
+//! further row where additions, multiplications or fused multiply-adds of 32-bit floats are among
+//! the metrics, else by a measurement of its own after it, which costs more.
+//! [`CounterError::Traced`] says when it was counted wrong. Tracing that begins and ends within one
 //! measurement is not found.
 //!
 //! # What it costs
 //!
-//! CUPTI 13.0 takes time for every row that a measurement has *room* for, not only for those that it fills, and 0.2 s to begin with other room or
-//! to change between launches and regions. So give the number of launches as the limit if it is known, and do not alternate between
-//! [`per_launch`](CounterSource::per_launch) and [`per_region`](CounterSource::per_region) in a loop. The crate's README has figures.
+//! CUPTI 13.0 takes time for every row that a measurement has *room* for, not only for those that
+//! it fills, and 0.2 s to begin with other room or to change between launches and regions. So give
+//! the number of launches as the limit if it is known, and do not alternate between
+//! [`per_launch`](CounterSource::per_launch) and [`per_region`](CounterSource::per_region) in a
+//! loop. The crate's README has figures.
 
 mod calibration;
 mod chip;
@@ -56,7 +62,8 @@ pub enum Rows {
 
 /// Something that counts what work on a GPU does.
 ///
-/// The trait exists so that what is built on counters (a sweep that survives being killed, say) can be tested without a GPU.
+/// The trait exists so that what is built on counters (a sweep that survives being killed, say) can
+/// be tested without a GPU.
 pub trait CounterSource {
     /// The metrics, in the order of the counts.
     fn metrics(&self) -> &[String];
@@ -64,21 +71,26 @@ pub trait CounterSource {
     /// How often the work is run for one measurement.
     fn passes(&self) -> usize;
 
-    /// Runs `work` and returns the counts of every launch, in order. Launches run one after the other, each alone.
+    /// Runs `work` and returns the counts of every launch, in order. Launches run one after the
+    /// other, each alone.
     ///
-    /// `limit` is the number of launches that there is room for. Room is kept for the next call and costs time, so it should be what is
-    /// needed and not much more. Regions that `work` enters name the launches in them, and may be nested. Launches may come from
-    /// any thread; those of several threads wait for each other.
+    /// `limit` is the number of launches that there is room for. Room is kept for the next call and
+    /// costs time, so it should be what is needed and not much more. Regions that `work` enters
+    /// name the launches in them, and may be nested. Launches may come from any thread; those of
+    /// several threads wait for each other.
     ///
     /// # Errors
-    /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that cannot be distinguished, because they came
-    /// from a graph. The source can be used again after any error.
+    /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that
+    /// cannot be distinguished, because they came from a graph. The source can be used again after
+    /// any error.
     fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
 
-    /// Runs `work` and returns the counts of every region that it enters, in order. Within a region, kernels may overlap. Graphs may be
-    /// launched where hardware events are counted (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
-    /// outside regions is not counted. Where regions are nested, the innermost has the launches: the counts of the outer one are those of the
-    /// rest. A region takes a row of the `limit`, and one more each time that another one interrupts it.
+    /// Runs `work` and returns the counts of every region that it enters, in order. Within a
+    /// region, kernels may overlap. Graphs may be launched where hardware events are counted
+    /// (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
+    /// outside regions is not counted. Where regions are nested, the innermost has the launches:
+    /// the counts of the outer one are those of the rest. A region takes a row of the `limit`, and
+    /// one more each time that another one interrupts it.
     ///
     /// # Errors
     /// What `work` returns, as [`CounterError::Work`]; more rows than `limit`.
@@ -186,7 +198,8 @@ pub enum CounterError {
         /// CUPTI's words.
         message: String,
     },
-    /// Something else in this process traces kernels (CUPTI's activity `CONCURRENT_KERNEL`): CUPTI then counts 0 instructions, or too many.
+    /// Something else in this process traces kernels (CUPTI's activity `CONCURRENT_KERNEL`): CUPTI
+    /// then counts 0 instructions, or too many.
     #[error(
         "the GPU's counters are wrong: {found} for {metric} of a kernel that executes {expected}; something else in \
          this process traces kernels with CUPTI"
@@ -299,7 +312,8 @@ pub enum CounterError {
         /// Passes planned.
         planned: usize,
     },
-    /// A region was left although none was open, or is still open at the end; a step of a measurement that had not begun.
+    /// A region was left although none was open, or is still open at the end; a step of a
+    /// measurement that had not begun.
     #[error("{what}")]
     NoRegion {
         /// What is wrong.

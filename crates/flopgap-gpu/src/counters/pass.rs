@@ -8,8 +8,9 @@ use super::{CounterError, Launch, RegionCounts};
 
 /// Follows the regions of the work through one pass.
 ///
-/// CUPTI's ranges are not nested here: a region that begins inside another one interrupts its range, and the outer one goes on with a new
-/// range when the inner one ends. So every launch belongs to the innermost region, and a region's counts are the sum of its ranges.
+/// CUPTI's ranges are not nested here: a region that begins inside another one interrupts its
+/// range, and the outer one goes on with a new range when the inner one ends. So every launch
+/// belongs to the innermost region, and a region's counts are the sum of its ranges.
 #[derive(Debug)]
 pub(super) struct Pass {
     mode: Mode,

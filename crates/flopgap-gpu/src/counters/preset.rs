@@ -3,18 +3,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Instructions that threads executed, where no predicate switched them off. The operation goes between the two.
+/// Instructions that threads executed, where no predicate switched them off. The operation goes
+/// between the two.
 const SASS: (&str, &str) = ("smsp__sass_thread_inst_executed_op_", "_pred_on");
 
-/// A set of metrics for a common question. Which metrics it has depends on the chip: [`Chip::preset`](super::Chip::preset).
+/// A set of metrics for a common question. Which metrics it has depends on the chip:
+/// [`Chip::preset`](super::Chip::preset).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preset {
     /// 32-bit floats: additions, multiplications and fused multiply-adds, in one pass.
     Flops,
-    /// All floats: 64, 32 and 16 bits, the packed instructions of chips that have them, and the tensor cores by type. Takes several passes.
+    /// All floats: 64, 32 and 16 bits, the packed instructions of chips that have them, and the
+    /// tensor cores by type. Takes several passes.
     FlopsAll,
-    /// Bytes at the memory (where the chip has its own), the second-level and the first-level cache.
+    /// Bytes at the memory (where the chip has its own), the second-level and the first-level
+    /// cache.
     Bytes,
     /// The time that the GPU took, in nanoseconds.
     Time,
@@ -47,15 +51,16 @@ impl Preset {
     }
 }
 
-/// Operations of the tensor cores on floats of one type: not the parts of such a sum (with and without sparsity, by instruction), which
-/// would be counted twice, and not integers.
+/// Operations of the tensor cores on floats of one type: not the parts of such a sum (with and
+/// without sparsity, by instruction), which would be counted twice, and not integers.
 pub(super) fn is_tensor_flops(name: &str) -> bool {
     name.strip_prefix("sm__ops_path_tensor_src_").is_some_and(|source| {
         !source.starts_with("int") && !source.contains("_sparsity_") && !source.ends_with("_realtime")
     })
 }
 
-/// The operations of one kind of instruction on floats of one type: a part of what [`is_tensor_flops`] finds.
+/// The operations of one kind of instruction on floats of one type: a part of what
+/// [`is_tensor_flops`] finds.
 pub(super) fn is_tensor_part(name: &str) -> bool {
     name.strip_prefix("sm__ops_path_tensor_op_").is_some_and(|part| {
         !part.contains("src_int") && !part.contains("_sparsity_") && !part.ends_with("_realtime")

@@ -33,18 +33,20 @@ pub(super) struct RangeProfiler {
     cupti: &'static Cupti,
     /// Null after a failed attempt to make a new one; CUPTI refuses it then.
     object: *mut sys::CUpti_RangeProfiler_Object,
-    /// What the object counts. It keeps its first configuration whatever comes later: with another mode `PushRange` is refused,
-    /// with more room rows are lost without a word (CUPTI 13.0).
+    /// What the object counts. It keeps its first configuration whatever comes later: with another
+    /// mode `PushRange` is refused, with more room rows are lost without a word (CUPTI 13.0).
     mode: Option<Mode>,
     /// Rows that object and image have room for.
     room: usize,
-    /// Whether the last measurement came to its end. Otherwise rows of it may be left in the object.
+    /// Whether the last measurement came to its end. Otherwise rows of it may be left in the
+    /// object.
     clean: bool,
     /// The counter data image, which CUPTI fills: some 50 KiB a row. Kept between measurements.
     data: Vec<u8>,
 }
 
-// SAFETY: the object belongs to a context, not to a thread: each use makes the context current on its thread before.
+// SAFETY: the object belongs to a context, not to a thread: each use makes the context current on
+// its thread before.
 unsafe impl Send for RangeProfiler {}
 
 impl RangeProfiler {
@@ -58,7 +60,8 @@ impl RangeProfiler {
         self.clean = true;
     }
 
-    /// Gives the counters free for another profiler. The next [`RangeProfiler::prepare`] takes them again.
+    /// Gives the counters free for another profiler. The next [`RangeProfiler::prepare`] takes them
+    /// again.
     pub(super) fn release(&mut self) -> Result<(), CounterError> {
         self.mode = None;
         disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))
@@ -73,7 +76,8 @@ impl RangeProfiler {
         context: &Context,
     ) -> Result<(), CounterError> {
         let limit = limit.max(1);
-        // Every measurement pays for all of the room, and a change of it for a new object: neither too much nor changed without need.
+        // Every measurement pays for all of the room, and a change of it for a new object: neither
+        // too much nor changed without need.
         let fits = (limit..=limit.saturating_mul(2)).contains(&self.room);
         if !fits || !self.clean || self.mode != Some(mode) {
             if self.mode.take().is_some() {
@@ -82,7 +86,8 @@ impl RangeProfiler {
             if self.object.is_null() {
                 self.object = enable(self.cupti, context)?;
             }
-            // A new object must be asked for the size also where it is known: it crashes on an image otherwise.
+            // A new object must be asked for the size also where it is known: it crashes on an
+            // image otherwise.
             let size = self.data_size(limit, plan)?;
             self.data.clear();
             self.data.resize(size, 0);
@@ -124,8 +129,9 @@ impl RangeProfiler {
             passIndex: 0,
             targetNestingLevel: 1,
         };
-        // SAFETY: configuration and image are part of the session and are neither moved nor freed before the next call of this function: a
-        // `Vec`'s bytes stay where they are when the `Vec` moves.
+        // SAFETY: configuration and image are part of the session and are neither moved nor freed
+        // before the next call of this function: a `Vec`'s bytes stay where they are when the `Vec`
+        // moves.
         unsafe { self.cupti.call("cuptiRangeProfilerSetConfig", self.cupti.set_config, &mut config) }
     }
 
@@ -227,8 +233,8 @@ impl RangeProfiler {
         Ok(info.numTotalRanges)
     }
 
-    /// Checks that rows come in the order in which they were counted: the name of a region is the number that it was pushed with, and
-    /// launches are numbered on by CUPTI.
+    /// Checks that rows come in the order in which they were counted: the name of a region is the
+    /// number that it was pushed with, and launches are numbered on by CUPTI.
     pub(super) fn check_order(&self, mode: Mode, rows: usize) -> Result<(), CounterError> {
         let mut first = 0;
         for row in 0..rows {
@@ -259,7 +265,8 @@ impl RangeProfiler {
         unsafe {
             self.cupti.call("cuptiRangeProfilerCounterDataGetRangeInfo", self.cupti.range_info, &mut info)
         }?;
-        // SAFETY: after success, a C string or null. CUPTI does not say who frees it, so it is left alone: a few bytes a session.
+        // SAFETY: after success, a C string or null. CUPTI does not say who frees it, so it is left
+        // alone: a few bytes a session.
         Ok(unsafe { copy_c_string(info.rangeName) }.unwrap_or_default())
     }
 
@@ -285,7 +292,8 @@ fn enable(
         ctx: context.cuda().cu_ctx(),
         pRangeProfilerObject: null_mut(),
     };
-    // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the profiler in `CounterSession`.
+    // SAFETY: filled as `cupti_range_profiler.h` says; the context is alive, and outlives the
+    // profiler in `CounterSession`.
     unsafe { cupti.call_alone("cuptiRangeProfilerEnable", cupti.enable, &mut enable) }?;
     Ok(enable.pRangeProfilerObject)
 }
@@ -296,6 +304,7 @@ fn disable(cupti: &'static Cupti, object: *mut sys::CUpti_RangeProfiler_Object) 
         pPriv: null_mut(),
         pRangeProfilerObject: object,
     };
-    // SAFETY: the object is alive (or null, which CUPTI refuses), and the callers do not use it again.
+    // SAFETY: the object is alive (or null, which CUPTI refuses), and the callers do not use it
+    // again.
     unsafe { cupti.call_alone("cuptiRangeProfilerDisable", cupti.disable, &mut disable) }
 }

@@ -14,7 +14,8 @@ use crate::error::GpuError;
 
 /// Counts what this process does on one GPU.
 ///
-/// A process has one session at a time, on one GPU: CUPTI 13.0 crashes with two. Count several GPUs from a process each.
+/// A process has one session at a time, on one GPU: CUPTI 13.0 crashes with two. Count several GPUs
+/// from a process each.
 ///
 /// ```no_run
 /// use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
@@ -36,10 +37,11 @@ use crate::error::GpuError;
 ///
 /// # In steps
 ///
-/// Work that is no closure (an interpreter that runs a `with` block, say) is counted in steps: [`begin`](Self::begin), and for each pass
-/// [`start_pass`](Self::start_pass), [`Regions::enter`] and [`Regions::leave`] on the session itself, and [`end_pass`](Self::end_pass)
-/// until it says that all passes are done; then [`launches`](Self::launches) or [`regions`](Self::regions). The steps may come from
-/// different threads.
+/// Work that is no closure (an interpreter that runs a `with` block, say) is counted in steps:
+/// [`begin`](Self::begin), and for each pass [`start_pass`](Self::start_pass), [`Regions::enter`]
+/// and [`Regions::leave`] on the session itself, and [`end_pass`](Self::end_pass) until it says
+/// that all passes are done; then [`launches`](Self::launches) or [`regions`](Self::regions). The
+/// steps may come from different threads.
 #[derive(Debug)]
 pub struct CounterSession {
     // Dropped in this order: the profiler must end before the context may.
@@ -51,7 +53,8 @@ pub struct CounterSession {
     plan: MetricPlan,
     chip: String,
     context: Context,
-    /// For which rows it was seen that they come in the order of their launches or regions. CUPTI does not promise it.
+    /// For which rows it was seen that they come in the order of their launches or regions. CUPTI
+    /// does not promise it.
     ordered: Vec<Mode>,
     measurement: Option<Measurement>,
     /// Dropped last.
@@ -104,24 +107,27 @@ struct Measurement {
 pub struct SessionOptions {
     /// When it is checked that nothing else in the process traces kernels.
     pub checks: Checks,
-    /// Take CUPTI away from another client of this process that has subscribed to it. `torch.profiler` stays subscribed after its first use,
-    /// also while it records nothing, and subscribes again when it records next. Do not ask for this while it records.
+    /// Take CUPTI away from another client of this process that has subscribed to it.
+    /// `torch.profiler` stays subscribed after its first use, also while it records nothing, and
+    /// subscribes again when it records next. Do not ask for this while it records.
     pub takes_over: bool,
 }
 
 /// When a session checks that nothing else in the process traces kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
-    /// When it is opened, and with every measurement. Where no metric has a known count, that takes a measurement of its own.
+    /// When it is opened, and with every measurement. Where no metric has a known count, that takes
+    /// a measurement of its own.
     #[default]
     Always,
-    /// When it is opened, and with every measurement where that costs nothing. Tracing that begins later then goes unnoticed where only
-    /// hardware events are counted; it adds the few bytes and instructions with which CUPTI takes the times of a kernel.
+    /// When it is opened, and with every measurement where that costs nothing. Tracing that begins
+    /// later then goes unnoticed where only hardware events are counted; it adds the few bytes and
+    /// instructions with which CUPTI takes the times of a kernel.
     Opening,
 }
 
-/// How a measurement is checked, beside the opening of the session. Tracing spoils all metrics: of a kernel that moves 512 bytes through the
-/// first-level cache, 544 were counted on an H200.
+/// How a measurement is checked, beside the opening of the session. Tracing spoils all metrics: of
+/// a kernel that moves 512 bytes through the first-level cache, 544 were counted on an H200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
     /// The calibration is its last row: what is counted of it is known.
@@ -151,8 +157,8 @@ impl CounterSession {
     /// A session that counts these metrics on an open GPU.
     ///
     /// # Errors
-    /// CUPTI missing, no permission to read counters, a metric that the chip does not have; [`CounterError::Traced`] when something else in
-    /// this process traces kernels.
+    /// CUPTI missing, no permission to read counters, a metric that the chip does not have;
+    /// [`CounterError::Traced`] when something else in this process traces kernels.
     pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
         // Asked first: what the chip can count cannot be asked while something is counted.
         Claim::check_free()?;
@@ -210,16 +216,18 @@ impl CounterSession {
         &self.chip
     }
 
-    /// Lets others use CUPTI until the next measurement begins, which is faster than opening another session: 0.05 s against 0.35 s on an
-    /// H200. The counters of the GPU stay reserved for this process. A measurement that is under way is given up.
+    /// Lets others use CUPTI until the next measurement begins, which is faster than opening
+    /// another session: 0.05 s against 0.35 s on an H200. The counters of the GPU stay reserved for
+    /// this process. A measurement that is under way is given up.
     pub fn park(&mut self) {
         self.abandon();
         self.watch = None;
     }
 
-    /// Ends the session and takes CUPTI out of the process (`cuptiFinalize`), with what it adds to every launch: 0.5 µs on the host of an H200, which a
-    /// session that is only dropped leaves there. Every other client of CUPTI in the process loses its subscription. Another session can
-    /// be opened later.
+    /// Ends the session and takes CUPTI out of the process (`cuptiFinalize`), with what it adds to
+    /// every launch: 0.5 µs on the host of an H200, which a session that is only dropped leaves
+    /// there. Every other client of CUPTI in the process loses its subscription. Another session
+    /// can be opened later.
     ///
     /// # Errors
     /// When CUPTI refuses.
@@ -233,7 +241,8 @@ impl CounterSession {
     /// Begins a measurement with room for so many rows. One that is under way is given up.
     ///
     /// # Errors
-    /// When CUPTI refuses; [`CounterError::Busy`] where the session was parked and another client has subscribed since: open a new one.
+    /// When CUPTI refuses; [`CounterError::Busy`] where the session was parked and another client
+    /// has subscribed since: open a new one.
     pub fn begin(&mut self, rows: Rows, limit: usize) -> Result<(), CounterError> {
         self.abandon();
         bind(&self.context)?;
@@ -269,8 +278,8 @@ impl CounterSession {
     /// Ends a pass after all that it launched has run. Returns whether it was the last.
     ///
     /// # Errors
-    /// A region that is still open; launches that cannot be distinguished; a pass that did something else than the first. The measurement is
-    /// given up then, and another can begin.
+    /// A region that is still open; launches that cannot be distinguished; a pass that did
+    /// something else than the first. The measurement is given up then, and another can begin.
     pub fn end_pass(&mut self) -> Result<bool, CounterError> {
         let ended = self.ended(Ok(()));
         if ended.is_err() {
@@ -304,7 +313,8 @@ impl CounterSession {
                 Ok(launched?)
             })
         };
-        // Also after an error, so that the session can be used again. The first error is the one that says why.
+        // Also after an error, so that the session can be used again. The first error is the one
+        // that says why.
         let stopped = self.profiler.stop();
         watch.take();
         worked?;
@@ -314,7 +324,8 @@ impl CounterSession {
         synchronized?;
         calibrated?;
         let complete = stopped?;
-        // The instructions of a graph's kernels are not counted (the rows say 0), hardware events are.
+        // The instructions of a graph's kernels are not counted (the rows say 0), hardware events
+        // are.
         let by_instruction = self.plan.metrics().iter().any(|metric| metric.contains("__sass_"));
         if graphs > 0 && (measurement.mode == Mode::Launch || by_instruction) {
             return Err(CounterError::Graphs { graphs });
@@ -349,7 +360,8 @@ impl CounterSession {
     /// The counts of every launch of the measurement that was just completed, in order.
     ///
     /// # Errors
-    /// More launches than there was room for; counts that cannot be distinguished or are wrong ([`CounterError::Traced`]).
+    /// More launches than there was room for; counts that cannot be distinguished or are wrong
+    /// ([`CounterError::Traced`]).
     pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
         let (done, counts) = self.rows(Mode::Launch)?;
         let mut marks = done.marks.into_iter().peekable();
@@ -363,7 +375,8 @@ impl CounterSession {
         Ok(rows.collect())
     }
 
-    /// The counts of every region of the measurement that was just completed, in the order in which they were entered.
+    /// The counts of every region of the measurement that was just completed, in the order in which
+    /// they were entered.
     ///
     /// # Errors
     /// As [`CounterSession::launches`].

@@ -1,7 +1,8 @@
 //! The functions of cuDNN that this crate calls.
 //!
-//! They are looked up one by one, with plain numbers for the library's enumerations: a newer cuDNN returns values that the enumerations of
-//! the bindings do not have, and a function that an older one lacks is an error that names it.
+//! They are looked up one by one, with plain numbers for the library's enumerations: a newer cuDNN
+//! returns values that the enumerations of the bindings do not have, and a function that an older
+//! one lacks is an error that names it.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -67,14 +68,16 @@ impl Api {
         }
         // cuDNN opens cuBLASLt by its name, and ends the process where that is not found.
         probe(Library::CublasLt)?;
-        // It opens the compiler in the same way, for kernels that it writes itself; without it, cuDNN has the others.
+        // It opens the compiler in the same way, for kernels that it writes itself; without it,
+        // cuDNN has the others.
         let _ = probe(Library::Nvrtc);
         let api = Api::of(probe(Library::Cudnn)?)?;
         Ok(API.get_or_init(|| api))
     }
 
     fn of(library: &Loaded) -> Result<Api, LibraryError> {
-        // SAFETY: the types of the fields are the signatures of these functions; enumerations and `int` have 4 bytes.
+        // SAFETY: the types of the fields are the signatures of these functions; enumerations and
+        // `int` have 4 bytes.
         unsafe {
             Ok(Api {
                 version: library.symbol("cudnnGetVersion")?,
@@ -122,8 +125,9 @@ impl Api {
     }
 }
 
-/// What cuDNN says of an error, in a line. It writes a trail of the conditions that were not met, the first cause first, behind JSON of what it
-/// tried before; where several attempts left one, the last counts.
+/// What cuDNN says of an error, in a line. It writes a trail of the conditions that were not met,
+/// the first cause first, behind JSON of what it tried before; where several attempts left one, the
+/// last counts.
 fn reason(text: &str) -> &str {
     let attempt = text.rsplit("\n\n").find(|attempt| !attempt.trim().is_empty()).unwrap_or_default();
     let line = attempt.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('{'));

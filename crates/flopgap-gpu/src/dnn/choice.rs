@@ -59,9 +59,11 @@ pub struct Choice {
     pub knobs: Vec<(u32, i64)>,
     /// The heuristic that named it.
     pub heuristic: Heuristic,
-    /// Its place in the heuristic's list, 0 is the best. Engines that may not compute this are counted, too.
+    /// Its place in the heuristic's list, 0 is the best. Engines that may not compute this are
+    /// counted, too.
     pub rank: usize,
-    /// Whether it is an engine that computes nearly everything, slowly: [`Heuristic::Fallback`] names it, too.
+    /// Whether it is an engine that computes nearly everything, slowly: [`Heuristic::Fallback`]
+    /// names it, too.
     pub last_resort: bool,
     /// How the operations were put to cuDNN.
     pub form: Form,
@@ -85,7 +87,8 @@ pub enum Trait {
 }
 
 impl Choice {
-    /// cuDNN's number of a knob's kind, such as 2 for the tile, and its value, where the engine has it.
+    /// cuDNN's number of a knob's kind, such as 2 for the tile, and its value, where the engine has
+    /// it.
     pub fn knob(&self, kind: u32) -> Option<i64> {
         self.knobs.iter().find(|(found, _)| *found == kind).map(|&(_, value)| value)
     }
@@ -151,7 +154,8 @@ impl Candidate {
         self.notes.contains(&(note as u32))
     }
 
-    /// Whether the engine computes in this arithmetic: not with fewer bits, and the same in every run.
+    /// Whether the engine computes in this arithmetic: not with fewer bits, and the same in every
+    /// run.
     pub(super) fn is_allowed(&self, arithmetic: Arithmetic) -> bool {
         let less = [
             Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,

@@ -7,13 +7,15 @@ use crate::error::GpuError;
 pub enum Arithmetic {
     /// 32-bit floats, multiplied as such: no TF32.
     Fp32,
-    /// 32-bit floats, multiplied with 10 bits of mantissa on tensor cores where cuDNN has a kernel for it.
+    /// 32-bit floats, multiplied with 10 bits of mantissa on tensor cores where cuDNN has a kernel
+    /// for it.
     Tf32,
     /// IEEE binary16.
     Fp16,
     /// bfloat16.
     Bf16,
-    /// 8-bit integers with 32-bit integer sums; the result is scaled, rounded to nearest even and clamped to -128..127.
+    /// 8-bit integers with 32-bit integer sums; the result is scaled, rounded to nearest even and
+    /// clamped to -128..127.
     Int8,
 }
 
@@ -74,8 +76,8 @@ pub enum Activation {
 
 /// Sizes of a convolution over one, two or three spatial dimensions.
 ///
-/// Input: `batch` x `inputs` x image. Weights: `outputs` x `inputs / groups` x kernel. Transposed, the weights are `inputs` x
-/// `outputs / groups` x kernel, and the result is larger than the input.
+/// Input: `batch` x `inputs` x image. Weights: `outputs` x `inputs / groups` x kernel. Transposed,
+/// the weights are `inputs` x `outputs / groups` x kernel, and the result is larger than the input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Convolution {
     /// In what it is computed.
@@ -262,7 +264,8 @@ mod tests {
         assert_eq!(square(56, 3, 1, 1).output_image().unwrap(), [56, 56]);
         let dilated = Convolution { dilation: vec![2, 3], ..square(9, 3, 1, 0) };
         assert_eq!(dilated.output_image().unwrap(), [5, 3]);
-        // A transposed convolution with the sizes of a strided one gives back its image, the rest added.
+        // A transposed convolution with the sizes of a strided one gives back its image, the rest
+        // added.
         let back = Convolution { transposed: true, output_padding: vec![1, 0], ..square(112, 7, 2, 3) };
         assert_eq!(back.output_image().unwrap(), [224, 223]);
         assert_eq!(back.weight_dimensions(), [8, 16, 7, 7]);

@@ -1,4 +1,5 @@
-//! Descriptors of cuDNN's graph API: objects with attributes, of fixed value once they are finalized.
+//! Descriptors of cuDNN's graph API: objects with attributes, of fixed value once they are
+//! finalized.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -28,7 +29,8 @@ pub(super) trait Value: Copy {
     const TYPE: Type;
 }
 
-/// Numbers of enumerations, as the library takes them; read back, they may be ones that the bindings do not know.
+/// Numbers of enumerations, as the library takes them; read back, they may be ones that the
+/// bindings do not know.
 macro_rules! enumeration {
     ($($name:ident $kind:ident: $what:literal)*) => {
         $(
@@ -157,7 +159,8 @@ impl Descriptor {
     /// The values of an attribute, at most `most`.
     pub(super) fn get<T: Readable>(&self, name: Name, most: usize) -> Result<Vec<T>, GpuError> {
         let mut values = vec![T::default(); most];
-        // SAFETY: the library writes at most so many values, of a type that any bits are a value of.
+        // SAFETY: the library writes at most so many values, of a type that any bits are a value
+        // of.
         let count = unsafe { self.get_raw(name, T::TYPE, values.len(), values.as_mut_ptr().cast()) }?;
         values.truncate(count);
         Ok(values)
@@ -212,7 +215,8 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if !self.object.is_null() {
-            // SAFETY: it was created by the library and is destroyed once. Nothing can be done about an error here.
+            // SAFETY: it was created by the library and is destroyed once. Nothing can be done
+            // about an error here.
             unsafe { (self.api.destroy_descriptor)(self.object) };
         }
     }

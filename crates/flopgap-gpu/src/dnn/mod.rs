@@ -1,13 +1,15 @@
 //! cuDNN: convolutions with what is fused behind them, and pooling.
 //!
-//! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the engines that can compute them, and the best
-//! one whose arithmetic is what was asked for is taken (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed
-//! by the caller and recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory. [`Planner`] names the
-//! engine for a GPU that this machine does not have.
+//! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the
+//! engines that can compute them, and the best one whose arithmetic is what was asked for is taken
+//! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed by the caller and
+//! recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory.
+//! [`Planner`] names the engine for a GPU that this machine does not have.
 //!
-//! cuDNN's older API (`cudnnConvolutionBiasActivationForward` with the first algorithm that `cudnnGetConvolutionForwardAlgorithm_v7` names) runs
-//! the same engines for floats, but takes up to 28 times longer for 8-bit integers (3x3, 128 to 128 channels, stride 2, 32 images of 56x56 on an
-//! H200 with cuDNN 9.14: 426 µs, here 14.9).
+//! cuDNN's older API (`cudnnConvolutionBiasActivationForward` with the first algorithm that
+//! `cudnnGetConvolutionForwardAlgorithm_v7` names) runs the same engines for floats, but takes up
+//! to 28 times longer for 8-bit integers (3x3, 128 to 128 channels, stride 2, 32 images of 56x56 on
+//! an H200 with cuDNN 9.14: 426 µs, here 14.9).
 //!
 //! ```no_run
 //! use flopgap_gpu::Context;

@@ -40,10 +40,11 @@ impl Fusion {
 pub enum Form {
     /// The convolution alone.
     Alone,
-    /// Convolution, sum with a tensor, sum with a bias, `ReLU` or nothing: what `cudnnConvolutionBiasActivationForward` computes, for which
-    /// cuDNN has compiled kernels.
+    /// Convolution, sum with a tensor, sum with a bias, `ReLU` or nothing: what
+    /// `cudnnConvolutionBiasActivationForward` computes, for which cuDNN has compiled kernels.
     Classic,
-    /// Convolution and one operation for each thing that follows: kernels that cuDNN writes and compiles at run time.
+    /// Convolution and one operation for each thing that follows: kernels that cuDNN writes and
+    /// compiles at run time.
     Generated,
 }
 
@@ -180,7 +181,8 @@ impl Builder<'_> {
         self.describe(dimensions, stored, operand as i64, false)
     }
 
-    /// What an operation writes: the result, stored so, or for `None` a value that only the next operation sees.
+    /// What an operation writes: the result, stored so, or for `None` a value that only the next
+    /// operation sees.
     fn result(&mut self, stored: Option<Type>, between: Type) -> Result<Tensor, GpuError> {
         let dimensions = self.dimensions.clone();
         if let Some(stored) = stored {
@@ -316,13 +318,15 @@ impl Builder<'_> {
         Ok(y)
     }
 
-    /// See [`Form::Classic`]. The bias is there in any case: without it, cuDNN has no compiled kernel.
+    /// See [`Form::Classic`]. The bias is there in any case: without it, cuDNN has no compiled
+    /// kernel.
     fn classic(&mut self, fusion: &Fusion, stored: Type) -> Result<Tensor, GpuError> {
         let integers = self.convolution.arithmetic == Arithmetic::Int8;
         let mut last = self.convolve(None, 1.0)?;
         if fusion.residual || integers {
             let dimensions = self.dimensions.clone();
-            // The factor of the sums goes here. Where nothing is to be added, its factor is 0 and it is not read.
+            // The factor of the sums goes here. Where nothing is to be added, its factor is 0 and
+            // it is not read.
             let residual = self.operand(Operand::Residual, &dimensions, stored)?;
             let factors = [fusion.scale, if fusion.residual { 1.0 } else { 0.0 }];
             last = self.pointwise(Pointwise::ADD, (last, Some(residual)), Some(factors), None)?;

@@ -32,7 +32,8 @@ pub(super) struct Handle {
     pub(super) api: &'static Api,
     pub(super) object: Object,
     context: Context,
-    /// The stream that it is set to, by its handle. Locked while it is used: a handle serves one thread at a time.
+    /// The stream that it is set to, by its handle. Locked while it is used: a handle serves one
+    /// thread at a time.
     pub(super) stream: Mutex<usize>,
 }
 
@@ -67,7 +68,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Destroying a handle waits for the device, which a capture does not allow. Nothing can be done about an error here.
+        // Destroying a handle waits for the device, which a capture does not allow. Nothing can be
+        // done about an error here.
         if !is_any_open() && self.bind().is_ok() {
             // SAFETY: it was created by the library and is destroyed once.
             unsafe { (self.api.destroy)(self.object) };
@@ -92,10 +94,12 @@ impl Dnn {
         Ok(Dnn { handle: Arc::new(handle) })
     }
 
-    /// Makes a convolution ready to run: chooses an engine, and makes what it needs beside the operands on `stream`.
+    /// Makes a convolution ready to run: chooses an engine, and makes what it needs beside the
+    /// operands on `stream`.
     ///
     /// # Errors
-    /// [`GpuError::NoEngine`] when cuDNN has none for this convolution with what follows; [`GpuError::Shape`].
+    /// [`GpuError::NoEngine`] when cuDNN has none for this convolution with what follows;
+    /// [`GpuError::Shape`].
     pub fn convolution(
         &self,
         stream: &Stream,
@@ -147,14 +151,16 @@ pub(crate) struct Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // Kernels may still run. During a capture nothing may be waited for, and after an error nothing is known of what runs.
+        // Kernels may still run. During a capture nothing may be waited for, and after an error
+        // nothing is known of what runs.
         if is_any_open() || self.handle.context.synchronize().is_err() {
             self.planned.plan.leak();
         }
     }
 }
 
-/// A convolution that is ready to run, as often as wanted. A clone shares what cuDNN prepared, and is for operands elsewhere.
+/// A convolution that is ready to run, as often as wanted. A clone shares what cuDNN prepared, and
+/// is for operands elsewhere.
 #[derive(Debug)]
 pub struct ConvolutionPlan {
     plan: Arc<Plan>,
@@ -190,7 +196,8 @@ pub struct ConvolutionOperands<'a, T, B> {
     pub input: View<'a, T>,
     /// The weights.
     pub weights: View<'a, T>,
-    /// A number for each channel of the result, where [`Fusion::bias`] is set: `T`, or 32-bit floats for 8-bit integers.
+    /// A number for each channel of the result, where [`Fusion::bias`] is set: `T`, or 32-bit
+    /// floats for 8-bit integers.
     pub bias: Option<View<'a, B>>,
     /// What is added to the result, where [`Fusion::residual`] is set.
     pub residual: Option<View<'a, T>>,
@@ -248,7 +255,8 @@ impl ConvolutionPlan {
     /// Queues the convolution. In a capture, the graph owns the memory and the plan.
     ///
     /// # Errors
-    /// [`GpuError::Length`] when an operand has too few bytes or elements of another size, or is not there; what cuDNN returns.
+    /// [`GpuError::Length`] when an operand has too few bytes or elements of another size, or is
+    /// not there; what cuDNN returns.
     pub fn queue<T: AnyBits, B>(
         &self,
         stream: &Stream,
@@ -280,7 +288,8 @@ impl ConvolutionPlan {
             output: submission.write(output)?,
             workspace: if self.workspace() > 0 { submission.write(workspace)? } else { 0 },
         };
-        // SAFETY: the operands are as large as the plan says, checked above; their memory is entered and borrowed.
+        // SAFETY: the operands are as large as the plan says, checked above; their memory is
+        // entered and borrowed.
         unsafe { self.submit(&submission, stream, &addresses) }
     }
 
@@ -290,8 +299,9 @@ impl ConvolutionPlan {
     /// What cuDNN returns.
     ///
     /// # Safety
-    /// The operands lie there with the sizes that the plan says, in memory that is entered (see [`Submission`]) and borrowed until the
-    /// call returns, or that the caller takes care of until the convolution has run, and every time that a graph with it has run.
+    /// The operands lie there with the sizes that the plan says, in memory that is entered (see
+    /// [`Submission`]) and borrowed until the call returns, or that the caller takes care of until
+    /// the convolution has run, and every time that a graph with it has run.
     pub unsafe fn queue_at(&self, stream: &Stream, addresses: &ConvolutionAddresses) -> Result<(), GpuError> {
         // SAFETY: the caller's promise.
         unsafe { self.submit(&stream.submission(), stream, addresses) }
@@ -330,7 +340,8 @@ impl ConvolutionPlan {
             _ => self.pack_of(&all)?,
         };
         let done = handle.on(stream, |object| {
-            // SAFETY: plan, pack and handle are alive; the addresses hold what the plan needs, which is the caller's promise.
+            // SAFETY: plan, pack and handle are alive; the addresses hold what the plan needs,
+            // which is the caller's promise.
             let status = unsafe { (handle.api.execute)(object, planned.plan.object(), current.object()) };
             handle.api.check("run a convolution", status)
         });

@@ -1,4 +1,5 @@
-//! From operations to an execution plan: heuristics ask which engine, on a device or for one that is only described.
+//! From operations to an execution plan: heuristics ask which engine, on a device or for one that
+//! is only described.
 
 use cudarc::cudnn::sys;
 use sys::cudnnBackendAttributeName_t as Name;
@@ -16,7 +17,8 @@ use crate::error::GpuError;
 /// How an engine is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Search {
-    /// The heuristic that ranks engines. Where it names none that works, [`Heuristic::Fallback`] does.
+    /// The heuristic that ranks engines. Where it names none that works, [`Heuristic::Fallback`]
+    /// does.
     pub heuristic: Heuristic,
     /// Bytes of workspace at most.
     pub workspace: usize,
@@ -80,8 +82,8 @@ impl Ranked {
 }
 
 impl Planner {
-    /// Chooses engines for a device that this machine need not have. Nothing can be run, and engines that cuDNN compiles itself are named
-    /// only where NVIDIA's driver is installed.
+    /// Chooses engines for a device that this machine need not have. Nothing can be run, and
+    /// engines that cuDNN compiles itself are named only where NVIDIA's driver is installed.
     ///
     /// # Errors
     /// When cuDNN is missing, or too old to describe a device (before 9.11).
@@ -111,7 +113,8 @@ impl Planner {
         Ok(self.plan(convolution, fusion, search)?.choice)
     }
 
-    /// The plan of a convolution: the first form whose best engine is no last resort, else the first form that has an engine at all.
+    /// The plan of a convolution: the first form whose best engine is no last resort, else the
+    /// first form that has an engine at all.
     pub(super) fn plan(
         &self,
         convolution: &Convolution,
@@ -141,7 +144,8 @@ impl Planner {
         Err(GpuError::NoEngine { what: "this convolution", reason })
     }
 
-    /// The best configuration that becomes a plan within the workspace, after `skip` that do. Notes why the first did not.
+    /// The best configuration that becomes a plan within the workspace, after `skip` that do. Notes
+    /// why the first did not.
     fn first(
         &self,
         ranked: Ranked,

@@ -202,7 +202,8 @@ impl PoolingPlan {
     /// Queues the pooling. In a capture, the graph owns the memory.
     ///
     /// # Errors
-    /// [`GpuError::Length`] when a tensor has too few elements, or elements of another size; what cuDNN returns.
+    /// [`GpuError::Length`] when a tensor has too few elements, or elements of another size; what
+    /// cuDNN returns.
     pub fn queue<T: AnyBits>(
         &self,
         stream: &Stream,
@@ -249,7 +250,8 @@ impl PoolingPlan {
         submission.keep(|| Kept::owner(self.shared.clone()))?;
         let (one, zero) = (1.0_f32, 0.0_f32);
         handle.on(stream, |object| {
-            // SAFETY: handle and descriptions are alive, the factors are read in the call; the rest is the caller's promise.
+            // SAFETY: handle and descriptions are alive, the factors are read in the call; the rest
+            // is the caller's promise.
             let status = unsafe {
                 (handle.api.pooling_forward)(
                     object,

@@ -1,9 +1,12 @@
-//! The libraries of CUDA: found and loaded before the first call, or an error that says what was searched.
+//! The libraries of CUDA: found and loaded before the first call, or an error that says what was
+//! searched.
 //!
-//! Nothing of CUDA is linked. A library is looked for by name, as the system's loader does (`LD_LIBRARY_PATH`, `ldconfig`), and then
-//! in the places where CUDA lies without the loader's knowledge (see [`search_folders`]); it is loaded with its full path then. A library
-//! that is loaded stays loaded until the process ends. A CUPTI that somebody else in the process has loaded (`PyTorch` does) is used as it
-//! is: with two copies of it, the first one hides the GPU from the second.
+//! Nothing of CUDA is linked. A library is looked for by name, as the system's loader does
+//! (`LD_LIBRARY_PATH`, `ldconfig`), and then in the places where CUDA lies without the loader's
+//! knowledge (see [`search_folders`]); it is loaded with its full path then. A library that is
+//! loaded stays loaded until the process ends. A CUPTI that somebody else in the process has loaded
+//! (`PyTorch` does) is used as it is: with two copies of it, the first one hides the GPU from the
+//! second.
 
 mod search;
 
@@ -97,13 +100,15 @@ impl Library {
         }
     }
 
-    /// Whether a process should have one copy of it: CUPTI refuses who comes second, and a second copy of it does not know of the first.
-    /// (The others are called through `cudarc`, which looks for them by itself.)
+    /// Whether a process should have one copy of it: CUPTI refuses who comes second, and a second
+    /// copy of it does not know of the first. (The others are called through `cudarc`, which looks
+    /// for them by itself.)
     fn is_one_of_a_process(self) -> bool {
         matches!(self, Library::Cupti | Library::NvperfHost | Library::NvperfTarget)
     }
 
-    /// Libraries that must be loaded before this one, because it opens them by name from a folder that the loader does not search.
+    /// Libraries that must be loaded before this one, because it opens them by name from a folder
+    /// that the loader does not search.
     fn companions(self) -> &'static [&'static str] {
         match self {
             Library::Nvrtc => &["nvrtc-builtins"],
@@ -118,7 +123,8 @@ impl Library {
         }
     }
 
-    /// The file names that the loader is asked for, in the order in which `cudarc` asks, so that both find the same file.
+    /// The file names that the loader is asked for, in the order in which `cudarc` asks, so that
+    /// both find the same file.
     fn loader_names(self) -> Vec<String> {
         let mut names = cudarc::get_lib_name_candidates(self.stem());
         names.dedup();
@@ -153,7 +159,8 @@ impl Loaded {
     /// # Safety
     /// `T` must be the type of that symbol: a function pointer with its exact signature.
     pub(crate) unsafe fn symbol<T: Copy>(&self, name: &'static str) -> Result<T, LibraryError> {
-        // SAFETY: the caller gives the type. The library is never unloaded, so the copied pointer stays valid.
+        // SAFETY: the caller gives the type. The library is never unloaded, so the copied pointer
+        // stays valid.
         let found = unsafe { self.handle.get::<T>(name.as_bytes()) };
         found.map(|symbol| *symbol).map_err(|_| LibraryError::Symbol {
             library: self.library,
@@ -246,10 +253,12 @@ fn describe_missing(
     text
 }
 
-/// The libraries loaded so far. They are leaked: calls into them may come from any thread until the process ends.
+/// The libraries loaded so far. They are leaked: calls into them may come from any thread until the
+/// process ends.
 static LOADED: Mutex<Vec<&'static Loaded>> = Mutex::new(Vec::new());
 
-/// Loads a library, or says why not. Loading again costs a lookup; a library that was missing is searched for again.
+/// Loads a library, or says why not. Loading again costs a lookup; a library that was missing is
+/// searched for again.
 ///
 /// ```
 /// use flopgap_gpu::library::{Library, probe};

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::{Library, LibraryError, Loaded};
 
-/// The folders of this machine that may hold libraries of CUDA, in the order in which they are searched after the system's loader:
+/// The folders of this machine that may hold libraries of CUDA, in the order in which they are
+/// searched after the system's loader:
 ///
 /// 1. next to the executable, and in `lib` beside its folder;
-/// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest first), with `lib64`,
-///    `extras/CUPTI/lib64` and `targets/*/lib`;
-/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) in the [folders of Python](python_packages);
+/// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest
+///    first), with `lib64`, `extras/CUPTI/lib64` and `targets/*/lib`;
+/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) in the [folders of
+///    Python](python_packages);
 /// 4. `$CONDA_PREFIX/lib`.
 ///
 /// Only folders that exist are returned.
@@ -54,8 +56,9 @@ pub fn search_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that Python may import packages from, as far as the environment and the usual places tell: those of `$PYTHONPATH`,
-/// `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a command line starts, of the user and of the system. They need not exist.
+/// The folders that Python may import packages from, as far as the environment and the usual places
+/// tell: those of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a command
+/// line starts, of the user and of the system. They need not exist.
 pub fn python_packages() -> Vec<PathBuf> {
     let mut packages: Vec<PathBuf> =
         env::var_os("PYTHONPATH").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
@@ -93,7 +96,8 @@ fn version(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Files of `folder` that hold the library `stem`, newest version first, the bare name last: it is a link to one of the others.
+/// Files of `folder` that hold the library `stem`, newest version first, the bare name last: it is
+/// a link to one of the others.
 fn files(folder: &Path, stem: &str) -> Vec<PathBuf> {
     let prefix = format!("lib{stem}.so");
     children_newest_first(folder, |name| {
@@ -152,7 +156,8 @@ fn load_companions(library: Library, folder: Option<&Path>) {
     }
 }
 
-/// The file of a library that this process has loaded, from what the kernel says of its memory (`/proc/self/maps`).
+/// The file of a library that this process has loaded, from what the kernel says of its memory
+/// (`/proc/self/maps`).
 fn mapped(maps: &str, stem: &str) -> Option<PathBuf> {
     let prefix = format!("lib{stem}.so");
     let mut paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
@@ -179,7 +184,8 @@ fn opened(_path: &Path) -> Option<libloading::Library> {
 }
 
 fn open(path: impl AsRef<OsStr>) -> Result<libloading::Library, libloading::Error> {
-    // SAFETY: loading runs the library's initializers. These are NVIDIA's libraries, which a CUDA program loads in the same way.
+    // SAFETY: loading runs the library's initializers. These are NVIDIA's libraries, which a CUDA
+    // program loads in the same way.
     unsafe { libloading::Library::new(path.as_ref()) }
 }
 

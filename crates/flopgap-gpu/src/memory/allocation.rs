@@ -14,7 +14,8 @@ use crate::error::GpuError;
 pub struct Allocation {
     memory: Memory,
     order: Mutex<Order<Queue>>,
-    /// The key of [`Order::sole`], 0 for none: most memory is only ever used on one stream, which then need not lock `order`.
+    /// The key of [`Order::sole`], 0 for none: most memory is only ever used on one stream, which
+    /// then need not lock `order`.
     sole: AtomicUsize,
 }
 
@@ -39,7 +40,8 @@ impl Allocation {
         let address = if bytes == 0 {
             0
         } else if context.has_async_alloc() {
-            // SAFETY: the stream is alive. Whether the memory is read before it is written is up to the caller.
+            // SAFETY: the stream is alive. Whether the memory is read before it is written is up to
+            // the caller.
             unsafe { result::malloc_async(home.handle(), bytes) }?
         } else {
             // SAFETY: as above.
@@ -72,9 +74,11 @@ impl Allocation {
         self.memory.home.cuda().context().cu_ctx()
     }
 
-    /// `queue` is about to use the memory: it waits for what it must not overtake. `runs_on` is where the work is queued, which waits, too.
+    /// `queue` is about to use the memory: it waits for what it must not overtake. `runs_on` is
+    /// where the work is queued, which waits, too.
     pub(crate) fn enter(&self, queue: &Queue, runs_on: &Queue, access: Access) -> Result<(), GpuError> {
-        // Other uses at this moment only read the memory, and `order` keeps both: see `Order::enter`.
+        // Other uses at this moment only read the memory, and `order` keeps both: see
+        // `Order::enter`.
         if self.sole.load(Ordering::Acquire) == queue.key() {
             return Ok(());
         }
@@ -107,7 +111,8 @@ impl Drop for Allocation {
     }
 }
 
-/// Queues the end of the memory behind all of its uses. Where a use cannot be waited for now, the memory is kept for [`free_later`].
+/// Queues the end of the memory behind all of its uses. Where a use cannot be waited for now, the
+/// memory is kept for [`free_later`].
 fn free(memory: &Memory, users: Vec<Queue>) {
     let context = memory.home.cuda().context();
     let _entered = memory.home.enter();

@@ -9,9 +9,10 @@ use super::allocation::Allocation;
 
 /// Memory on a device with a length and an element type.
 ///
-/// It may be used on any stream of its device, and dropped at any time: streams wait for each other where their uses of a buffer would
-/// overlap and one of them writes, and the memory is freed once all work that was queued with it is done and no [`Graph`](crate::Graph)
-/// uses it. Only memory that was handed to unsafe launches as a bare address is up to the caller.
+/// It may be used on any stream of its device, and dropped at any time: streams wait for each other
+/// where their uses of a buffer would overlap and one of them writes, and the memory is freed once
+/// all work that was queued with it is done and no [`Graph`](crate::Graph) uses it. Only memory
+/// that was handed to unsafe launches as a bare address is up to the caller.
 ///
 /// Memory of others (of `cudarc`, say) is no [`DeviceSlice`]: nothing here could know who uses it.
 ///

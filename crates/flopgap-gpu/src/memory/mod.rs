@@ -1,7 +1,8 @@
 //! Memory on a device: who owns it, who uses it, and when it is freed.
 //!
-//! Every safe call that queues work enters the memory that it uses ([`Submission`](crate::Submission)). From that the crate knows which streams must
-//! wait for each other ([`order`]), and what a graph must own.
+//! Every safe call that queues work enters the memory that it uses
+//! ([`Submission`](crate::Submission)). From that the crate knows which streams must wait for each
+//! other ([`order`]), and what a graph must own.
 
 mod allocation;
 mod buffer;

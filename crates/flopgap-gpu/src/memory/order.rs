@@ -7,7 +7,8 @@ pub(crate) enum Access {
     Write,
 }
 
-/// The queue that wrote last, and those that have read since. A queue is in order by itself: it waits only for others.
+/// The queue that wrote last, and those that have read since. A queue is in order by itself: it
+/// waits only for others.
 #[derive(Debug)]
 pub(crate) struct Order<Q> {
     writer: Option<Q>,
@@ -83,8 +84,8 @@ mod tests {
         assert_eq!(order.others(&'a'), ['c'], "waiting for the writer waits for all before it");
     }
 
-    /// Queues run one piece of work after the other and see what they waited for: every use must see the last write, and a write all reads
-    /// since, whatever the order of uses.
+    /// Queues run one piece of work after the other and see what they waited for: every use must
+    /// see the last write, and a write all reads since, whatever the order of uses.
     #[test]
     fn every_conflicting_use_is_seen() {
         const QUEUES: usize = 4;

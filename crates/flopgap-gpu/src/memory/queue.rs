@@ -31,16 +31,19 @@ fn gate(key: usize) -> Arc<Gate> {
     gate
 }
 
-/// A number that no other living stream has. The default stream has the same handle in every context.
+/// A number that no other living stream has. The default stream has the same handle in every
+/// context.
 fn key(stream: &CudaStream) -> usize {
     match stream.cu_stream() as usize {
-        // Handles are addresses of the driver, so no stream has an odd one, and none that of a context.
+        // Handles are addresses of the driver, so no stream has an odd one, and none that of a
+        // context.
         0 | 1 => stream.context().cu_ctx() as usize + 1,
         handle => handle,
     }
 }
 
-/// Two queues are one if the driver has one stream for both. A stream lives as long as memory that it used, so no other gets its handle.
+/// Two queues are one if the driver has one stream for both. A stream lives as long as memory that
+/// it used, so no other gets its handle.
 impl PartialEq for Queue {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -89,7 +92,8 @@ impl Queue {
     /// What is queued from here on waits for what is queued on `other` so far.
     ///
     /// # Errors
-    /// [`GpuError::Capturing`] when `other` is being captured and this is not: waiting would take this queue into the capture.
+    /// [`GpuError::Capturing`] when `other` is being captured and this is not: waiting would take
+    /// this queue into the capture.
     pub(crate) fn wait_for(&self, other: &Queue) -> Result<(), GpuError> {
         let _entered = other.enter();
         if other.capture()? != self.capture()? {

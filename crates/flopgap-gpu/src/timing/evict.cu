@@ -1,5 +1,6 @@
-// Reads a buffer that is larger than the second-level cache, so that nothing else stays there. It is only read: lines that were written
-// would have to be written back while the next kernel is timed.
+// Reads a buffer that is larger than the second-level cache, so that nothing else stays there. It
+// is only read: lines that were written would have to be written back while the next kernel is
+// timed.
 extern "C" __global__ void evict_cache(const uint4 *buffer, unsigned long long length, unsigned *never) {
     unsigned all = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;

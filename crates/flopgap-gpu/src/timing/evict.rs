@@ -45,7 +45,8 @@ impl Evictor {
     pub fn evict(&mut self, stream: &Stream) -> Result<(), GpuError> {
         let length = (self.buffer.len() / 16) as u64;
         let arguments = Arguments::default().read(&self.buffer).u64(length).write(&mut self.never);
-        // SAFETY: these are the kernel's arguments, and it reads `length` times 16 bytes, which the buffer has.
+        // SAFETY: these are the kernel's arguments, and it reads `length` times 16 bytes, which the
+        // buffer has.
         unsafe { Launch::new(self.blocks, THREADS).queue(stream, &self.kernel, arguments) }
     }
 }

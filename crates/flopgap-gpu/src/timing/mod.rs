@@ -74,8 +74,9 @@ pub fn launches<E: From<GpuError>>(
     Ok(Samples::new(times?))
 }
 
-/// Times `work` inside a CUDA graph. Where it takes less than 50 µs, two graphs are timed, of k and 2k copies one after the other, and each
-/// measurement is the difference of the two divided by k. What `work` allocates must be allocated before.
+/// Times `work` inside a CUDA graph. Where it takes less than 50 µs, two graphs are timed, of k and
+/// 2k copies one after the other, and each measurement is the difference of the two divided by k.
+/// What `work` allocates must be allocated before.
 ///
 /// # Errors
 /// The error of `work`; the driver's.
@@ -87,8 +88,9 @@ pub fn replays<E: From<GpuError>>(
     replays_after(stream, repetitions, None::<fn() -> Result<(), E>>, &mut work)
 }
 
-/// Like [`replays`], but before every `work` there is `preparation` (such as [`Evictor::evict`]), whose time is taken off: each measurement is
-/// the difference between a graph of both and a graph of the preparation alone.
+/// Like [`replays`], but before every `work` there is `preparation` (such as [`Evictor::evict`]),
+/// whose time is taken off: each measurement is the difference between a graph of both and a graph
+/// of the preparation alone.
 ///
 /// # Errors
 /// The error of `work` or `preparation`; the driver's.

@@ -110,8 +110,8 @@ impl Replay {
 /// Nanoseconds of a run, from those of k and of 2k runs.
 ///
 /// What a launch costs once is in both, so that the slope is at most the mean over the 2k runs, and
-/// not far below it: k runs take ten times what a launch costs. Where the host was late, one of both
-/// holds the wait. If it always was, the mean is what is known: no less was taken.
+/// not far below it: k runs take ten times what a launch costs. Where the host was late, one of
+/// both holds the wait. If it always was, the mean is what is known: no less was taken.
 fn slopes(pairs: &[(f64, f64)], copies: f64) -> Vec<f64> {
     let mean = |long: f64| long / (2.0 * copies);
     let slope = |&(short, long): &(f64, f64)| {

@@ -28,7 +28,8 @@ impl Samples {
         &self.sorted
     }
 
-    /// The measurement that this part of all is below, linear between neighbors; NaN of no measurements.
+    /// The measurement that this part of all is below, linear between neighbors; NaN of no
+    /// measurements.
     ///
     /// ```
     /// let samples = flopgap_gpu::timing::Samples::new(vec![4.0, 1.0, 3.0, 2.0]);

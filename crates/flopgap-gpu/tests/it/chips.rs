@@ -144,7 +144,8 @@ fn groups_are_counted_in_one_pass_where_the_chip_can_and_have_everything() {
     }
 }
 
-/// On Hopper one pass has what `bf16` networks do on tensor cores: `WGMMA` of all types, and `mma.sync`, which flash attention uses.
+/// On Hopper one pass has what `bf16` networks do on tensor cores: `WGMMA` of all types, and
+/// `mma.sync`, which flash attention uses.
 #[test]
 fn hopper_counts_bf16_whole_in_one_pass() {
     if !has_cupti() {

@@ -327,7 +327,8 @@ fn one_session_a_gpu() {
     still_counts(&mut next, &context, &stream);
 }
 
-/// Every thread launches kernels of its own shape: each row must have the counts that follow from its shape.
+/// Every thread launches kernels of its own shape: each row must have the counts that follow from
+/// its shape.
 #[test]
 fn launches_of_several_threads_keep_their_counts() {
     const THREADS: u32 = 4;
@@ -372,7 +373,8 @@ fn launches_of_several_threads_keep_their_counts() {
     }
 }
 
-/// The innermost region has the launches, also from another thread than the one that began to count.
+/// The innermost region has the launches, also from another thread than the one that began to
+/// count.
 #[test]
 fn nested_regions_have_what_is_theirs() {
     let Some((context, _guard)) = gpu() else { return };

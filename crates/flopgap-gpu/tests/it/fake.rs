@@ -1,8 +1,10 @@
-//! The trait `CounterSource` without a GPU: a fake source, as code that is built on counters tests itself with.
+//! The trait `CounterSource` without a GPU: a fake source, as code that is built on counters tests
+//! itself with.
 
 use flopgap_gpu::counters::{CounterError, CounterSource, Launch, LaunchCounts, RegionCounts, Regions, Work};
 
-/// Returns the same count for every region that the work enters, and runs the work as often as it says it has passes.
+/// Returns the same count for every region that the work enters, and runs the work as often as it
+/// says it has passes.
 struct FakeCounters {
     metrics: Vec<String>,
     passes: usize,

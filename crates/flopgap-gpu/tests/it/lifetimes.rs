@@ -1,6 +1,7 @@
 //! Memory, kernels and numbers of the host live as long as work that uses them, on a real GPU.
 //!
-//! What is freed too early is soon something else's: each test makes new buffers, which get that memory, and writes to them.
+//! What is freed too early is soon something else's: each test makes new buffers, which get that
+//! memory, and writes to them.
 
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::{Buffer, GpuError, Stream};
@@ -12,7 +13,8 @@ const LENGTH: usize = 1 << 20;
 /// Steps of a kernel that takes milliseconds.
 const LONG: i32 = 2_000_000;
 
-/// New buffers on this stream, which get what memory is free, full of a number that no test expects.
+/// New buffers on this stream, which get what memory is free, full of a number that no test
+/// expects.
 fn overwrite(stream: &Stream) -> Vec<Buffer<f32>> {
     let buffers = (0..8).map(|_| stream.upload(&vec![-7.0_f32; LENGTH])).collect::<Result<_, GpuError>>();
     stream.synchronize().unwrap();

@@ -1,4 +1,5 @@
-//! Tests of the crate from outside. What needs a library or a GPU that is not there is skipped, and says so.
+//! Tests of the crate from outside. What needs a library or a GPU that is not there is skipped, and
+//! says so.
 //!
 //! `FLOPGAP_REQUIRE=nvrtc,cupti,gpu` turns the skips of those into failures.
 

@@ -1,4 +1,5 @@
-//! Another client of CUPTI that traces kernels while a session counts, as `torch.profiler` does, on a real GPU.
+//! Another client of CUPTI that traces kernels while a session counts, as `torch.profiler` does, on
+//! a real GPU.
 
 use std::alloc::{Layout, alloc, dealloc};
 

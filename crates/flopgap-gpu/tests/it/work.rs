@@ -221,7 +221,8 @@ fn products_agree_with_64_bit_arithmetic() {
         }
     };
     assert!(blas.version().unwrap().0 >= 11);
-    // A linear congruential generator: values of both signs that differ in the low bits, which TF32 would lose.
+    // A linear congruential generator: values of both signs that differ in the low bits, which TF32
+    // would lose.
     let mut state = 0x9e37_79b9_u32;
     let mut random = |len: usize| -> Vec<f32> {
         (0..len)

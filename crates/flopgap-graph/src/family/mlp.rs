@@ -8,7 +8,8 @@ use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::op::{Elementwise, ElementwiseFunction, Gemm, Op};
 
-/// `input - hidden… - output` with biases, the activation after all but the last layer. Layers are named as in a `torch.nn.Sequential`.
+/// `input - hidden… - output` with biases, the activation after all but the last layer. Layers are
+/// named as in a `torch.nn.Sequential`.
 pub(crate) fn mlp(spec: &MlpSpec) -> Result<Graph, GraphError> {
     let sizes: Vec<u64> =
         [spec.input].into_iter().chain(spec.hidden.iter().copied()).chain([spec.output]).collect();

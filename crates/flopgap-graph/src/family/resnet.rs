@@ -1,5 +1,6 @@
-//! Residual networks (He et al. 2015), as torchvision builds them: the step of a bottleneck block is in its 3x3 convolution. Batch norms are
-//! folded into the convolutions, which have biases instead.
+//! Residual networks (He et al. 2015), as torchvision builds them: the step of a bottleneck block
+//! is in its 3x3 convolution. Batch norms are folded into the convolutions, which have biases
+//! instead.
 
 use flopgap_flops::{Activation, ElementType};
 
@@ -76,7 +77,8 @@ impl Network {
         bottleneck: bool,
     ) -> Result<Image, GraphError> {
         let outputs = if bottleneck { 4 * width } else { width };
-        // Before the other branch, so that the sum follows the convolution that an engine fuses it with.
+        // Before the other branch, so that the sum follows the convolution that an engine fuses it
+        // with.
         let shortcut = if stride == 1 && input.channels == outputs {
             input
         } else {
@@ -192,8 +194,8 @@ mod tests {
         resnet(&ResnetSpec { depth, batch: 1, image: 224 }).unwrap()
     }
 
-    /// Multiply-adds of convolutions and the fully connected layer, and torchvision's parameters. Folding leaves one bias of the two vectors
-    /// of each batch norm.
+    /// Multiply-adds of convolutions and the fully connected layer, and torchvision's parameters.
+    /// Folding leaves one bias of the two vectors of each batch norm.
     #[test]
     fn counts_are_the_published_ones() {
         for (depth, multiply_adds, parameters, channels) in [

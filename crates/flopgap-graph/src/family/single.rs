@@ -8,10 +8,12 @@ use crate::graph::Graph;
 use crate::op::{Elementwise, ElementwiseFunction, Gemm, NormFunction, Op, product};
 use crate::step::Step;
 
-/// The operation of a step with its epilogue as layers behind it: what [`plan`](crate::plan) fuses back into the step.
+/// The operation of a step with its epilogue as layers behind it: what [`plan`](crate::plan) fuses
+/// back into the step.
 ///
-/// Weights, biases, gains and tables are parameters; residuals and the second operand of batched products are inputs. An operation that is
-/// recognized by its number of elements alone gets a shape that has as many.
+/// Weights, biases, gains and tables are parameters; residuals and the second operand of batched
+/// products are inputs. An operation that is recognized by its number of elements alone gets a
+/// shape that has as many.
 pub(crate) fn single(step: &Step) -> Result<Graph, GraphError> {
     let label = step.label();
     let refused = |reason: &str| GraphError::Workload { what: step.label(), reason: reason.to_owned() };
@@ -154,7 +156,8 @@ fn operands(builder: &mut Builder, op: &Op) -> Result<(Vec<usize>, Vec<u64>), Si
             (vec![builder.input("input", &[*outputs, inputs / outputs])], vec![*outputs])
         }
         Op::Copy { elements } => {
-            // Two dimensions that change places, as near to a square as there is: what copies of networks mostly do.
+            // Two dimensions that change places, as near to a square as there is: what copies of
+            // networks mostly do.
             let rows = (1..=elements.isqrt())
                 .rev()
                 .take(4096)

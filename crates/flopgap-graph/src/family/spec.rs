@@ -18,7 +18,8 @@ pub struct MlpSpec {
     pub activation: Activation,
 }
 
-/// A residual network for images of 3 channels and 1,000 classes, batch norms folded into the convolutions.
+/// A residual network for images of 3 channels and 1,000 classes, batch norms folded into the
+/// convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResnetSpec {
     /// 18, 34, 50, 101 or 152.

@@ -35,7 +35,8 @@ impl Stored {
 pub(crate) struct Meaning {
     /// The operation, where there is a formula for it.
     pub(crate) op: Option<Op>,
-    /// The operands in the order that [`Layer::inputs`] has, as positions among the operator's tensors; all in order where absent.
+    /// The operands in the order that [`Layer::inputs`] has, as positions among the operator's
+    /// tensors; all in order where absent.
     pub(crate) order: Option<Vec<usize>>,
     /// FLOPs for each that the operation has, 1 where it is what its formula says.
     pub(crate) factor: u64,

@@ -4,11 +4,12 @@ use rustc_hash::FxHashMap;
 
 use crate::op::{Gemm, Op};
 
-/// The product that an equation of two operands is, such as `bhqd,bhkd->bhqk`; `None` for other numbers of operands, for repeated letters,
-/// and for sizes that contradict each other.
+/// The product that an equation of two operands is, such as `bhqd,bhkd->bhqk`; `None` for other
+/// numbers of operands, for repeated letters, and for sizes that contradict each other.
 ///
-/// Letters of both operands and the result count products, those of one operand and the result its rows, those of both operands alone the
-/// inner sum. A letter that only one operand has is summed before.
+/// Letters of both operands and the result count products, those of one operand and the result its
+/// rows, those of both operands alone the inner sum. A letter that only one operand has is summed
+/// before.
 pub(crate) fn einsum(equation: &str, operands: &[&[u64]], output: &[u64]) -> Option<Op> {
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (inputs, result) = match equation.split_once("->") {
@@ -51,7 +52,8 @@ pub(crate) fn einsum(equation: &str, operands: &[&[u64]], output: &[u64]) -> Opt
     Some(Op::Gemm(gemm))
 }
 
-/// The letters that occur once, in the order of the alphabet: what an equation without a result means.
+/// The letters that occur once, in the order of the alphabet: what an equation without a result
+/// means.
 fn implicit(inputs: &str) -> String {
     let mut letters: Vec<char> = inputs.chars().filter(|c| c.is_alphabetic()).collect();
     letters.sort_unstable();

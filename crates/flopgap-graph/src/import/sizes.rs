@@ -34,7 +34,8 @@ pub(crate) fn linear(x: &[u64], weights: &[u64]) -> Option<Op> {
     Some(Op::Gemm(Gemm { batch: 1, m: count(rows)?, n, k }))
 }
 
-/// A product as `NumPy` and ONNX `MatMul` define it: leading dimensions are broadcast. One second operand for all samples is one product.
+/// A product as `NumPy` and ONNX `MatMul` define it: leading dimensions are broadcast. One second
+/// operand for all samples is one product.
 #[expect(clippy::many_single_char_names, reason = "what the formula calls its sizes")]
 pub(crate) fn matmul(a: &[u64], b: &[u64]) -> Option<Op> {
     let (m, k, a_batch) = match a {
@@ -104,7 +105,8 @@ pub(crate) fn same_padding(
     Some([needed / 2, needed - needed / 2])
 }
 
-/// A convolution of an image (with or without a batch) with weights, that gives an output of this shape.
+/// A convolution of an image (with or without a batch) with weights, that gives an output of this
+/// shape.
 pub(crate) fn convolution(x: &[u64], weights: &[u64], output: &[u64], window: &Window) -> Option<Op> {
     let rank = weights.len().checked_sub(2).filter(|&rank| rank > 0)?;
     let (batch, x, output) = match (x.len().checked_sub(rank)?, output.len().checked_sub(rank)?) {
@@ -201,7 +203,8 @@ pub(crate) fn batch_norm(shape: &[u64], training: bool, parameters: u64) -> Opti
     Some(Op::Norm(Norm { function, rows, columns, parameters }))
 }
 
-/// A normalization with statistics of groups of channels of each sample; as many groups as channels is an instance norm.
+/// A normalization with statistics of groups of channels of each sample; as many groups as channels
+/// is an instance norm.
 pub(crate) fn channel_norm(shape: &[u64], groups: u64, parameters: u64) -> Option<Op> {
     let rows = shape.first()?.checked_mul(groups)?;
     norm(NormFunction::Group, shape, count(shape)?.checked_div(rows)?, parameters)

@@ -60,10 +60,12 @@ pub(crate) fn pointwise(name: &str) -> Option<ElementwiseFunction> {
     })
 }
 
-/// FLOPs for each element read by an operator that brings many elements together, by its name in lower case without underscores.
+/// FLOPs for each element read by an operator that brings many elements together, by its name in
+/// lower case without underscores.
 ///
-/// A sum, mean, product, maximum, or test is 1. A sum of magnitudes is 2, of squares 2. A logarithm of a sum is 2, of exponentials 4 with the
-/// maximum subtracted. A variance is 4: the sum for the mean, the difference, its square and their sum.
+/// A sum, mean, product, maximum, or test is 1. A sum of magnitudes is 2, of squares 2. A logarithm
+/// of a sum is 2, of exponentials 4 with the maximum subtracted. A variance is 4: the sum for the
+/// mean, the difference, its square and their sum.
 pub(crate) fn reduction(name: &str) -> Option<u64> {
     Some(match name {
         "sum" | "mean" | "max" | "min" | "amax" | "amin" | "prod" | "argmax" | "argmin" | "any" | "all"

@@ -338,7 +338,8 @@ impl<'a> Walk<'a> {
         self.assembly.layer(place, meaning, &tensors, outputs)
     }
 
-    /// The shape of each result that is not left out: the file's where it is whole, else the inferred one, else the caller's.
+    /// The shape of each result that is not left out: the file's where it is whole, else the
+    /// inferred one, else the caller's.
     fn result_shapes(
         &self,
         proto: &NodeProto,
@@ -349,7 +350,8 @@ impl<'a> Walk<'a> {
         for (index, output) in proto.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
             let stated = self.stated.get(output.as_str()).and_then(|(shape, _)| shape.clone());
             let inferred = inferred.get(index).cloned();
-            // How windows and scales are rounded at the edge differs between versions and exporters: there the file knows better.
+            // How windows and scales are rounded at the edge differs between versions and
+            // exporters: there the file knows better.
             let rounded = matches!(
                 proto.op_type.as_deref(),
                 Some(
@@ -437,7 +439,8 @@ fn label(dim: &Dimension) -> String {
     size(dim).map(|size| size.to_string()).or(named).unwrap_or_else(|| "?".to_owned())
 }
 
-/// The module in the name of a node as the older exporter of `PyTorch` writes it: `/layer1/layer1.0/conv1/Conv` is of `layer1.0.conv1`.
+/// The module in the name of a node as the older exporter of `PyTorch` writes it:
+/// `/layer1/layer1.0/conv1/Conv` is of `layer1.0.conv1`.
 fn scope(name: &str) -> Option<String> {
     let scopes = name.strip_prefix('/')?;
     let mut module = String::new();

@@ -22,7 +22,8 @@ pub(crate) fn product(quantity: &'static str, factors: &[u64]) -> Result<u64, Fl
 }
 
 impl Op {
-    /// Exact FLOPs and compulsory bytes with all tensors of one type, as [`flopgap_flops::operator`] counts them; no bias and no activation.
+    /// Exact FLOPs and compulsory bytes with all tensors of one type, as
+    /// [`flopgap_flops::operator`] counts them; no bias and no activation.
     ///
     /// Of [`ElementwiseFunction::Quantize`], `element` is the type of the side that is not 8 bits.
     ///
@@ -57,8 +58,8 @@ impl Op {
         }
     }
 
-    /// Multiply-adds of matrix products, convolutions, recurrent layers and attention's two products: what other tools call MACs. 0 for
-    /// operations without products.
+    /// Multiply-adds of matrix products, convolutions, recurrent layers and attention's two
+    /// products: what other tools call MACs. 0 for operations without products.
     ///
     /// # Errors
     /// As [`work`](Self::work).
@@ -123,7 +124,8 @@ impl Op {
         }
     }
 
-    /// The output channels that a bias has elements for: columns of a product, channels of a convolution.
+    /// The output channels that a bias has elements for: columns of a product, channels of a
+    /// convolution.
     pub fn channels(&self) -> Option<u64> {
         match self {
             Op::Gemm(gemm) => Some(gemm.n),
@@ -140,12 +142,13 @@ impl Gemm {
 }
 
 impl Conv {
-    /// Sizes of the output image. Of a transposed convolution
-    /// `stride (size - 1) + dilation (kernel - 1) + 1 + output padding - before - after` (ONNX `ConvTranspose`).
+    /// Sizes of the output image. Of a transposed convolution `stride (size - 1) + dilation
+    /// (kernel - 1) + 1 + output padding - before - after` (ONNX `ConvTranspose`).
     ///
     /// # Errors
-    /// [`FlopError::WindowTooLarge`] where not even one window fits, [`FlopError::ZeroSize`], [`FlopError::Overflow`];
-    /// [`FlopError::UnequalRanks`] where the lists of sizes differ in length.
+    /// [`FlopError::WindowTooLarge`] where not even one window fits, [`FlopError::ZeroSize`],
+    /// [`FlopError::Overflow`]; [`FlopError::UnequalRanks`] where the lists of sizes differ in
+    /// length.
     pub fn output(&self) -> Result<Vec<u64>, FlopError> {
         let rank = self.image.len();
         for (name, found) in [

@@ -41,7 +41,8 @@ pub(super) fn follow(graph: &Graph, memory: &Memory, step: &mut PlannedStep) -> 
             Op::Norm(Norm { function: NormFunction::BatchInference, rows, .. })
                 if !epilogue.residual && Some(*rows) == channels =>
             {
-                // The shift of the norm takes the place of the bias once the norm is folded into the weights.
+                // The shift of the norm takes the place of the bias once the norm is folded into
+                // the weights.
                 step.step.epilogue.bias = true;
                 step.bias = others.get(1).copied().or(step.bias);
             }
@@ -105,8 +106,8 @@ const LONGEST: usize = 12;
 
 /// The layers that together are an activation of what a root holds, if what reads it is such.
 ///
-/// Grows the set of element-wise layers that depend on the root and on constants of one element alone, in order, until nothing outside reads
-/// any result but the last.
+/// Grows the set of element-wise layers that depend on the root and on constants of one element
+/// alone, in order, until nothing outside reads any result but the last.
 fn activation_of(graph: &Graph, memory: &Memory, root: usize) -> Option<Composite> {
     let readers = &memory.readers[root];
     if readers.len() < 2 || memory.result[root] {

@@ -1,4 +1,5 @@
-//! Normalizations that a model spells out: exporters before operator set 17 have no layer norm, and those before 23 no RMS norm.
+//! Normalizations that a model spells out: exporters before operator set 17 have no layer norm, and
+//! those before 23 no RMS norm.
 
 use super::Memory;
 use crate::error::GraphError;
@@ -11,8 +12,8 @@ const LONGEST: usize = 9;
 /// How far apart the first and the last may stand.
 const FARTHEST: usize = 40;
 
-/// Makes a step that begins a spelled-out norm the step of that norm: means over the last dimensions, differences, squares, and the root that is
-/// divided by, which nothing else reads.
+/// Makes a step that begins a spelled-out norm the step of that norm: means over the last
+/// dimensions, differences, squares, and the root that is divided by, which nothing else reads.
 pub(super) fn norm(graph: &Graph, memory: &Memory, step: &mut PlannedStep) -> Result<bool, GraphError> {
     let first = step.layers[0];
     let begins = match &step.step.op {

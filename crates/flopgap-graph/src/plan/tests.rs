@@ -148,7 +148,8 @@ fn what_is_read_twice_is_not_fused_away() {
     assert_eq!(labels(&graph), ["gemm 2x4x3", "relu 8", "add 8"]);
 }
 
-/// `x sigmoid(x)` and both GELUs as exporters spell them out, behind a product with a bias of its own.
+/// `x sigmoid(x)` and both GELUs as exporters spell them out, behind a product with a bias of its
+/// own.
 #[test]
 fn spelled_out_activations_are_one() {
     use ElementwiseFunction::{Add, Div, Mul, Transcendental};

@@ -178,8 +178,9 @@ fn same(x: &[u64], weights: &[u64], output: &[u64], window: &Window) -> Option<V
         .collect()
 }
 
-/// Pooling to an output of given size. Where the sizes do not divide, windows overlap: output `i` of `n` takes `floor(i s / n)` up to
-/// `ceil((i + 1) s / n)`, and the elements of all of them are what is brought together.
+/// Pooling to an output of given size. Where the sizes do not divide, windows overlap: output `i`
+/// of `n` takes `floor(i s / n)` up to `ceil((i + 1) s / n)`, and the elements of all of them are
+/// what is brought together.
 fn adaptive(function: PoolFunction, x: &[u64], output: &[u64], rank: usize) -> Option<Op> {
     let image = x.get(x.len().checked_sub(rank)?..)?;
     let positions = output.get(output.len().checked_sub(rank)?..)?;

@@ -17,7 +17,8 @@ pub(super) struct Operand {
 
 /// A node of the file, resolved.
 pub(super) struct Call<'a> {
-    /// The operator without namespace and overload, and without the underscore of in-place variants: `conv2d`.
+    /// The operator without namespace and overload, and without the underscore of in-place
+    /// variants: `conv2d`.
     pub(super) name: &'a str,
     /// `default`, `Tensor`, `int`.
     pub(super) overload: &'a str,

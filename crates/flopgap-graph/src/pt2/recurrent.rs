@@ -11,7 +11,8 @@ pub(super) struct Stacked {
     pub(super) parameters: Vec<usize>,
 }
 
-/// The layers of `lstm`, `gru`, `rnn_tanh`, `rnn_relu`; `None` for packed sequences, projections and shapes that do not fit.
+/// The layers of `lstm`, `gru`, `rnn_tanh`, `rnn_relu`; `None` for packed sequences, projections
+/// and shapes that do not fit.
 pub(super) fn stacked(call: &Call<'_>) -> Option<Vec<Stacked>> {
     let kind = match call.name {
         "lstm" => Cell::Lstm,

@@ -1,7 +1,8 @@
 //! When a tensor can be seen in another shape without moving it.
 
-/// Whether the elements of a tensor of these sizes and strides can be addressed in `other` sizes by strides alone: what `torch.reshape` asks
-/// before it copies (`computeStride_impl` of `ATen/TensorUtils.cpp`).
+/// Whether the elements of a tensor of these sizes and strides can be addressed in `other` sizes by
+/// strides alone: what `torch.reshape` asks before it copies (`computeStride_impl` of
+/// `ATen/TensorUtils.cpp`).
 pub(super) fn is_view(sizes: &[u64], strides: &[u64], other: &[u64]) -> bool {
     if sizes.len() != strides.len() || sizes.contains(&0) {
         return true;

@@ -80,7 +80,8 @@ impl Walk<'_> {
         value[key].as_object().ok_or_else(|| self.damaged(format!("`{key}` is missing or not an object")))
     }
 
-    /// Sorts inputs into those of the caller and what is stored with the model; the latter with their names in the model.
+    /// Sorts inputs into those of the caller and what is stored with the model; the latter with
+    /// their names in the model.
     fn inputs<'v>(
         &mut self,
         module: &'v Value,
@@ -418,7 +419,8 @@ fn plain(name: &str) -> &str {
     name.strip_suffix('_').unwrap_or(name)
 }
 
-/// The innermost module that a node came from: the path of the last entry of `L__self__,,Class;L__self___fc,fc,Class`.
+/// The innermost module that a node came from: the path of the last entry of
+/// `L__self__,,Class;L__self___fc,fc,Class`.
 fn module(node: &Value, otherwise: &str) -> String {
     let stack = node["metadata"]["nn_module_stack"].as_str().unwrap_or_default();
     let last = stack.rsplit(';').next().and_then(|entry| entry.split(',').nth(1));

@@ -26,7 +26,8 @@ proptest! {
         survives(&[b"\x08\x09\x3A", bytes.as_slice()].concat());
     }
 
-    /// Models with a few bytes that are others: most stay readable, and their sizes and names go wrong.
+    /// Models with a few bytes that are others: most stay readable, and their sizes and names go
+    /// wrong.
     #[test]
     fn changed_models(
         model in 0..5_usize,

@@ -4,7 +4,8 @@ use flopgap_graph::{Op, plan};
 
 use crate::support::{fixture, load, products, shapes};
 
-/// FLOPs that `torch.utils.flop_counter` counted (`fixtures/models/ORIGIN.md`), where it counts all products.
+/// FLOPs that `torch.utils.flop_counter` counted (`fixtures/models/ORIGIN.md`), where it counts all
+/// products.
 const COUNTED: [(&str, u64); 9] = [
     ("mlp", 34_242_560),
     ("resnet18", 3_628_146_688),
@@ -47,13 +48,15 @@ fn attention_is_counted_where_pytorch_does_not() {
             "{name}"
         );
     }
-    // The fused layers of the vision transformer: 17.56 G multiply-adds, as torchvision's documentation says.
+    // The fused layers of the vision transformer: 17.56 G multiply-adds, as torchvision's
+    // documentation says.
     assert_eq!(load("vit_b_16.pt2").multiply_adds().unwrap(), 17_563_828_224);
 }
 
 #[test]
 fn recurrent_layers_are_counted_where_pytorch_does_not() {
-    // Two layers of 128 units on 8 sequences of 20 steps, 64 features; then a fully connected layer.
+    // Two layers of 128 units on 8 sequences of 20 steps, 64 features; then a fully connected
+    // layer.
     let layers = 8 * 20 * 4 * 128 * ((64 + 128) + (128 + 128));
     for name in ["lstm.pt2", "lstm.onnx"] {
         let graph = load(name);
@@ -114,7 +117,8 @@ fn residual_networks_plan_to_the_steps_of_the_family() {
         labels.sort();
         labels
     };
-    // Which of two convolutions a sum is fused with, and whether a bias of zeros was left out, is the exporter's choice.
+    // Which of two convolutions a sum is fused with, and whether a bias of zeros was left out, is
+    // the exporter's choice.
     let bare = |label: String| {
         // The decomposition makes a mean of the last pool.
         let label = label.replace("reduce 25088 to 512", "pool average 512x7x7 by 7x7");
@@ -131,7 +135,8 @@ fn residual_networks_plan_to_the_steps_of_the_family() {
     }
 }
 
-/// Two layers with a norm before each half, and one at the end; the older operator sets spell them out.
+/// Two layers with a norm before each half, and one at the end; the older operator sets spell them
+/// out.
 #[test]
 fn norms_of_a_language_model_are_steps() {
     for name in ["llama.pt2", "llama.onnx"] {

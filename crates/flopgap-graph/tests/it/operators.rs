@@ -7,7 +7,8 @@ use crate::support::{
     integer, integers, list, model, node, read_bytes, read_nodes, text, typed, value, weights,
 };
 
-/// A graph of one node with inputs `x`, `y` … of these shapes, its first result's shape, and its FLOPs.
+/// A graph of one node with inputs `x`, `y` … of these shapes, its first result's shape, and its
+/// FLOPs.
 fn one(
     inputs: &[&str],
     constants: Vec<TensorProto>,
@@ -116,7 +117,8 @@ fn shapes_and_counts_of_single_operators() {
     }
 }
 
-/// Versions of the operator differ in whether a window may begin in the padding; what the file says goes.
+/// Versions of the operator differ in whether a window may begin in the padding; what the file says
+/// goes.
 #[test]
 fn rounding_at_the_edge_is_the_files() {
     let attributes = || {
@@ -221,7 +223,8 @@ fn operands_that_say_where_are_read() {
     }
 }
 
-/// The shape of an input, cut, multiplied and put together again: what exporters write for `x.view(x.size(0), -1)`.
+/// The shape of an input, cut, multiplied and put together again: what exporters write for
+/// `x.view(x.size(0), -1)`.
 #[test]
 fn arithmetic_on_shapes_is_done() {
     let nodes = vec![

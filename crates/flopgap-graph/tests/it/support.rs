@@ -25,7 +25,8 @@ pub(crate) fn shapes(stated: &[&str]) -> Shapes {
     stated.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Multiply-adds of matrix products and convolutions alone: what the counter of `PyTorch` sees on a CPU.
+/// Multiply-adds of matrix products and convolutions alone: what the counter of `PyTorch` sees on a
+/// CPU.
 pub(crate) fn products(graph: &Graph) -> u64 {
     let ops = graph.layers.iter().filter_map(|layer| layer.op.as_ref());
     ops.filter(|op| matches!(op, Op::Gemm(_) | Op::Conv(_))).map(|op| op.multiply_adds().unwrap()).sum()

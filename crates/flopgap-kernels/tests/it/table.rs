@@ -108,7 +108,8 @@ fn every_class_is_covered() {
 
 #[test]
 fn no_recorded_name_of_a_library_is_unclassified() {
-    // What may be `other` in the recordings: kernels of users whose names say nothing, and bare launcher names.
+    // What may be `other` in the recordings: kernels of users whose names say nothing, and bare
+    // launcher names.
     for row in rows().iter().filter(|row| row.class == "other") {
         let bare = ["Kernel2", "_kernel_agent"].contains(&row.name.as_str());
         assert!(row.library == "unknown" || bare || row.name.ends_with("vectorized_elem"), "{}", row.name);

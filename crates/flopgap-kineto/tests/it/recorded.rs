@@ -26,8 +26,8 @@ fn a_training_step_of_a_network() {
     assert_eq!(trace.device.as_deref(), Some("NVIDIA H200"));
     assert_eq!(trace.warnings, []);
     let totals = trace.totals().unwrap();
-    // By hand: a product of 1024×1024 by 1024×128 is 2 · 1024 · 1024 · 128 FLOP. Ten forward; backward ten for the weights
-    // and nine for the inputs.
+    // By hand: a product of 1024×1024 by 1024×128 is 2 · 1024 · 1024 · 128 FLOP. Ten forward;
+    // backward ten for the weights and nine for the inputs.
     let product = 268_435_456;
     let forward = total(&totals, "aten::mm", Part::Forward);
     assert_eq!((forward.calls, forward.counted, forward.flops), (10, 10, Some(10 * product)));
@@ -79,7 +79,8 @@ fn the_pass_is_known_without_the_names_of_the_engine() {
             r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":2,{more},"args":{{"Input Dims":[[2,3],[3,5]]}}}}"#
         )
     };
-    // An arrow ends at the start of the second; the third is marked by its forward thread; the last lies in an optimizer's step.
+    // An arrow ends at the start of the second; the third is marked by its forward thread; the last
+    // lies in an optimizer's step.
     let events = [
         event(r#""ts":1,"dur":1"#),
         event(r#""ts":10.5,"dur":4"#),
@@ -148,7 +149,8 @@ fn operators_without_shapes_and_nested_ones_are_reported() {
 }
 
 proptest! {
-    /// Any list of products adds up to what the definition says, whatever the threads and the order.
+    /// Any list of products adds up to what the definition says, whatever the threads and the
+    /// order.
     #[test]
     fn sums_are_those_of_the_shapes(products in proptest::collection::vec((0u64..99, 0u64..99, 0u64..99, 0u32..3), 1..30)) {
         let events: Vec<String> = products.iter().enumerate().map(|(at, (m, k, n, thread))| format!(

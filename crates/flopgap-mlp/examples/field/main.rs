@@ -1,8 +1,11 @@
-//! Learns a picture as a function of the coordinates: `field [--cpu] [--epochs N] [--implementation NAME] [--output FOLDER]`.
+//! Learns a picture as a function of the coordinates: `field [--cpu] [--epochs N] [--implementation
+//! NAME] [--output FOLDER]`.
 //!
-//! Coordinates are encoded as sines and cosines, a network of three hidden layers makes a color of them, and `AdamW` brings the mean squared error
-//! down; on a GPU in half precision with one CUDA graph for an epoch, with `--cpu` in 32 bits on all cores. Prints the loss and the speed,
-//! and writes the target beside what was learned (`field.png`), the loss (`field_loss.svg`) and the parameters (`field.safetensors`).
+//! Coordinates are encoded as sines and cosines, a network of three hidden layers makes a color of
+//! them, and `AdamW` brings the mean squared error down; on a GPU in half precision with one CUDA
+//! graph for an epoch, with `--cpu` in 32 bits on all cores. Prints the loss and the speed, and
+//! writes the target beside what was learned (`field.png`), the loss (`field_loss.svg`) and the
+//! parameters (`field.safetensors`).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 

@@ -1,5 +1,5 @@
-//! The picture that the network learns, made by a formula: a sky with a sun, two ridges, water with reflections, and a chequered buoy. It has smooth
-//! gradients, sharp edges and fine detail.
+//! The picture that the network learns, made by a formula: a sky with a sun, two ridges, water with
+//! reflections, and a chequered buoy. It has smooth gradients, sharp edges and fine detail.
 
 use std::f32::consts::TAU;
 
@@ -72,7 +72,8 @@ pub(crate) const FEATURES: usize = 2 * WAVES;
 /// Standard deviation of the waves' frequencies, in periods over the picture.
 const SPREAD: f32 = 9.0;
 
-/// The random Fourier features of Tancik and others (2020): waves with normally distributed frequencies, the same ones in every run.
+/// The random Fourier features of Tancik and others (2020): waves with normally distributed
+/// frequencies, the same ones in every run.
 fn waves() -> Vec<[f32; 2]> {
     let positive = |index: usize| 0.5 + 0.5 * uniform(7, index as u64);
     let wave = |index: usize| {
@@ -95,7 +96,8 @@ pub(crate) struct Pixels {
 }
 
 impl Pixels {
-    /// In an order that mixes the picture: steps of a number without a common factor with the number of pixels.
+    /// In an order that mixes the picture: steps of a number without a common factor with the
+    /// number of pixels.
     pub(crate) fn mixed() -> Self {
         const STEP: usize = 40_503;
         let order: Vec<usize> = (0..SIDE * SIDE).map(|index| index * STEP % (SIDE * SIDE)).collect();

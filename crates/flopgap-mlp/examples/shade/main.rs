@@ -1,5 +1,5 @@
-//! Calls a network from a kernel of one's own: compiles `shade.cu` for a network 2-64-64-3, runs it on the
-//! first GPU, and compares the picture with the CPU's. Without a GPU it is compiled alone.
+//! Calls a network from a kernel of one's own: compiles `shade.cu` for a network 2-64-64-3, runs it
+//! on the first GPU, and compares the picture with the CPU's. Without a GPU it is compiled alone.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -56,7 +56,8 @@ fn run() -> Result<(), Failure> {
     let launch =
         Launch { shared: mlp.shared_bytes(), ..Launch::new(context.device().multiprocessors, THREADS) };
     let arguments = Arguments::default().read(&weights).write(&mut colors).u32(SIDE).u32(SIDE * SIDE);
-    // SAFETY: these are the kernel's arguments; there are the network's parameters and three numbers a pixel.
+    // SAFETY: these are the kernel's arguments; there are the network's parameters and three
+    // numbers a pixel.
     unsafe { launch.queue(&stream, &shade, arguments) }?;
     let found = stream.download(&colors)?;
 

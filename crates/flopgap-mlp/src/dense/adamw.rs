@@ -2,14 +2,16 @@
 
 use crate::MlpError;
 
-/// The settings of `AdamW` (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019), with the names and the defaults of PyTorch:
+/// The settings of `AdamW` (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019),
+/// with the names and the defaults of PyTorch:
 ///
 /// ```text
 /// m <- beta1 m + (1 - beta1) g          v <- beta2 v + (1 - beta2) g^2
 /// p <- p - lr weight_decay p - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 /// ```
 ///
-/// for a gradient `g` in step `t`, counted from 1. The paper's decay is `lr weight_decay` here, as in PyTorch.
+/// for a gradient `g` in step `t`, counted from 1. The paper's decay is `lr weight_decay` here, as
+/// in PyTorch.
 ///
 /// ```
 /// use flopgap_mlp::dense::AdamWSettings;
@@ -27,10 +29,11 @@ pub struct AdamWSettings {
     pub epsilon: f64,
     /// 1e-2.
     pub weight_decay: f64,
-    /// Gradients are divided by this before anything else: 1. Where the gradient by the outputs was multiplied so that half precision does not
-    /// lose small numbers, the same factor.
+    /// Gradients are divided by this before anything else: 1. Where the gradient by the outputs was
+    /// multiplied so that half precision does not lose small numbers, the same factor.
     pub loss_scale: f64,
-    /// Whether a step whose gradients hold a NaN or an infinity is left out, and counted: yes. Otherwise it makes all parameters NaN in time.
+    /// Whether a step whose gradients hold a NaN or an infinity is left out, and counted: yes.
+    /// Otherwise it makes all parameters NaN in time.
     pub skip_not_finite: bool,
 }
 
@@ -62,7 +65,8 @@ pub(crate) struct Rounded {
 const NOT_NEGATIVE: &str = "a number from 0 on";
 
 impl AdamWSettings {
-    /// Refuses what would make parameters NaN, or move them the wrong way: what PyTorch refuses, and loss scales that cannot be divided by.
+    /// Refuses what would make parameters NaN, or move them the wrong way: what PyTorch refuses,
+    /// and loss scales that cannot be divided by.
     pub(crate) fn check(&self) -> Result<(), MlpError> {
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         let (beta1, beta2) = self.betas;

@@ -83,9 +83,9 @@ impl Hint for FileError {
 }
 
 impl Parameters {
-    /// Writes them to a safetensors file, rounded to `precision`: `layers.0.weight` (`out x in`), `layers.0.bias`, `layers.1.weight` and so on,
-    /// the activations in the metadata. A network without biases has the weights alone. The same
-    /// parameters make the same bytes.
+    /// Writes them to a safetensors file, rounded to `precision`: `layers.0.weight` (`out x in`),
+    /// `layers.0.bias`, `layers.1.weight` and so on, the activations in the metadata. A network
+    /// without biases has the weights alone. The same parameters make the same bytes.
     ///
     /// ```
     /// use flopgap_mlp::dense::{Parameters, Precision, Size};
@@ -99,8 +99,9 @@ impl Parameters {
     /// ```
     ///
     /// # Errors
-    /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of `precision`; [`FileError::Network`] for widths of
-    /// [`Network::of_any_widths`], which [`Parameters::load`] refuses.
+    /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of
+    /// `precision`; [`FileError::Network`] for widths of [`Network::of_any_widths`], which
+    /// [`Parameters::load`] refuses.
     pub fn save(&self, path: impl AsRef<Path>, precision: Precision) -> Result<(), FileError> {
         let path = path.as_ref();
         let refused = |source| FileError::Network { path: path.to_owned(), source };
@@ -137,14 +138,17 @@ impl Parameters {
     /// Reads a file that [`Parameters::save`] wrote. Numbers of 16 bits are widened.
     ///
     /// # Errors
-    /// [`FileError`], which names the file and the tensor; [`FileError::NoActivations`] for files of other programs.
+    /// [`FileError`], which names the file and the tensor; [`FileError::NoActivations`] for files
+    /// of other programs.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
         Self::read(path.as_ref(), None)
     }
 
-    /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`: `0.weight` (`out x in`), `0.bias`, `2.weight`
-    /// and so on, all after one prefix, if any; without `N.bias` in every layer, the network has no biases. The numbers say the order of the layers; they need not follow each other. The activations
-    /// of the hidden layers and of the output are given: most files do not say them.
+    /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`:
+    /// `0.weight` (`out x in`), `0.bias`, `2.weight` and so on, all after one prefix, if any;
+    /// without `N.bias` in every layer, the network has no biases. The numbers say the order of the
+    /// layers; they need not follow each other. The activations of the hidden layers and of the
+    /// output are given: most files do not say them.
     ///
     /// # Errors
     /// [`FileError`], which names the file and the tensor.
@@ -327,7 +331,8 @@ fn activations_of(
     Ok((activation("activation")?, activation("output_activation")?))
 }
 
-/// Why the bytes are not a whole safetensors file: 8 bytes that give the length of a header, the header, the numbers.
+/// Why the bytes are not a whole safetensors file: 8 bytes that give the length of a header, the
+/// header, the numbers.
 fn not_whole(path: &Path, bytes: &[u8], error: SafeTensorError) -> FileError {
     let header = bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
     let problem = match error {

@@ -1,8 +1,8 @@
 //! Fully connected networks: `in -> hidden -> ... -> out`, for batches of independent samples.
 //!
-//! On a GPU ([`cuda`]) the same function is there in several implementations, in 32-bit floats, half
-//! precision and bfloat16; on the CPU ([`Cpu`]) in 32-bit floats. All are checked against a 64-bit
-//! [`reference`](mod@reference).
+//! On a GPU ([`cuda`]) the same function is there in several implementations, in 32-bit floats,
+//! half precision and bfloat16; on the CPU ([`Cpu`]) in 32-bit floats. All are checked against a
+//! 64-bit [`reference`](mod@reference).
 
 pub mod cpu;
 pub mod cuda;

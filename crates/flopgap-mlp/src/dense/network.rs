@@ -8,20 +8,22 @@ use flopgap_flops::{Activation, FlopError, Mlp};
 use crate::MlpError;
 use crate::dense::slope_from_output;
 
-/// GPU kernels take widths that are multiples of this (16 bytes of half precision); others are padded.
+/// GPU kernels take widths that are multiples of this (16 bytes of half precision); others are
+/// padded.
 const MULTIPLE: usize = 8;
 /// Wider layers are refused: their weights would not fit what a kernel indexes.
 const WIDEST: usize = 16_384;
-/// Wider layers are refused on a CPU, too: products of sizes must stay far from the limits of `usize`.
+/// Wider layers are refused on a CPU, too: products of sizes must stay far from the limits of
+/// `usize`.
 const WIDEST_ON_CPU: usize = 1 << 20;
 /// More layers are refused: kernels are made for each.
 const DEEPEST: usize = 64;
 
 /// A fully connected network: `a_0 = x`, `a_(l+1) = f_l(W_l a_l + b_l)`, `y = a_L`.
 ///
-/// The parameters are one array without gaps: for each layer the weights, row-major (`out x in`), then
-/// the biases, if the network has any. Samples are rows: the inputs of a batch are `batch x inputs`,
-/// row-major, the outputs `batch x outputs`.
+/// The parameters are one array without gaps: for each layer the weights, row-major (`out x in`),
+/// then the biases, if the network has any. Samples are rows: the inputs of a batch are `batch x
+/// inputs`, row-major, the outputs `batch x outputs`.
 ///
 /// ```
 /// use flopgap_mlp::dense::{Activation, Network};
@@ -46,11 +48,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network of these widths: inputs, one hidden layer or more, outputs. Layers have biases, the
-    /// activation of the hidden layers is [`Activation::LeakyRelu`], the output has none.
+    /// A network of these widths: inputs, one hidden layer or more, outputs. Layers have biases,
+    /// the activation of the hidden layers is [`Activation::LeakyRelu`], the output has none.
     ///
-    /// GPU kernels take widths that are multiples of 8. Others are padded inside, which costs a copy of
-    /// inputs and outputs and the products of the padding: see [`Network::is_padded`].
+    /// GPU kernels take widths that are multiples of 8. Others are padded inside, which costs a
+    /// copy of inputs and outputs and the products of the padding: see [`Network::is_padded`].
     ///
     /// # Errors
     /// [`MlpError::Widths`] when there are fewer than three, or one is not from 1 to 16,384.
@@ -70,7 +72,8 @@ impl Network {
         Ok(Self::with_widths(widths))
     }
 
-    /// A network for the CPU: two or more widths, each any number from 1 to 1,048,576. Otherwise as [`Network::new`].
+    /// A network for the CPU: two or more widths, each any number from 1 to 1,048,576. Otherwise as
+    /// [`Network::new`].
     ///
     /// GPU implementations refuse it unless [`Network::new`] takes its widths, too.
     ///
@@ -115,14 +118,15 @@ impl Network {
         Self::new(&self.widths).map(|_| ())
     }
 
-    /// Whether GPU kernels compute a padded network instead: a width is no multiple of 8, or there are
-    /// no biases (the kernels then add zeros).
+    /// Whether GPU kernels compute a padded network instead: a width is no multiple of 8, or there
+    /// are no biases (the kernels then add zeros).
     pub fn is_padded(&self) -> bool {
         !self.bias || self.widths.iter().any(|width| !width.is_multiple_of(MULTIPLE))
     }
 
-    /// The network that GPU kernels compute: widths rounded up to multiples of 8, with biases. Where the
-    /// parameters that this network does not have are zero, its first outputs are those of this one.
+    /// The network that GPU kernels compute: widths rounded up to multiples of 8, with biases.
+    /// Where the parameters that this network does not have are zero, its first outputs are those
+    /// of this one.
     pub(crate) fn padded(&self) -> Self {
         let widths = self.widths.iter().map(|width| width.next_multiple_of(MULTIPLE)).collect();
         Network { widths, bias: true, ..self.clone() }
@@ -223,8 +227,9 @@ impl Network {
         if self.bias { outputs } else { 0 }
     }
 
-    /// Numbers that a training pass keeps of a sample, layer after layer: the outputs of the hidden layers, or the sums before the activation where
-    /// [its slope does not follow from them](slope_from_output); then those of the output layer, too.
+    /// Numbers that a training pass keeps of a sample, layer after layer: the outputs of the hidden
+    /// layers, or the sums before the activation where [its slope does not follow from
+    /// them](slope_from_output); then those of the output layer, too.
     pub(crate) fn kept_of_sample(&self) -> usize {
         let last = self.layers() - 1;
         let kept = if slope_from_output(self.output_activation) { last } else { last + 1 };
@@ -250,8 +255,8 @@ impl Network {
     }
 }
 
-/// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the output;
-/// then `without bias` if it has none.
+/// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the
+/// output; then `without bias` if it has none.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, width) in self.widths.iter().enumerate() {

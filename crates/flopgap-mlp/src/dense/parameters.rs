@@ -21,8 +21,9 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Weights uniform with the variance of He and others (2015), `2 / in`: in `±sqrt(6 / in)`; biases uniform in `±1 / sqrt(in)`, so that an
-    /// error in them shows. The numbers are those of the seed, the same on every machine.
+    /// Weights uniform with the variance of He and others (2015), `2 / in`: in `±sqrt(6 / in)`;
+    /// biases uniform in `±1 / sqrt(in)`, so that an error in them shows. The numbers are those of
+    /// the seed, the same on every machine.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the parameters")]
     pub fn he(network: &Network, seed: u64) -> Self {
         let mut values: Vec<f32> =
@@ -40,7 +41,8 @@ impl Parameters {
     /// These numbers.
     ///
     /// # Errors
-    /// [`MlpError::Length`]; [`MlpError::NotFinite`] with the layer and place of the first NaN or infinity.
+    /// [`MlpError::Length`]; [`MlpError::NotFinite`] with the layer and place of the first NaN or
+    /// infinity.
     pub fn from_values(network: &Network, values: Vec<f32>) -> Result<Self, MlpError> {
         if values.len() != network.parameters() {
             return Err(MlpError::Length {
@@ -54,7 +56,8 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Refuses those of a network of other widths. Its activations may be others: they are not among the parameters.
+    /// Refuses those of a network of other widths. Its activations may be others: they are not
+    /// among the parameters.
     pub(crate) fn check_widths(&self, network: &Network) -> Result<(), MlpError> {
         if self.values.len() != network.parameters() {
             return Err(MlpError::Length {

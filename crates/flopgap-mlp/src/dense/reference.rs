@@ -20,8 +20,9 @@ pub struct Reference {
     pub input_gradients: Vec<f64>,
     /// The gradient by every parameter, summed over the batch.
     pub gradients: Vec<f64>,
-    /// The samples, numbered from 0, that have a sum before an activation with a kink within 2e-6 of it: 32 bits may see it on the other side.
-    /// Then the slope, and so the gradients of that sample, are altogether others, and just as right.
+    /// The samples, numbered from 0, that have a sum before an activation with a kink within 2e-6
+    /// of it: 32 bits may see it on the other side. Then the slope, and so the gradients of that
+    /// sample, are altogether others, and just as right.
     pub near_kinks: Vec<usize>,
 }
 
@@ -33,8 +34,9 @@ const NEAR_KINK: f64 = 2e-6;
 pub enum Rounding {
     /// Nothing: the true values.
     None,
-    /// What an implementation stores in this precision between its products: the output of every layer, and the gradient before every
-    /// activation. All sums are exact to 64 bits. How far this is from the true values is what the precision costs by itself.
+    /// What an implementation stores in this precision between its products: the output of every
+    /// layer, and the gradient before every activation. All sums are exact to 64 bits. How far this
+    /// is from the true values is what the precision costs by itself.
     Stored(Precision),
 }
 
@@ -48,10 +50,11 @@ impl Rounding {
     }
 }
 
-/// Computes the outputs of `inputs` (`batch x inputs`), and the gradients of the loss whose gradient by the outputs is `output_gradients`.
+/// Computes the outputs of `inputs` (`batch x inputs`), and the gradients of the loss whose
+/// gradient by the outputs is `output_gradients`.
 ///
-/// The 32-bit numbers given are taken as they are: round parameters and inputs first if they are stored in less. Plain loops on all cores,
-/// checked against finite differences.
+/// The 32-bit numbers given are taken as they are: round parameters and inputs first if they are
+/// stored in less. Plain loops on all cores, checked against finite differences.
 ///
 /// # Errors
 /// [`MlpError::Length`].
@@ -99,8 +102,9 @@ pub fn run(
     Ok(whole)
 }
 
-/// The true values, as [`run`] gives them, where samples near a kink ([`Reference::near_kinks`]) have no gradients: those by their outputs are set to zero
-/// first, unless all samples are near one. So an implementation may see such a sample on either side.
+/// The true values, as [`run`] gives them, where samples near a kink ([`Reference::near_kinks`])
+/// have no gradients: those by their outputs are set to zero first, unless all samples are near
+/// one. So an implementation may see such a sample on either side.
 ///
 /// # Errors
 /// As [`run`].
@@ -206,7 +210,8 @@ pub fn slope(activation: Activation, z: f64) -> f64 {
     with(activation, At(z))
 }
 
-/// How far an implementation may be from the true values: the relative error of outputs, gradients by inputs and gradients by parameters.
+/// How far an implementation may be from the true values: the relative error of outputs, gradients
+/// by inputs and gradients by parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
     /// Of the outputs.
@@ -218,9 +223,10 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What this precision may cost. In 32 bits: 1e-6 forward and 1e-5 for gradients of two layers of up to 512 terms, and as errors of roundings that
-    /// are independent add up, in proportion to the root of more layers and of more terms. Otherwise twice what rounding the stored numbers costs by
-    /// itself ([`Rounding::Stored`]).
+    /// What this precision may cost. In 32 bits: 1e-6 forward and 1e-5 for gradients of two layers
+    /// of up to 512 terms, and as errors of roundings that are independent add up, in proportion to
+    /// the root of more layers and of more terms. Otherwise twice what rounding the stored numbers
+    /// costs by itself ([`Rounding::Stored`]).
     ///
     /// # Errors
     /// As [`run`].
@@ -275,7 +281,8 @@ mod tests {
         assert!((outputs(&[8, 1024, 8]) / 2f64.sqrt() / 1e-6 - 1.0).abs() < 1e-12, "twice as many terms");
     }
 
-    /// At -1 and 1, from tables of the functions (the normal distribution is 0.8413447460685429 at 1), to all digits that they have.
+    /// At -1 and 1, from tables of the functions (the normal distribution is 0.8413447460685429 at
+    /// 1), to all digits that they have.
     #[test]
     fn each_activation_is_itself() {
         for activation in Activation::ALL {
@@ -322,7 +329,8 @@ mod tests {
                 let moved = |by: f32| {
                     let mut values = parameters.values().to_vec();
                     values[index] += by;
-                    // What the sum was rounded to matters: steps are taken from the rounded numbers.
+                    // What the sum was rounded to matters: steps are taken from the rounded
+                    // numbers.
                     (
                         f64::from(values[index]),
                         loss(&Parameters::from_values(&network, values).unwrap(), &inputs),
@@ -372,7 +380,8 @@ mod tests {
             run(&parameters, &inputs, &vec![1.0; 100 * 8], Rounding::None).unwrap().near_kinks
         };
         assert_eq!(near(&network), [3, 90]);
-        // The sums of the output are 0, and its activation has no kink; that of a smooth network has none at all.
+        // The sums of the output are 0, and its activation has no kink; that of a smooth network
+        // has none at all.
         assert!(near(&network.clone().with_activation(Activation::Tanh)).is_empty());
         let everywhere: Vec<usize> = (0..100).collect();
         assert_eq!(near(&network.with_output_activation(Activation::LeakyRelu)), everywhere);

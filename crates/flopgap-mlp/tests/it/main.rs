@@ -1,5 +1,5 @@
-//! What needs a library or a GPU that is not there is skipped, and says so. `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into
-//! failures.
+//! What needs a library or a GPU that is not there is skipped, and says so.
+//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into failures.
 
 #![expect(clippy::print_stderr, reason = "tests say what they skip")]
 

@@ -1,4 +1,5 @@
-//! Rows to launches: the launch under construction, the launches that wait for the number format, and the warnings on the way.
+//! Rows to launches: the launch under construction, the launches that wait for the number format,
+//! and the warnings on the way.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -118,7 +119,8 @@ impl Assembly {
         }
     }
 
-    /// Reads the cells of one metric into the open launch: its value and, in a summary, minimum and maximum.
+    /// Reads the cells of one metric into the open launch: its value and, in a summary, minimum and
+    /// maximum.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -206,7 +208,8 @@ impl Assembly {
         direct
     }
 
-    /// The next launch that waited, once nothing of it is undecided. `at_end`: no further row will decide.
+    /// The next launch that waited, once nothing of it is undecided. `at_end`: no further row will
+    /// decide.
     pub(super) fn pop(&mut self, launch: &mut Launch, at_end: bool) -> Result<bool, Error> {
         if self.numbers.ready() {
             self.resolve()?;

@@ -1,5 +1,6 @@
-//! The launch columns of rows seen before: kernels are launched again and again, and mostly in the same order, so the columns
-//! behind the id are compared with those that followed last time before they are parsed.
+//! The launch columns of rows seen before: kernels are launched again and again, and mostly in the
+//! same order, so the columns behind the id are compared with those that followed last time before
+//! they are parsed.
 
 use std::hash::Hasher;
 
@@ -35,7 +36,8 @@ impl Fronts {
         Fronts { known: Vec::new(), by_hash: FxHashMap::default(), bytes: 0, last: NONE }
     }
 
-    /// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes that both take.
+    /// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes
+    /// that both take.
     #[inline]
     pub(super) fn predict(&mut self, bytes: &[u8]) -> Option<(u64, &Launch, usize)> {
         let next = self.known.get(self.last)?.next;

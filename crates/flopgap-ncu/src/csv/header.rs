@@ -6,7 +6,8 @@ use super::nvtx;
 use super::record::Record;
 use super::text::lossy;
 
-/// Where the columns that are known by name stand. What a version of ncu lacks is `None`; unknown columns are left alone.
+/// Where the columns that are known by name stand. What a version of ncu lacks is `None`; unknown
+/// columns are left alone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
     pub(super) id: Option<usize>,

@@ -1,7 +1,7 @@
 //! What a metric's name and unit tell about its values.
 
-/// Whether a metric only takes whole values, so far as its name and unit tell: an unscaled sum over all units, a launch
-/// parameter, or a label that counts.
+/// Whether a metric only takes whole values, so far as its name and unit tell: an unscaled sum over
+/// all units, a launch parameter, or a label that counts.
 pub(super) fn is_whole(name: &str, unit: &str) -> bool {
     const UNITS: [&str; 22] = [
         "",

@@ -73,7 +73,8 @@ impl Identity {
         self.fill_name(columns, record, bytes, strings, launch);
     }
 
-    /// The kernel's name, and the range that `--print-nvtx-rename kernel` puts before it where no column names it.
+    /// The kernel's name, and the range that `--print-nvtx-rename kernel` puts before it where no
+    /// column names it.
     fn fill_name(
         &mut self,
         columns: &Columns,
@@ -168,7 +169,8 @@ fn compute_capability(cell: &[u8]) -> Option<(u32, u32)> {
     Some((major.trim().parse().ok()?, minor.trim().parse().ok()?))
 }
 
-/// Which launches of a segment have been seen, 64 ids a word: ids are dense in every file that ncu writes.
+/// Which launches of a segment have been seen, 64 ids a word: ids are dense in every file that ncu
+/// writes.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     words: FxHashMap<(Option<u64>, u64), u64>,

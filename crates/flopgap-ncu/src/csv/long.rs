@@ -1,8 +1,9 @@
 //! Tables with one metric a row: the details page and the summaries.
 //!
-//! A row repeats its launch's columns, kernel name included, and consecutive launches repeat the same metrics in the same
-//! order. So a row is read by comparing: its front with the front of the row before, then its middle with the middle that
-//! followed last time, and only the digits are parsed. Whatever does not compare equal is parsed field by field.
+//! A row repeats its launch's columns, kernel name included, and consecutive launches repeat the
+//! same metrics in the same order. So a row is read by comparing: its front with the front of the
+//! row before, then its middle with the middle that followed last time, and only the digits are
+//! parsed. Whatever does not compare equal is parsed field by field.
 
 use std::io::{self, Read};
 
@@ -21,7 +22,8 @@ use super::record::Record;
 use super::scan::Scanner;
 use super::text::{Interner, lossy};
 
-/// The bytes between a row's launch columns and its value, opening quote included, and what they mean.
+/// The bytes between a row's launch columns and its value, opening quote included, and what they
+/// mean.
 #[derive(Debug)]
 struct Template {
     bytes: Box<[u8]>,
@@ -30,7 +32,8 @@ struct Template {
     next: usize,
 }
 
-/// Files have some hundred kinds of rows; one that makes up new ones in every row gets no templates for them.
+/// Files have some hundred kinds of rows; one that makes up new ones in every row gets no templates
+/// for them.
 const MAX_TEMPLATES: usize = 8192;
 const NONE: usize = usize::MAX;
 
@@ -72,7 +75,8 @@ impl Long {
         }
     }
 
-    /// Reads rows for as long as they compare equal to what is known. `true`: a launch was finished and is in `launch`.
+    /// Reads rows for as long as they compare equal to what is known. `true`: a launch was finished
+    /// and is in `launch`.
     pub(super) fn run<R: Read>(
         &mut self,
         scanner: &mut Scanner<R>,
@@ -124,7 +128,8 @@ impl Long {
         Ok(finished)
     }
 
-    /// Reads the metric of the row in `record`, whose launch is open. `false`: it is a rule's row, which has none.
+    /// Reads the metric of the row in `record`, whose launch is open. `false`: it is a rule's row,
+    /// which has none.
     pub(super) fn row(
         &mut self,
         header: &Header,
@@ -210,7 +215,8 @@ fn ending(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Interns what a metric is. `Duration (gpu__time_duration.sum)`, from `--print-metric-name label-name`, goes by its name.
+/// Interns what a metric is. `Duration (gpu__time_duration.sum)`, from `--print-metric-name
+/// label-name`, goes by its name.
 fn kind(
     interner: &mut Interner,
     strings: &mut Strings,

@@ -88,7 +88,8 @@ impl Noise {
         }
     }
 
-    /// The end of the file: what was only counted, and what ncu said about a run that left no kernel.
+    /// The end of the file: what was only counted, and what ncu said about a run that left no
+    /// kernel.
     pub(super) fn finish(&mut self, context: &mut Context, has_table: bool, has_launch: bool) {
         let dropped =
             [(&mut self.dropped_notes, Unlisted::Notes), (&mut self.dropped_warnings, Unlisted::Warnings)];

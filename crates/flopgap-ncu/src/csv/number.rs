@@ -1,8 +1,9 @@
 //! Numbers as ncu prints them, in the locale of its user.
 //!
-//! One C++ stream prints most values with the locale's separators (`1,048,576`, `27.595.520`, `1 048 576`, `12,34,567`), but
-//! some doubles of the raw page always come as `%f`: a point and six decimals (`242.534957`), even in a file whose point groups
-//! thousands elsewhere. A number with one separator and three digits behind it (`117.344`) says nothing about itself.
+//! One C++ stream prints most values with the locale's separators (`1,048,576`, `27.595.520`, `1
+//! 048 576`, `12,34,567`), but some doubles of the raw page always come as `%f`: a point and six
+//! decimals (`242.534957`), even in a file whose point groups thousands elsewhere. A number with
+//! one separator and three digits behind it (`117.344`) says nothing about itself.
 
 use std::fmt;
 
@@ -43,7 +44,8 @@ impl fmt::Display for NumberFormat {
     }
 }
 
-/// Reads one cell. `whole`: the metric counts, so `32,256.00` (what `--print-fp` makes of it) is the integer 32256.
+/// Reads one cell. `whole`: the metric counts, so `32,256.00` (what `--print-fp` makes of it) is
+/// the integer 32256.
 pub(crate) fn read(text: &[u8], decimal: Option<Decimal>, whole: bool) -> Cell {
     if let Some(plain) = read_plain(text) {
         return Cell::Number(Value::U64(plain), None);

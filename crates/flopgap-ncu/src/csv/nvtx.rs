@@ -1,8 +1,10 @@
 //! The NVTX columns: which ranges were open when a kernel was launched.
 //!
-//! `2128  "<default domain>:step:none:none:none:none:none:none"  "dom:op:Int64:5:RGB:0xff00ff00:ASCII:op" `: the thread, then one
-//! item per range, outermost first, behind two spaces each. An item is domain, name, payload type and value, color type and
-//! value, message type and message, joined by colons that are not escaped: names and domains may hold colons too.
+//! `2128  "<default domain>:step:none:none:none:none:none:none"
+//! "dom:op:Int64:5:RGB:0xff00ff00:ASCII:op" `: the thread, then one item per range, outermost
+//! first, behind two spaces each. An item is domain, name, payload type and value, color type and
+//! value, message type and message, joined by colons that are not escaped: names and domains may
+//! hold colons too.
 
 use std::ops::Range;
 
@@ -47,7 +49,8 @@ pub(super) fn items(text: &str, lead: Lead, mut found: impl FnMut(Item)) {
     }
 }
 
-/// The closing quote of the item whose content begins at `start`: one with a next item, a next thread or nothing behind it.
+/// The closing quote of the item whose content begins at `start`: one with a next item, a next
+/// thread or nothing behind it.
 fn item_end(text: &str, start: usize) -> usize {
     let bytes = text.as_bytes();
     for quote in memchr::memchr_iter(b'"', &bytes[start..]).map(|found| start + found) {
@@ -100,8 +103,9 @@ struct Tail {
     has_message: bool,
 }
 
-/// Every place from which the rest of the item reads as attributes, the first one first. The last one leaves the longest name,
-/// which is right when a name, not a message, holds what looks like attributes.
+/// Every place from which the rest of the item reads as attributes, the first one first. The last
+/// one leaves the longest name, which is right when a name, not a message, holds what looks like
+/// attributes.
 fn attributes(item: &str) -> Vec<Tail> {
     const PAYLOADS: [&str; 12] = [
         "none",

@@ -93,7 +93,8 @@ impl Numbers {
         self.waiting() && self.decimal.is_some()
     }
 
-    /// A new table may come from another machine: what the last one proved is only a last resort now.
+    /// A new table may come from another machine: what the last one proved is only a last resort
+    /// now.
     pub(super) fn next_table(&mut self) {
         if !self.chosen {
             self.earlier = self.decimal.or(self.earlier);
@@ -152,7 +153,8 @@ impl Numbers {
         })
     }
 
-    /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind it.
+    /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind
+    /// it.
     pub(super) fn resolve(
         &mut self,
         queue: &mut VecDeque<Launch>,

@@ -1,12 +1,14 @@
-//! The plainest numbers, read in one pass: nearly every cell is one. Whatever is unusual is left to [`number::read`].
+//! The plainest numbers, read in one pass: nearly every cell is one. Whatever is unusual is left to
+//! [`number::read`].
 
 use crate::model::Value;
 
 use super::cell::{Cell, Decimal};
 use super::number;
 
-/// Reads the plainest numbers, digits with groups of three and decimals, in one pass: nearly every cell once the decimal
-/// separator is known. Anything else is left to [`number::read`], with which it agrees.
+/// Reads the plainest numbers, digits with groups of three and decimals, in one pass: nearly every
+/// cell once the decimal separator is known. Anything else is left to [`number::read`], with which
+/// it agrees.
 #[inline]
 pub(super) fn read_common(text: &[u8], decimal: Decimal, whole: bool) -> Option<Value> {
     let group = decimal.group();
@@ -53,15 +55,15 @@ pub(super) fn read_common(text: &[u8], decimal: Decimal, whole: bool) -> Option<
     (mantissa < 1 << 53 && decimals < 16).then(|| Value::F64(mantissa as f64 / scale as f64))
 }
 
-/// The whole number at the front of `bytes` up to a closing quote, and the bytes up to and including it. Anything unusual is
-/// left to [`number::read`].
+/// The whole number at the front of `bytes` up to a closing quote, and the bytes up to and
+/// including it. Anything unusual is left to [`number::read`].
 #[inline]
 pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     let mut since_group = 0_u32;
     let mut grouped = false;
-    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow. More digits wrap around here and are refused
-    // at the closing quote.
+    // 26 bytes hold every 64-bit number with its separators; 18 digits cannot overflow. More digits
+    // wrap around here and are refused at the closing quote.
     for (at, &byte) in bytes.iter().enumerate().take(25) {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {
@@ -83,7 +85,8 @@ pub(super) fn read_whole(bytes: &[u8], group: u8) -> Option<(u64, usize)> {
     None
 }
 
-/// A non-negative whole number that is never a measurement (an id, a count of launches), with or without groups.
+/// A non-negative whole number that is never a measurement (an id, a count of launches), with or
+/// without groups.
 pub(super) fn read_id(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let mut value = 0_u64;

@@ -1,7 +1,8 @@
 //! One CSV record: where its fields lie, without copying them.
 //!
-//! ncu does not double the quotes inside an NVTX name, so the rule is lenient: inside a quoted field a quote ends the field
-//! only before a comma or the end of the line, two quotes stand for one, and any other quote is text.
+//! ncu does not double the quotes inside an NVTX name, so the rule is lenient: inside a quoted
+//! field a quote ends the field only before a comma or the end of the line, two quotes stand for
+//! one, and any other quote is text.
 
 use std::borrow::Cow;
 
@@ -51,12 +52,13 @@ pub(super) enum Outcome {
     Whole,
     /// The bytes end before the record does.
     NeedsMore,
-    /// A quoted field runs into what is plainly the next row, or the file ends inside it: only the fields before it stand.
+    /// A quoted field runs into what is plainly the next row, or the file ends inside it: only the
+    /// fields before it stand.
     Cut,
 }
 
-/// A field may hold line breaks (an NVTX name, a rule's text), but not this many: the bound keeps a file full of quotes that
-/// never close linear.
+/// A field may hold line breaks (an NVTX name, a rule's text), but not this many: the bound keeps a
+/// file full of quotes that never close linear.
 const MAX_BREAKS: u32 = 16;
 /// More columns than any page has.
 const MAX_FIELDS: usize = 64 * 1024;
@@ -123,7 +125,8 @@ impl Record {
         }
     }
 
-    /// Adds the quoted field whose content starts at `start`; the position of the comma or line feed behind it, or the end.
+    /// Adds the quoted field whose content starts at `start`; the position of the comma or line
+    /// feed behind it, or the end.
     fn quoted(&mut self, bytes: &[u8], start: usize, at_end: bool) -> Result<usize, Outcome> {
         let mut at = start;
         let mut doubled = false;
@@ -153,8 +156,9 @@ impl Record {
             }
             match bytes.get(at + 1) {
                 Some(b'"') => {
-                    // `"",` may be an escaped quote before a comma or, after a bare quote in the text, the field's end:
-                    // RFC 4180 decides, and ncu's own escaping agrees with it.
+                    // `"",` may be an escaped quote before a comma or, after a bare quote in the
+                    // text, the field's end: RFC 4180 decides, and ncu's own escaping agrees with
+                    // it.
                     doubled = true;
                     at += 2;
                 }
@@ -183,8 +187,8 @@ impl Record {
         }
     }
 
-    /// Whether a quote behind `content` stands in an NVTX name (`say "hi", bob`): such a column ends behind a whole item, that
-    /// is behind two quotes and a space.
+    /// Whether a quote behind `content` stands in an NVTX name (`say "hi", bob`): such a column
+    /// ends behind a whole item, that is behind two quotes and a space.
     fn inside_nvtx(&self, content: &[u8]) -> bool {
         self.nvtx.contains(&Some(self.spans.len())) && !content.trim_ascii_end().ends_with(b"\"\"")
     }
@@ -211,7 +215,8 @@ impl Record {
     }
 }
 
-/// Whether a line begins as ncu's rows, headers and messages do and as no text inside a field would.
+/// Whether a line begins as ncu's rows, headers and messages do and as no text inside a field
+/// would.
 pub(super) fn starts_row(line: &[u8]) -> bool {
     if line.starts_with(b"==") || line.starts_with(b"\"ID\",\"") || line.starts_with(b"\"Process ID\",\"") {
         return true;

@@ -1,14 +1,15 @@
-//! Kernel names behind an NVTX range's: `--print-nvtx-rename kernel` prints `forward/sgemm(float *)`, the name of the innermost
-//! push/pop range, a slash and the kernel.
+//! Kernel names behind an NVTX range's: `--print-nvtx-rename kernel` prints `forward/sgemm(float
+//! *)`, the name of the innermost push/pop range, a slash and the kernel.
 //!
-//! A range's name may hold slashes and anything else. A kernel's name is a C++ declaration or an identifier, in which a slash
-//! only stands between brackets (`enable_if<((8)/(2))>(1), void>::type f<...>`).
+//! A range's name may hold slashes and anything else. A kernel's name is a C++ declaration or an
+//! identifier, in which a slash only stands between brackets (`enable_if<((8)/(2))>(1), void>::type
+//! f<...>`).
 
 /// Splits the cell into the range's name and the kernel's, if it holds both.
 ///
-/// `ranges` are the names of the push/pop ranges around the launch, outermost first, where the report has them: the innermost one that
-/// the cell begins with decides where the kernel begins. Without them (a summary has no such column) it is the last slash outside of
-/// all brackets.
+/// `ranges` are the names of the push/pop ranges around the launch, outermost first, where the
+/// report has them: the innermost one that the cell begins with decides where the kernel begins.
+/// Without them (a summary has no such column) it is the last slash outside of all brackets.
 pub(super) fn split<'a, 'r>(
     cell: &'a str,
     ranges: impl DoubleEndedIterator<Item = &'r str>,
@@ -27,7 +28,8 @@ pub(super) fn split<'a, 'r>(
     })
 }
 
-/// The last slash outside of brackets, searched from the right: the kernel's brackets are balanced, a range's need not be.
+/// The last slash outside of brackets, searched from the right: the kernel's brackets are balanced,
+/// a range's need not be.
 fn last_slash(name: &[u8]) -> Option<usize> {
     let mut open = Vec::new();
     for (at, &byte) in name.iter().enumerate().rev() {
@@ -36,7 +38,8 @@ fn last_slash(name: &[u8]) -> Option<usize> {
             // `unnamed>::f` is what ncu's shortening leaves of `<unnamed>::f`; `->` is no bracket.
             b'>' if cut_namespace(&name[..at]) || name[..at].ends_with(b"-") => {}
             b')' | b'>' | b']' | b'}' => open.push(byte),
-            // In parentheses, `<` and `>` may compare: only a `>` that is still open is closed, and a parenthesis closes all inside.
+            // In parentheses, `<` and `>` may compare: only a `>` that is still open is closed, and
+            // a parenthesis closes all inside.
             b'<' if open.last() == Some(&b'>') => drop(open.pop()),
             b'(' => while !matches!(open.pop(), Some(b')') | None) {},
             b'[' => while !matches!(open.pop(), Some(b']') | None) {},

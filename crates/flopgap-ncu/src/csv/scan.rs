@@ -2,10 +2,12 @@
 
 use std::io::{self, Read};
 
-/// Large enough that a read's fixed cost vanishes, small enough that the bytes are still in the cache when they are parsed.
+/// Large enough that a read's fixed cost vanishes, small enough that the bytes are still in the
+/// cache when they are parsed.
 const CHUNK: usize = 256 * 1024;
 
-/// The longest row that is read. A wide page with every metric and every instance of it stays under 2 MiB.
+/// The longest row that is read. A wide page with every metric and every instance of it stays under
+/// 2 MiB.
 pub(super) const MAX_ROW: usize = 8 * 1024 * 1024;
 
 /// A window over a file: the bytes from the next unread one on.
@@ -54,7 +56,8 @@ impl<R: Read> Scanner<R> {
         self.line += lines;
     }
 
-    /// Reads more behind the unread bytes. `false`: there is nothing more, or a row is already longer than [`MAX_ROW`].
+    /// Reads more behind the unread bytes. `false`: there is nothing more, or a row is already
+    /// longer than [`MAX_ROW`].
     pub(super) fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -81,7 +84,8 @@ impl<R: Read> Scanner<R> {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A decoder's way to say that its file was cut off or damaged: what came before is good.
+                // A decoder's way to say that its file was cut off or damaged: what came before is
+                // good.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
                 {
@@ -94,7 +98,8 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// Reads until at least `target` unread bytes are in memory. `false`: there are no more, or none would fit.
+    /// Reads until at least `target` unread bytes are in memory. `false`: there are no more, or
+    /// none would fit.
     pub(super) fn fill_to(&mut self, target: usize) -> io::Result<bool> {
         let before = self.end - self.start;
         while self.end - self.start < target {
@@ -105,7 +110,8 @@ impl<R: Read> Scanner<R> {
         Ok(self.end - self.start > before)
     }
 
-    /// The length of the next line without its line feed, and whether it has one. `None` at the end of the file.
+    /// The length of the next line without its line feed, and whether it has one. `None` at the end
+    /// of the file.
     pub(super) fn find_line(&mut self) -> io::Result<Option<(usize, bool)>> {
         let mut searched = 0;
         loop {

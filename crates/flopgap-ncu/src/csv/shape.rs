@@ -156,7 +156,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The digits over 10^decimals where one rounding suffices, so that the result is the nearest double.
+/// The digits over 10^decimals where one rounding suffices, so that the result is the nearest
+/// double.
 fn exact_quotient(digits: impl Iterator<Item = u8>, decimals: usize, exponent: i32) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
@@ -169,7 +170,8 @@ fn exact_quotient(digits: impl Iterator<Item = u8>, decimals: usize, exponent: i
 
 /// The double nearest to the digits times a power of ten.
 fn nearest(digits: impl Iterator<Item = u8>, exponent: i64) -> f64 {
-    // Sixteen groups of any length are possible, but only the first 800 digits can decide between two doubles.
+    // Sixteen groups of any length are possible, but only the first 800 digits can decide between
+    // two doubles.
     let mut text = [0; 800];
     let (mut used, mut dropped) = (0, 0);
     for digit in digits.skip_while(|&digit| digit == 0) {
@@ -204,8 +206,8 @@ fn split_exponent(text: &[u8]) -> Option<(&[u8], i32)> {
 
 /// The separator at the front of `text` and its width in bytes.
 fn separator(text: &[u8]) -> Option<(Separator, usize)> {
-    // No-break space, narrow no-break space, thin space, right single quotation mark; the last two lines are what an
-    // ANSI code page and plain ASCII make of them.
+    // No-break space, narrow no-break space, thin space, right single quotation mark; the last two
+    // lines are what an ANSI code page and plain ASCII make of them.
     const WIDE: [&[u8]; 4] =
         ["\u{a0}".as_bytes(), "\u{202f}".as_bytes(), "\u{2009}".as_bytes(), "\u{2019}".as_bytes()];
     match text.first()? {

@@ -69,7 +69,8 @@ impl<R: Read> CsvSource<R> {
         self.table.as_ref().map(|table| table.header.layout)
     }
 
-    /// Reads up to a table's first header, so that the layout is known and a file without one is refused at once.
+    /// Reads up to a table's first header, so that the layout is known and a file without one is
+    /// refused at once.
     pub(crate) fn find_table(&mut self, context: &mut Context) -> Result<(), Error> {
         let mut unused = Launch::default();
         while self.table.is_none() {
@@ -152,7 +153,8 @@ impl<R: Read> CsvSource<R> {
             return Ok(Step::Continue);
         }
         let assembly = &mut self.assembly;
-        // A summary has no ids: there, a row belongs to the launch above it if all of its launch columns are the same.
+        // A summary has no ids: there, a row belongs to the launch above it if all of its launch
+        // columns are the same.
         let same = match &table.rows {
             Rows::Wide(_) => false,
             Rows::Long(_) if header.columns.id.is_some() => assembly.open_key() == Some(key),
@@ -183,7 +185,8 @@ impl<R: Read> CsvSource<R> {
     ) -> Result<Step, Error> {
         let line = self.scanner.line();
         let bytes = &self.scanner.bytes()[..self.record.len];
-        // `--print-details all` puts small tables of its own (`"0","NVIDIA H200",...`) between the rows.
+        // `--print-details all` puts small tables of its own (`"0","NVIDIA H200",...`) between the
+        // rows.
         let process = self.table.as_ref().and_then(|table| table.header.columns.process_id);
         let of_process = process.is_none_or(|at| self.record.raw(bytes, at).and_then(read_id).is_some());
         if !at_end && !(of_process && (starts_row(bytes) || bytes[0].is_ascii_digit())) {
@@ -219,7 +222,8 @@ impl<R: Read> CsvSource<R> {
         let mut quotes = memchr::memchr_iter(b'"', text);
         let behind = quotes.find(|&at| at > 0 && starts_row(&text[at..]));
         if let (Some(start), Some(_), true) = (behind, &self.table, self.searched_line != number) {
-            // What follows gets one chance to be a row: a line made of beginnings of rows stays linear.
+            // What follows gets one chance to be a row: a line made of beginnings of rows stays
+            // linear.
             self.searched_line = number;
             self.assembly.noise.line(&text[..start], number, context);
             self.scanner.consume(start, 0);
@@ -281,8 +285,9 @@ impl<R: Read> Source for CsvSource<R> {
     }
 }
 
-/// Whether a summary row's cells stand in other columns than the header says. ncu 2025.3 leaves empty cells out of its raw per-gpu summary
-/// and goes on in the next line, so that most rows are shifted; their numbers would be those of something else.
+/// Whether a summary row's cells stand in other columns than the header says. ncu 2025.3 leaves
+/// empty cells out of its raw per-gpu summary and goes on in the next line, so that most rows are
+/// shifted; their numbers would be those of something else.
 fn displaced(header: &Header, record: &Record, bytes: &[u8]) -> bool {
     let cell = |column: Option<usize>| column.and_then(|at| record.raw(bytes, at));
     let is_sizes = |cell: &[u8]| cell.is_empty() || (cell.starts_with(b"(") && cell.ends_with(b")"));
@@ -312,7 +317,8 @@ fn find_header(line: &[u8], record: &mut Record) -> Option<(usize, Header)> {
     if columns(&behind) > columns(&front) { behind } else { front }
 }
 
-/// How many fields of a record can be trusted: at the end of a file without a line feed, an unquoted last field may be cut.
+/// How many fields of a record can be trusted: at the end of a file without a line feed, an
+/// unquoted last field may be cut.
 fn whole_fields(record: &Record, bytes: &[u8], outcome: Outcome, at_end: bool, header: &Header) -> usize {
     let fields = record.fields();
     let last_is_open = record.span(fields.wrapping_sub(1)).is_some_and(|span| !span.quoted);

@@ -6,7 +6,8 @@ use crate::model::{Strings, Symbol};
 
 const SLOTS: usize = 1024;
 
-/// Finds the symbol of bytes seen before by comparing them, so that a kernel name of 2 kB is hashed once and not once a launch.
+/// Finds the symbol of bytes seen before by comparing them, so that a kernel name of 2 kB is hashed
+/// once and not once a launch.
 #[derive(Debug)]
 pub(super) struct Interner {
     slots: Box<[Symbol; SLOTS]>,

@@ -54,7 +54,8 @@ impl Wide {
         is_units
     }
 
-    /// Reads the metrics of the row in `record`, of which the first `fields` fields stand, into the open launch.
+    /// Reads the metrics of the row in `record`, of which the first `fields` fields stand, into the
+    /// open launch.
     pub(super) fn row(
         &mut self,
         record: &Record,

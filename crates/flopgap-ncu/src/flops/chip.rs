@@ -1,13 +1,15 @@
 //! The tensor-core counters that a GPU has, by compute capability.
 //!
-//! From the metric lists of libnvperf 13.0 (`ncu --query-metrics --chips gh100`), which name every chip's counters.
+//! From the metric lists of libnvperf 13.0 (`ncu --query-metrics --chips gh100`), which name every
+//! chip's counters.
 
 use super::Precision;
 
 /// Compute capability, major and minor.
 pub(super) type Capability = Option<(u32, u32)>;
 
-/// What counts operations of a source type: `src_…` of `sm__ops_path_tensor_src_….sum`. Empty for a GPU that is not known.
+/// What counts operations of a source type: `src_…` of `sm__ops_path_tensor_src_….sum`. Empty for a
+/// GPU that is not known.
 fn sources(capability: Capability) -> &'static [&'static str] {
     match capability {
         Some((7, 0)) => &["fp16_dst_fp16", "fp16_dst_fp32"],
@@ -96,7 +98,8 @@ fn source_name(precision: Precision) -> Option<&'static str> {
     })
 }
 
-/// The precisions under which a GPU counts tensor operations on `precision`; on those of every floating-point type.
+/// The precisions under which a GPU counts tensor operations on `precision`; on those of every
+/// floating-point type.
 pub(super) fn counted_as(precision: Option<Precision>) -> &'static [Precision] {
     use Precision::{
         TensorBf16, TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8, TensorFp16, TensorFp64, TensorInt1,
@@ -125,7 +128,8 @@ pub(super) fn counted_as(precision: Option<Precision>) -> &'static [Precision] {
     }
 }
 
-/// The floating-point types that the tensor cores of a GPU have counters for; none for a GPU that is not known.
+/// The floating-point types that the tensor cores of a GPU have counters for; none for a GPU that
+/// is not known.
 pub(super) fn float_types(capability: Capability) -> &'static [Precision] {
     use Precision::{
         TensorBf16, TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8, TensorFp16, TensorFp64, TensorTf32,
@@ -142,7 +146,8 @@ pub(super) fn float_types(capability: Capability) -> &'static [Precision] {
     }
 }
 
-/// Whether the GPU executes HFMA2 on the tensor pipe, too (`HFMA2.MMA`): then the pipe's instructions are not all products of matrices.
+/// Whether the GPU executes HFMA2 on the tensor pipe, too (`HFMA2.MMA`): then the pipe's
+/// instructions are not all products of matrices.
 pub(super) fn has_half_on_tensor_pipe(capability: Capability) -> bool {
     matches!(capability, Some((8, 0 | 7) | (9, 0)) | None)
 }

@@ -15,11 +15,13 @@ use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Pr
 
 /// Computes [`Flops`] launch by launch.
 ///
-/// Per thread instruction: FADD, FMUL, DADD, DMUL count 1, FFMA and DFMA 2; HADD and HMUL work on two halves and count 2, HFMA 4, as
-/// in ncu's own roofline sections; Blackwell's packed FADD2 and FMUL2 count 2, FFMA2 4. The tensor counters
-/// (`sm__ops_path_tensor_*`) already count operations. Where they are missing, the tensor pipe's instruction counters
-/// (`sm__inst_executed_pipe_tensor*`) tell whether the tensor cores were used, and how many operations that were on V100 (512 for each
-/// instruction) and where the kernel's name has the instruction's size ([`Arithmetic::instruction`]).
+/// Per thread instruction: FADD, FMUL, DADD, DMUL count 1, FFMA and DFMA 2; HADD and HMUL work on
+/// two halves and count 2, HFMA 4, as in ncu's own roofline sections; Blackwell's packed FADD2 and
+/// FMUL2 count 2, FFMA2 4. The tensor counters (`sm__ops_path_tensor_*`) already count operations.
+/// Where they are missing, the tensor pipe's instruction counters
+/// (`sm__inst_executed_pipe_tensor*`) tell whether the tensor cores were used, and how many
+/// operations that were on V100 (512 for each instruction) and where the kernel's name has the
+/// instruction's size ([`Arithmetic::instruction`]).
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/ncu/n4_d512_m64_forward.csv");
@@ -68,13 +70,15 @@ struct Found {
 }
 
 impl FlopCounter {
-    /// A counter for the launches of one report. Symbols mean something else in another report: use a new counter there.
+    /// A counter for the launches of one report. Symbols mean something else in another report: use
+    /// a new counter there.
     pub fn new() -> Self {
         FlopCounter::default()
     }
 
-    /// The FLOPs of a launch of which nothing is known but its counters. That a kernel used the tensor cores shows only where their
-    /// operations or instructions were counted: to know it from kernels' names, use [`FlopCounter::count_as`].
+    /// The FLOPs of a launch of which nothing is known but its counters. That a kernel used the
+    /// tensor cores shows only where their operations or instructions were counted: to know it from
+    /// kernels' names, use [`FlopCounter::count_as`].
     pub fn count(&mut self, launch: LaunchView<'_>) -> Flops {
         self.count_as(launch, &Arithmetic::default())
     }
@@ -98,8 +102,8 @@ impl FlopCounter {
         self.flops(&found, arithmetic, launch.compute_capability)
     }
 
-    /// The FLOPs of a launch that was counted without a report: so many instructions of each kind, in so many nanoseconds, of a kernel
-    /// that is known to compute as `arithmetic` says.
+    /// The FLOPs of a launch that was counted without a report: so many instructions of each kind,
+    /// in so many nanoseconds, of a kernel that is known to compute as `arithmetic` says.
     pub fn count_instructions(
         &mut self,
         executed: impl IntoIterator<Item = (Instruction, u64)>,
@@ -116,7 +120,8 @@ impl FlopCounter {
         self.flops(&found, arithmetic, None)
     }
 
-    /// Computes counters that the report has for each elapsed cycle only: `--set full` stores no sums.
+    /// Computes counters that the report has for each elapsed cycle only: `--set full` stores no
+    /// sums.
     fn fill_from_rates(&mut self, launch: &Launch, found: &mut Found) {
         let Some(cycles) = found.cycles[Clock::Smsp as usize] else { return };
         for (index, rate) in found.rates.iter().enumerate() {
@@ -333,7 +338,8 @@ impl FlopCounter {
         }
     }
 
-    /// The operations of a source and destination type (0: all), or what is missing. `Ok(None)`: overflow.
+    /// The operations of a source and destination type (0: all), or what is missing. `Ok(None)`:
+    /// overflow.
     fn any_sparsity(&self, found: &Found, source: usize, dst: usize) -> Result<Option<Count>, Measurement> {
         let value = |sparsity| {
             let index = tensor_index(source, dst, sparsity);
@@ -376,7 +382,8 @@ fn both(a: Sum, b: Sum) -> Sum {
     }
 }
 
-/// A metric's sum over the launches that its row stands for, in base units. `None` if it is no count.
+/// A metric's sum over the launches that its row stands for, in base units. `None` if it is no
+/// count.
 fn sum_of(metric: &Metric, factor: u64, invocations: u64) -> Option<Count> {
     let scaled = factor != 1;
     let alike = invocations == 1 || metric.spread.is_some_and(|(low, high)| low.to_bits() == high.to_bits());
@@ -423,7 +430,8 @@ fn count_from_rate(rate: f64, cycles: f64, layout: Layout) -> Option<Count> {
     Some(Count { value: nearest as u64, rounded: !exact })
 }
 
-/// The time from cycles and their rate, where it was not recorded itself, as NERSC's roofline scripts compute it.
+/// The time from cycles and their rate, where it was not recorded itself, as NERSC's roofline
+/// scripts compute it.
 fn fill_duration(found: &mut Found) {
     let rates = found.cycles.iter().zip(found.cycles_per_second);
     let seconds = rates.filter_map(|(cycles, rate)| {
@@ -445,7 +453,8 @@ fn to_u64(value: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A kernel of a millisecond: its six printed decimals do not determine the sum, the doubles of a binary report do.
+    /// A kernel of a millisecond: its six printed decimals do not determine the sum, the doubles of
+    /// a binary report do.
     #[test]
     fn a_rate_is_as_exact_as_the_page_that_holds_it() {
         let (count, cycles) = (1_074_790_400_u64, 1_975_310.5);

@@ -42,7 +42,8 @@ pub(super) const SHADER: [(Precision, [&str; 3]); 3] = [
     (Precision::Fp16, ["hadd", "hmul", "hfma"]),
 ];
 
-/// The forms of one source type's counter: over all destination types, or for one; over all sparsities, or for one.
+/// The forms of one source type's counter: over all destination types, or for one; over all
+/// sparsities, or for one.
 const DESTINATIONS: [&str; 3] = ["", "_dst_fp16", "_dst_fp32"];
 const SPARSITIES: [&str; 3] = ["", "_sparsity_on", "_sparsity_off"];
 const FORMS: usize = DESTINATIONS.len() * SPARSITIES.len();
@@ -111,13 +112,15 @@ pub(super) enum Role {
     None,
     /// One of the [`COUNTERS`].
     Counter(u8),
-    /// One of the first [`INSTRUCTIONS`] for each elapsed cycle, which is all that `--set full` stores.
+    /// One of the first [`INSTRUCTIONS`] for each elapsed cycle, which is all that `--set full`
+    /// stores.
     Rate(u8),
     /// The cycles that rates are over (`smsp__cycles_elapsed.avg`), of a clock domain.
     Cycles(Clock),
     /// Such cycles in a second (`sm__cycles_elapsed.avg.per_second`).
     CyclesPerSecond(Clock),
-    /// A part of a source type's operations (`op_hgmma`): it shows that the type matters, not how much.
+    /// A part of a source type's operations (`op_hgmma`): it shows that the type matters, not how
+    /// much.
     TensorPart(u8),
     /// Instructions of the tensor pipe.
     Pipe(Pipe),
@@ -161,7 +164,8 @@ pub(super) enum Traffic {
 /// How many kinds of traffic there are.
 pub(super) const TRAFFIC: usize = 5;
 
-/// The beginnings of instruction counters. The second is the same counter rolled up to the SM: equal sums, so one stands for both.
+/// The beginnings of instruction counters. The second is the same counter rolled up to the SM:
+/// equal sums, so one stands for both.
 const SASS: [&str; 2] = ["smsp__sass_thread_inst_executed_op_", "sm__sass_thread_inst_executed_op_"];
 
 /// The position of `ffma_pred_on` and the like among the [`INSTRUCTIONS`].
@@ -219,7 +223,8 @@ fn tensor_role(path: &str) -> Role {
             None => return Role::None,
         },
     };
-    // Turing's tensor cores have no other of these types than FP16; FP16 to FP16 is counted by itself.
+    // Turing's tensor cores have no other of these types than FP16; FP16 to FP16 is counted by
+    // itself.
     let form = form
         .strip_prefix("fp16_bf16_tf32_dst_fp32")
         .map_or(form.to_owned(), |rest| format!("fp16_dst_fp32{rest}"));

@@ -1,8 +1,8 @@
 //! Half-precision instructions: arithmetic, constants or conversions.
 //!
-//! ptxas loads constants with `HFMA2 R, -RZ, RZ, …` and widens 16-bit values with `HADD2.F32 R, -RZ, …`: both are counted as
-//! arithmetic. On an H200, every HFMA and HADD of PyTorch's copies, upsampling, split-K reductions, softmax and optimizers is one of
-//! these.
+//! ptxas loads constants with `HFMA2 R, -RZ, RZ, …` and widens 16-bit values with `HADD2.F32 R,
+//! -RZ, …`: both are counted as arithmetic. On an H200, every HFMA and HADD of PyTorch's copies,
+//! upsampling, split-K reductions, softmax and optimizers is one of these.
 
 use super::{Arithmetic, Count, Measurement, Precision};
 

@@ -23,7 +23,8 @@ pub use unknown::Unknown;
 pub struct Count {
     /// The number.
     pub value: u64,
-    /// The report does not hold it exactly: ncu scaled it (`1.32 Minst`), or averaged it over launches that differ.
+    /// The report does not hold it exactly: ncu scaled it (`1.32 Minst`), or averaged it over
+    /// launches that differ.
     pub rounded: bool,
 }
 
@@ -51,8 +52,9 @@ pub enum Measurement {
     Conflicting(Counters),
     /// The operations executed.
     Counted(Count),
-    /// Half-precision instructions (counted as if they were work) that are none: the compiler loads constants with HFMA and widens
-    /// 16-bit values with HADD, in kernels that compute in another type or move data.
+    /// Half-precision instructions (counted as if they were work) that are none: the compiler loads
+    /// constants with HFMA and widens 16-bit values with HADD, in kernels that compute in another
+    /// type or move data.
     Artifact(Count),
     /// Half-precision instructions (counted as if they were work) that may be work or not.
     Undecided(Count),
@@ -87,8 +89,8 @@ pub struct Flops {
     pub l2_bytes: Option<Count>,
     /// Bytes through the L1 cache (`l1tex__t_bytes.sum`).
     pub l1_bytes: Option<Count>,
-    /// Time on the GPU in nanoseconds: `gpu__time_duration.sum`, or else the elapsed cycles over their rate
-    /// (`sm__cycles_elapsed.avg` and `.avg.per_second`).
+    /// Time on the GPU in nanoseconds: `gpu__time_duration.sum`, or else the elapsed cycles over
+    /// their rate (`sm__cycles_elapsed.avg` and `.avg.per_second`).
     pub duration_ns: Option<Count>,
 }
 
@@ -122,8 +124,9 @@ impl Flops {
             .filter(|(_, measurement)| *measurement != Measurement::NotMeasured)
     }
 
-    /// The floating-point operations of all precisions, or why they are not known. Integer operations are not in it, nor
-    /// [`Measurement::Artifact`], nor [`Measurement::Undecided`] where it is less than what was counted.
+    /// The floating-point operations of all precisions, or why they are not known. Integer
+    /// operations are not in it, nor [`Measurement::Artifact`], nor [`Measurement::Undecided`]
+    /// where it is less than what was counted.
     ///
     /// # Errors
     /// [`Unknown`], when the counters that the report has would give too small a number.

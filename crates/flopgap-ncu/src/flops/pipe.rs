@@ -1,5 +1,5 @@
-//! The tensor pipe's instruction counters (`sm__inst_executed_pipe_tensor.sum`): whether a launch used the tensor cores, and its
-//! operations where those of an instruction are known.
+//! The tensor pipe's instruction counters (`sm__inst_executed_pipe_tensor.sum`): whether a launch
+//! used the tensor cores, and its operations where those of an instruction are known.
 
 use super::chip::{Capability, has_half_on_tensor_pipe};
 use super::{Arithmetic, Count, Precision};
@@ -11,7 +11,8 @@ pub(super) enum Pipe {
     All,
     /// HMMA and what is counted with it: HFMA2.MMA, HGMMA.
     Hmma,
-    /// HFMA2.MMA alone: arithmetic of the shader cores that A100 and H100 execute on the tensor pipe.
+    /// HFMA2.MMA alone: arithmetic of the shader cores that A100 and H100 execute on the tensor
+    /// pipe.
     Hfma2,
     /// Products of integers.
     Imma,
@@ -58,8 +59,8 @@ impl Pipes {
         self.counts[pipe as usize].map(|count| count.value)
     }
 
-    /// Whether the launch multiplied on the tensor cores, as far as the pipe's counters prove it. `hfma`: the HFMA thread
-    /// instructions, if they were counted.
+    /// Whether the launch multiplied on the tensor cores, as far as the pipe's counters prove it.
+    /// `hfma`: the HFMA thread instructions, if they were counted.
     pub(super) fn prove(&self, capability: Capability, hfma: Option<u64>) -> Option<bool> {
         let some = |pipe| self.get(pipe).is_some_and(|count| count > 0);
         if some(Pipe::Gmma) || some(Pipe::Imma) || some(Pipe::Dmma) || some(Pipe::Tc) {
@@ -86,14 +87,16 @@ impl Pipes {
         }
     }
 
-    /// The operations on the tensor cores, where every instruction does the same known number of them, and their precision.
+    /// The operations on the tensor cores, where every instruction does the same known number of
+    /// them, and their precision.
     pub(super) fn operations(
         &self,
         arithmetic: &Arithmetic,
         capability: Capability,
         hfma: Option<u64>,
     ) -> Option<(Precision, Count)> {
-        // Volta has one instruction, HMMA.884: 512 operations (NERSC's roofline scripts, and 2MNK of recorded products).
+        // Volta has one instruction, HMMA.884: 512 operations (NERSC's roofline scripts, and 2MNK
+        // of recorded products).
         let (precision, [m, n, k]) = match capability {
             Some((7, 0)) => (Precision::TensorFp16, [8, 8, 4]),
             _ => (arithmetic.tensor_precision?, arithmetic.instruction?),

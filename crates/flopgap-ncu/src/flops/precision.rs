@@ -6,7 +6,8 @@
 pub enum Precision {
     /// Double precision on the shader cores: DADD, DMUL, DFMA.
     Fp64,
-    /// Single precision on the shader cores: FADD, FMUL, FFMA, and on Blackwell the packed FADD2, FMUL2, FFMA2.
+    /// Single precision on the shader cores: FADD, FMUL, FFMA, and on Blackwell the packed FADD2,
+    /// FMUL2, FFMA2.
     Fp32,
     /// Half precision on the shader cores, packed in twos: HADD, HMUL, HFMA.
     Fp16,

@@ -12,7 +12,8 @@ use super::counters::{Counters, SHADER};
 pub enum Unknown {
     /// No counter of floating-point operations was recorded.
     NotRecorded,
-    /// The kernel multiplies on the tensor cores, whose operations were not counted; the precision, where it is known.
+    /// The kernel multiplies on the tensor cores, whose operations were not counted; the precision,
+    /// where it is known.
     TensorCores(Option<Precision>),
     /// A product that the tensor cores may have executed, whose operations were not counted.
     PerhapsTensorCores,
@@ -22,14 +23,16 @@ pub enum Unknown {
     Incomplete(Counters),
     /// The report gives different values for these counters.
     Conflicting(Counters),
-    /// Half-precision instructions that may be arithmetic, constants or conversions are most of what was counted.
+    /// Half-precision instructions that may be arithmetic, constants or conversions are most of
+    /// what was counted.
     HalfPrecision,
     /// More than 64 bits hold.
     Overflow,
 }
 
 impl Unknown {
-    /// The counters to record so that the operations are known, for a GPU of this compute capability; none where recording again does not help.
+    /// The counters to record so that the operations are known, for a GPU of this compute
+    /// capability; none where recording again does not help.
     pub fn counters_to_record(self, compute_capability: Capability) -> Vec<String> {
         let shader = |operations: [&str; 3]| -> Vec<String> {
             operations

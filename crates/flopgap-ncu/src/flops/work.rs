@@ -8,7 +8,8 @@ pub(super) struct Evidence<'a> {
     pub(super) by_precision: &'a [Measurement; Precision::ALL.len()],
     pub(super) arithmetic: &'a Arithmetic,
     pub(super) capability: Capability,
-    /// Whether the launch multiplied on the tensor cores, where counters prove it or the kernel's name says so.
+    /// Whether the launch multiplied on the tensor cores, where counters prove it or the kernel's
+    /// name says so.
     pub(super) tensor_cores: Option<bool>,
     /// By [`Precision`]: a counter is there and above 0 while others are missing.
     pub(super) begun: u32,
@@ -55,8 +56,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether a precision with missing counters matters: any kernel may compute in FP32, and in others where it is known to, or a
-    /// counter that is there says so.
+    /// Whether a precision with missing counters matters: any kernel may compute in FP32, and in
+    /// others where it is known to, or a counter that is there says so.
     fn needs(&self, precision: Precision) -> bool {
         let named = |known: Option<Precision>| known == Some(precision);
         if precision == Precision::Fp16 && self.arithmetic.half_arithmetic == Some(false) {
@@ -90,8 +91,8 @@ impl Evidence<'_> {
             }
             Some(true) => Err(Unknown::TensorCores(None)),
             None if is_composite => Err(Unknown::PerhapsTensorCores),
-            // On the shader cores, a product is a long row of fused multiply-adds, and what a product on the tensor cores leaves
-            // to them (softmax, bias, scaling) is not.
+            // On the shader cores, a product is a long row of fused multiply-adds, and what a
+            // product on the tensor cores leaves to them (softmax, bias, scaling) is not.
             None if (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {
                 Err(Unknown::PerhapsTensorCores)
             }
@@ -99,7 +100,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether the shader cores' operations were counted that the kernel is known to execute. `sum`: everything that was counted.
+    /// Whether the shader cores' operations were counted that the kernel is known to execute.
+    /// `sum`: everything that was counted.
     fn shader_operations(&self, sum: u64) -> Result<(), Unknown> {
         let Arithmetic { precision, half_arithmetic, .. } = *self.arithmetic;
         let absent = |precision: Precision| self.get(precision) == Measurement::NotMeasured;

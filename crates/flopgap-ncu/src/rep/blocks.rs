@@ -1,5 +1,6 @@
-//! The framing of a report: `NVR\0`, a length and the file header, then blocks up to the end of the file. A block is a
-//! length, its header, and a payload of messages that each follow their own length (all lengths u32, little-endian).
+//! The framing of a report: `NVR\0`, a length and the file header, then blocks up to the end of the
+//! file. A block is a length, its header, and a payload of messages that each follow their own
+//! length (all lengths u32, little-endian).
 
 use std::io::{self, BufReader, Read};
 
@@ -172,7 +173,8 @@ impl<R: Read> Blocks<R> {
         Ok(Some(u32::from_le_bytes(length).into()))
     }
 
-    /// Reads `length` bytes into the buffer, which grows as they come and not because `length` says so.
+    /// Reads `length` bytes into the buffer, which grows as they come and not because `length` says
+    /// so.
     fn fill(&mut self, length: u64, what: &'static str) -> Result<(), Stop> {
         self.buffer.clear();
         let read = (&mut self.input).take(length).read_to_end(&mut self.buffer);

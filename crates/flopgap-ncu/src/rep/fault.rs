@@ -10,7 +10,8 @@ pub enum FormatFault {
     NoMagic,
     /// Its header has no version.
     NoVersion,
-    /// Nothing follows its header: ncu was stopped before it wrote a result, or the file was cut off.
+    /// Nothing follows its header: ncu was stopped before it wrote a result, or the file was cut
+    /// off.
     NoResults,
     /// The file ends before a part.
     EndsBefore {

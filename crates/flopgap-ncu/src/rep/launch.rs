@@ -98,7 +98,8 @@ fn read_metric(
     Ok(Some(Metric { name, section: Symbol::EMPTY, unit, value, spread: None }))
 }
 
-/// The device, which a result names only in its metrics: ncu adds them to every result, whichever were asked for.
+/// The device, which a result names only in its metrics: ncu adds them to every result, whichever
+/// were asked for.
 fn device(launch: &mut Launch, strings: &Strings, at: u64) -> Result<(), Damage> {
     let whole = |name| match launch.metric(strings.find(name)?)?.value {
         Value::U64(count) => Some(count),

@@ -1,10 +1,11 @@
 //! The binary report, `.ncu-rep`, and its zstd form, `.ncu-repz`.
 //!
-//! A report is read block by block and result by result: kernels' code is skipped, and of a metric with instances (a
-//! value per SM or per instruction) the metric's own value is kept. Range, command list and graph results are launches
-//! too, named as in ncu's tables (`range`, the list's own name, `graph`); they have no grid. The launch id is the
-//! result's index, which is what `ncu -i` prints. Metrics without a value, NaN or an empty text are left out, as they
-//! are where the CSV pages print `n/a` or nothing.
+//! A report is read block by block and result by result: kernels' code is skipped, and of a metric
+//! with instances (a value per SM or per instruction) the metric's own value is kept. Range,
+//! command list and graph results are launches too, named as in ncu's tables (`range`, the list's
+//! own name, `graph`); they have no grid. The launch id is the result's index, which is what `ncu
+//! -i` prints. Metrics without a value, NaN or an empty text are left out, as they are where the
+//! CSV pages print `n/a` or nothing.
 
 mod blocks;
 mod fault;
@@ -37,7 +38,8 @@ pub(crate) const MAGIC: &[u8; 4] = b"NVR\0";
 /// How many damaged results are left out before the report as a whole counts as damaged.
 const MOST_DAMAGED: usize = 16;
 
-/// Reads a `.ncu-rep` block by block. All calls must get the same [`Context`]: the report's names become its symbols.
+/// Reads a `.ncu-rep` block by block. All calls must get the same [`Context`]: the report's names
+/// become its symbols.
 pub(crate) struct RepSource<R> {
     blocks: Blocks<R>,
     path: PathBuf,
@@ -86,7 +88,8 @@ impl Process {
 }
 
 impl<R: Read> RepSource<R> {
-    /// `input` stands at the first byte of the file, the magic included, already decompressed. It is buffered here.
+    /// `input` stands at the first byte of the file, the magic included, already decompressed. It
+    /// is buffered here.
     pub(crate) fn new(input: R, path: PathBuf) -> Result<Self, Error> {
         match Blocks::new(input) {
             Ok(blocks) => Ok(RepSource {

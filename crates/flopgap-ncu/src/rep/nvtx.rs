@@ -12,8 +12,8 @@ const PROCESS_SCOPE: u64 = 1;
 
 /// Adds the ranges of an `NvtxState`: push/pop ranges outermost first, then start/end ranges.
 ///
-/// As in NVIDIA's reader, the push/pop ranges of the launching thread count, and those of all threads when the report was
-/// recorded with `--nvtx-push-pop-scope process`.
+/// As in NVIDIA's reader, the push/pop ranges of the launching thread count, and those of all
+/// threads when the report was recorded with `--nvtx-push-pop-scope process`.
 pub(super) fn ranges(
     state: Message<'_>,
     launched_by: u64,
@@ -48,7 +48,8 @@ pub(super) fn ranges(
     Ok(())
 }
 
-/// The stacks of one `NvtxThread`, one per domain, merged into the order in which the ranges were pushed.
+/// The stacks of one `NvtxThread`, one per domain, merged into the order in which the ranges were
+/// pushed.
 fn push_pop(
     thread: Message<'_>,
     tid: u64,
@@ -76,7 +77,8 @@ fn push_pop(
             pushed.push((after_call, range));
         }
     }
-    // Between domains, only the API call before each push shows which came first; the sort keeps the order of equals.
+    // Between domains, only the API call before each push shows which came first; the sort keeps
+    // the order of equals.
     if pushed.iter().all(|(after_call, _)| after_call.is_some()) {
         pushed.sort_by_key(|&(after_call, _)| after_call);
     }

@@ -1,7 +1,8 @@
-//! The messages of a report that are needed, with NVIDIA's field numbers; every other field is skipped unread.
+//! The messages of a report that are needed, with NVIDIA's field numbers; every other field is
+//! skipped unread.
 //!
-//! NVIDIA ships the format's description in the `extras/FileFormat` folder of Nsight Compute. The numbers below hold for
-//! file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
+//! NVIDIA ships the format's description in the `extras/FileFormat` folder of Nsight Compute. The
+//! numbers below hold for file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
 
 use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};
@@ -113,7 +114,8 @@ impl<'a> ProcessInfo<'a> {
     }
 }
 
-/// The field numbers of one kind of result; 0, which is no field number, where the kind has no such field.
+/// The field numbers of one kind of result; 0, which is no field number, where the kind has no such
+/// field.
 #[derive(Debug)]
 pub(super) struct ResultFields {
     pub(super) thread: u32,
@@ -132,7 +134,8 @@ pub(super) struct ResultFields {
 }
 
 impl Kind {
-    /// Where `ProfileResult`, `RangeResult`, `CmdlistResult` and `GraphResult` keep what a launch needs.
+    /// Where `ProfileResult`, `RangeResult`, `CmdlistResult` and `GraphResult` keep what a launch
+    /// needs.
     pub(super) fn fields(self) -> &'static ResultFields {
         match self {
             Kind::Kernel => &ResultFields {
@@ -155,7 +158,8 @@ impl Kind {
     }
 }
 
-/// What the three results that are not one kernel have in common. A grid, where one of them has several, is none.
+/// What the three results that are not one kernel have in common. A grid, where one of them has
+/// several, is none.
 const WITHOUT_KERNEL: ResultFields = ResultFields {
     thread: 1,
     mangled: 0,
@@ -178,7 +182,8 @@ pub(super) enum MetricValue<'a> {
     Whole(u64),
 }
 
-/// `ProfileMetricResult` without its instances (per-SM or per-instruction values): `None` where it has no value of its own.
+/// `ProfileMetricResult` without its instances (per-SM or per-instruction values): `None` where it
+/// has no value of its own.
 pub(super) fn metric(message: Message<'_>) -> Result<(u32, Option<MetricValue<'_>>), Damage> {
     let mut name = None;
     let mut value = None;

@@ -467,8 +467,8 @@ fn frame_ends(report: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Cut anywhere, a report gives the launches that are whole, and says that something is missing unless it was cut
-/// exactly between two blocks.
+/// Cut anywhere, a report gives the launches that are whole, and says that something is missing
+/// unless it was cut exactly between two blocks.
 fn survives_truncation(report: &[u8], stride: usize) {
     let whole = read_well(report).launches;
     let ends = frame_ends(report);

@@ -1,12 +1,15 @@
 //! Units of metrics, which a report does not store: they follow from the metric's name.
 //!
-//! The values of a report are unscaled, so the unit is always a base unit in the words of `ncu --print-units base`. The
-//! rules are those that hold for every metric name they cover on the CSV pages of ncu 2025.3 and in NVIDIA's own reader;
-//! a name they do not cover has no unit here, even where ncu prints one.
+//! The values of a report are unscaled, so the unit is always a base unit in the words of `ncu
+//! --print-units base`. The rules are those that hold for every metric name they cover on the CSV
+//! pages of ncu 2025.3 and in NVIDIA's own reader; a name they do not cover has no unit here, even
+//! where ncu prints one.
 
-/// The unit of a metric by its name; empty for a bare number, and where the name does not tell for certain.
+/// The unit of a metric by its name; empty for a bare number, and where the name does not tell for
+/// certain.
 pub(super) fn unit_of(metric: &str) -> &'static str {
-    // `lts__t_bytes.sum.per_second`: hardware unit, counter, rollup, submetric. A sampled metric has a prefix with dots.
+    // `lts__t_bytes.sum.per_second`: hardware unit, counter, rollup, submetric. A sampled metric
+    // has a prefix with dots.
     let Some((unit, rest)) = metric.split_once("__") else { return "" };
     if unit.starts_with("breakdown:") {
         return ""; // the value is a list of the metrics that a throughput is the largest of

@@ -1,8 +1,9 @@
 //! The protobuf wire format, walked in place.
 //!
-//! A report is mostly metrics, and every one of them becomes a few bytes of a [`Launch`](crate::Launch): walking the
-//! fields where they lie needs no intermediate message, so memory stays proportional to the input whatever the input
-//! says, and text that is not UTF-8 (an NVTX range named in another encoding) is no reason to lose a launch.
+//! A report is mostly metrics, and every one of them becomes a few bytes of a
+//! [`Launch`](crate::Launch): walking the fields where they lie needs no intermediate message, so
+//! memory stays proportional to the input whatever the input says, and text that is not UTF-8 (an
+//! NVTX range named in another encoding) is no reason to lose a launch.
 
 use std::borrow::Cow;
 use std::fmt;

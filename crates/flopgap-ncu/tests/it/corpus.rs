@@ -1,4 +1,5 @@
-//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a folder with an `ncu` folder in it).
+//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a folder with
+//! an `ncu` folder in it).
 
 use std::path::PathBuf;
 

@@ -287,7 +287,8 @@ fn a_summary_is_exact_where_its_launches_are_alike() {
     assert!(rounded < 10, "{rounded}");
 }
 
-/// `--set full` stores instructions for each elapsed cycle and no sums; the sums of the same kernels are known from other recordings.
+/// `--set full` stores instructions for each elapsed cycle and no sums; the sums of the same
+/// kernels are known from other recordings.
 #[test]
 fn rates_of_a_full_set_give_the_counts() {
     let report = read("full_raw.csv.zst");
@@ -296,7 +297,8 @@ fn rates_of_a_full_set_give_the_counts() {
         .iter()
         .map(|launch| counter.count(launch).get(Precision::Fp32).count().expect("rates and cycles are there"))
         .collect();
-    // 256×256 normal numbers: fadd 131,072, fmul 917,504, ffma 2,031,616, as counted by name in n2_d256_m16.
+    // 256×256 normal numbers: fadd 131,072, fmul 917,504, ffma 2,031,616, as counted by name in
+    // n2_d256_m16.
     assert_eq!(fp32[0], Count { value: 131_072 + 917_504 + 2 * 2_031_616, rounded: false });
     assert_eq!(fp32[0], fp32[1]);
     // The product executes ffma only, a tile of 64 columns for 16.
@@ -412,7 +414,8 @@ fn instructions_of_known_size_are_operations() {
     ] {
         assert_eq!(volta(metric).total(), Some(Count { value: 512_014, rounded: false }), "{metric}");
     }
-    // ncu of 2020 did not print the compute capability; the kernel's name (`volta_fp16_s884gemm`) says as much.
+    // ncu of 2020 did not print the compute capability; the kernel's name (`volta_fp16_s884gemm`)
+    // says as much.
     let mut text = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n".to_owned();
     for (name, value) in [(FADD, 0), (FMUL, 0), (FFMA, 7), ("sm__inst_executed_pipe_tensor.sum", 1000)] {
         writeln!(text, "\"0\",\"volta\",\"{name}\",\"inst\",\"{value}\"").unwrap();

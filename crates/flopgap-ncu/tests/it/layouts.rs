@@ -289,7 +289,8 @@ fn an_explicit_format_overrides_inference() {
     assert!(error.to_string().contains("contradicts"), "{error}");
 }
 
-/// ncu's raw per-gpu summary has its cells in other columns than its header says: no number of it may be believed.
+/// ncu's raw per-gpu summary has its cells in other columns than its header says: no number of it
+/// may be believed.
 #[test]
 fn displaced_cells_are_left_out_and_reported() {
     let report = read("raw_per_gpu_displaced.csv");

@@ -28,7 +28,8 @@ fn every_recorded_locale_gives_the_same_report() {
 
 #[test]
 fn a_point_and_six_decimals_are_decimals_in_any_locale() {
-    // The raw page prints some doubles without the locale: `242.534957` beside `622.592`, which is 622592.
+    // The raw page prints some doubles without the locale: `242.534957` beside `622.592`, which is
+    // 622592.
     let text = text("nvtx_names/raw_de_DE.csv.zst");
     assert!(text.contains("\"242.534957\"") && text.contains("\"622.592\""));
     let report = read("nvtx_names/raw_de_DE.csv.zst");

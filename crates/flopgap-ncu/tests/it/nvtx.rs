@@ -96,7 +96,8 @@ fn a_quote_and_a_comma_in_a_name_do_not_shift_the_columns() {
     assert_eq!(ranges(&report)[2][4], start("plain", "a:b \"q\", r"));
 }
 
-/// `--print-nvtx-rename kernel` prints the innermost range, a slash and the kernel. The range's name may hold slashes itself.
+/// `--print-nvtx-rename kernel` prints the innermost range, a slash and the kernel. The range's
+/// name may hold slashes itself.
 #[test]
 fn a_range_before_a_kernels_name_is_a_range() {
     let names = |report: &Report| -> Vec<String> {

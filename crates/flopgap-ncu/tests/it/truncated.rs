@@ -2,7 +2,8 @@
 
 use crate::support::{Plain, bytes, parse, plains};
 
-/// Reads `bytes` up to every length in turn: the result must be a beginning of the whole, and a loss must be reported.
+/// Reads `bytes` up to every length in turn: the result must be a beginning of the whole, and a
+/// loss must be reported.
 fn cut_everywhere(bytes: &[u8], step: usize) {
     // Rows of a table with rules end in a comma.
     let ragged = bytes.windows(3).any(|end| end == b"\",\n");

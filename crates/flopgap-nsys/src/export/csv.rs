@@ -15,36 +15,41 @@ use crate::{Annotation, Error, GlobalId, Placement, Trace, access_label, copy_la
 
 /// What to write as CSV.
 ///
-/// Times are integer nanoseconds since the recording began, sizes are bytes; what was not recorded is an empty field. Rows
-/// have the order of the file.
+/// Times are integer nanoseconds since the recording began, sizes are bytes; what was not recorded
+/// is an empty field. Rows have the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CsvTable {
-    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `registers`, `grid_x`,
-    /// `grid_y`, `grid_z`, `block_x`, `block_y`, `block_z`, `static_shared_bytes`, `dynamic_shared_bytes`, `graph_node`,
-    /// `short_name`, `name` (with template arguments).
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`,
+    /// `registers`, `grid_x`, `grid_y`, `grid_z`, `block_x`, `block_y`, `block_z`,
+    /// `static_shared_bytes`, `dynamic_shared_bytes`, `graph_node`, `short_name`, `name` (with
+    /// template arguments).
     Kernels,
-    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `bytes`, `kind`, `source`,
-    /// `destination` (kinds as in [`copy_label`] and [`memory_label`]; an unknown kind is its number).
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`,
+    /// `bytes`, `kind`, `source`, `destination` (kinds as in [`copy_label`] and [`memory_label`];
+    /// an unknown kind is its number).
     Copies,
-    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`, `bytes`, `memory`.
+    /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`,
+    /// `bytes`, `memory`.
     Sets,
-    /// Launches of CUDA graphs that were traced as a whole: `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`,
-    /// `correlation`, `graph`, `executable`.
+    /// Launches of CUDA graphs that were traced as a whole: `start_ns`, `end_ns`, `pid`, `device`,
+    /// `context`, `green_context`, `stream`, `correlation`, `graph`, `executable`.
     Graphs,
-    /// `start_ns`, `end_ns`, `pid`, `tid`, `class` (0 runtime, 1 driver, 67 a row that repeats a call to add its backtrace),
-    /// `correlation`, `result` (0 is success), `name` (with its version suffix).
+    /// `start_ns`, `end_ns`, `pid`, `tid`, `class` (0 runtime, 1 driver, 67 a row that repeats a
+    /// call to add its backtrace), `correlation`, `result` (0 is success), `name` (with its version
+    /// suffix).
     Api,
-    /// `row`, `start_ns`, `end_ns`, `pid`, `tid`, `end_tid` (of a range that another thread ended), `style` (`PushPop`,
-    /// `StartEnd` or `Mark`), `domain`, `category`, `text`.
+    /// `row`, `start_ns`, `end_ns`, `pid`, `tid`, `end_tid` (of a range that another thread ended),
+    /// `style` (`PushPop`, `StartEnd` or `Mark`), `domain`, `category`, `text`.
     Nvtx,
-    /// Calls of the operating system's libraries: `start_ns`, `end_ns`, `pid`, `tid`, `class` (27 a call, else a state of the thread),
-    /// `result`, `nesting`, `name`.
+    /// Calls of the operating system's libraries: `start_ns`, `end_ns`, `pid`, `tid`, `class` (27 a
+    /// call, else a state of the thread), `result`, `nesting`, `name`.
     Os,
-    /// Page faults of the CPU in unified memory: `time_ns`, `pid`, `address`, `instruction`, `module`.
+    /// Page faults of the CPU in unified memory: `time_ns`, `pid`, `address`, `instruction`,
+    /// `module`.
     CpuFaults,
-    /// Page faults of GPUs in unified memory: `start_ns`, `end_ns`, `pid`, `device`, `address`, `faults`, `access` (as in
-    /// [`access_label`]; an unknown kind is its number).
+    /// Page faults of GPUs in unified memory: `start_ns`, `end_ns`, `pid`, `device`, `address`,
+    /// `faults`, `access` (as in [`access_label`]; an unknown kind is its number).
     GpuFaults,
     /// Work of the profiler itself: `start_ns`, `end_ns`, `pid`, `tid`, `name`.
     Overhead,
@@ -135,8 +140,8 @@ impl FromStr for CsvTable {
 /// Writes a table as CSV (RFC 4180 with `\n`) while it is read; how many rows it has.
 ///
 /// # Errors
-/// [`Error::NoTable`] when the trace does not have it, before anything is written; [`Error::Output`] when
-/// `out` fails.
+/// [`Error::NoTable`] when the trace does not have it, before anything is written;
+/// [`Error::Output`] when `out` fails.
 pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, Error> {
     let mut lines = Lines { out, header: table.header(), line: String::new(), rows: 0 };
     let mut names = Strings::new(trace);

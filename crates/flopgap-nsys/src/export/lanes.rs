@@ -2,7 +2,8 @@
 
 /// One row of the timeline: slices that lie beside or, where that is meant, within each other.
 ///
-/// A viewer draws slices of one row as a stack and drops or moves one that begins within another and ends after it.
+/// A viewer draws slices of one row as a stack and drops or moves one that begins within another
+/// and ends after it.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) tid: i64,

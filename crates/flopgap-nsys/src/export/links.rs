@@ -11,7 +11,8 @@ use crate::{ApiCall, Error, GlobalId, Trace};
 /// What ties GPU work to the calls that asked for it.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// The process of all calls, when there is only one: work that does not say whose it is, is its.
+    /// The process of all calls, when there is only one: work that does not say whose it is, is
+    /// its.
     only: Option<GlobalId>,
     /// Calls that have a row of their own beside the one with the backtrace.
     calls: Ids,
@@ -69,8 +70,8 @@ impl Links {
         call.has_backtrace && call.of_process().is_some_and(|id| self.calls.contains(id))
     }
 
-    /// The flows that begin at a call: one for each piece of work that it launched. A call that was recorded twice begins
-    /// them once.
+    /// The flows that begin at a call: one for each piece of work that it launched. A call that was
+    /// recorded twice begins them once.
     pub(super) fn begin(&mut self, thread: Option<GlobalId>, correlation: Option<i64>) -> Vec<u64> {
         let Some(id) = thread.map(GlobalId::process).zip(correlation) else { return Vec::new() };
         if !self.work.contains(id) || !self.written.insert(id) {
@@ -96,8 +97,9 @@ impl Links {
         self.number(id, piece)
     }
 
-    /// A number of its own for a flow: the process in the 8 high bits, the piece in the next 24, the correlation id below.
-    /// Nothing for what does not fit: CUDA's correlation ids have 32 bits.
+    /// A number of its own for a flow: the process in the 8 high bits, the piece in the next 24,
+    /// the correlation id below. Nothing for what does not fit: CUDA's correlation ids have 32
+    /// bits.
     fn number(&mut self, (process, correlation): (GlobalId, i64), piece: u64) -> Option<u64> {
         let next = self.numbers.len() as u64;
         let process = *self.numbers.entry(process).or_insert(next);

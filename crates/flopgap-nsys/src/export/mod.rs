@@ -20,7 +20,8 @@ use crate::error::if_recorded;
 use crate::tables::session::DIAGNOSTICS;
 use crate::{Error, Trace};
 
-/// The tables of events that no export holds, with how many rows each has: what happened that neither a timeline nor a CSV table says.
+/// The tables of events that no export holds, with how many rows each has: what happened that
+/// neither a timeline nor a CSV table says.
 ///
 /// # Errors
 /// When a table is damaged.

@@ -46,7 +46,8 @@ pub struct ExportCounts {
     pub pushpop_ranges: u64,
     /// Start/end ranges, one asynchronous slice each.
     pub startend_ranges: u64,
-    /// Of the ranges of both styles, those that were open at the end of the recording: they have a begin but no end.
+    /// Of the ranges of both styles, those that were open at the end of the recording: they have a
+    /// begin but no end.
     pub open_ranges: u64,
     /// Marks, one instant each.
     pub marks: u64,
@@ -72,21 +73,25 @@ pub struct ExportCounts {
     pub events: u64,
 }
 
-/// Writes the trace in the trace event format (JSON), which [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` open.
+/// Writes the trace in the trace event format (JSON), which [Perfetto](https://ui.perfetto.dev) and
+/// `chrome://tracing` open.
 ///
-/// - One process row for each process and each GPU. A process has for each thread a row of API calls, one of NVTX push/pop ranges and
-///   marks, one of calls of the operating system, and one of what the profiler itself did; start/end ranges, which may overlap, are
-///   asynchronous slices. A GPU has a row for each process, context and stream; page faults of unified memory have rows of their own.
+/// - One process row for each process and each GPU. A process has for each thread a row of API
+///   calls, one of NVTX push/pop ranges and marks, one of calls of the operating system, and one of
+///   what the profiler itself did; start/end ranges, which may overlap, are asynchronous slices. A
+///   GPU has a row for each process, context and stream; page faults of unified memory have rows of
+///   their own.
 /// - A CUDA graph that was traced as a whole is one slice.
-/// - A slice that would cross another of its row goes to a further row of the same thread or stream, numbered in its name, as
-///   viewers drop slices that cross. Concurrent work of one stream (nodes of a graph) is never drawn as nested.
+/// - A slice that would cross another of its row goes to a further row of the same thread or
+///   stream, numbered in its name, as viewers drop slices that cross. Concurrent work of one stream
+///   (nodes of a graph) is never drawn as nested.
 /// - An arrow leads from a call to each kernel, copy, set and graph that it launched.
-/// - Slices are named as in the trace: kernels with their short names, ranges with `domain:text`, or the text alone in the
-///   default domain. All else that was recorded is in the arguments.
+/// - Slices are named as in the trace: kernels with their short names, ranges with `domain:text`,
+///   or the text alone in the default domain. All else that was recorded is in the arguments.
 /// - Times are microseconds with three decimals, which is every nanosecond.
 ///
-/// Rows are written as the tables are scanned. What is held does not grow with their length, except for one bit for each
-/// correlation id and a number for each launch of several kernels.
+/// Rows are written as the tables are scanned. What is held does not grow with their length, except
+/// for one bit for each correlation id and a number for each launch of several kernels.
 ///
 /// # Errors
 /// [`Error::NoTable`] when the trace has none of all this; [`Error::Output`] when `out` fails.

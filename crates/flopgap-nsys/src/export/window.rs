@@ -5,7 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Error;
 
-/// How many rows are held back. Recorded exports have a few rows out of order, each by a few places.
+/// How many rows are held back. Recorded exports have a few rows out of order, each by a few
+/// places.
 const HELD: usize = 1 << 14;
 
 struct Entry<T> {

@@ -84,7 +84,8 @@ impl Source {
     }
 }
 
-/// Passes all GPU work to `write` by start. Each table is read by a thread of its own, a little ahead of the writing.
+/// Passes all GPU work to `write` by start. Each table is read by a thread of its own, a little
+/// ahead of the writing.
 pub(super) fn work_in_order(
     trace: &Trace,
     mut write: impl FnMut(&Work) -> Result<(), Error>,

@@ -29,7 +29,8 @@ static TRACE: [Column; 9] = [
 
 /// `cuda_api_sum`.
 pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    // nsys groups by id before it cuts versions off: two versions of one call stay two rows of the same name.
+    // nsys groups by id before it cuts versions off: two versions of one call stay two rows of the
+    // same name.
     print(trace, calls_by_id(trace, options)?, sink, without_version)
 }
 

@@ -1,4 +1,5 @@
-//! `cuda_kern_exec_sum`: kernels with the calls that launched them, by thread, device, call and kernel: call, wait, run.
+//! `cuda_kern_exec_sum`: kernels with the calls that launched them, by thread, device, call and
+//! kernel: call, wait, run.
 //!
 //! Kernels wait, each in sixteen bytes, for their call to be read; the bytes then hold its times.
 
@@ -78,7 +79,8 @@ impl Slot {
 struct Times {
     total: i64,
     call: i64,
-    /// From the return of the call to the start of the kernel; nothing when it started before the call returned.
+    /// From the return of the call to the start of the kernel; nothing when it started before the
+    /// call returned.
     queued: Option<i64>,
     kernel: i64,
 }

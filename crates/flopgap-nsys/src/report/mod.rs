@@ -146,15 +146,17 @@ pub struct Report {
     pub kind: ReportKind,
     /// Which kernel names it shows.
     pub names: KernelName,
-    /// Whether each kernel's name follows that of the innermost NVTX range around its launch, as `range/kernel` (`:nvtx-name`);
-    /// only in the summaries of kernels by name.
+    /// Whether each kernel's name follows that of the innermost NVTX range around its launch, as
+    /// `range/kernel` (`:nvtx-name`); only in the summaries of kernels by name.
     pub in_range: bool,
-    /// How many rows at most; nothing: all of them. Only `um_sum` has a limit (`:rows=N`, −1 for all), 10 as with nsys.
+    /// How many rows at most; nothing: all of them. Only `um_sum` has a limit (`:rows=N`, −1 for
+    /// all), 10 as with nsys.
     pub rows: Option<usize>,
 }
 
 impl Report {
-    /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's order.
+    /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's
+    /// order.
     pub const DEFAULT: [Report; 9] = [
         Report::of(ReportKind::NvtxSum),
         Report::of(ReportKind::OsrtSum),
@@ -243,8 +245,8 @@ impl Trace {
     /// Makes a report, row by row.
     ///
     /// # Errors
-    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the report needs
-    /// ([`Error::is_absence`]); then nothing was written.
+    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the report
+    /// needs ([`Error::is_absence`]); then nothing was written.
     pub fn report(&self, report: Report, sink: &mut dyn Sink) -> Result<(), Error> {
         self.report_with(report, ReportOptions::default(), sink)
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{Error, Trace};
 
-/// The name of an API call without a version suffix of exactly four digits: nsys cuts `_v7000` but not `_v10000`.
+/// The name of an API call without a version suffix of exactly four digits: nsys cuts `_v7000` but
+/// not `_v10000`.
 pub(super) fn without_version(name: &Arc<str>) -> Arc<str> {
     match name.rfind("_v") {
         Some(at) if name.len() - at == 6 => name[..at].into(),

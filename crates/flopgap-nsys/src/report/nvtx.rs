@@ -18,7 +18,8 @@ pub(super) enum Styles {
     Both,
 }
 
-/// The times of all ranges. None of them is held: an open one alone waits for the last event, which ends it.
+/// The times of all ranges. None of them is held: an open one alone waits for the last event, which
+/// ends it.
 fn times_by_name(trace: &Trace, options: ReportOptions) -> Result<Ranges, Error> {
     let mut groups = Groups::default();
     let mut open = Vec::new();

@@ -1,7 +1,8 @@
 //! `nvtx_kern_sum`: kernels by the NVTX ranges that launched them.
 //!
-//! A kernel counts for every range around its launch. Pairs of kernel and range are never listed: durations are kept once, for the
-//! *path* of range names around the launch, and a row collects those of the paths that its range is on.
+//! A kernel counts for every range around its launch. Pairs of kernel and range are never listed:
+//! durations are kept once, for the *path* of range names around the launch, and a row collects
+//! those of the paths that its range is on.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ type Places = FxHashMap<(Option<Group>, u32, Name), u32>;
 /// No path, no thread, no node.
 const NONE: u32 = u32::MAX;
 
-/// `nvtx_kern_sum`: a kernel counts for every range that contains its launch, and without a range when none does.
+/// `nvtx_kern_sum`: a kernel counts for every range that contains its launch, and without a range
+/// when none does.
 pub(super) fn kernels(
     trace: &Trace,
     names: KernelName,
@@ -136,7 +138,8 @@ struct Paths {
 struct Path {
     parent: u32,
     range: Option<Group>,
-    /// The place of the launching thread in `Paths::threads`, or `NONE` when the launch was not recorded.
+    /// The place of the launching thread in `Paths::threads`, or `NONE` when the launch was not
+    /// recorded.
     thread: u32,
 }
 
@@ -160,7 +163,8 @@ impl Paths {
             };
             let at = *known.entry(path).or_insert_with(|| {
                 paths.all.push(path);
-                // There are no more paths than nodes, which are fewer than 2^31, and the unknown one.
+                // There are no more paths than nodes, which are fewer than 2^31, and the unknown
+                // one.
                 u32::try_from(paths.all.len() - 1).unwrap_or(NONE)
             });
             paths.of_node.push(at);
@@ -180,7 +184,8 @@ impl Paths {
         self.all[path as usize]
     }
 
-    /// The range names on a path with the launching thread, innermost first; for a path without ranges the thread alone.
+    /// The range names on a path with the launching thread, innermost first; for a path without
+    /// ranges the thread alone.
     fn owners(&self, path: u32) -> impl Iterator<Item = (Option<Group>, u32)> + '_ {
         let mut next = Some(path);
         std::iter::from_fn(move || {
@@ -253,8 +258,8 @@ impl Table {
             if node == NONE {
                 continue;
             }
-            // An instance counts once. The nodes within that of a range follow it without a gap: when the last node that had such
-            // a kernel is one of them, the instance is counted.
+            // An instance counts once. The nodes within that of a range follow it without a gap:
+            // when the last node that had such a kernel is one of them, the instance is counted.
             let owners = &table.owners[*owners..][..*depth];
             let mut around = node as usize;
             for &row in owners {
@@ -296,8 +301,8 @@ impl Table {
         range_text: impl Fn(Name) -> &'a Arc<str>,
         kernel_text: impl Fn(Name) -> &'a Arc<str>,
     ) -> Vec<Printed<'a>> {
-        // Ranges of one name within each other count a kernel once, but its duration once each, as nsys does: a bucket may then
-        // belong to a row several times.
+        // Ranges of one name within each other count a kernel once, but its duration once each, as
+        // nsys does: a bucket may then belong to a row several times.
         let mut parts: Vec<(u32, u32)> = Vec::with_capacity(self.owners.len());
         for (at, bucket) in (0..).zip(&self.buckets) {
             parts.extend(self.owners[bucket.owners..][..bucket.depth].iter().map(|row| (*row, at)));

@@ -6,13 +6,14 @@ use crate::{AttributeBy, Attribution};
 /// How reports differ from nsys's, on request; the default is nsys's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
-    /// How `nvtx_kern_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace` attribute GPU work to ranges.
+    /// How `nvtx_kern_sum`, `nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace` attribute GPU work to
+    /// ranges.
     pub attribution: Attribution,
-    /// Whether `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`, `nvtx_kern_sum` and `nvtx_gpu_proj_sum` group ranges by
-    /// [`fold_name`](crate::fold_name).
+    /// Whether `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum`, `nvtx_kern_sum` and
+    /// `nvtx_gpu_proj_sum` group ranges by [`fold_name`](crate::fold_name).
     pub fold_names: bool,
-    /// Whether `cuda_api_sum`, `cuda_api_trace` and `cuda_api_gpu_sum` count a call once that was recorded a second time with its
-    /// backtrace. nsys counts both rows.
+    /// Whether `cuda_api_sum`, `cuda_api_trace` and `cuda_api_gpu_sum` count a call once that was
+    /// recorded a second time with its backtrace. nsys counts both rows.
     pub calls_once: bool,
 }
 

@@ -50,7 +50,8 @@ impl<T> Node<T> {
     }
 }
 
-/// A range and those around it: each is kept once, for a path of its own per range takes the square of their depth.
+/// A range and those around it: each is kept once, for a path of its own per range takes the square
+/// of their depth.
 #[derive(Debug)]
 struct Path {
     around: Option<Arc<Path>>,
@@ -86,10 +87,11 @@ impl Drop for Path {
     }
 }
 
-/// The tree of ranges that come in the order of their starts; a range leaves it when nothing that comes can lie within it.
+/// The tree of ranges that come in the order of their starts; a range leaves it when nothing that
+/// comes can lie within it.
 ///
-/// Each lies in the tightest range of its thread that contains it, ends included; of equal ones the one recorded first is the
-/// outer one.
+/// Each lies in the tightest range of its thread that contains it, ends included; of equal ones the
+/// one recorded first is the outer one.
 struct Growing<T> {
     /// In the order of their starts.
     nodes: VecDeque<Node<T>>,
@@ -106,7 +108,8 @@ impl<T> Growing<T> {
         Growing { nodes: VecDeque::new(), first: 0, open: FxHashMap::default(), together: Vec::new() }
     }
 
-    /// Adds a range that starts no earlier than those before, and passes those on that are complete.
+    /// Adds a range that starts no earlier than those before, and passes those on that are
+    /// complete.
     fn add(
         &mut self,
         span: Span,
@@ -194,8 +197,9 @@ impl<T> Growing<T> {
 
 /// `nvtx_pushpop_trace`.
 ///
-/// Ranges are written as soon as nothing that follows can lie within them or before them, so that of a trace whose rows are in the
-/// order of time only those are held that lie within the outermost open range.
+/// Ranges are written as soon as nothing that follows can lie within them or before them, so that
+/// of a trace whose rows are in the order of time only those are held that lie within the outermost
+/// open range.
 pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
     let mut rows = trace.range_rows()?;
     for row in rows.by_ref() {

@@ -9,8 +9,9 @@ use super::{Report, ReportKind, ReportOptions, Sink};
 use crate::{Error, Trace};
 
 impl Trace {
-    /// Makes several reports, each into a sink of its own, on as many threads as the machine has processors for; what they have
-    /// in common is read once. Gives the sinks back in their order, each with how its report ended ([`Trace::report`]).
+    /// Makes several reports, each into a sink of its own, on as many threads as the machine has
+    /// processors for; what they have in common is read once. Gives the sinks back in their order,
+    /// each with how its report ended ([`Trace::report`]).
     ///
     /// ```
     /// use flopgap_nsys::{CsvSink, Report, ReportKind, Trace, Units};
@@ -47,7 +48,8 @@ impl Trace {
         let mut waiting: Vec<(usize, Report, S)> =
             reports.into_iter().enumerate().map(|(place, (report, sink))| (place, report, sink)).collect();
         let asked = waiting.len();
-        // The most expensive are taken first, from the end, so that none of them is left to one thread at last.
+        // The most expensive are taken first, from the end, so that none of them is left to one
+        // thread at last.
         waiting.sort_by_key(|(_, report, _)| cost(report.kind));
         let waiting = Mutex::new(waiting);
         let work = || {

@@ -47,7 +47,8 @@ impl<T> Default for Once<T> {
 }
 
 impl<T> Once<T> {
-    /// What was made before, or what `make` gives. An error is not kept: the next caller gets its own.
+    /// What was made before, or what `make` gives. An error is not kept: the next caller gets its
+    /// own.
     pub(super) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*kept {

@@ -47,8 +47,8 @@ fn durations(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error
     by_id.rekey(|id| trace.string_or_id(id))
 }
 
-/// Kernel durations by the text of `range/name`, with the innermost range (the one that began last) around the launch, without its
-/// domain; by the name alone where there is none.
+/// Kernel durations by the text of `range/name`, with the innermost range (the one that began last)
+/// around the launch, without its domain; by the name alone where there is none.
 fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<str>>, Error> {
     // As with nsys, a filter chooses kernels, not the ranges around their launches.
     let whole = trace.with_filter(None);
@@ -148,7 +148,8 @@ pub(super) fn gpu(
             Err(error) => absences.push(error),
         }
     }
-    // Any one kind of work is enough; all three missing, or anything worse than missing, is an error.
+    // Any one kind of work is enough; all three missing, or anything worse than missing, is an
+    // error.
     if let Some(at) = absences.iter().position(|error| !error.is_no_table()) {
         return Err(absences.swap_remove(at));
     }

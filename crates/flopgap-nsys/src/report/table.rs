@@ -190,8 +190,8 @@ impl Units {
         }
     }
 
-    /// A number in the unit of its heading, with the decimals that nsys prints; nothing for text, for what was not measured, and
-    /// for values that are printed in their base unit.
+    /// A number in the unit of its heading, with the decimals that nsys prints; nothing for text,
+    /// for what was not measured, and for values that are printed in their base unit.
     pub fn number(self, unit: Unit, value: &Value) -> Option<(f64, usize)> {
         let number = match value {
             Value::Int(value) => *value as f64,
@@ -221,8 +221,9 @@ fn write_int(value: i128, line: &mut Vec<u8>) {
     line.extend_from_slice(digits.as_bytes());
 }
 
-/// Writes bytes as megabytes with three decimals, which for all but halves needs no fraction; false, and nothing written, for halves,
-/// whose rounding depends on the fraction's binary form, and where a double is too coarse.
+/// Writes bytes as megabytes with three decimals, which for all but halves needs no fraction;
+/// false, and nothing written, for halves, whose rounding depends on the fraction's binary form,
+/// and where a double is too coarse.
 fn write_thousandths(bytes: i64, line: &mut Vec<u8>) -> bool {
     if !(0..1_000_000_000_000_000).contains(&bytes) || bytes % 1000 == 500 {
         return false;

@@ -21,7 +21,8 @@ static CPU_FAULT_COLUMNS: [Column; 4] = [
     Column::new("Source Line", Unit::Plain),
 ];
 
-/// Where a page fault happened: the instruction, and where its source is known, the file and the line.
+/// Where a page fault happened: the instruction, and where its source is known, the file and the
+/// line.
 type Place = (Arc<str>, Option<Arc<str>>, Option<i64>);
 
 /// `um_cpu_page_faults_sum`. Exports before 2025 name no source; nsys ends with an error on them.
@@ -97,7 +98,8 @@ impl Traffic {
     }
 }
 
-/// What happened in each page, by its address. A table that is absent has no rows: exports have no empty ones.
+/// What happened in each page, by its address. A table that is absent has no rows: exports have no
+/// empty ones.
 ///
 /// # Errors
 /// [`Error::NoTable`] when the trace holds no unified memory at all.
@@ -111,7 +113,8 @@ fn traffic(trace: &Trace) -> Result<FxHashMap<Option<i64>, Traffic>, Error> {
         let (address, faults) = faults?;
         add(Some(address), &Traffic { gpu_faults: Some(faults.into()), ..Traffic::default() });
     }
-    // Older exports have no column for the address: then none of their copies is a migration either.
+    // Older exports have no column for the address: then none of their copies is a migration
+    // either.
     for copy in if_recorded(copy_addresses(trace))?.into_iter().flatten() {
         let (copy, address) = copy?;
         let bytes = Some(i128::from(copy.bytes));

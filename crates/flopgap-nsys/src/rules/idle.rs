@@ -49,7 +49,8 @@ impl Work {
     }
 }
 
-/// The work on each GPU by process and device. What the profiler itself did meanwhile counts as work of all GPUs of the process.
+/// The work on each GPU by process and device. What the profiler itself did meanwhile counts as
+/// work of all GPUs of the process.
 fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
     let mut devices: BTreeMap<(Option<i64>, i64), Work> = BTreeMap::new();
     for rows in recorded(Kind::all(false), |kind| busy(trace, kind))? {
@@ -141,7 +142,8 @@ impl Idle {
     }
 }
 
-/// `gpu_time_util`: work that overlaps in time adds up, so that a part may be in use for more than 100%.
+/// `gpu_time_util`: work that overlaps in time adds up, so that a part may be in use for more than
+/// 100%.
 pub(super) fn utilization(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     let threshold = options.threshold as f64;
     let mut found: Vec<Idle> = Vec::new();

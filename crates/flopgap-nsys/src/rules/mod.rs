@@ -27,7 +27,8 @@ pub enum Rule {
     CudaApiSync,
     /// Intervals of more than half a second (or [`RuleOptions::gap`]) in which a GPU did nothing.
     GpuGaps,
-    /// Intervals in which a GPU was busy less than half of the time (or [`RuleOptions::threshold`]).
+    /// Intervals in which a GPU was busy less than half of the time (or
+    /// [`RuleOptions::threshold`]).
     GpuTimeUtil,
 }
 
@@ -109,7 +110,8 @@ impl FromStr for Rule {
 }
 
 impl Trace {
-    /// Applies a rule as nsys does without arguments: the rows that it found, worst first, at most 50. No rows: nothing to improve.
+    /// Applies a rule as nsys does without arguments: the rows that it found, worst first, at
+    /// most 50. No rows: nothing to improve.
     ///
     /// ```
     /// use flopgap_nsys::{ReportTable, Rule, Trace};
@@ -122,17 +124,20 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the rule looks at.
+    /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the rule looks
+    /// at.
     pub fn rule(&self, rule: Rule, sink: &mut dyn Sink) -> Result<(), Error> {
         self.rule_with(rule, &RuleOptions::default(), sink)
     }
 
     /// Applies a rule with options. Options that a rule has no use for change nothing.
     ///
-    /// Time, range, process and thread replace the filter of a trace that is [filtered](Trace::filtered).
+    /// Time, range, process and thread replace the filter of a trace that is
+    /// [filtered](Trace::filtered).
     ///
     /// # Errors
-    /// As [`Trace::rule`]; [`Error::NoRange`] when there is no such range, [`Error::Filter`] when it leaves no time.
+    /// As [`Trace::rule`]; [`Error::NoRange`] when there is no such range, [`Error::Filter`] when
+    /// it leaves no time.
     pub fn rule_with(&self, rule: Rule, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
         let filtered = options.filter(self)?.map(|filter| self.filtered(filter));
         let trace = filtered.as_ref().unwrap_or(self);

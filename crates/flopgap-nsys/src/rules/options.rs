@@ -17,7 +17,8 @@ pub struct RuleOptions {
     pub start: Option<i64>,
     /// Look only at what was recorded before this time, in nanoseconds.
     pub end: Option<i64>,
-    /// Look only at a range, written as for [`Trace::filter_of_range`]. The start and end above replace its own.
+    /// Look only at a range, written as for [`Trace::filter_of_range`]. The start and end above
+    /// replace its own.
     pub nvtx: Option<String>,
     /// Look only at the process with this id of the system (`cuda_api_sync`).
     pub process: Option<i64>,
@@ -25,7 +26,8 @@ pub struct RuleOptions {
     pub thread: Option<i64>,
     /// A gap is longer than this, in milliseconds (`gpu_gaps`).
     pub gap: i64,
-    /// A part of the time is listed when the GPU was in use for less than this, in percent (`gpu_time_util`).
+    /// A part of the time is listed when the GPU was in use for less than this, in percent
+    /// (`gpu_time_util`).
     pub threshold: i64,
     /// Into how many parts the time of a GPU is cut, 1 to 1000 (`gpu_time_util`).
     pub chunks: u16,

@@ -83,7 +83,8 @@ impl<'a> CallNames<'a> {
     }
 }
 
-/// The longest of some things, of equal ones those that came first; no more are held than twice as many as are wanted.
+/// The longest of some things, of equal ones those that came first; no more are held than twice as
+/// many as are wanted.
 struct Longest<T> {
     wanted: usize,
     /// Each with its length and how many came before it.
@@ -164,8 +165,8 @@ pub(super) fn pageable_copies(
 pub(super) fn waiting_copies(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     copies(trace, options, sink, |copy, name| {
         let small = copy.kind == HOST_TO_DEVICE && copy.bytes <= SMALL;
-        // Exports name the devices only where they may differ. nsys means to leave all copies within a device out, but then lists
-        // those that name none.
+        // Exports name the devices only where they may differ. nsys means to leave all copies
+        // within a device out, but then lists those that name none.
         let one_device = copy.source_device == copy.destination_device;
         let within = one_device && (copy.source_device.is_some() || copy.kind == DEVICE_TO_DEVICE);
         !is_async(name) && !small && !within

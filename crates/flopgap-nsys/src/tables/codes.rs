@@ -14,7 +14,8 @@ pub(crate) const PAGEABLE: i64 = 0;
 pub(crate) const PINNED: i64 = 1;
 pub(crate) const MANAGED: i64 = 4;
 
-/// Between what a copy of this `copyKind` moves data, as nsys spells it; nothing for an unknown number.
+/// Between what a copy of this `copyKind` moves data, as nsys spells it; nothing for an unknown
+/// number.
 ///
 /// The labels are built in because exports before 2022.4 have no table of them.
 pub fn copy_label(kind: i64) -> Option<&'static str> {
@@ -87,7 +88,8 @@ pub fn access_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// Why unified memory moved; nothing for an unknown number. As nsys spells it, but for its "prefecth".
+/// Why unified memory moved; nothing for an unknown number. As nsys spells it, but for its
+/// "prefecth".
 pub fn migration_label(cause: i64) -> Option<&'static str> {
     Some(match cause {
         0 => "Unknown",

@@ -10,7 +10,8 @@ pub(crate) const KERNEL: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_KERNEL"
 pub(crate) const MEMCPY: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA memory copies");
 pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET", "CUDA memsets");
 
-/// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the recording began.
+/// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the
+/// recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// When it began.
@@ -32,7 +33,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// From start to end, in nanoseconds; negative where the recording says that it ended before it began.
+    /// From start to end, in nanoseconds; negative where the recording says that it ended before it
+    /// began.
     pub fn duration(&self) -> i64 {
         self.end.saturating_sub(self.start)
     }
@@ -135,7 +137,8 @@ impl Work {
     }
 }
 
-/// What is done with work that ends before it starts. [`Trace::warnings`] counts such rows either way.
+/// What is done with work that ends before it starts. [`Trace::warnings`] counts such rows either
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backward {
     /// It counts with a negative duration, as in the reports of nsys.
@@ -288,7 +291,8 @@ impl NameColumns {
     }
 }
 
-/// Decodes what all GPU work has in common; none for what is left out because it ends before it starts.
+/// Decodes what all GPU work has in common; none for what is left out because it ends before it
+/// starts.
 fn work(
     select: &mut Select<'_>,
     kind: Kind,
@@ -373,7 +377,8 @@ pub(crate) fn all_work(
     select.rows(work)
 }
 
-/// [`all_work`] without what ends before it starts, each piece with what distinguishes it from others.
+/// [`all_work`] without what ends before it starts, each piece with what distinguishes it from
+/// others.
 pub(crate) fn identified_work(
     trace: &Trace,
     kind: Kind,
@@ -505,7 +510,8 @@ pub(crate) fn memset_sizes(trace: &Trace) -> Result<impl Decoded<MemoryOperation
     })
 }
 
-/// Time, bytes, kind and address of every copy, whose address exports lack that record no migrations.
+/// Time, bytes, kind and address of every copy, whose address exports lack that record no
+/// migrations.
 pub(crate) fn copy_addresses(
     trace: &Trace,
 ) -> Result<impl Decoded<(MemoryOperation, Option<i64>)> + use<>, Error> {

@@ -12,7 +12,8 @@ const GRAPH_EVENTS: TableSpec = TableSpec::new("CUDA_GRAPH_EVENTS", "the creatio
 const GRAPH_NODES: TableSpec =
     TableSpec::new("CUDA_GRAPH_NODE_EVENTS", "the creation of nodes of CUDA graphs");
 
-/// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies have no rows of their own.
+/// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies
+/// have no rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphRun {
     /// When and where all of it ran.
@@ -40,7 +41,8 @@ pub struct GraphCreation {
     pub what: GraphPart,
 }
 
-/// What a [`GraphCreation`] created. Ids are those of [`GraphRun`], and of [`Kernel::graph_node`](crate::Kernel::graph_node).
+/// What a [`GraphCreation`] created. Ids are those of [`GraphRun`], and of
+/// [`Kernel::graph_node`](crate::Kernel::graph_node).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphPart {
     /// A graph, or an instance of it that can be launched.

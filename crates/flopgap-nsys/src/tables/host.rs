@@ -21,7 +21,8 @@ pub struct ApiCall {
     pub start: i64,
     /// When it returned.
     pub end: i64,
-    /// What recorded it: 0 runtime API, 1 driver API, 67 a second row of the same call with its backtrace.
+    /// What recorded it: 0 runtime API, 1 driver API, 67 a second row of the same call with its
+    /// backtrace.
     pub class: i64,
     /// The calling thread.
     pub thread: Option<GlobalId>,
@@ -207,7 +208,8 @@ pub(crate) fn os_calls(trace: &Trace) -> Result<impl Decoded<OsCall> + use<>, Er
 }
 
 impl Trace {
-    /// Every call of the CUDA APIs, in the order of the file, which since 2025.5 is not that of time.
+    /// Every call of the CUDA APIs, in the order of the file, which since 2025.5 is not that of
+    /// time.
     ///
     /// # Errors
     /// As [`Trace::kernels`].

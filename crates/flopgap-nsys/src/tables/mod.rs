@@ -1,8 +1,8 @@
 //! The tables of an export: the one place that knows their columns and codes.
 //!
 //! Each file has the tables of a family, the rows that the rest of the crate and its callers see,
-//! and how they are decoded. A decoder selects its columns by name and gets a [`Field`] for each, so
-//! that no row is read by position; a test holds that no other file names a column.
+//! and how they are decoded. A decoder selects its columns by name and gets a [`Field`] for each,
+//! so that no row is read by position; a test holds that no other file names a column.
 //!
 //! [`Field`]: crate::row::Field
 

@@ -41,12 +41,14 @@ pub enum NvtxKind {
 }
 
 impl NvtxKind {
-    /// Whether it only names something, or ends a name: such rows have a time but nothing happened at it.
+    /// Whether it only names something, or ends a name: such rows have a time but nothing happened
+    /// at it.
     pub(crate) fn is_name(self) -> bool {
         !matches!(self, NvtxKind::Mark | NvtxKind::PushPop | NvtxKind::StartEnd | NvtxKind::Other(_))
     }
 
-    /// The kind of a row of `NVTX_EVENTS` by its `eventType`; the one place that knows these numbers.
+    /// The kind of a row of `NVTX_EVENTS` by its `eventType`; the one place that knows these
+    /// numbers.
     pub fn of(number: i64) -> NvtxKind {
         // The higher numbers of the first four are those of imported annotations (NVTXT).
         match number {

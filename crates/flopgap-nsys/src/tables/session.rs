@@ -13,7 +13,8 @@ pub(crate) const DIAGNOSTICS: TableSpec = TableSpec::new("DIAGNOSTIC_EVENT", "di
 const SESSION: TableSpec = TableSpec::new("TARGET_INFO_SESSION_START_TIME", "the time of the recording");
 const ANALYSIS: TableSpec = TableSpec::new("ANALYSIS_DETAILS", "the span of the recording");
 
-/// A name and a value that nsys wrote about an export or a recording, such as `EXPORT_SCHEMA_VERSION`. Names may repeat.
+/// A name and a value that nsys wrote about an export or a recording, such as
+/// `EXPORT_SCHEMA_VERSION`. Names may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The name.
@@ -68,7 +69,8 @@ impl Trace {
         self.metadata(&[&EXPORT_DATA, &EXPORT_DATA_OLD])
     }
 
-    /// What nsys wrote about the recording: what was traced, with which options. Nothing before 2023.3.
+    /// What nsys wrote about the recording: what was traced, with which options. Nothing before
+    /// 2023.3.
     ///
     /// # Errors
     /// When the table cannot be read.

@@ -10,7 +10,8 @@ const CUDA_EVENT: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "
 /// The event id of what is no event.
 const NO_EVENT: i64 = 0xffff_ffff;
 
-/// A wait for GPU work, as the driver saw it. The stream of a wait for a whole context means nothing.
+/// A wait for GPU work, as the driver saw it. The stream of a wait for a whole context means
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synchronization {
     /// When and where; the correlation is that of the call that waited.
@@ -24,7 +25,8 @@ pub struct Synchronization {
 /// A CUDA event that was recorded into a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaEvent {
-    /// When the GPU reached it; absent in exports before 2026, and where the event takes no time (0).
+    /// When the GPU reached it; absent in exports before 2026, and where the event takes no time
+    /// (0).
     pub timestamp: Option<i64>,
     /// Which GPU, as the process numbers them.
     pub device: i64,

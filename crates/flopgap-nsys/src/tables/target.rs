@@ -18,7 +18,8 @@ const STREAMS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_STREAM", "CUDA strea
 pub struct Gpu {
     /// The virtual machine that it belongs to, as in the high bits of a [`GlobalId`].
     pub machine: Option<i64>,
-    /// Its number on the machine, which is not always that of [`Placement::device`](crate::Placement::device).
+    /// Its number on the machine, which is not always that of
+    /// [`Placement::device`](crate::Placement::device).
     pub id: i64,
     /// Such as `NVIDIA H200`.
     pub name: Option<Arc<str>>,
@@ -42,7 +43,8 @@ pub struct Gpu {
     pub compute_capability: Option<(i64, i64)>,
 }
 
-/// Which GPU a process means by a device number (exports since 2025; `CUDA_VISIBLE_DEVICES` makes them differ).
+/// Which GPU a process means by a device number (exports since 2025; `CUDA_VISIBLE_DEVICES` makes
+/// them differ).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaDevice {
     /// [`Gpu::id`].

@@ -52,7 +52,8 @@ pub struct GpuPageFault {
 pub struct Migration {
     /// When and where.
     pub at: Placement,
-    /// Which way: 11 to the device, 12 to the host, 13 between devices; see [`copy_label`](crate::copy_label).
+    /// Which way: 11 to the device, 12 to the host, 13 between devices; see
+    /// [`copy_label`](crate::copy_label).
     pub kind: i64,
     /// How much moved.
     pub bytes: i64,

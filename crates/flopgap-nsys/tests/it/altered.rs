@@ -1,4 +1,5 @@
-//! Recorded traces, altered to hold what no program recorded here does, against what nsys 2025.3 printed for the same alteration.
+//! Recorded traces, altered to hold what no program recorded here does, against what nsys 2025.3
+//! printed for the same alteration.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use flopgap_nsys::{Report, ReportKind, Rule};
 
 use crate::support::{Unpacked, found, golden, goldens, printed};
 
-/// One domain for each number, so that nsys does not end with an error; then the row numbers, which are range ids, without gaps.
+/// One domain for each number, so that nsys does not end with an error; then the row numbers, which
+/// are range ids, without gaps.
 const ONE_DOMAIN: &str = "
     DELETE FROM NVTX_EVENTS WHERE eventType = 75 AND rowid NOT IN (
         SELECT min(rowid) FROM NVTX_EVENTS WHERE eventType = 75 GROUP BY domainId);

@@ -12,10 +12,12 @@ use crate::support::Unpacked;
 
 const BY_PROCESS: Attribution = Attribution { by: AttributeBy::Process, whole_graphs: false };
 
-/// Training steps of PyTorch, whose autograd thread launches the backward pass and has no range of its own.
+/// Training steps of PyTorch, whose autograd thread launches the backward pass and has no range of
+/// its own.
 const TRAINING: [&str; 2] = ["small_forward_backward", "small_training_step"];
 
-/// Every piece of work with every range that owns it by process, all pairs compared. The main thread is given by the test.
+/// Every piece of work with every range that owns it by process, all pairs compared. The main
+/// thread is given by the test.
 const OWNED: &str = "
     WITH range AS (SELECT n.rowid AS id, n.start, n.end, n.globalTid AS tid, coalesce(s.value, n.text) AS name
                    FROM NVTX_EVENTS AS n LEFT JOIN StringIds AS s ON s.id = n.textId
@@ -126,7 +128,8 @@ fn reports_by_process_hold_every_kernel_once() {
             "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL",
         );
         for options in [ReportOptions::default(), by_process] {
-            // `warmup` and `step_N` are the outermost ranges: with what is outside all ranges they hold everything.
+            // `warmup` and `step_N` are the outermost ranges: with what is outside all ranges they
+            // hold everything.
             let outer = rows(&trace, "nvtx_kern_sum", options);
             let outer = outer
                 .iter()
@@ -200,7 +203,8 @@ fn activity_is_that_of_the_tables() {
     assert_eq!(within[0].kernel_time + within[0].copy_time + within[0].set_time, total);
 }
 
-/// A graph that was traced node by node, as if it had been traced as a whole: its replays become rows of another table.
+/// A graph that was traced node by node, as if it had been traced as a whole: its replays become
+/// rows of another table.
 #[test]
 fn whole_graphs_are_work() {
     let unpacked = Unpacked::new("graph_nodes");

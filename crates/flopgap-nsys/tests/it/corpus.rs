@@ -1,4 +1,5 @@
-//! Public exports of other versions and GPUs, found through `FLOPGAP_CORPUS` (a folder with an `nsys` folder in it).
+//! Public exports of other versions and GPUs, found through `FLOPGAP_CORPUS` (a folder with an
+//! `nsys` folder in it).
 
 use std::fs;
 use std::io;

@@ -29,7 +29,8 @@ fn nanoseconds(value: &Value) -> i64 {
     format!("{whole}{fraction}").parse().unwrap()
 }
 
-/// What holds for every export: named rows, flows and asynchronous ranges that pair up, and slices that do not cross.
+/// What holds for every export: named rows, flows and asynchronous ranges that pair up, and slices
+/// that do not cross.
 fn well_formed(events: &[Value]) {
     let place = |event: &Value| (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap());
     let mut named = HashSet::new();
@@ -265,7 +266,8 @@ fn csv_has_every_row_with_its_sums() {
     assert!("kernel".parse::<CsvTable>().unwrap_err().to_string().contains("unknown table `kernel`"));
 }
 
-/// Of two graphs replayed sixteen times and traced as wholes each launch is a slice with the arrow of its call, and a row.
+/// Of two graphs replayed sixteen times and traced as wholes each launch is a slice with the arrow
+/// of its call, and a row.
 #[test]
 fn whole_graphs_are_drawn() {
     let unpacked = Unpacked::new("graph_whole");

@@ -1,4 +1,5 @@
-//! Parts of traces, and rules with arguments, against what nsys printed: 2025.3 to the digit, 2024.2 but for its rounding.
+//! Parts of traces, and rules with arguments, against what nsys printed: 2025.3 to the digit,
+//! 2024.2 but for its rounding.
 
 use flopgap_nsys::{AppliedRule, Error, Filter, Trace};
 use rusqlite::Connection;
@@ -80,7 +81,8 @@ fn the_time_and_thread_of_a_range() {
         matches!(&few, Error::NoInstance { range, index: 10, instances: 10, .. } if range == "registered_step@model"),
         "{few}"
     );
-    // Two threads created the domain, but each range counts once: nsys finds every other index twice.
+    // Two threads created the domain, but each range counts once: nsys finds every other index
+    // twice.
     assert!(trace.filter_of_range("registered_step@model/9").is_ok());
     assert_ne!(
         trace.filter_of_range("registered_step@model/0").unwrap(),

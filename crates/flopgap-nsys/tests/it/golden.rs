@@ -10,9 +10,10 @@ use crate::support::{TRACES, Unpacked, found, golden, goldens, printed};
 /// A cell in which nsys is wrong: trace, report, row, column, what nsys printed, what is right.
 type Wrong = (&'static str, &'static str, usize, &'static str, &'static str, &'static str);
 
-/// Two threads of one process created the domain `model`. nsys joins each of its ranges with both creations, so that the 10
-/// ranges become 20; the total doubles, the deviation is that of doubled values, and the shares of all rows shift. The right
-/// values were computed by comparing each row of the table with each other.
+/// Two threads of one process created the domain `model`. nsys joins each of its ranges with both
+/// creations, so that the 10 ranges become 20; the total doubles, the deviation is that of doubled
+/// values, and the shares of all rows shift. The right values were computed by comparing each row
+/// of the table with each other.
 const DOUBLE_DOMAIN: [Wrong; 34] = [
     ("graph_nodes", "nvtx_pushpop_sum", 1, "Time (%)", "53.0", "36.0"),
     ("graph_nodes", "nvtx_pushpop_sum", 1, "Total Time (ns)", "21980268", "10990134"),
@@ -50,8 +51,9 @@ const DOUBLE_DOMAIN: [Wrong; 34] = [
     ("streams_domains", "nvtx_sum", 5, "Time (%)", "4.5", "5.5"),
 ];
 
-/// Reports that nsys 2025.3 ends on these traces with an internal error (`UNIQUE constraint failed`), again for the domain
-/// that two threads created. What ours hold is checked in `projection.rs`.
+/// Reports that nsys 2025.3 ends on these traces with an internal error (`UNIQUE constraint
+/// failed`), again for the domain that two threads created. What ours hold is checked in
+/// `projection.rs`.
 const ABORTED: [&str; 4] =
     ["nvtx_gpu_proj_sum", "nvtx_gpu_proj_trace", "nvtx_kern_sum", "nvtx_pushpop_trace"];
 
@@ -82,7 +84,8 @@ fn reports_equal_those_of_nsys() {
                 assert!(ours.is_some() && theirs.is_none(), "{name} {report}");
                 continue;
             }
-            // nsys prints nothing at all both for a report without its table and for one without rows.
+            // nsys prints nothing at all both for a report without its table and for one without
+            // rows.
             let ours = ours.filter(|rows| rows.len() > 1);
             assert_eq!(ours.is_some(), theirs.is_some(), "{name} {report}");
             let (Some(ours), Some(theirs)) = (ours, theirs) else { continue };
@@ -118,8 +121,9 @@ fn reports_equal_those_of_nsys() {
     assert!(equal >= 262, "{equal} reports were compared");
 }
 
-/// nsys divides 10⁹ by the duration in integers before it multiplies with the bytes. Every other cell of this report is
-/// compared above; here each throughput of nsys must be that integer division, and each of ours the quotient.
+/// nsys divides 10⁹ by the duration in integers before it multiplies with the bytes. Every other
+/// cell of this report is compared above; here each throughput of nsys must be that integer
+/// division, and each of ours the quotient.
 #[test]
 fn throughput_is_not_rounded_down() {
     let mut wrong = 0;
@@ -173,8 +177,8 @@ fn base_and_mangled_names() {
     assert_eq!(spins, 15);
 }
 
-/// nsys joins a copy with the calls of every process that have its correlation id, which is unique within one process only:
-/// with several processes it lists copies more than once.
+/// nsys joins a copy with the calls of every process that have its correlation id, which is unique
+/// within one process only: with several processes it lists copies more than once.
 const SEVERAL_PROCESSES: [&str; 3] = ["three_processes", "two_ranks", "two_ranks_nccl"];
 
 #[test]
@@ -197,8 +201,8 @@ fn rules_find_what_nsys_finds() {
     assert_eq!(equal, 47, "rules that found something");
 }
 
-/// What [`SEVERAL_PROCESSES`] says, shown: the copies that nsys lists are those of the join without the process, ours those of
-/// the join with it.
+/// What [`SEVERAL_PROCESSES`] says, shown: the copies that nsys lists are those of the join without
+/// the process, ours those of the join with it.
 #[test]
 fn copies_belong_to_calls_of_their_own_process() {
     for name in SEVERAL_PROCESSES {
@@ -255,7 +259,8 @@ fn synchronous_copies_and_sets_are_found() {
     drop(connection);
     let trace = unpacked.open();
     assert_eq!(found(&trace, Rule::CudaMemcpyAsync).unwrap().len(), 1);
-    // 30 copies to the device, one of them now small; 15 to the host; 15 within the device do not count.
+    // 30 copies to the device, one of them now small; 15 to the host; 15 within the device do not
+    // count.
     let copies = found(&trace, Rule::CudaMemcpySync).unwrap();
     assert_eq!(copies.len() - 1, 29 + 15);
     assert!(copies[1..].iter().all(|row| row[10] == "cudaMemcpy_v3020"));

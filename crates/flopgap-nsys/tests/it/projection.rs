@@ -1,4 +1,5 @@
-//! Reports that nsys ends with an internal error on these traces, against a naive join of the raw tables.
+//! Reports that nsys ends with an internal error on these traces, against a naive join of the raw
+//! tables.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use crate::support::{Unpacked, printed};
 /// The traces on which two threads created one domain.
 const TRACES: [&str; 2] = ["streams_domains", "graph_nodes"];
 
-/// Ranges with the text of their domain (each domain once), joined by comparing every launch with every range.
+/// Ranges with the text of their domain (each domain once), joined by comparing every launch with
+/// every range.
 const RANGES: &str = "
     WITH domain AS (SELECT globalTid >> 24 AS pid, domainId, min(text) AS text FROM NVTX_EVENTS
                     WHERE eventType = 75 GROUP BY 1, 2),
@@ -133,8 +135,9 @@ fn ranges_on_the_gpu() {
     }
 }
 
-/// The program's source says what lies in what: three threads, each with five steps of one copy and one compute range
-/// within one start/end range; in `graph_nodes` two of them also capture a graph once and replay it six times.
+/// The program's source says what lies in what: three threads, each with five steps of one copy and
+/// one compute range within one start/end range; in `graph_nodes` two of them also capture a graph
+/// once and replay it six times.
 #[test]
 fn the_tree_is_that_of_the_program() {
     for (name, replays) in [("streams_domains", 0), ("graph_nodes", 12)] {
@@ -168,7 +171,8 @@ fn the_tree_is_that_of_the_program() {
         }
 
         let projected = printed(&trace, "nvtx_gpu_proj_trace").unwrap();
-        // The start/end range holds 40 launches of each thread's steps and, with 2 of 5 steps odd, 2 more kernels.
+        // The start/end range holds 40 launches of each thread's steps and, with 2 of 5 steps odd,
+        // 2 more kernels.
         let mut expected = BTreeMap::from([
             (row(&[":outer start/end", "StartEnd", "0", "5", "42"]), 3),
             (row(&[":copy", "PushPop", "2", "0", "3"]), 15),
@@ -196,7 +200,8 @@ fn kernels_of_one_range() {
         times.into_iter().map(|(name, times)| (name.to_string(), times.count, times.total)).collect()
     };
     let row = |name: &str, count, total| (name.to_owned(), count, total);
-    // The naive join of this file's other tests, run by hand: two threads with six replays of a graph of four and one kernels.
+    // The naive join of this file's other tests, run by hand: two threads with six replays of a
+    // graph of four and one kernels.
     assert_eq!(
         counts(Some("replay")),
         [
@@ -208,7 +213,8 @@ fn kernels_of_one_range() {
         counts(Some("model:registered_step"))[0],
         row("void spin<(int)40>(float *, int)", 10, 1_368_889)
     );
-    // Ranges within ranges of one name would count a kernel twice; all kernels together are those of the table.
+    // Ranges within ranges of one name would count a kernel twice; all kernels together are those
+    // of the table.
     assert_eq!(counts(None).iter().map(|(_, count, _)| count).sum::<u64>(), 111);
     let missing = trace.kernel_times(Some("forward")).unwrap_err();
     assert!(missing.is_absence() && missing.to_string().ends_with("no NVTX range is called `forward`"));

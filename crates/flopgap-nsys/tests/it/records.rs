@@ -1,4 +1,5 @@
-//! Rows of every kind, from recorded exports and from small databases with the columns of other years.
+//! Rows of every kind, from recorded exports and from small databases with the columns of other
+//! years.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -223,7 +223,8 @@ fn strange_rows_are_counted_and_named() {
     assert_eq!(total, 50);
 }
 
-/// Ranges of equal span on one thread: nsys makes them each other's parent, and loses both with all below them.
+/// Ranges of equal span on one thread: nsys makes them each other's parent, and loses both with all
+/// below them.
 #[test]
 fn equal_spans_keep_their_place_in_the_tree() {
     let unpacked = Unpacked::new("streams_domains");
@@ -259,7 +260,8 @@ fn calls_with_backtraces_count_once() {
     assert_eq!(reports.map(|report| printed(&unpacked.open(), report).unwrap()), before);
 }
 
-/// The API reports list such a call twice, as nsys does, and warn of it; on request, and in answers, it is one.
+/// The API reports list such a call twice, as nsys does, and warn of it; on request, and in
+/// answers, it is one.
 #[test]
 fn api_reports_say_that_calls_with_backtraces_count_twice() {
     let unpacked = Unpacked::new("streams_domains");
@@ -296,7 +298,8 @@ fn api_reports_say_that_calls_with_backtraces_count_twice() {
     assert!(warnings[0].to_string().contains("as `nsys stats` does"), "{}", warnings[0]);
 }
 
-/// Work whose launch is not in the recording belongs to no range: how much of it there is can be asked.
+/// Work whose launch is not in the recording belongs to no range: how much of it there is can be
+/// asked.
 #[test]
 fn work_without_a_recorded_launch_is_counted() {
     let unpacked = Unpacked::new("streams_domains");
@@ -331,7 +334,8 @@ fn work_without_a_recorded_launch_is_counted() {
     assert_eq!(found, expected);
 }
 
-/// Work that ends before it starts: nsys subtracts it from its sums. The reports do as nsys does, answers leave it out, and both warn.
+/// Work that ends before it starts: nsys subtracts it from its sums. The reports do as nsys does,
+/// answers leave it out, and both warn.
 #[test]
 fn work_that_ends_before_it_starts_is_counted() {
     let unpacked = Unpacked::new("streams_domains");
@@ -383,7 +387,8 @@ fn pipes_and_devices_are_refused() {
     }
 }
 
-/// Files and tables that are no plain b-trees of UTF-8 rows are read through `SQLite`, with the same result.
+/// Files and tables that are no plain b-trees of UTF-8 rows are read through `SQLite`, with the
+/// same result.
 #[test]
 fn what_only_sqlite_can_read_is_read_by_it() {
     let unpacked = Unpacked::new("streams_domains");
@@ -437,7 +442,8 @@ fn what_only_sqlite_can_read_is_read_by_it() {
     }
 }
 
-/// A page that is not what the format allows is reported with its number and the table that was read.
+/// A page that is not what the format allows is reported with its number and the table that was
+/// read.
 #[test]
 fn a_damaged_page_is_named() {
     let unpacked = Unpacked::new("streams_domains");
@@ -498,7 +504,8 @@ fn every_trace_says_which_nsys_wrote_it() {
     }
 }
 
-/// Reports that are made together, on several threads and from shared parts, are those that are made alone.
+/// Reports that are made together, on several threads and from shared parts, are those that are
+/// made alone.
 #[test]
 fn reports_made_together_are_those_made_alone() {
     for name in TRACES {

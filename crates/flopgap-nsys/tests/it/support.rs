@@ -65,7 +65,8 @@ pub(crate) fn printed(trace: &Trace, report: &str) -> Option<Vec<Vec<String>>> {
     cells_of(|table| trace.report(report, table))
 }
 
-/// The findings of a rule as printed cells, the header first; nothing when the trace does not hold what it looks at.
+/// The findings of a rule as printed cells, the header first; nothing when the trace does not hold
+/// what it looks at.
 pub(crate) fn found(trace: &Trace, rule: Rule) -> Option<Vec<Vec<String>>> {
     cells_of(|table| trace.rule(rule, table))
 }
@@ -118,8 +119,8 @@ pub(crate) fn goldens(trace: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// The cells of a line of nsys's CSV. It does not double quotes within a field, so a quote ends a field only before a
-/// comma or at the end of the line.
+/// The cells of a line of nsys's CSV. It does not double quotes within a field, so a quote ends a
+/// field only before a comma or at the end of the line.
 fn cells(line: &str) -> Vec<String> {
     let mut cells = Vec::new();
     let mut rest = line;

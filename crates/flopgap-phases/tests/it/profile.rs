@@ -54,7 +54,8 @@ fn what_was_not_measured_for_every_launch_is_absent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("partial.csv");
     let text = std::fs::read_to_string(fixture("notebook/forward.csv")).unwrap();
-    // The FMA counter of eight sigmoids becomes `n/a`: their total, and every total that they are part of, is unknown.
+    // The FMA counter of eight sigmoids becomes `n/a`: their total, and every total that they are
+    // part of, is unknown.
     let damaged = text.replace("\"917,436\"", "\"n/a\"");
     assert!(damaged != text);
     std::fs::write(&path, damaged).unwrap();
@@ -72,7 +73,8 @@ fn overlapping_rows_are_refused() {
     assert!(error.hint().is_some());
 }
 
-/// A report of the fixtures as it would be if some of its counters had not been recorded: their names mean nothing.
+/// A report of the fixtures as it would be if some of its counters had not been recorded: their
+/// names mean nothing.
 fn without(name: &str, counters: &[&str]) -> Profile {
     let packed = std::fs::read(fixture(name)).unwrap();
     let mut text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
@@ -84,7 +86,8 @@ fn without(name: &str, counters: &[&str]) -> Profile {
     Profile::read(reader, std::path::Path::new(name), &Classifier::new()).unwrap()
 }
 
-/// One BF16 training step with the three counters of FP32 instructions: its products run on the tensor cores.
+/// One BF16 training step with the three counters of FP32 instructions: its products run on the
+/// tensor cores.
 #[test]
 fn work_on_tensor_cores_without_their_counters_is_not_zero() {
     for name in ["ncu/lm_raw_base.csv.zst", "ncu/lm_raw.csv.zst", "ncu/lm_details.csv.zst"] {
@@ -107,7 +110,8 @@ fn work_on_tensor_cores_without_their_counters_is_not_zero() {
     }
 }
 
-/// With the tensor pipe's instructions, those products are known whose instruction's size is in the kernel's name.
+/// With the tensor pipe's instructions, those products are known whose instruction's size is in the
+/// kernel's name.
 #[test]
 fn products_are_counted_by_their_instructions_where_the_name_has_their_size() {
     let profile = without("ncu/h200_gemms_raw.csv.zst", &["sm__ops_path_tensor"]);

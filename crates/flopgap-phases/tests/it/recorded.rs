@@ -41,7 +41,8 @@ fn the_notebook_comes_out_digit_for_digit() {
     assert!(analysis.warnings.is_empty(), "{:?}", analysis.warnings);
 }
 
-/// Everything that was counted after setup is in one of the two passes, and no launch is left unclaimed.
+/// Everything that was counted after setup is in one of the two passes, and no launch is left
+/// unclaimed.
 fn check_whole(analysis: &Analysis, counted_after_setup: u64) {
     let mut total = 0;
     for part in [&analysis.forward, &analysis.backward] {
@@ -85,7 +86,8 @@ fn recordings_of_an_h200_add_up() {
     }
 }
 
-/// One run with NVTX ranges gives what three runs without give, in the CSV and in the binary report.
+/// One run with NVTX ranges gives what three runs without give, in the CSV and in the binary
+/// report.
 #[test]
 fn ranges_and_sequences_agree() {
     let by_sequence =
@@ -103,7 +105,8 @@ fn ranges_and_sequences_agree() {
     }
 }
 
-/// The same report as `ncu --print-nvtx-rename kernel` prints it: the innermost range, a slash and the kernel.
+/// The same report as `ncu --print-nvtx-rename kernel` prints it: the innermost range, a slash and
+/// the kernel.
 #[test]
 fn ranges_before_the_kernels_names_change_nothing() {
     let packed = std::fs::read(fixture("ncu/phases_nvtx_details.csv.zst")).unwrap();

@@ -80,7 +80,8 @@ fn a_last_launch_that_is_missing_is_named() {
     assert!(text.ends_with("launch 39 of 39, `vectorized_elementwise_kernel [sigmoid_backward]`"), "{text}");
 }
 
-/// Each launch of both passes, one at a time: all are missed but the reduction of the loss and the fill of its gradient.
+/// Each launch of both passes, one at a time: all are missed but the reduction of the loss and the
+/// fill of its gradient.
 #[test]
 fn every_launch_of_a_layer_is_missed() {
     let (setup, whole) = (text("setup"), text("forward_backward"));
@@ -217,7 +218,8 @@ fn forced_results_carry_the_reason() {
     assert!(json["contradictions"][0].as_str().unwrap().contains("not of 17"), "{json}");
 }
 
-/// The analysis of a network with 2 layers of width 8 on 8 columns, recorded with these kernels and FLOPs.
+/// The analysis of a network with 2 layers of width 8 on 8 columns, recorded with these kernels and
+/// FLOPs.
 fn small(forward: &[(&str, u64)], backward: &[(&str, u64)]) -> Result<Analysis, PhaseError> {
     let classifier = Classifier::new();
     let mut recording = Recording::new("small.csv");

@@ -45,7 +45,8 @@ const PLOT: f64 = 280.0;
 const TEXT: f64 = 20.0;
 /// Part of the width to the right of the plot.
 const RIGHT: f64 = 0.03;
-/// The width in pixels from which on there is room for the labels of the values. (Not every viewer adds pixels to percentages.)
+/// The width in pixels from which on there is room for the labels of the values. (Not every viewer
+/// adds pixels to percentages.)
 const ROOMY: f64 = 500.0;
 /// Part of the width that is kept free on both sides of the marks.
 const INSET: f64 = 0.03;
@@ -54,7 +55,8 @@ impl LineChart {
     /// A chart of `lines`, some of which may be empty.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a place or value that is not finite, [`ReportError::NothingToDraw`] without any point.
+    /// [`ReportError::InvalidPlot`] for a place or value that is not finite,
+    /// [`ReportError::NothingToDraw`] without any point.
     pub fn new(
         title: impl Into<String>,
         x: AxisLabel,
@@ -220,8 +222,9 @@ impl Places {
         Self { values, spacing }
     }
 
-    /// The places that are labeled, each with the level from which on it has room beside those before it: both ends first, then round numbers before
-    /// others. No two labels touch, on a chart of any width.
+    /// The places that are labeled, each with the level from which on it has room beside those
+    /// before it: both ends first, then round numbers before others. No two labels touch, on a
+    /// chart of any width.
     fn labels(&self, part: f64) -> Vec<(f64, u32)> {
         let mut wanted = self.values.clone();
         // Stable: equally round places stay in order.
@@ -272,7 +275,8 @@ fn roundness(place: f64) -> (isize, bool) {
 mod tests {
     use super::*;
 
-    /// The steps of `field_loss.svg`. Before, labels lay over each other on wide charts, and spans of the axis had none.
+    /// The steps of `field_loss.svg`. Before, labels lay over each other on wide charts, and spans
+    /// of the axis had none.
     #[test]
     fn labels_of_places_never_touch_and_leave_no_gap() {
         let steps: Vec<(f64, f64)> =

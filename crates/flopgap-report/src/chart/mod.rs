@@ -1,11 +1,13 @@
 //! Charts of shares, of time and of points, as SVG.
 //!
-//! [`ShareBars`] shows of what one or several wholes are made, [`Timeline`] what happened when, [`LineChart`] values over an axis,
-//! [`ScatterChart`] points over two. They know only labels, numbers and [`Color`]s. Positions are percentages and letters have a fixed size, so that a chart fills whatever width it is given
-//! and stays legible there: a label that does not fit is left out, and shown once there is room.
+//! [`ShareBars`] shows of what one or several wholes are made, [`Timeline`] what happened when,
+//! [`LineChart`] values over an axis, [`ScatterChart`] points over two. They know only labels,
+//! numbers and [`Color`]s. Positions are percentages and letters have a fixed size, so that a chart
+//! fills whatever width it is given and stays legible there: a label that does not fit is left out,
+//! and shown once there is room.
 //!
-//! A chart stands on its own ([`ShareBars::to_svg`]), or within the page of a [`Document`](crate::html::Document). Colors follow the
-//! reader's choice of light or dark.
+//! A chart stands on its own ([`ShareBars::to_svg`]), or within the page of a
+//! [`Document`](crate::html::Document). Colors follow the reader's choice of light or dark.
 
 mod axis;
 mod lines;
@@ -26,7 +28,8 @@ pub use timeline::{LaneId, NameId, RowId, Timeline};
 
 use crate::error::ReportError;
 
-/// Refuses a point that is not finite, and a chart without any. `what` names the parts that have points: a line, a group.
+/// Refuses a point that is not finite, and a chart without any. `what` names the parts that have
+/// points: a line, a group.
 fn check_points<'a>(
     title: &str,
     what: &str,

@@ -6,7 +6,8 @@ use super::Color;
 use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
 use crate::{ReportError, numbers};
 
-/// Of what one or several wholes are made: a bar for each, and below them a legend with the numbers.
+/// Of what one or several wholes are made: a bar for each, and below them a legend with the
+/// numbers.
 ///
 /// ```
 /// use flopgap_report::chart::{Bar, Color, Part, ShareBars, Slice};
@@ -80,8 +81,9 @@ impl ShareBars {
     /// Bars over the same parts.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] when a bar has not one slice for each part, or a negative or infinite one;
-    /// [`ReportError::NothingToDraw`] when there is no bar, or one whose amounts are all zero.
+    /// [`ReportError::InvalidPlot`] when a bar has not one slice for each part, or a negative or
+    /// infinite one; [`ReportError::NothingToDraw`] when there is no bar, or one whose amounts are
+    /// all zero.
     pub fn new(title: impl Into<String>, parts: Vec<Part>, bars: Vec<Bar>) -> Result<Self, ReportError> {
         let title = title.into();
         let invalid = |reason| ReportError::InvalidPlot { title: title.clone(), reason };

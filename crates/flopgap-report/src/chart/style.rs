@@ -63,7 +63,8 @@ fn variables(theme: &Theme, categories: &[&str]) -> String {
     css
 }
 
-/// `query` begins a rule that holds from a width on: `@container` within a page, `@media` in a file of its own.
+/// `query` begins a rule that holds from a width on: `@container` within a page, `@media` in a file
+/// of its own.
 fn style(query: &str) -> String {
     let light = variables(&LIGHT, &CATEGORIES_LIGHT);
     let dark = variables(&DARK, &CATEGORIES_DARK);

@@ -26,7 +26,8 @@ pub(super) fn text_width(text: &str) -> f64 {
         .sum()
 }
 
-/// The longest beginning of a text that fits into `pixels`, with an ellipsis where something is left out.
+/// The longest beginning of a text that fits into `pixels`, with an ellipsis where something is
+/// left out.
 pub(super) fn fitted(text: &str, pixels: f64) -> String {
     if text_width(text) <= pixels {
         return text.to_owned();
@@ -43,8 +44,8 @@ pub(super) fn fitted(text: &str, pixels: f64) -> String {
     kept + "…"
 }
 
-/// The class that shows something once the chart is so wide that `fraction` of it holds `pixels`; none when that would be wider than
-/// any chart. The empty class is always shown.
+/// The class that shows something once the chart is so wide that `fraction` of it holds `pixels`;
+/// none when that would be wider than any chart. The empty class is always shown.
 pub(super) fn shown_when(fraction: f64, pixels: f64) -> Option<String> {
     let level = (0..=LEVELS).find(|level| fraction * f64::from(width_of(*level)) >= pixels)?;
     Some(class_of(level))

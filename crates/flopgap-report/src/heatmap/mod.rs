@@ -27,10 +27,12 @@ pub struct Panel {
     pub points: Vec<(f64, f64, Option<f64>)>,
 }
 
-/// Grids of colored cells with common axes and colors, so that all that was measured is seen at once.
+/// Grids of colored cells with common axes and colors, so that all that was measured is seen at
+/// once.
 ///
-/// Every value of an axis has cells of the same size, in increasing order. The colors change at round values ([`Scale`]), so that a jump
-/// between neighbors is seen; what was planned and not measured is hatched and counted, what nobody asked for is blank.
+/// Every value of an axis has cells of the same size, in increasing order. The colors change at
+/// round values ([`Scale`]), so that a jump between neighbors is seen; what was planned and not
+/// measured is hatched and counted, what nobody asked for is blank.
 ///
 /// ```
 /// use flopgap_report::heatmap::{Heatmaps, Panel, WIDTH};
@@ -69,8 +71,9 @@ impl Heatmaps {
     /// Grids of `panels`, in rows and columns in the order in which their names occur.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, two points at one place, two panels of
-    /// the same row and column, and more than 250,000 places in a grid; [`ReportError::NothingToDraw`] when no point has a value.
+    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, two points at one
+    /// place, two panels of the same row and column, and more than 250,000 places in a grid;
+    /// [`ReportError::NothingToDraw`] when no point has a value.
     pub fn new(
         title: impl Into<String>,
         x: AxisLabel,
@@ -121,7 +124,8 @@ impl Heatmaps {
         self
     }
 
-    /// The picture with a line across each grid behind these values of y, such as the sizes where tiles end.
+    /// The picture with a line across each grid behind these values of y, such as the sizes where
+    /// tiles end.
     #[must_use]
     pub fn rules(mut self, after: impl IntoIterator<Item = f64>) -> Self {
         self.rules = after.into_iter().collect();
@@ -133,11 +137,12 @@ impl Heatmaps {
         self.grids.iter().map(|(_, _, field)| field.missing()).sum()
     }
 
-    /// The picture as an SVG document of this width in pixels, from 400 to 4,000; it is as high as its grids need.
+    /// The picture as an SVG document of this width in pixels, from 400 to 4,000; it is as high as
+    /// its grids need.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] when the width is out of bounds, the grids take more than 4,000 pixels of height, or no scale
-    /// holds the values.
+    /// [`ReportError::InvalidPlot`] when the width is out of bounds, the grids take more than 4,000
+    /// pixels of height, or no scale holds the values.
     pub fn to_svg(&self, width: u32) -> Result<String, ReportError> {
         let (painted, size) = self.painted(width)?;
         picture::svg(&painted, size)

@@ -204,8 +204,8 @@ fn invalid(reason: String) -> ReportError {
     ReportError::InvalidPage { reason }
 }
 
-/// Escapes what could end or reinterpret a script element, or the line in old JavaScript. All of these occur inside JSON
-/// strings alone, where `\u` escapes mean the same.
+/// Escapes what could end or reinterpret a script element, or the line in old JavaScript. All of
+/// these occur inside JSON strings alone, where `\u` escapes mean the same.
 pub(super) fn inside_script(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -21,8 +21,8 @@ const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
 
 /// A page: the same content as HTML, Markdown or JSON.
 ///
-/// All text is plain text: markup in it is shown, not obeyed. In paragraphs, points, headings and titles, what stands between two
-/// backticks is set as a name.
+/// All text is plain text: markup in it is shown, not obeyed. In paragraphs, points, headings and
+/// titles, what stands between two backticks is set as a name.
 ///
 /// ```
 /// use flopgap_report::html::{Block, Document};
@@ -56,8 +56,8 @@ pub enum Block {
     Text(String),
     /// Points.
     List(Vec<String>),
-    /// Names and where they lead, as addresses relative to the page. Addresses with a scheme, such as `https:`, are shown as
-    /// text: the page leads nowhere else.
+    /// Names and where they lead, as addresses relative to the page. Addresses with a scheme, such
+    /// as `https:`, are shown as text: the page leads nowhere else.
     Links(Vec<(String, String)>),
     /// Names and values.
     Facts(Vec<(String, String)>),
@@ -69,7 +69,8 @@ pub enum Block {
     Shares(ShareBars),
     /// A timeline to zoom; Markdown only names it.
     Timeline(Timeline),
-    /// Points over two axes; Markdown shows the file that the chart names, or else only names the chart.
+    /// Points over two axes; Markdown shows the file that the chart names, or else only names the
+    /// chart.
     Scatter(ScatterChart),
 }
 
@@ -135,8 +136,8 @@ impl Document {
     /// The page as one HTML document that loads nothing.
     ///
     /// # Errors
-    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a timeline cannot be written,
-    /// [`ReportError::Drawing`] when a chart cannot be drawn.
+    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a
+    /// timeline cannot be written, [`ReportError::Drawing`] when a chart cannot be drawn.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,
@@ -176,9 +177,9 @@ impl Document {
         out
     }
 
-    /// The page as JSON: `title`, `subtitle`, and `sections`, each with `heading`, `text` (paragraphs and points), `facts`,
-    /// `problems`, and `tables` by title with an array of objects each, numbers unformatted. Charts show what tables say and are
-    /// left out.
+    /// The page as JSON: `title`, `subtitle`, and `sections`, each with `heading`, `text`
+    /// (paragraphs and points), `facts`, `problems`, and `tables` by title with an array of objects
+    /// each, numbers unformatted. Charts show what tables say and are left out.
     ///
     /// # Errors
     /// [`ReportError::Json`] when a table cannot be written.

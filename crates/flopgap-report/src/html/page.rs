@@ -58,7 +58,8 @@ pub struct ReportPage {
     pub explorer: Option<Explorer>,
     /// Tables, each below its title.
     pub tables: Vec<Table>,
-    /// What is incomplete or damaged, one line each. Shown first, because it limits what the rest means.
+    /// What is incomplete or damaged, one line each. Shown first, because it limits what the rest
+    /// means.
     pub problems: Vec<String>,
 }
 
@@ -69,16 +70,18 @@ pub struct Explorer {
     pub x: AxisLabel,
     /// The second quantity of the grid.
     pub y: AxisLabel,
-    /// What distinguishes surfaces, such as `n` and `pass`. The choices are what occurs in the points, in that order.
+    /// What distinguishes surfaces, such as `n` and `pass`. The choices are what occurs in the
+    /// points, in that order.
     pub selectors: Vec<String>,
     /// What is drawn upwards; the reader chooses one.
     pub metrics: Vec<Metric>,
-    /// Values of y behind which a line is drawn across each heatmap, such as the sizes where tiles end.
+    /// Values of y behind which a line is drawn across each heatmap, such as the sizes where tiles
+    /// end.
     pub rules: Vec<f64>,
     /// What the [steps](Point::steps) of a point add up to; `None` where points have none.
     pub total: Option<AxisLabel>,
-    /// The measured points, in any order. One whose values are all `None` was planned and not measured; a place without a point
-    /// was not asked for.
+    /// The measured points, in any order. One whose values are all `None` was planned and not
+    /// measured; a place without a point was not asked for.
     pub points: Vec<Point>,
 }
 
@@ -104,7 +107,8 @@ pub struct Point {
     pub y: f64,
     /// One value for each metric; `None` where it was not measured.
     pub values: Vec<Option<f64>>,
-    /// What the point's total is made of, expected parts first. Readers see it when they choose the point.
+    /// What the point's total is made of, expected parts first. Readers see it when they choose the
+    /// point.
     pub steps: Vec<Step>,
 }
 
@@ -143,11 +147,12 @@ struct MetricView<'a> {
 }
 
 impl ReportPage {
-    /// The page as one HTML document: about 1.8 MB with an explorer, nearly all of it the plotting code.
+    /// The page as one HTML document: about 1.8 MB with an explorer, nearly all of it the plotting
+    /// code.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPage`] when a point of the explorer does not fit its selectors or metrics, is not finite,
-    /// or stands twice at one place.
+    /// [`ReportError::InvalidPage`] when a point of the explorer does not fit its selectors or
+    /// metrics, is not finite, or stands twice at one place.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let data = data::script_json(self.explorer.as_ref())?;
         let script = if self.explorer.is_some() { format!("{TABLES}{SCRIPT}") } else { TABLES.to_owned() };

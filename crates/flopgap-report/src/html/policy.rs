@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
-/// What a page may do: run exactly these scripts, and load nothing. The scripts stand between their tags as they are here.
+/// What a page may do: run exactly these scripts, and load nothing. The scripts stand between their
+/// tags as they are here.
 pub(super) fn policy(scripts: &[&str]) -> String {
     let hash = |script: &&str| format!(" 'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(script)));
     let scripts: String = scripts.iter().map(hash).collect();

@@ -37,8 +37,8 @@ pub struct PlotLine {
 
 /// Small plots with common axes, which show what as many lines in one plot would hide.
 ///
-/// Values stand on a [`Scale`] of all of them. A line breaks where a value is missing; the place has a cross below, and the subtitle counts
-/// them.
+/// Values stand on a [`Scale`] of all of them. A line breaks where a value is missing; the place
+/// has a cross below, and the subtitle counts them.
 ///
 /// ```
 /// use flopgap_report::chart::Color;
@@ -66,8 +66,8 @@ impl SmallMultiples {
     /// A picture of `plots`.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a place or value that is not finite and for two values of a line at one place,
-    /// [`ReportError::NothingToDraw`] without any value.
+    /// [`ReportError::InvalidPlot`] for a place or value that is not finite and for two values of a
+    /// line at one place, [`ReportError::NothingToDraw`] without any value.
     pub fn new(
         title: impl Into<String>,
         x: AxisLabel,
@@ -105,8 +105,8 @@ impl SmallMultiples {
     /// The picture as an SVG document of this width in pixels, from 400 to 4,000.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] when the width is out of bounds, the plots take more than 4,000 pixels of height, or no axis
-    /// holds the values.
+    /// [`ReportError::InvalidPlot`] when the width is out of bounds, the plots take more than 4,000
+    /// pixels of height, or no axis holds the values.
     pub fn to_svg(&self, width: u32) -> Result<String, ReportError> {
         let (painted, size) = self.painted(width)?;
         picture::svg(&painted, size)

@@ -15,12 +15,13 @@ use plotters::{
 use crate::palette::Rgb;
 use crate::text::on_one_line;
 
-/// The bundled font. The list is what an SVG viewer without it falls back to; Verdana has nearly the same widths.
+/// The bundled font. The list is what an SVG viewer without it falls back to; Verdana has nearly
+/// the same widths.
 const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
 static FONT_FILE: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans.ttf");
 
-/// Plotters centers text on its line or on its lower-case letters; figures and capitals are centered this share of the em
-/// farther down.
+/// Plotters centers text on its line or on its lower-case letters; figures and capitals are
+/// centered this share of the em farther down.
 const BELOW_CENTER: f64 = 0.1;
 
 /// What a drawing call returns: nothing, or what the backend said.
@@ -31,11 +32,13 @@ pub(crate) type Point = (f64, f64);
 
 /// A drawing area in logical pixels, independent of the resolution that the backend draws at.
 ///
-/// Plotters places everything at whole backend pixels; a `scale` above 1 gives fractions of a logical pixel.
+/// Plotters places everything at whole backend pixels; a `scale` above 1 gives fractions of a
+/// logical pixel.
 pub(crate) struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
     scale: f64,
-    /// Pieces of surface that the picture affords: more make smoother colors, and in vector formats a larger file.
+    /// Pieces of surface that the picture affords: more make smoother colors, and in vector formats
+    /// a larger file.
     pub(crate) pieces: usize,
     /// Width in logical pixels.
     pub(crate) width: f64,
@@ -120,8 +123,8 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
         Ok(f64::from(width) / self.scale)
     }
 
-    /// The largest of the sizes from `size` down to `least` at which the text fits into `width`, and the text, which
-    /// ends in an ellipsis if even the least size is too large.
+    /// The largest of the sizes from `size` down to `least` at which the text fits into `width`,
+    /// and the text, which ends in an ellipsis if even the least size is too large.
     pub(crate) fn fit(&self, text: &str, size: f64, least: f64, width: f64) -> Result<(String, f64), String> {
         let mut fitted = size;
         while fitted > least && self.text_width(text, fitted)? > width {

@@ -58,8 +58,9 @@ impl TextBox {
     }
 }
 
-/// The densest choice of labels at equal steps that keep `gap` from each other: every one, every second, every fourth and so on, the
-/// last one included. Sizes come in powers of two, and so do the ones that are labeled.
+/// The densest choice of labels at equal steps that keep `gap` from each other: every one, every
+/// second, every fourth and so on, the last one included. Sizes come in powers of two, and so do
+/// the ones that are labeled.
 ///
 /// Returns indices into `boxes`.
 pub(crate) fn without_overlap(boxes: &[TextBox], gap: f64) -> Vec<usize> {

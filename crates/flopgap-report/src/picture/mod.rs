@@ -16,8 +16,8 @@ pub(crate) trait Painting {
     /// Its title, for messages and screen readers.
     fn title(&self) -> &str;
 
-    /// The size in pixels for which its distances and letters are designed; other sizes are enlarged or reduced to it. `None` where they
-    /// follow the picture's size.
+    /// The size in pixels for which its distances and letters are designed; other sizes are
+    /// enlarged or reduced to it. `None` where they follow the picture's size.
     fn design(&self) -> Option<(f64, f64)>;
 
     /// Draws it, background included.
@@ -40,7 +40,8 @@ impl Default for Size {
     }
 }
 
-/// Backend pixels to one SVG unit: plotters rounds to whole ones, which would show as uneven grid lines.
+/// Backend pixels to one SVG unit: plotters rounds to whole ones, which would show as uneven grid
+/// lines.
 const SVG_PRECISION: u32 = 8;
 
 /// Pieces of surface in an SVG, about 100 bytes each.
@@ -93,7 +94,8 @@ fn encode(painting: &impl Painting, pixels: &[u8], size: Size) -> Result<Vec<u8>
     let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    // Areas of one color repeat as they are: filters and the library's fastest level make a heatmap seven times as large.
+    // Areas of one color repeat as they are: filters and the library's fastest level make a heatmap
+    // seven times as large.
     encoder.set_filter(png::FilterType::NoFilter);
     encoder.set_compression(png::Compression::Default);
     encoder.add_itxt_chunk("Title".to_owned(), on_one_line(painting.title()))?;

@@ -8,10 +8,12 @@ use crate::numbers::ValueFormat;
 const MOST_BOUNDS: usize = 7;
 /// The colors divide what lies between these shares of the values above 0; beyond, they are open.
 const CENTRAL: (f64, f64) = (0.05, 0.98);
-/// Round numbers of a decade, the densest choice first. Steps of each are nearly equal on a logarithmic axis.
+/// Round numbers of a decade, the densest choice first. Steps of each are nearly equal on a
+/// logarithmic axis.
 const MANTISSAS: [&[f64]; 4] = [&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
 
-/// The bounds for `sorted` values: as many round numbers as can be distinguished, where most values are.
+/// The bounds for `sorted` values: as many round numbers as can be distinguished, where most values
+/// are.
 pub(super) fn bounds(scale: &Scale, sorted: &[f64], format: ValueFormat) -> Vec<(f64, String)> {
     if scale.flat {
         return Vec::new();

@@ -3,13 +3,15 @@
 use super::{Scale, ValueSpacing};
 use crate::numbers::{self, ValueFormat};
 
-/// Spread below which values count as equal: what is left of it would be noise in the last digits of an `f64`.
+/// Spread below which values count as equal: what is left of it would be noise in the last digits
+/// of an `f64`.
 const FLAT: f64 = 1e-11;
 /// Intervals between ticks that fit a plot.
 const INTERVALS: f64 = 6.0;
 
 impl Scale {
-    /// A linear scale that holds `least` to `most`, both finite. `None` when their span is not a finite number.
+    /// A linear scale that holds `least` to `most`, both finite. `None` when their span is not a
+    /// finite number.
     pub(crate) fn linear(least: f64, most: f64, format: ValueFormat) -> Option<Self> {
         if !(most - least).is_finite() {
             return None;

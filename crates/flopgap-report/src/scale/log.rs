@@ -49,8 +49,8 @@ fn base_of(smallest: f64, largest: f64, format: ValueFormat) -> f64 {
     }
 }
 
-/// A logarithmic scale for values from `least` to `most`, whose smallest magnitude above 0 is `smallest`. `None` where it would have
-/// too few ticks to be read.
+/// A logarithmic scale for values from `least` to `most`, whose smallest magnitude above 0 is
+/// `smallest`. `None` where it would have too few ticks to be read.
 pub(super) fn scale(least: f64, most: f64, smallest: f64, format: ValueFormat) -> Option<Scale> {
     let scale =
         if least > 0.0 { positive(least, most, format) } else { around_zero(least, most, smallest, format) };

@@ -1,7 +1,8 @@
-//! From values to positions and colors: which numbers an axis has, how far apart they stand, and where one color ends.
+//! From values to positions and colors: which numbers an axis has, how far apart they stand, and
+//! where one color ends.
 //!
-//! A [`Scale`] is made of the values that it is to hold, and is shared by all pictures that are compared: the heatmaps and
-//! surfaces of a metric, and the page.
+//! A [`Scale`] is made of the values that it is to hold, and is shared by all pictures that are
+//! compared: the heatmaps and surfaces of a metric, and the page.
 
 mod classes;
 mod linear;
@@ -18,8 +19,8 @@ pub enum ValueSpacing {
     Linear,
     /// By the logarithm of the value; all values are positive.
     Log,
-    /// By the logarithm of the magnitude beyond `linear`, and by value below it, where 0 is. A factor of `factor` takes as much
-    /// room as the values from 0 to `linear`.
+    /// By the logarithm of the magnitude beyond `linear`, and by value below it, where 0 is. A
+    /// factor of `factor` takes as much room as the values from 0 to `linear`.
     SymLog {
         /// The magnitude where the two meet.
         linear: f64,
@@ -51,10 +52,12 @@ impl ValueSpacing {
     }
 }
 
-/// The value scale of a plot: its range, round numbers within it with their labels, and the bounds between its colors.
+/// The value scale of a plot: its range, round numbers within it with their labels, and the bounds
+/// between its colors.
 ///
-/// Values that span a factor of ten or more stand by their logarithm, so that small ones are distinguished, too; where 0 or negative values
-/// occur, what is near to 0 is linear. Ticks stand at equal steps.
+/// Values that span a factor of ten or more stand by their logarithm, so that small ones are
+/// distinguished, too; where 0 or negative values occur, what is near to 0 is linear. Ticks stand
+/// at equal steps.
 ///
 /// ```
 /// use flopgap_report::{numbers::ValueFormat, scale::{Scale, ValueSpacing}};
@@ -76,7 +79,8 @@ pub struct Scale {
     pub(crate) ticks: Vec<(f64, String)>,
     /// Whether all values are equal, or differ by rounding alone.
     pub(crate) flat: bool,
-    /// The values at which a color begins, in increasing order, with their labels: one fewer than there are colors.
+    /// The values at which a color begins, in increasing order, with their labels: one fewer than
+    /// there are colors.
     pub(crate) bounds: Vec<(f64, String)>,
 }
 
@@ -84,7 +88,8 @@ pub struct Scale {
 const LOGARITHMIC_FROM: f64 = 10.0;
 
 impl Scale {
-    /// A scale that holds all of `values`, which are finite. `None` when there are none, or no axis can hold them.
+    /// A scale that holds all of `values`, which are finite. `None` when there are none, or no axis
+    /// can hold them.
     pub fn of(values: impl IntoIterator<Item = f64>, format: ValueFormat) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -117,7 +122,8 @@ impl Scale {
         self.unclamped(value).clamp(0.0, 1.0)
     }
 
-    /// The same beyond the ends: below 0 and above 1. Not finite where the spacing has no place for the value.
+    /// The same beyond the ends: below 0 and above 1. Not finite where the spacing has no place for
+    /// the value.
     pub(crate) fn unclamped(&self, value: f64) -> f64 {
         let [low, high, value] = [self.low, self.high, value].map(|value| self.spacing.place(value));
         (value - low) / (high - low)
@@ -139,8 +145,9 @@ impl Scale {
         ramp(self.class(value) as f64 / self.bounds.len().max(1) as f64)
     }
 
-    /// Positions at which the ramp's share is known, both increasing; between them it is linear. In the middle of a class the share
-    /// is that of its color, so that a surface has the colors of the heatmap.
+    /// Positions at which the ramp's share is known, both increasing; between them it is linear. In
+    /// the middle of a class the share is that of its color, so that a surface has the colors of
+    /// the heatmap.
     pub(crate) fn shades(&self) -> Vec<(f64, f64)> {
         let count = self.bounds.len();
         if count == 0 {

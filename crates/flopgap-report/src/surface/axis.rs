@@ -40,8 +40,8 @@ pub(crate) enum Spacing {
 }
 
 impl Spacing {
-    /// The spacing under which the steps between `values` are more nearly equal. Two values always have equal steps,
-    /// so they stay linear; so do values that are not all positive.
+    /// The spacing under which the steps between `values` are more nearly equal. Two values always
+    /// have equal steps, so they stay linear; so do values that are not all positive.
     pub(crate) fn of(values: &[f64]) -> Self {
         if values.len() < 3 || values.iter().any(|value| *value <= 0.0) {
             return Self::Linear;

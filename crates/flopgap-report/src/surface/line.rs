@@ -80,8 +80,8 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     Ok(())
 }
 
-/// Where the label of a point is not crossed by the line: above it, to the side on which the line falls away, and
-/// below it only in a valley.
+/// Where the label of a point is not crossed by the line: above it, to the side on which the line
+/// falls away, and below it only in a valley.
 fn clear_of_line(point: Point, before: Option<Point>, after: Option<Point>, half_width: f64) -> Point {
     // Pixels grow downwards: a neighbor with a smaller y is higher.
     let higher = |neighbor: Option<Point>| neighbor.is_some_and(|neighbor| neighbor.1 < point.1 - 2.0);

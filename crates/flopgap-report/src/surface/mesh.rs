@@ -1,8 +1,9 @@
 //! A grid of values as pieces of surface in painter's order.
 //!
-//! The surface is a height field under a parallel projection from above. Of two points that fall on one pixel, the one
-//! farther along the view's horizontal direction is the lower one, and hidden. So painting cells from the far rows and
-//! columns to the near ones is exact, and no depth sort by centroid, which errs on steep cells, is needed.
+//! The surface is a height field under a parallel projection from above. Of two points that fall on
+//! one pixel, the one farther along the view's horizontal direction is the lower one, and hidden.
+//! So painting cells from the far rows and columns to the near ones is exact, and no depth sort by
+//! centroid, which errs on steep cells, is needed.
 
 use super::view::{Corner, Vec3};
 
@@ -27,8 +28,8 @@ impl Grid {
         Some(Vec3::new(*self.xs.get(column)?, *self.ys.get(row)?, height?))
     }
 
-    /// Cells from the far corner to the near one. A cell with one gap is the triangle of the others; one with more
-    /// gaps is left out.
+    /// Cells from the far corner to the near one. A cell with one gap is the triangle of the
+    /// others; one with more gaps is left out.
     pub(crate) fn cells(&self, near: Corner) -> Vec<Cell> {
         let columns = far_to_near(self.xs.len().saturating_sub(1), near.x_high);
         let mut cells = Vec::new();
@@ -78,8 +79,9 @@ fn far_to_near(count: usize, near_is_high: bool) -> Box<dyn Iterator<Item = usiz
 }
 
 impl Cell {
-    /// Splits the cell into `parts` by `parts` pieces, far to near, so that color can follow height within it. The
-    /// bilinear patch through four corners stays the same surface however it is split; a triangle is split likewise.
+    /// Splits the cell into `parts` by `parts` pieces, far to near, so that color can follow height
+    /// within it. The bilinear patch through four corners stays the same surface however it is
+    /// split; a triangle is split likewise.
     pub(crate) fn pieces(&self, parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
         match self.corners[..] {
             [first, second, third, fourth] => patch_pieces([first, second, third, fourth], parts, near),

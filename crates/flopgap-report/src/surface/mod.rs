@@ -1,7 +1,8 @@
 //! A metric over a grid of two quantities, as a picture.
 //!
-//! [`Surface::from_points`] takes what was measured, in any order and with gaps; [`Surface::to_svg`] and
-//! [`Surface::to_png`] draw it with the same code and a bundled font: nothing is asked of the machine.
+//! [`Surface::from_points`] takes what was measured, in any order and with gaps;
+//! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font:
+//! nothing is asked of the machine.
 
 mod axis;
 mod line;
@@ -23,11 +24,12 @@ use crate::{ReportError, numbers::ValueFormat};
 
 /// A metric (z) over a grid of two quantities (x, y).
 ///
-/// Axis values keep their numerical order. Each axis is spaced linearly or, where its values are more nearly
-/// geometric, by their binary logarithm, and then its title says so; z is spaced as a [`Scale`] of the values is, or as that of
-/// [`scale`](Self::scale). Cells without all their corners are left out, places without a value are crossed on the floor, and the
-/// picture says how many there are. With a single value on one axis the picture is a line over the other. The box is always
-/// seen from its high ends, so that pictures of several metrics can be laid side by side.
+/// Axis values keep their numerical order. Each axis is spaced linearly or, where its values are
+/// more nearly geometric, by their binary logarithm, and then its title says so; z is spaced as a
+/// [`Scale`] of the values is, or as that of [`scale`](Self::scale). Cells without all their
+/// corners are left out, places without a value are crossed on the floor, and the picture says how
+/// many there are. With a single value on one axis the picture is a line over the other. The box is
+/// always seen from its high ends, so that pictures of several metrics can be laid side by side.
 ///
 /// ```
 /// use flopgap_report::surface::{AxisLabel, Size, Surface};
@@ -57,13 +59,14 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// A surface from points `(x, y, z)`; `None` stands for a point that was planned and not measured. Places of the grid
-    /// without a point were not asked for: they are left blank and not counted as missing.
+    /// A surface from points `(x, y, z)`; `None` stands for a point that was planned and not
+    /// measured. Places of the grid without a point were not asked for: they are left blank and not
+    /// counted as missing.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, for two points at one place, and
-    /// for more than 250,000 grid points (x values times y values); [`ReportError::NothingToDraw`] when no point has a
-    /// value.
+    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, for two points at
+    /// one place, and for more than 250,000 grid points (x values times y values);
+    /// [`ReportError::NothingToDraw`] when no point has a value.
     pub fn from_points(
         title: impl Into<String>,
         x: AxisLabel,
@@ -101,7 +104,8 @@ impl Surface {
         self
     }
 
-    /// The surface on a scale of more values than its own, such as those of all surfaces that it is compared with.
+    /// The surface on a scale of more values than its own, such as those of all surfaces that it is
+    /// compared with.
     #[must_use]
     pub fn scale(mut self, scale: Scale) -> Self {
         self.scale = Some(scale);

@@ -43,7 +43,8 @@ pub(crate) fn draw<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, plot: &Surface, 
     let value_labels = widest(canvas, scale.ticks.iter().map(|(_, label)| label.as_str()))?;
 
     let bar_left = canvas.width - MARGIN - value_labels - 12.0 - BAR_WIDTH;
-    // Left of the box stand the value axis's labels and title; below it two axes' labels and titles.
+    // Left of the box stand the value axis's labels and title; below it two axes' labels and
+    // titles.
     let top_left = (MARGIN + LABEL_SIZE + 14.0 + value_labels + 16.0, HEADING + 26.0);
     let bottom_right = (bar_left - 64.0, canvas.height - 78.0);
     let view = View::fitted(NEAR, top_left, bottom_right);
@@ -82,7 +83,8 @@ fn color_bar<DB: DrawingBackend>(
     for step in 0..steps {
         let from = f64::from(step) / f64::from(steps);
         let upper = bottom - height * f64::from(step + 1) / f64::from(steps);
-        // Each band reaches down to the bottom of the bar, so that no rounding leaves a seam between two bands.
+        // Each band reaches down to the bottom of the bar, so that no rounding leaves a seam
+        // between two bands.
         let lower = if step == 0 { bottom } else { (bottom - height * from + 1.0).min(bottom) };
         canvas.rectangle((left, upper), (right, lower), shade(from))?;
     }
@@ -176,7 +178,8 @@ fn base_axis<DB: DrawingBackend>(
         view.project(Vec3::new(x, y, 0.0))
     };
     let outward = direction(at(0.5, near), at(0.5, outside));
-    // Labels hang more below than beside their tick: beside the left end they would meet the value axis's labels.
+    // Labels hang more below than beside their tick: beside the left end they would meet the value
+    // axis's labels.
     let hang = direction((0.0, 0.0), (outward.0.signum() * 0.75, 1.0));
 
     let mut boxes = Vec::new();
@@ -236,7 +239,8 @@ fn surface<DB: DrawingBackend>(
     let cells = grid.cells(view.corner());
     let parts = parts_per_cell(cells.len(), canvas.pieces);
     let mark = grid.heights.iter().flatten().count() <= MARKED_POINTS;
-    // A point's mark is painted with the last cell that meets it, so that nearer cells cover it and its own do not.
+    // A point's mark is painted with the last cell that meets it, so that nearer cells cover it and
+    // its own do not.
     let mut last_cell = HashMap::new();
     for (index, cell) in cells.iter().enumerate() {
         for corner in &cell.corners {
@@ -280,7 +284,8 @@ fn parts_per_cell(cells: usize, pieces: usize) -> u32 {
     (1..=MOST_PARTS).rev().find(|parts| cells * (parts * parts) as usize <= pieces).unwrap_or(1)
 }
 
-/// The outline with each corner moved away from the middle: neighbors overlap a little and leave no bright seam.
+/// The outline with each corner moved away from the middle: neighbors overlap a little and leave no
+/// bright seam.
 fn grown(outline: &[Point], by: f64) -> Vec<Point> {
     let count = outline.len() as f64;
     let middle = (

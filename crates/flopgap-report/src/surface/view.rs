@@ -16,7 +16,8 @@ impl Vec3 {
 
 /// An orthographic view of the box from above, from one of its four corners.
 ///
-/// Parallel projection keeps equal steps equal along an axis, so that values can be read off against the ticks.
+/// Parallel projection keeps equal steps equal along an axis, so that values can be read off
+/// against the ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct View {
     corner: Corner,
@@ -26,7 +27,8 @@ pub(crate) struct View {
     height: f64,
 }
 
-/// The corner of the base that is nearest to the viewer: whether it is at the high end of x and of y.
+/// The corner of the base that is nearest to the viewer: whether it is at the high end of x and of
+/// y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Corner {
     pub(crate) x_high: bool,
@@ -56,8 +58,9 @@ impl Corner {
     }
 }
 
-/// The corner from which every surface is seen, so that pictures of several metrics can be compared: overheads fall with size, and from
-/// the large end nothing hides behind the hill of the small sizes.
+/// The corner from which every surface is seen, so that pictures of several metrics can be
+/// compared: overheads fall with size, and from the large end nothing hides behind the hill of the
+/// small sizes.
 pub(crate) const NEAR: Corner = Corner { x_high: true, y_high: true };
 
 /// Not 45°: a slight turn keeps vertical edges from covering each other.
@@ -71,9 +74,11 @@ impl View {
         Self { corner, scale: 1.0, origin: (0.0, 0.0), height }
     }
 
-    /// The view from `corner`, as large as fits between two opposite corners of a rectangle, and centered in it.
+    /// The view from `corner`, as large as fits between two opposite corners of a rectangle, and
+    /// centered in it.
     pub(crate) fn fitted(corner: Corner, (left, top): Point, (right, bottom): Point) -> Self {
-        // A taller box shows more of the values; it is as tall as the rectangle allows within these bounds.
+        // A taller box shows more of the values; it is as tall as the rectangle allows within these
+        // bounds.
         let (base_width, base_depth) = Self::unscaled(corner, 0.0).extent();
         let scale = (right - left) / base_width;
         let height = (((bottom - top) / scale - base_depth) / PITCH.cos()).clamp(0.55, 0.85);

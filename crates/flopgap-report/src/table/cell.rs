@@ -2,8 +2,8 @@ use crate::numbers;
 
 /// One value of a table, unformatted.
 ///
-/// Reading formats (terminal, Markdown, HTML) print it with grouped digits and the chosen decimals. Data formats
-/// (CSV, JSON) get the raw value: no grouping, no rounding, percentages as fractions.
+/// Reading formats (terminal, Markdown, HTML) print it with grouped digits and the chosen decimals.
+/// Data formats (CSV, JSON) get the raw value: no grouping, no rounding, percentages as fractions.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Cell {
@@ -49,7 +49,8 @@ impl Cell {
         if fraction.is_nan() { Self::Absent } else { Self::Percent { fraction, decimals, plus: false } }
     }
 
-    /// A fraction shown as a percentage with its sign, `+1.23%`. Not-a-number becomes [`Cell::Absent`].
+    /// A fraction shown as a percentage with its sign, `+1.23%`. Not-a-number becomes
+    /// [`Cell::Absent`].
     pub fn signed_percent(fraction: f64, decimals: usize) -> Self {
         if fraction.is_nan() { Self::Absent } else { Self::Percent { fraction, decimals, plus: true } }
     }
@@ -78,8 +79,8 @@ impl Cell {
         }
     }
 
-    /// What a CSV field holds: the raw value, empty when absent. Floats have the fewest digits that read back to
-    /// the same `f64`; infinities are `inf` and `-inf`.
+    /// What a CSV field holds: the raw value, empty when absent. Floats have the fewest digits that
+    /// read back to the same `f64`; infinities are `inf` and `-inf`.
     pub fn raw(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

@@ -17,7 +17,8 @@ impl Table {
         String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
     }
 
-    /// JSON: an array with one object for each row, keyed by column key in column order. Absent values are `null`.
+    /// JSON: an array with one object for each row, keyed by column key in column order. Absent
+    /// values are `null`.
     pub fn to_json(&self) -> Result<String, ReportError> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');

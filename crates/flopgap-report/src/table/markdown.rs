@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::{Align, Cell, Table};
 
 impl Table {
-    /// A GitHub Markdown table, its title in bold above it. Text is escaped so that it shows exactly as it is.
+    /// A GitHub Markdown table, its title in bold above it. Text is escaped so that it shows
+    /// exactly as it is.
     pub fn to_markdown(&self) -> String {
         let mut out = String::new();
         if !self.title.is_empty() {
@@ -25,7 +26,8 @@ impl Table {
         out
     }
 
-    /// [`Table::to_markdown`] without the title and with its columns lined up, for readers of the source.
+    /// [`Table::to_markdown`] without the title and with its columns lined up, for readers of the
+    /// source.
     pub fn to_aligned_markdown(&self) -> String {
         let mut lines = vec![self.columns.iter().map(|column| escape(&column.heading())).collect::<Vec<_>>()];
         lines.extend(self.rows.iter().map(|row| row.iter().map(cell_text).collect()));
@@ -66,8 +68,8 @@ fn push_line(out: &mut String, fields: impl Iterator<Item = String>) {
     out.push_str("|\n");
 }
 
-/// Backslashes before what GitHub would read as markup. An underscore inside a word is left alone (it never starts
-/// emphasis there), so that kernel names stay readable in the source.
+/// Backslashes before what GitHub would read as markup. An underscore inside a word is left alone
+/// (it never starts emphasis there), so that kernel names stay readable in the source.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut previous = ' ';

@@ -1,7 +1,7 @@
 //! One table, four formats.
 //!
-//! A [`Table`] holds raw values. [`Table::render`] turns it into terminal text or Markdown for readers, or CSV or JSON
-//! for machines; [`Format`] is the choice, parsed from a command line.
+//! A [`Table`] holds raw values. [`Table::render`] turns it into terminal text or Markdown for
+//! readers, or CSV or JSON for machines; [`Format`] is the choice, parsed from a command line.
 
 mod cell;
 mod data;
@@ -127,7 +127,8 @@ impl Table {
     /// Adds a row: one cell for each column, in column order.
     ///
     /// # Errors
-    /// [`ReportError::RowLength`] when the number of cells differs from the number of columns; the table is unchanged.
+    /// [`ReportError::RowLength`] when the number of cells differs from the number of columns; the
+    /// table is unchanged.
     pub fn push(&mut self, row: impl IntoIterator<Item = Cell>) -> Result<(), ReportError> {
         let row: Vec<Cell> = row.into_iter().collect();
         if row.len() != self.columns.len() {
@@ -162,7 +163,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table in one of the four formats, with a newline at its end. `options` concerns [`Format::Table`] alone.
+    /// The table in one of the four formats, with a newline at its end. `options` concerns
+    /// [`Format::Table`] alone.
     pub fn render(&self, format: Format, options: &TextOptions) -> Result<String, ReportError> {
         match format {
             Format::Table => Ok(self.to_text(options)),

@@ -10,9 +10,11 @@ use crate::text::printable;
 /// How a table is fitted into a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Columns of the terminal. `None` lets every line be as long as it needs: right for files and pipes.
+    /// Columns of the terminal. `None` lets every line be as long as it needs: right for files and
+    /// pipes.
     pub width: Option<u16>,
-    /// Lines that a long text may fill in one cell before it ends in `…`. Only used together with a width.
+    /// Lines that a long text may fill in one cell before it ends in `…`. Only used together with a
+    /// width.
     pub max_lines: usize,
 }
 
@@ -30,7 +32,8 @@ impl TextOptions {
     }
 }
 
-/// Width of the terminal on standard output, in columns; `None` when standard output is a file or a pipe.
+/// Width of the terminal on standard output, in columns; `None` when standard output is a file or a
+/// pipe.
 pub fn terminal_width() -> Option<u16> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -38,7 +41,8 @@ pub fn terminal_width() -> Option<u16> {
     terminal_size::terminal_size().map(|(width, _)| width.0)
 }
 
-/// No borders, two spaces between columns, one rule under the header: what a reader's eye and `awk` both like.
+/// No borders, two spaces between columns, one rule under the header: what a reader's eye and `awk`
+/// both like.
 fn style() -> TableStyle {
     use comfy_table::{ContentLineStyle, LineStyle};
     TableStyle::new()
@@ -48,8 +52,8 @@ fn style() -> TableStyle {
 }
 
 impl Table {
-    /// Lined-up text. Numbers are never broken or cut; when the width is too small, text columns wrap, and after
-    /// `max_lines` lines they end in `…`.
+    /// Lined-up text. Numbers are never broken or cut; when the width is too small, text columns
+    /// wrap, and after `max_lines` lines they end in `…`.
     pub fn to_text(&self, options: &TextOptions) -> String {
         let mut out = String::new();
         if !self.title.is_empty() {

@@ -113,7 +113,8 @@ fn the_report_works_offline_and_its_policy_lets_no_other_script_run() {
 #[test]
 fn a_filter_asks_cells_and_not_rows() {
     let Some(mut browser) = opened("the filter") else { return };
-    // Before, "2048" was looked for in the row's letters run together: it found n = 2, m = 048 and not d = 2,048.
+    // Before, "2048" was looked for in the row's letters run together: it found n = 2, m = 048 and
+    // not d = 2,048.
     let (count, first) = filtered(&mut browser, "2048");
     assert_eq!(first[1], "2,048");
     assert_eq!(count, 160);
@@ -265,7 +266,8 @@ fn the_report_prints_on_few_sheets_with_all_columns() {
     assert_eq!(rows.unwrap(), 100);
 }
 
-/// A step of 667 kernels, a few long products and many short ones of an optimizer, over and over: 100,050 intervals on two streams.
+/// A step of 667 kernels, a few long products and many short ones of an optimizer, over and over:
+/// 100,050 intervals on two streams.
 const STEPS: i64 = 150;
 const STEP: i64 = 4_000_000;
 
@@ -283,7 +285,8 @@ fn large_timeline(kept_from: Option<i64>) -> Document {
     let [matmul, optimizer, copy] = [0, 1, 2].map(|n| timeline.name(&format!("kernel_{n}"), Color::nth(n)));
     for step in 0..STEPS {
         let start = step * STEP;
-        // 67 products of 40 µs, 500 kernels of an optimizer of 1 µs, each followed by as much idle time; 100 copies beside them.
+        // 67 products of 40 µs, 500 kernels of an optimizer of 1 µs, each followed by as much idle
+        // time; 100 copies beside them.
         for n in 0..67 {
             timeline.push(streams[0], matmul, start + n * 40_000..start + n * 40_000 + 40_000);
         }
@@ -315,7 +318,8 @@ fn opened_timeline(test: &str, kept_from: Option<i64>) -> Option<Browser> {
     Some(browser)
 }
 
-/// Counts the pixels of each kind's color in the lanes of the canvas, without letters and edges, and how long the drawing took.
+/// Counts the pixels of each kind's color in the lanes of the canvas, without letters and edges,
+/// and how long the drawing took.
 const PIXELS: &str = "(() => {
     const { u } = document.querySelector('figure.timeline').timeline;
     const context = CanvasRenderingContext2D.prototype;
@@ -373,7 +377,8 @@ fn check_areas(browser: &mut Browser, windows: &[(i64, i64)]) {
 fn the_area_of_a_kind_is_its_time_at_every_zoom() {
     let Some(mut browser) = opened_timeline("areas of the timeline", None) else { return };
     let middle = STEPS / 2 * STEP;
-    // Everything, down to single kernels; before, the optimizer of such a step was drawn as a product.
+    // Everything, down to single kernels; before, the optimizer of such a step was drawn as a
+    // product.
     let windows: Vec<(i64, i64)> =
         [STEPS * STEP, 20 * STEP, 3 * STEP, STEP, 1_500_000, 120_000, 9_000]
             .into_iter()

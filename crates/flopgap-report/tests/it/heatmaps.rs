@@ -36,8 +36,8 @@ fn rectangles(svg: &str, color: &str) -> usize {
 fn cells_have_the_color_of_their_value() {
     let svg = heatmaps(vec![padding(2)]).unwrap().to_svg(WIDTH).unwrap();
     assert!(check_well_formed(&svg) > 100);
-    // Below 0.1 are four rows without padding, 176 and 240, and above 2 is one row; each row is one rectangle. One more of each color
-    // is in the legend.
+    // Below 0.1 are four rows without padding, 176 and 240, and above 2 is one row; each row is one
+    // rectangle. One more of each color is in the legend.
     assert_eq!((rectangles(&svg, "#F5F992"), rectangles(&svg, "#1E0C45")), (6 + 1, 1 + 1));
     for text in ["Overhead &lt;of&gt; all", "forward", "n = 2", "width d", "columns m", "ε", "2,048", "256"]
     {

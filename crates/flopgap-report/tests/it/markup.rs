@@ -1,6 +1,7 @@
 //! A check that text is well-formed XML, strict enough for what plotters writes.
 
-/// Panics unless tags nest, attributes are quoted, and `&` starts an entity. Returns the number of elements.
+/// Panics unless tags nest, attributes are quoted, and `&` starts an entity. Returns the number of
+/// elements.
 pub(crate) fn check_well_formed(xml: &str) -> usize {
     let mut open: Vec<&str> = Vec::new();
     let mut elements = 0;

@@ -75,7 +75,8 @@ fn the_page_is_complete_and_loads_nothing() {
             assert!(!script.contains(loads), "{loads} in a script");
         }
     }
-    // plotly.js brings a button that uploads the chart; the page names its buttons, and this one is not among them.
+    // plotly.js brings a button that uploads the chart; the page names its buttons, and this one is
+    // not among them.
     assert!(own.contains("modeBarButtons: [") && own.contains("plotlyServerURL: \"\""));
     assert!(!own.contains("sendChartToCloud"));
     // The vendored code itself asks for nothing: no request API is called anywhere in it.

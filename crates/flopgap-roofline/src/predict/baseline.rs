@@ -13,7 +13,8 @@ pub enum Baseline {
     Roofline,
     /// The roofline over one efficiency factor, fitted.
     OneEfficiency,
-    /// A launch for each step and the roofline over an efficiency factor; both fitted, for each mode and precision.
+    /// A launch for each step and the roofline over an efficiency factor; both fitted, for each
+    /// mode and precision.
     LaunchEfficiency,
 }
 
@@ -94,7 +95,8 @@ impl Fitted {
         self.empty[place_of(mode)]
     }
 
-    /// Constants of a mode and precision; where none were fitted, those of the mode, then those of any mode.
+    /// Constants of a mode and precision; where none were fitted, those of the mode, then those of
+    /// any mode.
     pub(super) fn constants(&self, mode: Mode, precision: Precision) -> Constants {
         let own = self.by_group[place_of(mode)][place(precision)].or(self.overall[place_of(mode)]);
         let any = || self.overall.iter().copied().flatten().next();
@@ -117,9 +119,11 @@ impl Point {
     }
 }
 
-/// The factor on the rooflines with the least mean relative error beside a launch time, and that error.
+/// The factor on the rooflines with the least mean relative error beside a launch time, and that
+/// error.
 ///
-/// The mean of `|launch n + f roof - t| / t` is least at a weighted median of `(t - launch n) / roof`.
+/// The mean of `|launch n + f roof - t| / t` is least at a weighted median of `(t - launch n) /
+/// roof`.
 fn factor(points: &[Point], launch: f64) -> Option<(f64, f64)> {
     let usable = points.iter().filter(|point| point.roof > 0.0);
     let mut wanted: Vec<(f64, f64)> = usable
@@ -139,8 +143,8 @@ fn factor(points: &[Point], launch: f64) -> Option<(f64, f64)> {
     Some((factor, points.iter().map(error).sum::<f64>() / points.len() as f64))
 }
 
-/// Launch time and efficiency with the least mean error, the launch time searched from a twentieth to twenty
-/// times of what was measured.
+/// Launch time and efficiency with the least mean error, the launch time searched from a twentieth
+/// to twenty times of what was measured.
 fn constants(points: &[Point], launch: f64) -> Option<Constants> {
     let least = points.iter().map(|point| point.nanoseconds / point.steps.max(1.0)).reduce(f64::min)?;
     let around = if launch > 0.0 { launch } else { least };

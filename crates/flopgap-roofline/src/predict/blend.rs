@@ -3,7 +3,8 @@
 /// Weights of three predictions on the logarithm; they sum to 1.
 pub(super) type Weights = [f64; 3];
 
-/// The weights, in tenths, with the least mean relative error over rows: `said` are logarithms, `times` what was measured.
+/// The weights, in tenths, with the least mean relative error over rows: `said` are logarithms,
+/// `times` what was measured.
 ///
 /// Weights that are no better by a hundredth than `start` are not worth leaving it.
 pub(super) fn blend(said: &[Weights], times: &[f64], rows: &[usize], start: Weights) -> Weights {

@@ -1,4 +1,5 @@
-//! What the kernels of a convolution have to do: tiles and clusters, steps of the inner sums, conversions of layouts, transforms.
+//! What the kernels of a convolution have to do: tiles and clusters, steps of the inner sums,
+//! conversions of layouts, transforms.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;
@@ -21,7 +22,8 @@ const CONVERTS: [&str; 5] =
 /// Parts of the names of kernels that multiply.
 const MULTIPLIES: [&str; 6] = ["gemm", "fprop", "convFwd", "convolve", "conv2d", "nvjet"];
 
-/// Kernels launched and, of the one that multiplies, what a multiprocessor does one after the other.
+/// Kernels launched and, of the one that multiplies, what a multiprocessor does one after the
+/// other.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Work {
     /// Tiles with those that fill up clusters, split sums counted, over multiprocessors.
@@ -47,7 +49,8 @@ pub(super) mod at {
     pub(in super::super) const OUTPUT: usize = 6;
     /// Arithmetic where no blocks are known.
     pub(in super::super) const ARITHMETIC: usize = 7;
-    /// Dependent steps: over the inner sum as it is, and over each position of the window by itself.
+    /// Dependent steps: over the inner sum as it is, and over each position of the window by
+    /// itself.
     pub(in super::super) const LATENCY: usize = 8;
     /// Arithmetic of the busiest multiprocessor, in the same two ways.
     pub(in super::super) const BUSIEST: usize = 10;
@@ -64,7 +67,8 @@ pub(super) mod at {
     pub(in super::super) const HANDED: usize = 18;
     /// Conversions before, behind, and of whatever layout.
     pub(in super::super) const CONVERTED: usize = 19;
-    /// What is not loaded or stored in whole vectors: dependent, by the busiest multiprocessor, stores.
+    /// What is not loaded or stored in whole vectors: dependent, by the busiest multiprocessor,
+    /// stores.
     pub(in super::super) const UNALIGNED: usize = 22;
     /// Fourier transforms of inputs, results and weights, and the products of frequencies.
     pub(in super::super) const FOURIER: usize = 25;
@@ -267,8 +271,8 @@ impl Work {
             shape.inputs * an_element * launched(&algorithm.kernels, &["tensorTransform"]);
     }
 
-    /// Tiles overlap by the window; half of a real transform's frequencies tell the others (Vasilache
-    /// et al., 2014).
+    /// Tiles overlap by the window; half of a real transform's frequencies tell the others
+    /// (Vasilache et al., 2014).
     fn fourier(&mut self, shape: &Shape, side: f64, (a_flop, a_byte): (f64, f64)) {
         let reach = (side + 1.0 - shape.window.sqrt()).max(1.0);
         let tiles = shape.images * shape.sides.iter().map(|extent| (extent / reach).ceil()).product::<f64>();
@@ -369,7 +373,8 @@ mod tests {
         of.attributes = [("knob_27", 1), ("knob_28", 5), ("blocks", 110)]
             .map(|(name, value)| (name.to_owned(), value))
             .into();
-        // 160 tiles, as ten columns are two clusters; 110 blocks that stay need two rounds for them.
+        // 160 tiles, as ten columns are two clusters; 110 blocks that stay need two rounds for
+        // them.
         let found = work(&of);
         is(found.tiles, 1.6);
         is(found.rounds, 2.0);

@@ -1,5 +1,6 @@
-//! Times of convolutions whose kernels are known, as sums of what these have to do: fitted to all of them, then to each kind of kernel, then
-//! to its tiles. A finer group begins at the prediction of the coarser one and keeps it as a term.
+//! Times of convolutions whose kernels are known, as sums of what these have to do: fitted to all
+//! of them, then to each kind of kernel, then to its tiles. A finer group begins at the prediction
+//! of the coarser one and keeps it as a term.
 
 use flopgap_flops::Precision;
 use rustc_hash::FxHashMap;
@@ -16,7 +17,8 @@ use super::shape::Family;
 /// Fewest rows that all convolutions are fitted to, and those of a kind of kernel.
 const LEAST: usize = 12;
 const LEAST_OF_KIND: usize = 6;
-/// How far a group may be from the coarser one: kinds of kernels differ by far, tiles of one do not.
+/// How far a group may be from the coarser one: kinds of kernels differ by far, tiles of one do
+/// not.
 const FACTORS: [f64; 2] = [6.0, 3.0];
 /// As if by so many rows, factors are held near the coarser group's.
 const HOLD: f64 = 12.0;

@@ -1,10 +1,10 @@
 //! What the time of products on a CPU depends on beside their sizes.
 //!
-//! Kernels compute whole tiles of registers, of a few rows by one to three vectors (the crate `gemm`:
-//! 48 x 8 of the transposed result; MLAS of ONNX Runtime: 12 x 32). The weights of all layers are read
-//! again in each run, from the level of the caches that holds them together. Weights that are not packed
-//! are read by columns: whole pages apart where layers are wide, and from few sets of a cache where
-//! their widths are powers of two.
+//! Kernels compute whole tiles of registers, of a few rows by one to three vectors (the crate
+//! `gemm`: 48 x 8 of the transposed result; MLAS of ONNX Runtime: 12 x 32). The weights of all
+//! layers are read again in each run, from the level of the caches that holds them together.
+//! Weights that are not packed are read by columns: whole pages apart where layers are wide, and
+//! from few sets of a cache where their widths are powers of two.
 
 use flopgap_graph::Mode;
 
@@ -38,8 +38,8 @@ const FEW_SETS: f64 = 256.0;
 /// Sums over the steps of a model.
 const SUMS: usize = 10;
 
-/// Features of a model on a CPU beside those of any model; none on a GPU. `sum` are the nanoseconds of
-/// its steps.
+/// Features of a model on a CPU beside those of any model; none on a GPU. `sum` are the nanoseconds
+/// of its steps.
 pub(super) fn features(machine: &Machine, points: &[Point<'_>], sum: f64) -> Vec<f64> {
     let Some(first) = points.first().filter(|point| point.mode == Mode::Call) else { return Vec::new() };
     let element = first.precision.element().bytes() as f64;

@@ -7,12 +7,13 @@ use super::Regime;
 pub struct Estimate {
     /// Nanoseconds of a run.
     pub nanoseconds: f64,
-    /// Lower bound of the interval: 90 % of the runs lie within, unless the settings of the fit say otherwise.
+    /// Lower bound of the interval: 90 % of the runs lie within, unless the settings of the fit say
+    /// otherwise.
     pub low: f64,
     /// Upper bound.
     pub high: f64,
-    /// Each step by itself, in the order they were given. What they do not add up to is what the steps of a model cost each
-    /// other; see [`Estimate::correction`].
+    /// Each step by itself, in the order they were given. What they do not add up to is what the
+    /// steps of a model cost each other; see [`Estimate::correction`].
     pub by_step: Vec<StepEstimate>,
     /// The time over the sum of the steps.
     pub correction: f64,
@@ -62,7 +63,8 @@ pub enum Bottleneck {
     Launch,
     /// Arithmetic.
     Compute,
-    /// Bytes between the units and this level: `L1`, `L2`, `L3`, `DRAM`, `HBM`; `memory` where the levels are not known.
+    /// Bytes between the units and this level: `L1`, `L2`, `L3`, `DRAM`, `HBM`; `memory` where the
+    /// levels are not known.
     Memory(String),
 }
 

@@ -1,4 +1,5 @@
-//! The model of steps: a structure of times, trees beside it and trees upon it, blended by what each says of rows that it did not see.
+//! The model of steps: a structure of times, trees beside it and trees upon it, blended by what
+//! each says of rows that it did not see.
 
 use flopgap_graph::Mode;
 use rayon::prelude::*;
@@ -182,7 +183,8 @@ impl Part {
     }
 }
 
-/// Nanoseconds by the kernels of a product where they are known, else by the structure of all steps.
+/// Nanoseconds by the kernels of a product where they are known, else by the structure of all
+/// steps.
 fn formula(structure: &Structure, products: Option<&Products>, row: &Prepared) -> f64 {
     match (products, &row.product) {
         (Some(products), Some(product)) => products.predict(product),

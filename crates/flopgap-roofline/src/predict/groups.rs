@@ -3,7 +3,8 @@
 use flopgap_flops::Precision;
 use rustc_hash::FxHashMap;
 
-/// A finer sum, as far as it is within a factor of the coarser one: few rows say nothing about sizes far from theirs.
+/// A finer sum, as far as it is within a factor of the coarser one: few rows say nothing about
+/// sizes far from theirs.
 pub(super) fn near(sum: f64, coarser: f64, factor: f64) -> f64 {
     if sum > 0.0 { sum.clamp(coarser / factor, coarser * factor) } else { coarser }
 }

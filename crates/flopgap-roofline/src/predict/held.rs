@@ -18,8 +18,8 @@ const WIDE: f64 = 4.0;
 /// Terms of a run.
 pub(super) const TERMS: usize = 6;
 
-/// Terms, in bytes: what the rules say; the vectors of all columns; 8-bit inputs, results and sums in
-/// 32 bits, which are converted and added up beside the rest; what is unrolled of one image.
+/// Terms, in bytes: what the rules say; the vectors of all columns; 8-bit inputs, results and sums
+/// in 32 bits, which are converted and added up beside the rest; what is unrolled of one image.
 pub(super) fn terms(points: &[Point<'_>]) -> [f64; TERMS] {
     let kept: Vec<&Point<'_>> = points.iter().filter(|point| !Shape::vanishes(point.step)).collect();
     let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return [0.0; TERMS] };
@@ -71,7 +71,8 @@ fn alone(point: &Point<'_>) -> f64 {
     }
 }
 
-/// In 8 bits: parameters are there twice while they are packed, and results are converted at the end.
+/// In 8 bits: parameters are there twice while they are packed, and results are converted at the
+/// end.
 fn narrow(points: &[&Point<'_>]) -> f64 {
     let mut stored = 0.0;
     let mut loading: f64 = 0.0;

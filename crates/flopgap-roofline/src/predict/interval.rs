@@ -1,8 +1,9 @@
 //! Intervals from residuals of rows that trees did not see.
 //!
-//! Split conformal prediction with residuals in units of their expected size (Lei et al., "Distribution-free predictive inference for
-//! regression", 2018, section 5.2), by group (Vovk et al., "Algorithmic learning in a random world", 2005, section 4.5): the interval of
-//! a regime comes from the residuals of that regime alone, so that it covers in each of them.
+//! Split conformal prediction with residuals in units of their expected size (Lei et al.,
+//! "Distribution-free predictive inference for regression", 2018, section 5.2), by group (Vovk et
+//! al., "Algorithmic learning in a random world", 2005, section 4.5): the interval of a regime
+//! comes from the residuals of that regime alone, so that it covers in each of them.
 
 use super::FitError;
 use super::forest::{Forest, Growth};
@@ -63,7 +64,8 @@ impl Intervals {
         Ok(Self { size, by_regime, all })
     }
 
-    /// Half-widths of points, by their regimes and features; that of all rows where a regime has too few.
+    /// Half-widths of points, by their regimes and features; that of all rows where a regime has
+    /// too few.
     pub(super) fn widths(&self, points: &[(Regime, Vec<f64>)]) -> Result<Vec<f64>, FitError> {
         let expected = match &self.size {
             Some(forest) => {

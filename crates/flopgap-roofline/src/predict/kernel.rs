@@ -1,4 +1,5 @@
-//! What a library's kernel has to do: by its tile, and by what its name says of the steps within a tile.
+//! What a library's kernel has to do: by its tile, and by what its name says of the steps within a
+//! tile.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;

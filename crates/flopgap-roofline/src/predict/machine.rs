@@ -112,7 +112,8 @@ impl Machine {
         machine
     }
 
-    /// Operations in a nanosecond; where it is unknown, those of the precision that is nearest in width.
+    /// Operations in a nanosecond; where it is unknown, those of the precision that is nearest in
+    /// width.
     pub(super) fn peak(&self, precision: Precision) -> f64 {
         let own = place(precision);
         let known = (0..5).filter_map(|other| self.peaks[other].map(|rate| (own.abs_diff(other), rate)));

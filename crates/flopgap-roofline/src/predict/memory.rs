@@ -25,7 +25,8 @@ const FEWEST: usize = 3;
 /// kind of the first that has parameters; the precision. `None` on a GPU, where one rule serves.
 pub(super) type Kind = Option<(bool, Family, Precision)>;
 
-/// Bytes held at most: parameters, what lives between the steps, workspace, and constants, each times a fitted factor that is not negative.
+/// Bytes held at most: parameters, what lives between the steps, workspace, and constants, each
+/// times a fitted factor that is not negative.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Memory {
     factors: Vec<f64>,
@@ -72,8 +73,8 @@ impl Memory {
     }
 }
 
-/// Factors of one kind: those that are fitted where there are rows enough, else the nearer of the sum by all
-/// and the rules alone.
+/// Factors of one kind: those that are fitted where there are rows enough, else the nearer of the
+/// sum by all and the rules alone.
 fn of_kind(rows: &[Vec<f64>], bytes: &[f64]) -> Vec<f64> {
     let only = |term: usize| {
         let mut factors = vec![0.0; TERMS + 1];
@@ -105,8 +106,9 @@ pub(super) fn kind(points: &[Point<'_>]) -> Kind {
     (first.mode == Mode::Call).then_some((points.len() > 1, family, first.precision))
 }
 
-/// Terms of a run: parameters as they are, padded, and aligned; activations all together, and those that a chain of steps needs at one time;
-/// what goes in and out; workspace as far as the library reports it; a constant and one for each step.
+/// Terms of a run: parameters as they are, padded, and aligned; activations all together, and those
+/// that a chain of steps needs at one time; what goes in and out; workspace as far as the library
+/// reports it; a constant and one for each step.
 pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
     let of = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
     let aligned = |bytes: f64| (bytes / ALIGNMENT).ceil() * ALIGNMENT;
@@ -122,7 +124,8 @@ pub(super) fn terms(points: &[Point<'_>]) -> Vec<f64> {
     let outputs: f64 = points.iter().map(|point| of(point, point.shape.outputs)).sum();
     let first = points.first().map_or(0.0, |point| aligned(of(point, point.shape.inputs)));
     let last = points.last().map_or(0.0, |point| aligned(of(point, point.shape.outputs)));
-    // What the caller gives and gets lives all the time; between the steps, what one reads and writes.
+    // What the caller gives and gets lives all the time; between the steps, what one reads and
+    // writes.
     let between: Vec<f64> = points
         .iter()
         .take(points.len().saturating_sub(1))
@@ -194,7 +197,8 @@ mod tests {
     fn each_kind_on_a_cpu_has_a_rule_of_its_own() {
         let kinds = [(false, Family::Gemm), (true, Family::Gemm), (true, Family::Conv)]
             .map(|(several, family)| Some((several, family, Precision::Fp32)));
-        // Three times the rules' bytes; half of the outputs more; a few rows that keep to the rules.
+        // Three times the rules' bytes; half of the outputs more; a few rows that keep to the
+        // rules.
         let of = |row: u32, kind: usize| -> (Vec<f64>, f64) {
             let mut terms = vec![0.0; TERMS];
             (terms[COMMON], terms[6]) = (1e6 + 1e4 * f64::from(row * row), 1e5 * f64::from(90 - row));

@@ -1,4 +1,5 @@
-//! Time, memory and energy of networks on one engine of one machine, predicted from what was measured there.
+//! Time, memory and energy of networks on one engine of one machine, predicted from what was
+//! measured there.
 
 mod baseline;
 mod blend;

@@ -1,5 +1,5 @@
-//! Models of time, memory and power, of steps and of what steps cost each other; fitted once by sizes alone and once with what a library
-//! reports about its kernels.
+//! Models of time, memory and power, of steps and of what steps cost each other; fitted once by
+//! sizes alone and once with what a library reports about its kernels.
 
 use std::hash::{Hash, Hasher};
 
@@ -111,7 +111,8 @@ impl Model {
         Ok(model)
     }
 
-    /// Nanoseconds of the steps of each row: as measured by themselves, or as predicted, which is done once for all that are alike.
+    /// Nanoseconds of the steps of each row: as measured by themselves, or as predicted, which is
+    /// done once for all that are alike.
     fn times(
         &self,
         machine: &Machine,
@@ -265,7 +266,8 @@ fn points<'a>(
         .collect()
 }
 
-/// What runs have in common that are left out together: their steps, in whatever precision and mode.
+/// What runs have in common that are left out together: their steps, in whatever precision and
+/// mode.
 pub(super) fn group(steps: &[Step]) -> u64 {
     let mut hasher = FxHasher::default();
     steps.hash(&mut hasher);

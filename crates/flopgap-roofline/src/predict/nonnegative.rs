@@ -2,21 +2,25 @@
 
 /// Times that the weights are computed again: absolute errors by iteratively reweighted squares.
 const ROUNDS: usize = 8;
-/// Passes of the descent in each round that stay near the start, which is wanted where there are few rows.
+/// Passes of the descent in each round that stay near the start, which is wanted where there are
+/// few rows.
 pub(super) const FEW: usize = 40;
 /// Passes that find the sum wherever it lies.
 pub(super) const MANY: usize = 4000;
 /// Relative errors below this weigh alike.
 const FLOOR: f64 = 0.02;
 
-/// Factors `x >= 0` for which the sums of `x[j] terms[j]` are near to the measured times in relative terms.
+/// Factors `x >= 0` for which the sums of `x[j] terms[j]` are near to the measured times in
+/// relative terms.
 ///
-/// The mean absolute relative error is lowered by coordinate descent on reweighted squares, from `start`. A row is as long as `start`.
+/// The mean absolute relative error is lowered by coordinate descent on reweighted squares, from
+/// `start`. A row is as long as `start`.
 pub(super) fn factors(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: usize) -> Vec<f64> {
     held(rows, times, start, passes, 0.0)
 }
 
-/// The same, held near the start as if by so many rows: each factor costs its distance from there, squared, in units of its share of the times.
+/// The same, held near the start as if by so many rows: each factor costs its distance from there,
+/// squared, in units of its share of the times.
 pub(super) fn held(rows: &[Vec<f64>], times: &[f64], start: &[f64], passes: usize, hold: f64) -> Vec<f64> {
     let columns = start.len();
     let mut scales = vec![0.0; columns];

@@ -7,8 +7,8 @@ use super::FitError;
 
 /// One measured run: the steps that were run one after the other, and what that cost.
 ///
-/// All observations of a fit come from one engine on one machine with one number of threads. What was
-/// not measured is `None`, never 0.
+/// All observations of a fit come from one engine on one machine with one number of threads. What
+/// was not measured is `None`, never 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// What was run: one step, or those of a whole model in their order.

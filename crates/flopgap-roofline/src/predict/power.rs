@@ -11,8 +11,8 @@ use super::residue::{Remains, Residue};
 /// Fewest runs with energy that watts are predicted from.
 const LEAST: usize = 12;
 
-/// Watts by how near a run comes to each ceiling, and for how long: a sum of what is always drawn and what arithmetic and bytes
-/// draw, and trees upon it as far as they help.
+/// Watts by how near a run comes to each ceiling, and for how long: a sum of what is always drawn
+/// and what arithmetic and bytes draw, and trees upon it as far as they help.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Power {
     factors: Vec<f64>,

@@ -37,7 +37,8 @@ impl Predictor {
     /// Without ceilings, the fastest observations stand for them.
     ///
     /// # Errors
-    /// Fewer observations than [`FitSettings::least`]; a time or an energy that is not a positive number; a setting out of range.
+    /// Fewer observations than [`FitSettings::least`]; a time or an energy that is not a positive
+    /// number; a setting out of range.
     pub fn fit(
         ceilings: Option<&Ceilings>,
         observations: &[Observation],
@@ -95,8 +96,9 @@ impl Predictor {
         postcard::to_allocvec(self).map_err(|error| FitError::Forest(error.to_string()))
     }
 
-    /// The predictor that [`Predictor::to_bytes`] gave; `None` where the bytes are none. Bytes of another version may be taken for a
-    /// predictor that predicts nonsense: keep the version beside them, and a checksum.
+    /// The predictor that [`Predictor::to_bytes`] gave; `None` where the bytes are none. Bytes of
+    /// another version may be taken for a predictor that predicts nonsense: keep the version beside
+    /// them, and a checksum.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match postcard::take_from_bytes(bytes) {
             Ok((predictor, [])) => Some(predictor),
@@ -111,8 +113,9 @@ impl Predictor {
 
     /// Predicts the steps of a model, run one after the other.
     ///
-    /// A run that was measured comes back as measured, and so does each step that was. `algorithms` are those that a library chose
-    /// for each step, where a device is at hand; without them the sizes alone are used.
+    /// A run that was measured comes back as measured, and so does each step that was. `algorithms`
+    /// are those that a library chose for each step, where a device is at hand; without them the
+    /// sizes alone are used.
     ///
     /// # Errors
     /// [`FitError::NoSteps`] where nothing is run; the library of the trees.

@@ -80,10 +80,10 @@ impl Class {
 /// many blocks (1, 2); loads and waiting of inner steps, two of each (3 to 6); what comes with each
 /// wave, with each tile that is stored, with functions of its elements, with a bias once and with
 /// each wave, with stores that are not aligned, and with each wave of a batch (7 to 13); bytes that
-/// the product needs to read and to write, and those that its tiles load (14 to 16); then what comes
-/// after: split sums in a kernel of their own or in the same one (17 to 21), further kernels, once
-/// and by bytes (22, 23), and blocks (24). Where warps compute rows, (8) is what rows that begin
-/// within lines cost.
+/// the product needs to read and to write, and those that its tiles load (14 to 16); then what
+/// comes after: split sums in a kernel of their own or in the same one (17 to 21), further kernels,
+/// once and by bytes (22, 23), and blocks (24). Where warps compute rows, (8) is what rows that
+/// begin within lines cost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     pub(super) class: Class,

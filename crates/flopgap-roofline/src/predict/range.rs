@@ -9,8 +9,8 @@ use super::shape::Shape;
 /// Sizes may exceed what was fitted by this much before that counts.
 const SLACK: f64 = 1.1;
 
-/// By operation, not by the coarser family that is fitted together: kernels that gather rows have sizes that
-/// those of sums of elements do not tell of.
+/// By operation, not by the coarser family that is fitted together: kernels that gather rows have
+/// sizes that those of sums of elements do not tell of.
 type Key = (String, Precision, Mode);
 
 /// Least and largest sizes of each kind of step.
@@ -63,7 +63,8 @@ mod tests {
         }
         assert!(!ranges.outside(&step(Op::Copy { elements: 262_144 }), at.0, at.1));
         assert!(!ranges.outside(&step(Op::Gather { rows: 64, width: 768 }), at.0, at.1));
-        // As many elements as copies had, but in a single row: no kernel that gathers was seen to do that.
+        // As many elements as copies had, but in a single row: no kernel that gathers was seen to
+        // do that.
         assert!(ranges.outside(&step(Op::Gather { rows: 1, width: 262_144 }), at.0, at.1));
         assert!(ranges.outside(&step(Op::Softmax { rows: 64, columns: 64 }), at.0, at.1));
         assert!(ranges.outside(&step(Op::Copy { elements: 64 }), at.0, Mode::Stream));

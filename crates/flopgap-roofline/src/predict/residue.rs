@@ -1,4 +1,5 @@
-//! What remains of measurements beside a formula: nothing, one factor, or trees, blended by what each says of rows that it did not see.
+//! What remains of measurements beside a formula: nothing, one factor, or trees, blended by what
+//! each says of rows that it did not see.
 
 use super::FitError;
 use super::blend::{Weights, blend, weigh};

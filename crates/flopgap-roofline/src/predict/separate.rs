@@ -1,4 +1,5 @@
-//! Trees of convolutions apart from those of all other steps: what decides their times has little in common.
+//! Trees of convolutions apart from those of all other steps: what decides their times has little
+//! in common.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,8 +15,8 @@ pub struct FitSettings {
     pub level: f64,
     /// Observations that a fit needs at least.
     pub least: usize,
-    /// Whether to fit to what a library reports about its kernels, too, where observations have that.
-    /// Without, estimates come from sizes alone, and the fit takes half as long.
+    /// Whether to fit to what a library reports about its kernels, too, where observations have
+    /// that. Without, estimates come from sizes alone, and the fit takes half as long.
     pub kernels: bool,
 }
 

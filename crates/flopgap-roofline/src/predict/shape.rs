@@ -1,6 +1,7 @@
 //! The sizes of a step that its cost depends on, as floating-point numbers.
 //!
-//! Exact counts are `Step::work`'s. Here a size is only ever divided or put into a logarithm, and no size can overflow.
+//! Exact counts are `Step::work`'s. Here a size is only ever divided or put into a logarithm, and
+//! no size can overflow.
 
 use flopgap_flops::Activation;
 use flopgap_graph::op::{Conv, ElementwiseFunction, Gemm, NormFunction, Pool};
@@ -59,7 +60,8 @@ pub(super) struct Shape {
     pub(super) sides: [f64; 2],
     /// Whether the result is padded, dilated or transposed, in powers of two.
     pub(super) variant: f64,
-    /// Whether Winograd's algorithm (Lavin and Gray, 2016) applies: windows of 3 x 3, at each position, undilated.
+    /// Whether Winograd's algorithm (Lavin and Gray, 2016) applies: windows of 3 x 3, at each
+    /// position, undilated.
     pub(super) winograd: bool,
 }
 

@@ -11,7 +11,8 @@ pub(super) struct Split {
     pub(super) seed: u64,
 }
 
-/// `rounds` times, the groups are shuffled and cut into folds, and each fold is left out once. Rows of one group stay together.
+/// `rounds` times, the groups are shuffled and cut into folds, and each fold is left out once. Rows
+/// of one group stay together.
 pub(super) fn splits(groups: &[u64], folds: usize, rounds: usize, seed: u64) -> Vec<Split> {
     let mut distinct = groups.to_vec();
     distinct.sort_unstable();

@@ -1,4 +1,5 @@
-//! The model of single steps with its intervals, with and without what a library reports about its kernels.
+//! The model of single steps with its intervals, with and without what a library reports about its
+//! kernels.
 
 use super::FitError;
 use super::experts::Experts;
@@ -10,7 +11,8 @@ use super::point::Point;
 use super::regime::Regime;
 use super::shape::Family;
 
-/// Parts and rounds of a fit, by the rows: the more there are, the less more trees add, and the more each costs.
+/// Parts and rounds of a fit, by the rows: the more there are, the less more trees add, and the
+/// more each costs.
 const fn growth(rows: usize, seed: u64) -> Growth {
     let (folds, rounds) = match rows {
         0..=1500 => (8, 2),

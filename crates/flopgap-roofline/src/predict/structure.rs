@@ -1,7 +1,8 @@
 //! Times as sums of what a step has to do, fitted from coarse groups to fine ones.
 //!
-//! A kind of step has factors of its own, then the kind in one precision and mode, then each kernel where it is known. A finer group begins
-//! at the prediction of the coarser one and keeps it as a term, so that few rows change little.
+//! A kind of step has factors of its own, then the kind in one precision and mode, then each kernel
+//! where it is known. A finer group begins at the prediction of the coarser one and keeps it as a
+//! term, so that few rows change little.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
@@ -61,7 +62,8 @@ impl Terms {
         Self { group, kernel, base: point.base, launch: point.launch, of_step, of_kernel, convolution }
     }
 
-    /// Sums over the steps of a model; it is of the kind of its most costly step. `None` without steps.
+    /// Sums over the steps of a model; it is of the kind of its most costly step. `None` without
+    /// steps.
     pub(super) fn of_model(machine: &Machine, points: &[Point<'_>]) -> Option<Self> {
         let most = points.iter().max_by(|left, right| left.base.total_cmp(&right.base))?;
         let mut sum =
@@ -174,7 +176,8 @@ fn pick(times: &[f64], rows: &[usize]) -> Vec<f64> {
     rows.iter().map(|&row| times[row]).collect()
 }
 
-/// The terms with the coarser prediction, also as far as it exceeds a launch: launches on a stream hide what is shorter.
+/// The terms with the coarser prediction, also as far as it exceeds a launch: launches on a stream
+/// hide what is shorter.
 fn with(terms: &Terms, coarse: f64) -> Vec<f64> {
     terms.of_step.iter().copied().chain([coarse.max(terms.launch), coarse]).collect()
 }

@@ -29,9 +29,10 @@ pub(super) const BASE: usize = 9;
 /// Terms more of a step whose kernel is known.
 pub(super) const KERNEL_TERMS: usize = 13;
 
-/// The terms of a step: launches by mode; arithmetic and bytes at the ceilings; whole waves of tiles, which a kernel
-/// computes even where the result does not fill them (Williams et al. 2009 for the roofline; NVIDIA's "Matrix
-/// Multiplication Background" for tile and wave quantization); the parts of Winograd's convolution.
+/// The terms of a step: launches by mode; arithmetic and bytes at the ceilings; whole waves of
+/// tiles, which a kernel computes even where the result does not fill them (Williams et al. 2009
+/// for the roofline; NVIDIA's "Matrix Multiplication Background" for tile and wave quantization);
+/// the parts of Winograd's convolution.
 pub(super) fn terms(machine: &Machine, point: &Point<'_>) -> Vec<f64> {
     let Point { shape, roof, precision, .. } = point;
     let mut terms = vec![0.0; TERMS];

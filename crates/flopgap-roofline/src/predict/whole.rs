@@ -1,7 +1,8 @@
 //! A model as what its steps cost each other depends on it.
 //!
-//! A model takes another time than its steps add up to: launches overlap with kernels, and what one step wrote lies in a cache for the
-//! next. Measured models say by how much; `residue` learns it from these features.
+//! A model takes another time than its steps add up to: launches overlap with kernels, and what one
+//! step wrote lies in a cache for the next. Measured models say by how much; `residue` learns it
+//! from these features.
 
 use super::features::alignment;
 use super::logarithm::ln;
@@ -22,7 +23,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Of the steps of a model, the nanoseconds predicted for each, and those of the work alone, without launches.
+    /// Of the steps of a model, the nanoseconds predicted for each, and those of the work alone,
+    /// without launches.
     pub(super) fn of(points: &[Point<'_>], nanoseconds: &[f64], work: f64) -> Self {
         let over = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).sum::<f64>();
         let bytes = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;

@@ -6,7 +6,8 @@ use flopgap_roofline::predict::{Baseline, FitSettings, Observation, Predictor, R
 
 use crate::tables;
 
-/// Mean, median and 90th percentile of the relative error, and the share of runs within their intervals.
+/// Mean, median and 90th percentile of the relative error, and the share of runs within their
+/// intervals.
 struct Accuracy {
     mape: f64,
     median: f64,

@@ -46,7 +46,8 @@ struct H100 {
     waves: f64,
 }
 
-/// Mean relative errors of time, of the best baseline, and of energy, and the share within intervals.
+/// Mean relative errors of time, of the best baseline, and of energy, and the share within
+/// intervals.
 fn judge(rows: &[Observation], fitted: usize) -> [f64; 4] {
     let (fit, left) = rows.split_at(fitted);
     let predictor = Predictor::fit(None, fit, &FitSettings::default().with_units(132)).unwrap();

@@ -43,7 +43,8 @@ pub(crate) fn layer(m: u64, n: u64, k: u64, last: bool) -> Step {
     }
 }
 
-/// Nanoseconds of a step without noise: a launch, then whole waves of tiles at 50 or 400 TFLOP/s on 100 multiprocessors, or bytes at 3 TB/s.
+/// Nanoseconds of a step without noise: a launch, then whole waves of tiles at 50 or 400 TFLOP/s on
+/// 100 multiprocessors, or bytes at 3 TB/s.
 fn time(step: &Step, precision: Precision) -> f64 {
     let Op::Gemm(Gemm { m, n, k, .. }) = step.op else { return 1500.0 };
     let bytes = precision.element().bytes();
@@ -55,7 +56,8 @@ fn time(step: &Step, precision: Precision) -> f64 {
     1500.0 + compute.max(memory) + 0.2 * compute.min(memory)
 }
 
-/// What the machine takes for steps: in a graph, launches overlap; on a stream, none is shorter than 6 us.
+/// What the machine takes for steps: in a graph, launches overlap; on a stream, none is shorter
+/// than 6 us.
 pub(crate) fn run(steps: &[Step], precision: Precision, mode: Mode) -> f64 {
     let times: Vec<f64> = steps.iter().map(|step| time(step, precision)).collect();
     let sum: f64 = times.iter().sum();

@@ -1,4 +1,5 @@
-//! Public tables of measurements, found through `FLOPGAP_CORPUS` (a folder with a `calibration` folder in it).
+//! Public tables of measurements, found through `FLOPGAP_CORPUS` (a folder with a `calibration`
+//! folder in it).
 
 use std::fs::File;
 use std::path::PathBuf;

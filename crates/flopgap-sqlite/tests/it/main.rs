@@ -190,7 +190,8 @@ fn write(path: &Path, page_size: u32, rows: &[(i64, [Owned; 6])]) {
         .unwrap();
 }
 
-/// Writes an empty database whose pages reserve bytes at their end, for which `SQLite` has no statement.
+/// Writes an empty database whose pages reserve bytes at their end, for which `SQLite` has no
+/// statement.
 fn reserve(path: &Path, page_size: u16, bytes: u8) {
     let connection = Connection::open(path).unwrap();
     connection
@@ -357,7 +358,8 @@ fn reserved_bytes_are_skipped() {
     assert_eq!(ours, by_sqlite(&path, "t", &columns));
 }
 
-/// A file that is no database, one whose texts are UTF-16, and one with a page size that does not exist.
+/// A file that is no database, one whose texts are UTF-16, and one with a page size that does not
+/// exist.
 #[test]
 fn what_cannot_be_read_is_refused_when_it_is_opened() {
     let folder = tempfile::tempdir().unwrap();

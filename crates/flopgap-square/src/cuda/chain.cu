@@ -1,5 +1,6 @@
-// All layers of a pass in one launch. Every block computes a tile of each layer's panel, the whole inner sum of it, which its groups of threads
-// share out. Columns are independent of each other: a block waits only for the blocks of its columns, not for the grid.
+// All layers of a pass in one launch. Every block computes a tile of each layer's panel, the whole
+// inner sum of it, which its groups of threads share out. Columns are independent of each other: a
+// block waits only for the blocks of its columns, not for the grid.
 
 __device__ __forceinline__ void copy16(unsigned to, const float *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -41,7 +42,8 @@ struct Chain {
         const u64 matrix = (u64)width * width, panel = (u64)width * samples;
         const unsigned base = (unsigned)__cvta_generic_to_shared(shared);
 
-        // What this thread copies of every stage: of the terms of its group, where a group has its own barrier, or of all terms.
+        // What this thread copies of every stage: of the terms of its group, where a group has its
+        // own barrier, or of all terms.
         const int copier = HALVES ? thread : thread % GROUP, first_term = HALVES ? 0 : group * PER * 4;
         constexpr int COPIERS = HALVES ? THREADS : GROUP, TERMS = HALVES ? BK : PER * 4;
         const int a_row = FORWARD ? copier / (TERMS / 4) : first_term + copier / (BM / 4);
@@ -58,7 +60,8 @@ struct Chain {
             else asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP) : "memory");
         };
 
-        // Where this thread reads in every stage: in the second group of a warp, the two halves of its rows and columns change places.
+        // Where this thread reads in every stage: in the second group of a warp, the two halves of
+        // its rows and columns change places.
         const unsigned b_first = (A + first_chunk * 4 * BN + warp_column + lx * 4 + half * LX * 4) * 4;
         const unsigned a_first = (FORWARD ? (warp_row + ly) * BK : first_chunk * 4 * BM + warp_row + ly * 4 + half * LY * 4) * 4;
         unsigned turned[FORWARD ? PER : 1][2];
@@ -110,7 +113,8 @@ struct Chain {
             }
 
             float sums[8][8] = {};
-            // Operands of the next term are fetched while this one is multiplied, across stages, too.
+            // Operands of the next term are fetched while this one is multiplied, across stages,
+            // too.
             float4 left[2][FORWARD ? 8 : 2], right[2][2];
             int slot = 0, freed = 0;
             unsigned a_part = 0, b_part = 0;

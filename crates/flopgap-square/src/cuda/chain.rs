@@ -17,7 +17,8 @@ pub(super) const SOURCE: (&str, &str) =
 
 /// Threads of a block; `Chain::THREADS` in `chain.cu`.
 const THREADS: u32 = 256;
-/// The width is a multiple of the terms of a stage, `BK` in `chain.cu`, and so of the rows of every tile.
+/// The width is a multiple of the terms of a stage, `BK` in `chain.cu`, and so of the rows of every
+/// tile.
 const STEP: usize = 128;
 /// Blocks of columns that are waited for apart from each other, at most.
 const COLUMN_BLOCKS: usize = 1023;
@@ -46,14 +47,15 @@ const SIZES: [Sizes; 2] = [
     Sizes { tile: 32, shared_bytes: 204_800, term_ps: 7_500 },
 ];
 
-/// A whole pass in one launch. A block computes a tile of each layer and waits for the other blocks of its columns, so all blocks must be on the
-/// device at a time: the launch is cooperative, one block a multiprocessor.
+/// A whole pass in one launch. A block computes a tile of each layer and waits for the other blocks
+/// of its columns, so all blocks must be on the device at a time: the launch is cooperative, one
+/// block a multiprocessor.
 #[derive(Debug)]
 pub(super) struct Chain {
     variants: Vec<Variant>,
     multiprocessors: usize,
-    /// Tiles that are done, for each block of columns, and blocks that have ended; 0 between launches. Launches of an engine are on one stream, so one
-    /// set is enough.
+    /// Tiles that are done, for each block of columns, and blocks that have ended; 0 between
+    /// launches. Launches of an engine are on one stream, so one set is enough.
     arrived: Mutex<Buffer<u32>>,
 }
 
@@ -93,7 +95,8 @@ impl Chain {
             && !self.variants.is_empty()
     }
 
-    /// The tiles that take the least time: small ones where large ones leave multiprocessors without work.
+    /// The tiles that take the least time: small ones where large ones leave multiprocessors
+    /// without work.
     fn pick(&self, shape: Shape) -> Option<&Variant> {
         let time = |variant: &&Variant| {
             let rounds = tiles(variant.sizes, shape).div_ceil(self.multiprocessors);
@@ -113,7 +116,8 @@ impl Chain {
         let submission = stream.submission();
         let activations = submission.write(arrays.activations)?;
         let pointers = [submission.read(arrays.weights)?, activations, activations, activations];
-        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `checked` saw. `y` is not read.
+        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as
+        // `checked` saw. `y` is not read.
         unsafe { self.launch(stream, variant, &variant.forward, shape, shape.layers(), pointers) }
     }
 
@@ -143,7 +147,8 @@ impl Chain {
     }
 
     /// # Safety
-    /// The kernel must take these arrays, which must have the lengths of the shape, and be entered in a submission that lives until it is queued.
+    /// The kernel must take these arrays, which must have the lengths of the shape, and be entered
+    /// in a submission that lives until it is queued.
     unsafe fn launch(
         &self,
         stream: &Stream,

@@ -1,4 +1,5 @@
-// What all kernels share: the sigmoid and its gradient, in 32-bit floats; loads that stay where they are; overlapping launches.
+// What all kernels share: the sigmoid and its gradient, in 32-bit floats; loads that stay where
+// they are; overlapping launches.
 
 typedef unsigned long long u64;
 
@@ -9,8 +10,9 @@ __device__ __forceinline__ float backward_of_sum(float y) { return (1.0f - y) * 
 
 __device__ __forceinline__ float4 add(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
-// Loads that stay where they are written. The compiler moves a plain load of the next stage behind the arithmetic of this one, and the
-// whole latency of the memory is then waited for in every stage.
+// Loads that stay where they are written. The compiler moves a plain load of the next stage behind
+// the arithmetic of this one, and the whole latency of the memory is then waited for in every
+// stage.
 __device__ __forceinline__ float4 load4_now(const float *at, bool inside) {
     float4 v;
     asm volatile(

@@ -5,7 +5,8 @@ use flopgap_gpu::compile::{Architecture, Compiler};
 
 use crate::SquareError;
 
-/// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact to the last bit.
+/// How the sources are compiled. Nothing trades accuracy for speed: no fast mathematics, division
+/// is exact to the last bit.
 pub const OPTIONS: [&str; 1] = ["--ptxas-options=-v"];
 
 /// Compiles a source, of this name, and loads it.

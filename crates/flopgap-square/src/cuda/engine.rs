@@ -15,14 +15,17 @@ use crate::SquareError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Products {
-    /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the activations are kernels of ours. Products,
-    /// split-K reductions and activations are launches of their own, and what each costs can be counted.
+    /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the
+    /// activations are kernels of ours. Products, split-K reductions and activations are launches
+    /// of their own, and what each costs can be counted.
     #[default]
     Cublas,
-    /// A kernel of ours for each layer, which applies the activation to the product while it is on the chip; cuBLAS for the gradients of
-    /// the weights, in one launch for all layers. It is meant for speed: activations and products cannot be separated by their launches.
+    /// A kernel of ours for each layer, which applies the activation to the product while it is on
+    /// the chip; cuBLAS for the gradients of the weights, in one launch for all layers. It is meant
+    /// for speed: activations and products cannot be separated by their launches.
     Fused,
-    /// For each pass what is fastest for the shape, cuBLAS included: see the crate's table. Meant for speed, too.
+    /// For each pass what is fastest for the shape, cuBLAS included: see the crate's table. Meant
+    /// for speed, too.
     Fastest,
 }
 
@@ -33,13 +36,13 @@ pub struct Options {
     pub products: Products,
     /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
     pub math: Fp32,
-    /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends for the device. cuBLAS chooses its kernels by
-    /// it, too.
+    /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends
+    /// for the device. cuBLAS chooses its kernels by it, too.
     pub workspace: Option<usize>,
 }
 
-/// A GPU made ready for networks: two streams, each with a handle of cuBLAS, and compiled kernels. Making one takes longer than running most
-/// networks, so make it once.
+/// A GPU made ready for networks: two streams, each with a handle of cuBLAS, and compiled kernels.
+/// Making one takes longer than running most networks, so make it once.
 ///
 /// ```no_run
 /// use flopgap_square::{Backend as _, Shape, cuda::{Engine, Options}};
@@ -107,8 +110,9 @@ impl Engine {
             Products::Cublas | Products::Fused => None,
         };
         let chain = Lane::new(context.stream()?, options)?;
-        // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making the chain wait for it, also after an error.
-        // Beside each other they write different arrays, and read what neither writes.
+        // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making
+        // the chain wait for it, also after an error. Beside each other they write different
+        // arrays, and read what neither writes.
         let beside = unsafe { chain.stream.branch() }?;
         let whole = match options.products {
             Products::Fastest => Some(Chain::new(&compiler, context, &chain.stream)?),
@@ -153,11 +157,11 @@ impl Engine {
     }
 }
 
-/// Bytes that a network takes on a GPU, beside those of its [`Engine`]. Every array is rounded up to the 512 bytes in which the driver
-/// allocates.
+/// Bytes that a network takes on a GPU, beside those of its [`Engine`]. Every array is rounded up
+/// to the 512 bytes in which the driver allocates.
 ///
-/// Compare it with [`Context::memory`] to leave out what does not fit. The driver needs a little more (it allocates from blocks of 2 MiB), so
-/// leave some hundredths.
+/// Compare it with [`Context::memory`] to leave out what does not fit. The driver needs a little
+/// more (it allocates from blocks of 2 MiB), so leave some hundredths.
 ///
 /// ```
 /// use flopgap_square::{Shape, cuda::bytes_needed};

@@ -1,6 +1,8 @@
-// A layer in one kernel: the product of the weights (or their transpose) with a panel of D x M, and the sigmoid (or its gradient) on the
-// result while it is on the chip. For panels that are too small to fill a GPU with tiles alone: the inner sum is split, first over the four
-// groups of a block, then over the blocks of a cluster, which add their parts through each other's shared memory, always in the same order.
+// A layer in one kernel: the product of the weights (or their transpose) with a panel of D x M, and
+// the sigmoid (or its gradient) on the result while it is on the chip. For panels that are too
+// small to fill a GPU with tiles alone: the inner sum is split, first over the four groups of a
+// block, then over the blocks of a cluster, which add their parts through each other's shared
+// memory, always in the same order.
 
 constexpr int TILE = 64;                // rows and columns of the result that a block computes
 constexpr int GROUPS = 4;               // groups of 64 threads; each computes the whole tile from its share of the inner sum
@@ -19,8 +21,8 @@ union Shared {
     float sums[2][TILE][PITCH];
 };
 
-// Four numbers of a row of `columns`, zero beyond the edges. ALIGNED: `columns` is a multiple of 4 and the base is aligned, so that all
-// four are inside or outside together.
+// Four numbers of a row of `columns`, zero beyond the edges. ALIGNED: `columns` is a multiple of 4
+// and the base is aligned, so that all four are inside or outside together.
 template <bool ALIGNED>
 __device__ __forceinline__ float4 load4(const float *x, int row, int column, int rows, int columns) {
     const float *at = x + (u64)row * columns + column;
@@ -68,8 +70,9 @@ __device__ __forceinline__ float4 of_rank(const float *mine, unsigned rank) {
 }
 #endif
 
-// FORWARD: out = sigmoid(W * panel). Otherwise: out = (W^T * panel) * sigmoid'(z), where y = sigmoid(z).
-// W is D x D, the panels are D x M, all row-major. The grid is (tiles over M, tiles over D, SPLIT), a cluster spans z.
+// FORWARD: out = sigmoid(W * panel). Otherwise: out = (W^T * panel) * sigmoid'(z), where y =
+// sigmoid(z). W is D x D, the panels are D x M, all row-major. The grid is (tiles over M, tiles
+// over D, SPLIT), a cluster spans z.
 template <bool FORWARD, bool ALIGNED, int SPLIT>
 __device__ __forceinline__ void layer(const float *__restrict__ weights, const float *__restrict__ panel, const float *__restrict__ y,
                                       float *__restrict__ out, int width, int samples) {
@@ -86,7 +89,8 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
         for (int i = 0; i < 2; ++i) {
             const int index = thread + i * THREADS, k = stage * STAGE;
             if (FORWARD) {
-                // Along the inner sum: two lanes read the 32 bytes of a sector, a warp reads 16 rows.
+                // Along the inner sum: two lanes read the 32 bytes of a sector, a warp reads 16
+                // rows.
                 const int row = first_row + index / 2 % TILE, column = k + 4 * (index % 2 + 2 * (index / (2 * TILE)));
                 next_a[i] = load4<ALIGNED>(weights, row, column, width, width);
             } else {
@@ -119,7 +123,8 @@ __device__ __forceinline__ void layer(const float *__restrict__ weights, const f
     };
 
     float sums[8][8] = {};
-    // The layer before may still run. Weights do not come from it, so the first of them are on the way while this waits for it.
+    // The layer before may still run. Weights do not come from it, so the first of them are on the
+    // way while this waits for it.
     allow_next();
     load_a(begin);
     wait_for_previous();

@@ -51,7 +51,8 @@ impl Fused {
         })
     }
 
-    /// Splits the inner sum as long as there are multiprocessors without work and stages to share out.
+    /// Splits the inner sum as long as there are multiprocessors without work and stages to share
+    /// out.
     fn pick(&self, width: usize, samples: usize) -> Result<(&Variant, usize, Launch), GpuError> {
         let (columns, rows) = (samples.div_ceil(TILE), width.div_ceil(TILE));
         let fits = |variant: &&Variant| {
@@ -79,8 +80,9 @@ impl Fused {
     ) -> Result<(), GpuError> {
         let (variant, alignment, launch) = self.checked(place.sizes, weights, &[panel.len(), out.len()])?;
         let arrays = Arguments::default().read(weights).read(panel).write(out);
-        // SAFETY: the arguments are the kernel's, and the arrays have the lengths that width and samples say, checked above. The
-        // aligned kernel is taken where both are multiples of 4: every matrix and panel of a network then begins at 16 bytes.
+        // SAFETY: the arguments are the kernel's, and the arrays have the lengths that width and
+        // samples say, checked above. The aligned kernel is taken where both are multiples of 4:
+        // every matrix and panel of a network then begins at 16 bytes.
         unsafe { place.queue(launch, &variant.forward[alignment], arrays) }
     }
 
@@ -124,8 +126,9 @@ pub(super) struct Place<'a> {
     pub(super) stream: &'a Stream,
     /// Width and samples.
     pub(super) sizes: [i32; 2],
-    /// Whether what was queued on the stream just before is a layer, too: then this one may begin before that one has ended, and waits for it
-    /// where it needs its result (programmatic dependent launch, which came with Hopper).
+    /// Whether what was queued on the stream just before is a layer, too: then this one may begin
+    /// before that one has ended, and waits for it where it needs its result (programmatic
+    /// dependent launch, which came with Hopper).
     pub(super) follows_layer: bool,
 }
 

@@ -14,8 +14,9 @@ use crate::{Shape, init};
 
 /// A network on a GPU, made by [`Engine::network`]. See [`Backend`].
 ///
-/// [`Backend::forward`] and [`Backend::backward`] queue launches on one stream in the order of `PyTorch`, so that each can be counted.
-/// [`Network::record`] makes one CUDA graph of them, in which the gradients of the weights run beside the chain of layers.
+/// [`Backend::forward`] and [`Backend::backward`] queue launches on one stream in the order of
+/// `PyTorch`, so that each can be counted. [`Network::record`] makes one CUDA graph of them, in
+/// which the gradients of the weights run beside the chain of layers.
 #[derive(Debug)]
 pub struct Network<'e> {
     engine: &'e Engine,
@@ -64,8 +65,9 @@ impl Engine {
 impl<'e> Network<'e> {
     fn new(engine: &'e Engine, shape: Shape) -> Result<Self, SquareError> {
         let stream = &engine.chain.stream;
-        // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that before backward, and all before anything is handed out;
-        // a pass writes all that it and later ones read.
+        // SAFETY: any bits are a float. `Progress` sees to it that setup comes before forward, that
+        // before backward, and all before anything is handed out; a pass writes all that it and
+        // later ones read.
         let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
         Ok(Network {
             engine,
@@ -290,7 +292,8 @@ impl<'e> Network<'e> {
         Ok(lane.blas.sgemm(&product, &below, &delta, &mut gradient)?)
     }
 
-    /// The gradients of all weights in one call: matrices and panels of all layers lie one after the other.
+    /// The gradients of all weights in one call: matrices and panels of all layers lie one after
+    /// the other.
     fn all_weight_gradients(&mut self) -> Result<(), SquareError> {
         let (width, samples) = (self.shape.width(), self.shape.samples());
         let product = Gemm::new(width, width, samples).transpose_a();
@@ -309,8 +312,9 @@ fn sizes(shape: Shape) -> Result<[i32; 2], GpuError> {
 
 impl Drop for Network<'_> {
     fn drop(&mut self) {
-        // The arrays are freed in the order of the chain's stream; work beside it is waited for at the end of every pass, except after an
-        // error in the middle of one. Nothing can be done about an error here.
+        // The arrays are freed in the order of the chain's stream; work beside it is waited for at
+        // the end of every pass, except after an error in the middle of one. Nothing can be done
+        // about an error here.
         let _ = self.engine.chain.wait_for(&self.engine.beside);
     }
 }
@@ -412,7 +416,8 @@ impl<'e> Recorded<'_, 'e> {
         self.network.upload(weights, input)
     }
 
-    /// The weights and the input of another seed for the launches that follow: [`Backend::initialize`].
+    /// The weights and the input of another seed for the launches that follow:
+    /// [`Backend::initialize`].
     ///
     /// # Errors
     /// As there.

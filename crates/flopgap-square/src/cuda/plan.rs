@@ -36,13 +36,15 @@ pub(super) struct Plan {
     pub(super) gradients: Gradients,
 }
 
-/// Width up to which a launch for each layer is faster than cuBLAS with its launches for reductions and activations: measured on an H200, see
-/// docs/measurements/square.md.
+/// Width up to which a launch for each layer is faster than cuBLAS with its launches for reductions
+/// and activations: measured on an H200, see docs/measurements/square.md.
 const FUSED_WIDTH: usize = 256;
 
-/// Whether a launch for each layer can split the inner sum over clusters of eight blocks, all on the device at a time: each of up to a tenth of the
-/// multiprocessors then finishes a tile of 64 x 64, which is faster than a launch for the pass (H200: 40 instead of 46 microseconds for eight layers of
-/// D=512 M=64). A device holds fewer clusters than an eighth of its multiprocessors, as those come in groups of different sizes: 15 of 132.
+/// Whether a launch for each layer can split the inner sum over clusters of eight blocks, all on
+/// the device at a time: each of up to a tenth of the multiprocessors then finishes a tile of 64 x
+/// 64, which is faster than a launch for the pass (H200: 40 instead of 46 microseconds for eight
+/// layers of D=512 M=64). A device holds fewer clusters than an eighth of its multiprocessors, as
+/// those come in groups of different sizes: 15 of 132.
 fn few_tiles(engine: &Engine, shape: Shape) -> bool {
     let tiles = shape.width().div_ceil(64) * shape.samples().div_ceil(64);
     tiles <= engine.context().device().multiprocessors as usize / 10

@@ -1,7 +1,8 @@
-// What is done to every number by itself, and the sum of the loss. Four numbers at a time where the address allows.
+// What is done to every number by itself, and the sum of the loss. Four numbers at a time where the
+// address allows.
 
-// Calls `one(i)` for the first numbers of an array that starts at an address that is not a multiple of 16 bytes, or that are left over,
-// and `four(i)` for i = 0, 4, 8, ... else.
+// Calls `one(i)` for the first numbers of an array that starts at an address that is not a multiple
+// of 16 bytes, or that are left over, and `four(i)` for i = 0, 4, 8, ... else.
 template <typename Four, typename One>
 __device__ __forceinline__ void each(u64 length, bool aligned, Four four, One one) {
     const u64 threads = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -45,7 +46,8 @@ extern "C" __global__ void sigmoid_backward_of_sum(float *x, const float *y, u64
          [=](u64 i) { x[i] = backward_of_sum(y[i]); });
 }
 
-// SplitMix64, read at an index: top 24 bits, as a number in [-1, 1). Exact, so that the host's numbers have the same bits.
+// SplitMix64, read at an index: top 24 bits, as a number in [-1, 1). Exact, so that the host's
+// numbers have the same bits.
 __device__ __forceinline__ float uniform(u64 seed, u64 index) {
     u64 bits = seed + (index + 1) * 0x9e3779b97f4a7c15ull;
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -76,8 +78,8 @@ __device__ __forceinline__ float block_sum(float value) {
     return value;
 }
 
-// loss = sum of y. Each block leaves its sum in `partial`; the block that comes last adds them, always in the same order. `arrived` is 0
-// before and after.
+// loss = sum of y. Each block leaves its sum in `partial`; the block that comes last adds them,
+// always in the same order. `arrived` is 0 before and after.
 extern "C" __global__ void loss_sum_reduce(const float *y, u64 length, float *partial, unsigned *arrived, float *loss) {
     __shared__ bool last;
     float sum = 0.0f;

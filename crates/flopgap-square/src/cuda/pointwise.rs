@@ -113,13 +113,15 @@ impl Pointwise {
         unsafe { shape.queue(stream, kernel, arguments) }
     }
 
-    /// The sum of `y`, the same bits in every run. `partial` has [`PARTIALS`] elements, `arrived` and `loss` one each.
+    /// The sum of `y`, the same bits in every run. `partial` has [`PARTIALS`] elements, `arrived`
+    /// and `loss` one each.
     pub(super) fn loss(&self, stream: &Stream, y: &View<'_, f32>, sum: &mut Sum) -> Result<(), GpuError> {
         let length = y.len() as u64;
         let shape = in_fours(y.len(), self.blocks.min(PARTIALS));
         let arguments = Arguments::default().read(y).u64(length);
         let arguments = arguments.write(&mut sum.partial).write(&mut sum.arrived).write(&mut sum.loss);
-        // SAFETY: the arguments are the kernel's; there are at most `PARTIALS` blocks, and `Sum::new` made as many partial sums.
+        // SAFETY: the arguments are the kernel's; there are at most `PARTIALS` blocks, and
+        // `Sum::new` made as many partial sums.
         unsafe { shape.queue(stream, &self.loss, arguments) }
     }
 }

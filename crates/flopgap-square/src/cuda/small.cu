@@ -1,8 +1,9 @@
-// A whole pass of a narrow network in one kernel. Columns of the panel are independent of each other, so a cluster of blocks takes 16 of
-// them through all layers: each block computes its rows of every layer, and writes them into the shared memory of all others.
+// A whole pass of a narrow network in one kernel. Columns of the panel are independent of each
+// other, so a cluster of blocks takes 16 of them through all layers: each block computes its rows
+// of every layer, and writes them into the shared memory of all others.
 //
-// A warp computes 8 rows by 4 columns: its lanes share out the inner sum, then add their parts so that one number is left to each lane,
-// always in the same order.
+// A warp computes 8 rows by 4 columns: its lanes share out the inner sum, then add their parts so
+// that one number is left to each lane, always in the same order.
 
 #if __CUDA_ARCH__ >= 900
 
@@ -63,7 +64,8 @@ struct Mailbox {
     }
 };
 
-// Copies four numbers in the background, zeros for those that are not inside; `inside` of them are, from the first on.
+// Copies four numbers in the background, zeros for those that are not inside; `inside` of them are,
+// from the first on.
 template <bool ALIGNED>
 __device__ __forceinline__ void copy4(float *to, const float *from, const float *valid, int inside) {
     const unsigned address = shared_address(to);
@@ -200,9 +202,11 @@ __device__ __forceinline__ void forward_pass(const float *__restrict__ weights, 
     for (int layer = 0; layer < layers; ++layer) {
         const bool last = layer + 1 == layers;
         if (!last && threadIdx.x == 0) mailboxes[1 - layer % 2].expect(bytes);
-        // The panel of layer 1 is the first to come through mailbox 1, that of layer 2 the first through mailbox 0. Only those wait without whom the next
-        // filling of the same mailbox does not become complete: others could come after it, and take its parity for that before. The warp that expects
-        // the fillings waits in any case: the others push into the block's memory, which is gone when all of its warps have ended.
+        // The panel of layer 1 is the first to come through mailbox 1, that of layer 2 the first
+        // through mailbox 0. Only those wait without whom the next filling of the same mailbox does
+        // not become complete: others could come after it, and take its parity for that before. The
+        // warp that expects the fillings waits in any case: the others push into the block's
+        // memory, which is gone when all of its warps have ended.
         if (layer > 0 && (works || p.warp == 0)) mailboxes[layer % 2].wait((layer - 1) / 2 % 2);
         if (works) {
             const float(*panel)[PITCH] = panels[layer % 2];
@@ -249,7 +253,8 @@ struct Shared {
 // What the host asks for.
 static_assert(sizeof(Shared<1, 16>) <= 60560 && sizeof(Shared<2, 32>) <= 153264, "see SIZES in small.rs");
 
-// The loss, and deltas[l] for all layers l; where one cluster takes all columns, the gradients of the weights instead of the deltas.
+// The loss, and deltas[l] for all layers l; where one cluster takes all columns, the gradients of
+// the weights instead of the deltas.
 template <int CHUNKS, bool ALIGNED, int ROWS>
 __device__ __forceinline__ void backward_pass(const float *__restrict__ weights, const float *activations, float *deltas, float *gradients,
                                               float *partial, unsigned *arrived, float *loss, int layers, int width, int samples) {

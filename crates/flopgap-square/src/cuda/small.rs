@@ -25,8 +25,8 @@ struct Variant {
     backward: [Kernel; 2],
 }
 
-/// How a variant divides a layer: the numbers in `KERNELS` of `small.cu`. A layer of the largest width takes 8 blocks, and clusters of 8 are
-/// possible on every device that has clusters.
+/// How a variant divides a layer: the numbers in `KERNELS` of `small.cu`. A layer of the largest
+/// width takes 8 blocks, and clusters of 8 are possible on every device that has clusters.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     /// The largest width.
@@ -47,7 +47,8 @@ const SIZES: [Sizes; 2] = [
 ];
 
 impl Variant {
-    /// Blocks of a cluster. At least 2, without which memory of the cluster is none to `compute-sanitizer`.
+    /// Blocks of a cluster. At least 2, without which memory of the cluster is none to
+    /// `compute-sanitizer`.
     fn cluster(&self, shape: Shape) -> usize {
         shape.width().div_ceil(self.sizes.rows).next_power_of_two().max(2)
     }
@@ -120,8 +121,8 @@ impl Small {
         self.variant(shape).is_some() && shape.samples() <= COLUMNS * PARTIALS as usize
     }
 
-    /// Whether it is the fastest way forward, too: as long as the device holds all clusters at a time. Every cluster reads all weights, so with more of
-    /// them large tiles are faster.
+    /// Whether it is the fastest way forward, too: as long as the device holds all clusters at a
+    /// time. Every cluster reads all weights, so with more of them large tiles are faster.
     pub(super) fn suits_forward(&self, shape: Shape) -> bool {
         self.variant(shape).is_some_and(|variant| self.fits(variant, shape, variant.sizes.resident))
     }
@@ -136,7 +137,8 @@ impl Small {
         self.takes(shape) && clusters.saturating_mul(variant.cluster(shape)) <= self.multiprocessors * blocks
     }
 
-    /// Whether the backward pass computes the gradients of the weights, too; it leaves the gradients before the activations otherwise.
+    /// Whether the backward pass computes the gradients of the weights, too; it leaves the
+    /// gradients before the activations otherwise.
     pub(super) fn gives_gradients(shape: Shape) -> bool {
         shape.samples() <= COLUMNS
     }
@@ -145,8 +147,8 @@ impl Small {
         self.variants.iter().find(|variant| shape.width() <= variant.sizes.width)
     }
 
-    /// The output of every layer. `follows`: whether what was queued on the stream just before leaves the weights alone; this pass then fetches
-    /// its first ones while that ends.
+    /// The output of every layer. `follows`: whether what was queued on the stream just before
+    /// leaves the weights alone; this pass then fetches its first ones while that ends.
     pub(super) fn forward(
         &self,
         stream: &Stream,
@@ -156,12 +158,14 @@ impl Small {
     ) -> Result<(), GpuError> {
         let ready = self.ready(shape, arrays, follows)?;
         let arguments = ready.sizes(Arguments::default().read(arrays.weights).write(arrays.activations));
-        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as `ready` checked.
+        // SAFETY: the arguments are the kernel's, and the arrays have the lengths of the shape, as
+        // `ready` checked.
         unsafe { ready.launch.queue(stream, &ready.variant.forward[ready.alignment], arguments) }
     }
 
-    /// The loss, and the gradients of the weights or those before the activations: see [`Small::gives_gradients`]. It begins to fetch weights before
-    /// what was queued just before has ended: nothing may write them between a forward pass and this.
+    /// The loss, and the gradients of the weights or those before the activations: see
+    /// [`Small::gives_gradients`]. It begins to fetch weights before what was queued just before
+    /// has ended: nothing may write them between a forward pass and this.
     pub(super) fn backward(
         &self,
         stream: &Stream,
@@ -179,7 +183,8 @@ impl Small {
             .write(&mut arrays.sum.loss);
         let arguments = ready.sizes(arguments);
         let launch = Launch { shared: ready.variant.sizes.shared_bytes, ..ready.launch };
-        // SAFETY: as in `forward`; there are at most `PARTIALS` clusters, and `Sum::new` made as many partial sums.
+        // SAFETY: as in `forward`; there are at most `PARTIALS` clusters, and `Sum::new` made as
+        // many partial sums.
         unsafe { launch.queue(stream, &ready.variant.backward[ready.alignment], arguments) }
     }
 

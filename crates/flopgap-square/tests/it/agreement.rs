@@ -89,7 +89,8 @@ fn sizes_of_a_real_network_on_the_gpu() {
             shape(2, 520, 300),
             shape(2, 1022, 190),
             shape(1, 1100, 1100),
-            // All layers in one launch: small tiles and large ones, columns left over, more tiles than multiprocessors, one layer.
+            // All layers in one launch: small tiles and large ones, columns left over, more tiles
+            // than multiprocessors, one layer.
             shape(4, 640, 100),
             shape(3, 1024, 520),
             shape(2, 512, 1000),

@@ -13,7 +13,8 @@ fn a_graph_computes_the_network_for_new_numbers() {
             let mut network = engine.network(shape).unwrap();
             network.initialize(1).unwrap();
             let mut both = network.record(Work::Both, 2).unwrap();
-            // The narrow network takes a launch for a pass, and one for gradients of weights that the pass does not leave.
+            // The narrow network takes a launch for a pass, and one for gradients of weights that
+            // the pass does not leave.
             assert!(both.nodes() >= 4);
             assert!(products == Products::Fastest || both.nodes() > 2 * shape.layers());
             // Other numbers than those that were there while it was recorded.

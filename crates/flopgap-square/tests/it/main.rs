@@ -1,5 +1,5 @@
-//! The same tests over every backend. A test whose library or GPU is missing is skipped and says so;
-//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
+//! The same tests over every backend. A test whose library or GPU is missing is skipped and says
+//! so; `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
 
 mod agreement;
 mod graphs;
@@ -17,7 +17,8 @@ use flopgap_square::{Backend, Cpu, Shape};
 
 /// A GPU made ready, for one test at a time.
 struct Turn {
-    // Dropped first: it waits for the whole GPU, which would break the recording of a graph by the next test.
+    // Dropped first: it waits for the whole GPU, which would break the recording of a graph by the
+    // next test.
     engine: Engine,
     _guard: MutexGuard<'static, ()>,
 }
@@ -100,7 +101,8 @@ fn edge_shapes() -> Vec<Shape> {
         (3, 260, 36),
         (2, 130, 130),
         (3, 384, 20),
-        // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a time.
+        // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a
+        // time.
         (5, 128, 17),
         (7, 256, 16),
         (4, 255, 15),

@@ -15,7 +15,8 @@ use super::format::{FIXED, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
 use super::{Quantity, Record};
 use crate::Config;
 
-/// A file that unpacks to more than this is not ours: a configuration of a thousand layers has about a megabyte.
+/// A file that unpacks to more than this is not ours: a configuration of a thousand layers has
+/// about a megabyte.
 const MAX_BYTES: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -40,8 +41,8 @@ impl Record {
 
     /// Writes the record, whole or not at all. Equal records give equal bytes.
     ///
-    /// The disk is not waited for, which would take longer than the measurement: what a power failure leaves of the file does not
-    /// pass for a record.
+    /// The disk is not waited for, which would take longer than the measurement: what a power
+    /// failure leaves of the file does not pass for a record.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -51,7 +52,8 @@ impl Record {
         write_atomic_unsynced(path, &bytes)
     }
 
-    /// Reads a record, compressed or not, and checks it against the configuration that its file is named after.
+    /// Reads a record, compressed or not, and checks it against the configuration that its file is
+    /// named after.
     ///
     /// # Errors
     /// [`RecordError`]: also for damage that leaves valid JSON, which the checksum finds.
@@ -231,7 +233,8 @@ mod tests {
         assert_eq!(Record::from_json(expected.as_bytes(), Path::new("x")).unwrap(), record());
     }
 
-    /// A record holds FADD, FMUL and FFMA: of a product on tensor cores these are what is left over.
+    /// A record holds FADD, FMUL and FFMA: of a product on tensor cores these are what is left
+    /// over.
     #[test]
     fn work_on_tensor_cores_is_refused() {
         let classifier = flopgap_kernels::Classifier::new();
@@ -302,7 +305,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 0x10;
             fs::write(&path, &bytes).unwrap();
-            // A bit of the frame's header may be without a meaning; then the record is still the same.
+            // A bit of the frame's header may be without a meaning; then the record is still the
+            // same.
             if let Ok(read) = Record::read(&path) {
                 assert_eq!(read, record(), "byte {place}");
             }

@@ -19,7 +19,8 @@ pub use quantity::Quantity;
 
 use crate::Config;
 
-/// The launches of one configuration and what was measured of each, in launch order: setup, forward, backward.
+/// The launches of one configuration and what was measured of each, in launch order: setup,
+/// forward, backward.
 ///
 /// ```
 /// use flopgap_phases::Phase;
@@ -95,8 +96,8 @@ impl RecordedLaunch<'_> {
 }
 
 impl Record {
-    /// A record without launches. `quantities` is what is measured of each launch, such as [`Quantity::FP32`]; a quantity is
-    /// there for all launches or for none.
+    /// A record without launches. `quantities` is what is measured of each launch, such as
+    /// [`Quantity::FP32`]; a quantity is there for all launches or for none.
     pub fn new(config: Config, quantities: &[Quantity]) -> Record {
         Record {
             config,
@@ -111,7 +112,8 @@ impl Record {
     /// Appends a launch of the kernel `name`, mangled or demangled. Phases come in their order.
     ///
     /// # Panics
-    /// When `values` are not as many as the record's quantities, or a launch of a later phase was pushed before.
+    /// When `values` are not as many as the record's quantities, or a launch of a later phase was
+    /// pushed before.
     pub fn push(&mut self, phase: Phase, name: &str, grid: [u64; 3], block: [u64; 3], values: &[u64]) {
         assert_eq!(values.len(), self.quantities.len(), "one value for each quantity");
         assert!(self.launches.last().is_none_or(|last| last.phase <= phase), "launches come in launch order");
@@ -150,7 +152,8 @@ impl Record {
         })
     }
 
-    /// The launches with their FLOPs, for the analysis by phase; `path` names the record in messages.
+    /// The launches with their FLOPs, for the analysis by phase; `path` names the record in
+    /// messages.
     ///
     /// # Errors
     /// [`RecordError::Contents`] when the FLOPs of a launch leave `u64`, which no hardware counts.
@@ -178,11 +181,12 @@ impl Record {
         Ok(recording)
     }
 
-    /// Counted against theoretical FLOPs of the record's configuration; `path` names the record in messages.
+    /// Counted against theoretical FLOPs of the record's configuration; `path` names the record in
+    /// messages.
     ///
     /// # Errors
-    /// [`RecordError::Phases`] when the record is not one of a complete step of its configuration, which only
-    /// [`Strictness::Forced`] accepts, and as [`Record::recording`].
+    /// [`RecordError::Phases`] when the record is not one of a complete step of its configuration,
+    /// which only [`Strictness::Forced`] accepts, and as [`Record::recording`].
     pub fn analyze(
         &self,
         path: &Path,

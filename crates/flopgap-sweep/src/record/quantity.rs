@@ -10,7 +10,8 @@ pub enum Quantity {
     Fmul,
     /// Executed FFMA instructions of threads.
     Ffma,
-    /// Executed FADD2 instructions of threads: two additions each (compute capability 10.0 and 10.3).
+    /// Executed FADD2 instructions of threads: two additions each (compute capability 10.0 and
+    /// 10.3).
     Fadd2,
     /// Executed FMUL2 instructions of threads: two multiplications each.
     Fmul2,
@@ -32,10 +33,12 @@ impl Quantity {
         Quantity::DurationNs,
     ];
 
-    /// What single-precision FLOPs are made of on every GPU without packed instructions. All in one pass.
+    /// What single-precision FLOPs are made of on every GPU without packed instructions. All in one
+    /// pass.
     pub const FP32: [Quantity; 3] = [Quantity::Fadd, Quantity::Fmul, Quantity::Ffma];
 
-    /// What single-precision FLOPs are made of where there are packed instructions, which the other counters leave out.
+    /// What single-precision FLOPs are made of where there are packed instructions, which the other
+    /// counters leave out.
     pub const FP32_PACKED: [Quantity; 6] =
         [Quantity::Fadd, Quantity::Fmul, Quantity::Ffma, Quantity::Fadd2, Quantity::Fmul2, Quantity::Ffma2];
 
@@ -73,7 +76,8 @@ impl Quantity {
         }
     }
 
-    /// The floating-point operations of one: a fused multiply-add is two, a packed instruction twice its plain one.
+    /// The floating-point operations of one: a fused multiply-add is two, a packed instruction
+    /// twice its plain one.
     pub const fn flops(self) -> u64 {
         match self {
             Quantity::Fadd | Quantity::Fmul => 1,

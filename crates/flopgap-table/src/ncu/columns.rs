@@ -1,4 +1,5 @@
-//! Which columns the metrics of a report make: one for each name and unit, whole numbers where all values are.
+//! Which columns the metrics of a report make: one for each name and unit, whole numbers where all
+//! values are.
 
 use std::sync::Arc;
 
@@ -183,7 +184,8 @@ pub(super) enum Cell {
     Text(Arc<str>),
 }
 
-/// The name of a column: `dram__bytes_read.sum` in bytes is `dram__bytes_read_sum_bytes`, `Duration` in nanoseconds `duration_ns`.
+/// The name of a column: `dram__bytes_read.sum` in bytes is `dram__bytes_read_sum_bytes`,
+/// `Duration` in nanoseconds `duration_ns`.
 fn column_name(metric: &str, unit: &str) -> String {
     let name = snake(metric);
     let unit = match unit {

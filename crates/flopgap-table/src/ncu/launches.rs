@@ -80,7 +80,8 @@ impl Iterator for Launches {
     }
 }
 
-/// The ranges around a launch, outermost first: `step/forward`, those of a domain as `domain:forward`.
+/// The ranges around a launch, outermost first: `step/forward`, those of a domain as
+/// `domain:forward`.
 fn ranges(view: LaunchView<'_>) -> Option<String> {
     let name = |range: &flopgap_ncu::NvtxRange| {
         let (domain, name) = (view.strings.get(range.domain), view.strings.get(range.name));
@@ -95,7 +96,8 @@ fn counted(flops: &Flops, precision: Precision) -> Option<u64> {
     flops.get(precision).count().map(|count| count.value)
 }
 
-/// The floating-point operations of the tensor cores: of all types that were measured, and unknown where one is not known.
+/// The floating-point operations of the tensor cores: of all types that were measured, and unknown
+/// where one is not known.
 fn tensor(flops: &Flops) -> Option<u64> {
     let types = flops.iter().filter(|(precision, _)| precision.is_tensor() && precision.is_float());
     let mut sum = None;
@@ -223,7 +225,8 @@ fn derived() -> Vec<Column<Row>> {
     ]
 }
 
-/// The columns of a report's launches: what they are, what is computed of their metrics, and each metric.
+/// The columns of a report's launches: what they are, what is computed of their metrics, and each
+/// metric.
 pub(super) fn columns(metrics: &Metrics, classifier: &Arc<Classifier>) -> Vec<Column<Row>> {
     let mut columns = identity(classifier);
     columns.extend(derived());

@@ -7,7 +7,8 @@ use flopgap_ncu::{LaunchView, Reader, Report, Strings, Symbol, Warning};
 
 use crate::Error;
 
-/// The launches of a report as they stand in the file; or of one whose launches stand apart, joined, which takes all of it in memory.
+/// The launches of a report as they stand in the file; or of one whose launches stand apart,
+/// joined, which takes all of it in memory.
 pub(super) struct Views {
     from: From,
     warnings: Arc<Mutex<Vec<Warning>>>,

@@ -164,7 +164,8 @@ fn sums_by_kernel_are_exact() {
     assert_eq!(sums, expected.map(|(class, sums)| (class.to_owned(), sums)).into());
 }
 
-/// A metric is one column whatever prefix its unit has in each row, and whole where all of its values are.
+/// A metric is one column whatever prefix its unit has in each row, and whole where all of its
+/// values are.
 #[test]
 fn units_are_in_the_names() {
     let table = open("ncu/lm_details.csv.zst").table("launches").unwrap();

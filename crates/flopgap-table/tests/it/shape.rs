@@ -1,4 +1,5 @@
-//! What holds for every table: batches fit their schema, texts are unique in their dictionaries, and a choice of columns changes no value.
+//! What holds for every table: batches fit their schema, texts are unique in their dictionaries,
+//! and a choice of columns changes no value.
 
 use std::collections::HashSet;
 

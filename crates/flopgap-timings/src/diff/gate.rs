@@ -16,7 +16,8 @@ pub enum By {
     Gpu,
     /// The time in which GPUs were busy: of the scope, of ranges and of kernels.
     Busy,
-    /// All of them: what is slower by any is slower. The time for which a whole trace was recorded is not judged.
+    /// All of them: what is slower by any is slower. The time for which a whole trace was recorded
+    /// is not judged.
     #[default]
     Any,
 }
@@ -77,11 +78,11 @@ impl By {
 }
 
 impl Diff {
-    /// What got slower by more than `fraction` of the time before: the scope in each place, and each kernel and range whose total is at
-    /// least `least_ns` on either side.
+    /// What got slower by more than `fraction` of the time before: the scope in each place, and
+    /// each kernel and range whose total is at least `least_ns` on either side.
     ///
-    /// Where the traces differ in work, kernels are also judged launch for launch, so that less work does not make up for slower work.
-    /// What is new or gone shows in the scope alone.
+    /// Where the traces differ in work, kernels are also judged launch for launch, so that less
+    /// work does not make up for slower work. What is new or gone shows in the scope alone.
     pub fn slower(&self, fraction: f64, least_ns: i128, by: By) -> Vec<Slower> {
         let mut slower = Vec::new();
         let mut judge = |what: &str, measure: Measure, time: Quantity| {

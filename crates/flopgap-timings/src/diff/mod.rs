@@ -34,13 +34,16 @@ pub struct Diff {
     pub rule: Option<String>,
     /// The work of each trace that could belong to no range; absent for whole traces.
     pub unlaunched: [Option<Unlaunched>; 2],
-    /// How many processes and GPUs worked in each trace, where their numbers differ and so no one is compared with another.
+    /// How many processes and GPUs worked in each trace, where their numbers differ and so no one
+    /// is compared with another.
     pub unmatched: Option<[u64; 2]>,
-    /// The scope as a whole; where several processes or GPUs worked, as many in both traces, each on its own, in their order.
+    /// The scope as a whole; where several processes or GPUs worked, as many in both traces, each
+    /// on its own, in their order.
     pub places: Vec<PlaceDiff>,
     /// Kernels by folded name, then copies and sets: the largest change of time first.
     pub kernels: Vec<KernelChange>,
-    /// NVTX ranges by folded name, outside of warming up: the largest change first. Empty when a trace has none.
+    /// NVTX ranges by folded name, outside of warming up: the largest change first. Empty when a
+    /// trace has none.
     pub ranges: Vec<RangeChange>,
 }
 
@@ -65,22 +68,26 @@ impl Quantity {
     }
 }
 
-/// The scope in one place, or in all of them together. Every quantity is that of one instance of the scope.
+/// The scope in one place, or in all of them together. Every quantity is that of one instance of
+/// the scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlaceDiff {
     /// Which process on which GPU, before and after; absent for all together.
     pub place: [Option<Place>; 2],
     /// How many instances of the scope were there.
     pub instances: [Option<u64>; 2],
-    /// On the host, from the beginning to the end of the range; of a whole trace, for how long it was recorded.
+    /// On the host, from the beginning to the end of the range; of a whole trace, for how long it
+    /// was recorded.
     pub wall_ns: Quantity,
     /// From its first to its last GPU operation.
     pub projected_ns: Quantity,
-    /// The time in which at least one operation ran; over several GPUs, where they are together, the sum.
+    /// The time in which at least one operation ran; over several GPUs, where they are together,
+    /// the sum.
     pub busy_ns: Quantity,
     /// The rest of the time from the first to the last operation.
     pub idle_ns: Quantity,
-    /// By how much the durations of all operations are more than the busy time: what ran at the same time.
+    /// By how much the durations of all operations are more than the busy time: what ran at the
+    /// same time.
     pub overlap_ns: Quantity,
     /// The durations of all operations.
     pub operations_ns: Quantity,
@@ -111,7 +118,8 @@ pub struct Side {
     pub total_ns: i128,
     /// The mean of its durations: `total_ns / calls`.
     pub mean_ns: f64,
-    /// What is compared: the time in one instance of the scope (for ranges: of one instance of the range).
+    /// What is compared: the time in one instance of the scope (for ranges: of one instance of the
+    /// range).
     pub each_ns: f64,
     /// The bytes that it moved in one instance of the scope, where it moves any.
     pub each_bytes: Option<f64>,
@@ -127,7 +135,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// By how much it is slower, in nanoseconds of one instance; what is gone or new counts as nothing on the other side.
+    /// By how much it is slower, in nanoseconds of one instance; what is gone or new counts as
+    /// nothing on the other side.
     pub fn difference_ns(&self) -> f64 {
         self.after.map_or(0.0, |side| side.each_ns) - self.before.map_or(0.0, |side| side.each_ns)
     }
@@ -154,7 +163,8 @@ impl Change {
 pub struct KernelChange {
     /// Its place in [`Diff::places`].
     pub place: usize,
-    /// Its demangled name with numbers that tell instances apart folded; `[CUDA memcpy]` and `[CUDA memset]` for memory operations.
+    /// Its demangled name with numbers that tell instances apart folded; `[CUDA memcpy]` and `[CUDA
+    /// memset]` for memory operations.
     pub name: String,
     /// A name that fits in a table.
     pub short: String,
@@ -180,7 +190,8 @@ pub struct RangeChange {
 /// What the instances of a range did on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RangeGpu {
-    /// The GPU, before and after, as its process numbers it; absent where the range uses but one, or for all together.
+    /// The GPU, before and after, as its process numbers it; absent where the range uses but one,
+    /// or for all together.
     pub gpu: [Option<i64>; 2],
     /// From the first to the last operation.
     pub projected: Change,
@@ -298,7 +309,8 @@ fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelCha
 }
 
 impl Diff {
-    /// What is a mean of what, before and after: `mean of 2`, or `means of 3 in each of 2 places`; nothing for whole traces.
+    /// What is a mean of what, before and after: `mean of 2`, or `means of 3 in each of 2 places`;
+    /// nothing for whole traces.
     pub fn mean_of(&self) -> [Option<String>; 2] {
         [0, 1].map(|side| {
             let places = self.places.iter().filter(|place| place.place[side].is_some());
@@ -306,12 +318,14 @@ impl Diff {
         })
     }
 
-    /// Whether both traces hold the same work: the same kernels, launches and bytes in one instance, in as many places.
+    /// Whether both traces hold the same work: the same kernels, launches and bytes in one
+    /// instance, in as many places.
     pub fn same_work(&self) -> bool {
         self.unmatched.is_none() && self.places.iter().all(|place| place.work.is_empty())
     }
 
-    /// How far the places are apart, before and after: by their time on the host, or where that is the same for all, by their busy time.
+    /// How far the places are apart, before and after: by their time on the host, or where that is
+    /// the same for all, by their busy time.
     pub fn spreads(&self) -> [Option<Spread>; 2] {
         [0, 1].map(|side| {
             let times = |of: &dyn Fn(&PlaceDiff) -> Quantity| {

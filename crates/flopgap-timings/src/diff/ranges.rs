@@ -20,7 +20,8 @@ struct Sum {
 /// The ranges of a trace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
-    /// The processes that have ranges; one of them alone, and none when all are taken together, is not separated.
+    /// The processes that have ranges; one of them alone, and none when all are taken together, is
+    /// not separated.
     processes: Vec<GlobalId>,
     /// By folded name and the place of the process.
     sums: BTreeMap<(String, usize), Sum>,

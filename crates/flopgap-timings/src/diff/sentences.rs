@@ -49,8 +49,8 @@ impl Diff {
         )
     }
 
-    /// What the numbers say, in sentences: whether the work is the same, the times of the scope, and what contributes most to their
-    /// change.
+    /// What the numbers say, in sentences: whether the work is the same, the times of the scope,
+    /// and what contributes most to their change.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![self.verdict()];
         for place in &self.places {

@@ -8,11 +8,13 @@ use crate::times::change;
 
 /// What both traces ran, for the launches and bytes of the trace after.
 ///
-/// With `n` launches of a kernel after, of mean duration `m` before and after, `before_ns = Σ n m_before` and `after_ns = Σ n m_after` over the
-/// kernels of both. Copies and sets count by their bytes where these are known. What only one trace ran is work that differs.
+/// With `n` launches of a kernel after, of mean duration `m` before and after, `before_ns = Σ n
+/// m_before` and `after_ns = Σ n m_after` over the kernels of both. Copies and sets count by their
+/// bytes where these are known. What only one trace ran is work that differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LikeForLike {
-    /// The time that the launches of the trace after would have taken at the speed of the trace before.
+    /// The time that the launches of the trace after would have taken at the speed of the trace
+    /// before.
     pub before_ns: f64,
     /// The time that they took.
     pub after_ns: f64,
@@ -42,7 +44,8 @@ impl LikeForLike {
 /// Something of which the traces hold different amounts, in one instance of the scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkDifference {
-    /// What: `kernel launches`, `kernels that only one has`, `copies`, `copied bytes`, `sets`, `set bytes`.
+    /// What: `kernel launches`, `kernels that only one has`, `copies`, `copied bytes`, `sets`, `set
+    /// bytes`.
     pub what: String,
     /// Before.
     pub before: f64,

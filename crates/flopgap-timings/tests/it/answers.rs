@@ -23,7 +23,8 @@ fn total(shares: &Shares, work: Work) -> i64 {
     i64::try_from(found.map_or(0, |share| share.total_ns)).unwrap()
 }
 
-/// The kernel with the most time in the forward pass, how often it runs, and whether it is the same with the backward pass.
+/// The kernel with the most time in the forward pass, how often it runs, and whether it is the same
+/// with the backward pass.
 #[test]
 fn the_top_kernel_is_the_one_that_sql_finds() {
     let classifier = Classifier::new();
@@ -283,7 +284,8 @@ fn a_slower_host_is_slower() {
     let before = Recorded::new("small_forward");
     let after = Recorded::altered(
         "small_forward",
-        // Each step lasts as long again, without any work in it, and those after it come later by as much.
+        // Each step lasts as long again, without any work in it, and those after it come later by
+        // as much.
         "UPDATE NVTX_EVENTS SET end = end + (end - start) WHERE text = 'step_1'",
     );
     let steps = scope(Ranges::Steps);
@@ -425,7 +427,8 @@ fn layers_are_not_new_and_gone() {
     assert_eq!(blocks[0].wall.before, blocks[0].wall.after);
 }
 
-/// Kernels without a recorded launch are in no range; every answer about ranges says how many there are.
+/// Kernels without a recorded launch are in no range; every answer about ranges says how many there
+/// are.
 #[test]
 fn work_without_a_recorded_launch_stands_in_each_answer() {
     let lost = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 7 = 0";

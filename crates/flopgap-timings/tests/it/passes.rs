@@ -12,7 +12,8 @@ fn names(passes: &Passes) -> Vec<(&str, PassKind, usize)> {
     passes.passes.iter().map(|pass| (pass.name.as_str(), pass.kind, pass.instances.len())).collect()
 }
 
-/// Host times, projected times, operations and waits of every pass of the recorded steps are what SQL gives.
+/// Host times, projected times, operations and waits of every pass of the recorded steps are what
+/// SQL gives.
 #[test]
 fn recorded_passes_are_what_sql_gives() {
     for (name, expected) in [
@@ -51,7 +52,8 @@ fn recorded_passes_are_what_sql_gives() {
             assert_eq!(ours, busy, "{name} {}", pass.name);
             assert_identity(pass);
         }
-        // The one call that waits is the synchronization at the end of each step, outside of the passes within.
+        // The one call that waits is the synchronization at the end of each step, outside of the
+        // passes within.
         let waits: Vec<[i64; 1]> = recorded.rows(
             "SELECT sum(r.end - r.start) FROM range JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
                  ON r.globalTid = range.thread AND r.start >= range.start AND r.end <= range.end
@@ -65,7 +67,8 @@ fn recorded_passes_are_what_sql_gives() {
     }
 }
 
-/// Projected time is host time, less what passes before the work begins, plus what it lasts beyond the range.
+/// Projected time is host time, less what passes before the work begins, plus what it lasts beyond
+/// the range.
 fn assert_identity(pass: &Pass) {
     let gpu = pass.gpu.as_ref().unwrap();
     assert_eq!(gpu.projected.total_ns, pass.host.total_ns - gpu.lead.total_ns + gpu.tail.total_ns);
@@ -167,7 +170,8 @@ fn what_is_not_there_is_an_absence() {
     assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `forward`"), "{error}");
 }
 
-/// The recorded inference with the names that programs for language models use: steps, prompts and tokens are found.
+/// The recorded inference with the names that programs for language models use: steps, prompts and
+/// tokens are found.
 #[test]
 fn programs_of_language_models_are_known() {
     for (step, forward, shown, kinds) in [
@@ -243,7 +247,8 @@ fn ranges_are_written_in_one_way() {
     assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `softmax`"), "{error}");
 }
 
-/// Each process has its own means, the slower is named, and work on several GPUs of one process is that of each.
+/// Each process has its own means, the slower is named, and work on several GPUs of one process is
+/// that of each.
 #[test]
 fn processes_and_gpus_have_their_own_numbers() {
     let recorded = Recorded::new("two_ranks");

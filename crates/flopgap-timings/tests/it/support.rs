@@ -15,8 +15,9 @@ pub(crate) struct Recorded {
 pub(crate) const BY_PROCESS: Attribution = Attribution { by: AttributeBy::Process, whole_graphs: true };
 pub(crate) const BY_THREAD: Attribution = Attribution { by: AttributeBy::Thread, whole_graphs: true };
 
-/// GPU operations as one table, each with the call that launched it, and its ranges. A kernel launched by a thread without ranges
-/// (there is only one such thread, that of autograd) belongs to the ranges of the process: so it is joined by process alone.
+/// GPU operations as one table, each with the call that launched it, and its ranges. A kernel
+/// launched by a thread without ranges (there is only one such thread, that of autograd) belongs to
+/// the ranges of the process: so it is joined by process alone.
 const VIEWS: &str = "
     CREATE TEMP VIEW op AS
         SELECT start, end, correlationId, 'kernel' AS kind, demangledName AS name FROM CUPTI_ACTIVITY_KIND_KERNEL

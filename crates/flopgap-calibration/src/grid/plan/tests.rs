@@ -35,7 +35,8 @@ fn connected(point: &Point) -> Result<(), String> {
 
 #[test]
 fn plans_are_frozen() {
-    // A change of any draw changes what accuracy is judged on: change these numbers only on purpose, and measure again.
+    // A change of any draw changes what accuracy is judged on: change these numbers only on
+    // purpose, and measure again.
     let digest = |target, size| {
         let points = all(&request(target, size));
         let mut hasher = crc32fast::Hasher::new();

@@ -50,7 +50,8 @@ fn source(convolution: &Convolution, to: &[usize], tap: &[usize]) -> Option<Vec<
 struct Weights<'c> {
     convolution: &'c Convolution,
     taps: usize,
-    /// Of each channel of the result those of its own; of a transposed convolution, where they lie apart, all weights.
+    /// Of each channel of the result those of its own; of a transposed convolution, where they lie
+    /// apart, all weights.
     values: Vec<Vec<f64>>,
 }
 
@@ -71,7 +72,8 @@ impl<'c> Weights<'c> {
         Ok(Weights { convolution, taps, values })
     }
 
-    /// From a channel of the group, by a tap, to a channel of the result, the one with this place among those chosen.
+    /// From a channel of the group, by a tap, to a channel of the result, the one with this place
+    /// among those chosen.
     fn at(&self, (place, channel): (usize, usize), tap: usize, input: usize) -> f64 {
         let Convolution { inputs, outputs, groups, layout, transposed, .. } = *self.convolution;
         let (channels, columns) = (inputs / groups, outputs / groups);
@@ -246,7 +248,8 @@ mod tests {
             transposed,
             output_padding: vec![0, 0],
         };
-        // Channel 3 of the result, in the second group: by the fifth tap from that group's third channel.
+        // Channel 3 of the result, in the second group: by the fifth tap from that group's third
+        // channel.
         let weight = |layout, transposed| {
             let convolution = convolution(layout, transposed);
             Weights::read(&convolution, &Counting, &[1, 3]).unwrap().at((1, 3), 4, 2)

@@ -1,9 +1,10 @@
-//! Convolutions: cuDNN, with the epilogue in its kernel where it has a fast one for that, and in a kernel of our own behind it where it
-//! has not.
+//! Convolutions: cuDNN, with the epilogue in its kernel where it has a fast one for that, and in a
+//! kernel of our own behind it where it has not.
 //!
-//! Activations are NHWC and weights KRSC, which is what tensor cores read. 32-bit floats without TF32 are NCHW and KCRS, as `PyTorch` has them by
-//! default: cuDNN's kernels for them read that, and on an H200 most convolutions of residual networks take 10 to 50 % longer in NHWC,
-//! where cuDNN transposes first.
+//! Activations are NHWC and weights KRSC, which is what tensor cores read. 32-bit floats without
+//! TF32 are NCHW and KCRS, as `PyTorch` has them by default: cuDNN's kernels for them read that,
+//! and on an H200 most convolutions of residual networks take 10 to 50 % longer in NHWC, where
+//! cuDNN transposes first.
 
 mod check;
 pub(super) mod plans;
@@ -52,7 +53,8 @@ enum Tail {
 }
 
 impl Share {
-    /// What is tried, in this order: shares of which the kernel of ours behind them can do the rest.
+    /// What is tried, in this order: shares of which the kernel of ours behind them can do the
+    /// rest.
     fn candidates(epilogue: Epilogue, convolution: &Convolution) -> Vec<Share> {
         let integers = convolution.arithmetic == Arithmetic::Int8;
         let plain = matches!(epilogue.activation, Activation::Identity | Activation::Relu);
@@ -136,7 +138,8 @@ fn terms(convolution: &Convolution) -> usize {
     convolution.kernel.iter().product::<usize>() * (convolution.inputs / convolution.groups.max(1))
 }
 
-/// What cuDNN has nothing for is unsupported, such as tensors of more than 2^31 elements; everything else has failed.
+/// What cuDNN has nothing for is unsupported, such as tensors of more than 2^31 elements;
+/// everything else has failed.
 pub(super) fn refused(step: &Step, error: GpuError) -> EngineError {
     match error {
         GpuError::Shape { message, .. } => unsupported(step, message),
@@ -148,8 +151,9 @@ pub(super) fn refused(step: &Step, error: GpuError) -> EngineError {
     }
 }
 
-/// How weights are drawn: results are as large as inputs. What a residual is added to is smaller, so that activations hardly grow from block to
-/// block: those of 50 blocks would not be finite in half precision.
+/// How weights are drawn: results are as large as inputs. What a residual is added to is smaller,
+/// so that activations hardly grow from block to block: those of 50 blocks would not be finite in
+/// half precision.
 fn width(convolution: &Convolution, epilogue: Epilogue) -> f64 {
     let factor = if epilogue.residual { 0.25 } else { 1.0 };
     factor * weight_width(terms(convolution), epilogue.activation)
@@ -208,7 +212,8 @@ fn choose(
     Ok(made)
 }
 
-/// The plan of the first share that has an engine which is no last resort; where none has, of the first that has an engine.
+/// The plan of the first share that has an engine which is no last resort; where none has, of the
+/// first that has an engine.
 fn plan(
     tools: &Tools,
     convolution: &Convolution,
@@ -347,7 +352,8 @@ impl Kernel for ConvKernel {
     fn bound(&self) -> f64 {
         let choice = self.plan.choice();
         let terms = terms(self.plan.convolution()) as f64;
-        // As of a product. Transforms lose some bits, and what is stored between two kernels is rounded twice.
+        // As of a product. Transforms lose some bits, and what is stored between two kernels is
+        // rounded twice.
         let transformed = choice.traits.iter().any(|one| matches!(one, Trait::Winograd | Trait::Fft));
         let sums = 2.0_f64.powi(-24) * (8.0 + 4.0 * terms.sqrt()) * if transformed { 16.0 } else { 1.0 };
         let twice = if matches!(self.tail, Tail::Fused) { 1.0 } else { 2.0 };

@@ -14,7 +14,8 @@ pub(super) enum Share {
     Nothing,
 }
 
-/// Plans by what they compute: choosing an engine takes milliseconds, and layers of a network are alike, as are the sessions of a sweep.
+/// Plans by what they compute: choosing an engine takes milliseconds, and layers of a network are
+/// alike, as are the sessions of a sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Plans(Mutex<HashMap<(Convolution, Epilogue), (ConvolutionPlan, Share)>>);
 

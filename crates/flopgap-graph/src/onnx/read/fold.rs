@@ -1,4 +1,5 @@
-//! Values of small tensors: the arithmetic on shapes that models do before they reshape, slice or expand.
+//! Values of small tensors: the arithmetic on shapes that models do before they reshape, slice or
+//! expand.
 
 use rten_onnx::onnx::DataType;
 
@@ -6,7 +7,8 @@ use super::infer::range;
 use super::node::{KEPT, Known, Node, Operand, axis, known};
 use crate::import::count;
 
-/// The values of the results of a node, where those of its operands are known and the results are small. `shapes` are theirs.
+/// The values of the results of a node, where those of its operands are known and the results are
+/// small. `shapes` are theirs.
 pub(super) fn fold(node: &Node<'_>, shapes: &[Vec<u64>]) -> Vec<Option<Known>> {
     let mut values = match node.operator {
         "Split" => pieces(node, shapes).unwrap_or_default().into_iter().map(Some).collect(),

@@ -1,7 +1,8 @@
 //! Shapes of results, by operator, where every operand has a shape.
 //!
-//! Sources: the shape rules of the ONNX operator documents. `None`: the operator is not known, its result depends on data, or the operands do
-//! not fit it. Sizes are 64-bit throughout, so that the limits that exporters write as `i64::MAX` need no care.
+//! Sources: the shape rules of the ONNX operator documents. `None`: the operator is not known, its
+//! result depends on data, or the operands do not fit it. Sizes are 64-bit throughout, so that the
+//! limits that exporters write as `i64::MAX` need no care.
 
 use super::broadcast::broadcast;
 use super::node::{Node, Operand, axis};

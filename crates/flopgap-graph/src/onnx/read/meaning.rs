@@ -10,7 +10,8 @@ use crate::import::{
 };
 use crate::op::{ElementwiseFunction, Gemm, NormFunction, Op, PoolFunction};
 
-/// The meaning of a node that gives results of these shapes. An operator that is not known has no operation.
+/// The meaning of a node that gives results of these shapes. An operator that is not known has no
+/// operation.
 pub(super) fn meaning(node: &Node<'_>, outputs: &[Vec<u64>]) -> Meaning {
     let Some(output) = outputs.first() else { return Meaning::unknown() };
     products(node, output)
@@ -66,7 +67,8 @@ fn products(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
     })
 }
 
-/// FLOPs of what ONNX Runtime fuses behind a product: so many sums, and the activation that it names.
+/// FLOPs of what ONNX Runtime fuses behind a product: so many sums, and the activation that it
+/// names.
 fn fused(node: &Node<'_>, output: &[u64], sums: u64) -> Option<u64> {
     let each = match node.text("activation") {
         Some(activation) => pointwise(&activation.to_ascii_lowercase())?.flops(),
@@ -75,8 +77,8 @@ fn fused(node: &Node<'_>, output: &[u64], sums: u64) -> Option<u64> {
     count(output)?.checked_mul(each.checked_add(sums)?)
 }
 
-/// Attention of queries, keys and values with four dimensions, or three and the heads side by side. Keys and values that are kept from earlier
-/// calls come before those of this one.
+/// Attention of queries, keys and values with four dimensions, or three and the heads side by side.
+/// Keys and values that are kept from earlier calls come before those of this one.
 fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
     let split = |place: usize, name: &str| {
         let shape = node.shape(place)?;
@@ -281,7 +283,8 @@ fn norms(node: &Node<'_>) -> Option<Meaning> {
             softmax(&[count(&first[..at])?, columns], -1).into()
         }
         "Softmax" | "LogSoftmax" => softmax(first, node.integer("axis").unwrap_or(-1)).into(),
-        // The square of each neighbor and their sum, scaled, shifted, raised to a power, and divided by.
+        // The square of each neighbor and their sum, scaled, shifted, raised to a power, and
+        // divided by.
         "LRN" => {
             let flops = u8::try_from(node.integer("size")?.checked_mul(2)?.checked_add(4)?).ok()?;
             elementwise(ElementwiseFunction::Several(flops), &[first], first).into()
@@ -290,7 +293,8 @@ fn norms(node: &Node<'_>) -> Option<Meaning> {
     })
 }
 
-/// What moves elements, or only looks at them in another way. Shapes, axes and the like, which are known, are no operands.
+/// What moves elements, or only looks at them in another way. Shapes, axes and the like, which are
+/// known, are no operands.
 fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
     let output = outputs.first()?;
     let first = || node.shape(0);
@@ -381,7 +385,8 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         "Gelu" if node.text("approximate") == Some("tanh") => {
             ElementwiseFunction::Activation(Activation::GeluTanh)
         }
-        // Two products and a sum, as `flopgap_flops::transformer` counts it; the tables of sines are read beside it.
+        // Two products and a sum, as `flopgap_flops::transformer` counts it; the tables of sines
+        // are read beside it.
         "RotaryEmbedding" => ElementwiseFunction::Several(3),
         // The largest of a row is found by comparisons, and each element compared with it.
         "Hardmax" => ElementwiseFunction::Several(2),

@@ -129,7 +129,8 @@ pub(super) fn stored(data_type: DataType) -> Stored {
         DataType::INT32 | DataType::UINT32 => Stored::other(4),
         DataType::INT64 | DataType::UINT64 | DataType::COMPLEX64 => Stored::other(8),
         DataType::COMPLEX128 => Stored::other(16),
-        // Truth values; types of four bits, of which runtimes unpack each to a byte; text, whose length is not its shape's.
+        // Truth values; types of four bits, of which runtimes unpack each to a byte; text, whose
+        // length is not its shape's.
         _ => Stored::other(1),
     }
 }

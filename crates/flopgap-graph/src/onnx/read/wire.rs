@@ -1,7 +1,8 @@
 //! A first look at the bytes of a model, before its messages are decoded.
 //!
-//! The decoder of `rten-onnx` takes lengths as the file states them and follows graphs within graphs as deep as they go. This walk over the
-//! fields checks both, and picks up what the decoder leaves out: the modules that nodes came from.
+//! The decoder of `rten-onnx` takes lengths as the file states them and follows graphs within
+//! graphs as deep as they go. This walk over the fields checks both, and picks up what the decoder
+//! leaves out: the modules that nodes came from.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -183,7 +184,8 @@ impl<R: Read + Seek> Walk<R> {
     }
 }
 
-/// The module in a list of scopes as Python prints it: `['', 'layer1', 'layer1.0', 'conv2d_1']`, whose last is the operation itself.
+/// The module in a list of scopes as Python prints it: `['', 'layer1', 'layer1.0', 'conv2d_1']`,
+/// whose last is the operation itself.
 fn scope(list: &str) -> Option<String> {
     let inner = list.strip_prefix('[')?.strip_suffix(']')?;
     let mut scopes: Vec<&str> =

@@ -74,7 +74,8 @@ pub(super) fn write(writer: &mut Writer<'_>, index: usize) -> Result<(), GraphEr
     Ok(())
 }
 
-/// Whether the one layer that reads the result of this one is a `ReLU`, which an 8-bit kernel applies itself.
+/// Whether the one layer that reads the result of this one is a `ReLU`, which an 8-bit kernel
+/// applies itself.
 fn rectified_next(writer: &Writer<'_>, index: usize) -> bool {
     let graph = writer.graph;
     let fuses = match &graph.layers[index].op {
@@ -279,7 +280,8 @@ fn normalization(
             operands.truncate(3);
             writer.node(name, "LayerNormalization", &operands, result, vec![integer("axis", -1)]);
         }
-        // Spelled out, as exporters do: runtimes know the pattern, and the operator only from set 23 on.
+        // Spelled out, as exporters do: runtimes know the pattern, and the operator only from set
+        // 23 on.
         NormFunction::Rms => {
             let part = |what: &str| format!("{name}.{what}");
             let [two, epsilon, axes] = [part("two"), part("epsilon"), part("axes")];

@@ -117,7 +117,8 @@ impl<'a> Writer<'a> {
         Ok(self.read[tensor].clone())
     }
 
-    /// The name of weights that a layer reads in 8 bits: signed, with a scale of their own, which comes with it.
+    /// The name of weights that a layer reads in 8 bits: signed, with a scale of their own, which
+    /// comes with it.
     pub(super) fn weights(&mut self, tensor: usize) -> Result<(String, f32), GraphError> {
         let values = self.values(tensor)?;
         let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));

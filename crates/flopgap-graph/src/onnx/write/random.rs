@@ -47,7 +47,8 @@ impl Role {
     /// The values are uniform between these bounds.
     pub(super) fn bounds(self) -> (f32, f32) {
         match self {
-            // With a variance of 2/3 over the length, sums neither grow nor fade much through dozens of layers, in 16 bits, too.
+            // With a variance of 2/3 over the length, sums neither grow nor fade much through
+            // dozens of layers, in 16 bits, too.
             Role::Weights { inner } => {
                 let bound = (2.0 / inner.max(1) as f32).sqrt();
                 (-bound, bound)

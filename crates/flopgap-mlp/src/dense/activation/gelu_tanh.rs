@@ -1,4 +1,5 @@
-//! `z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)))`: the approximation of GELU by the hyperbolic tangent.
+//! `z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)))`: the approximation of GELU by the hyperbolic
+//! tangent.
 
 use super::{Cuda, Facts, Function, Kept, math};
 

@@ -1,6 +1,6 @@
-//! Functions that several activations are made of, in 32 bits without branches, so that the compiler makes
-//! vector instructions of them, and in 64 bits. Polynomials were fitted by iteratively reweighted least
-//! squares (Lawson's method).
+//! Functions that several activations are made of, in 32 bits without branches, so that the
+//! compiler makes vector instructions of them, and in 64 bits. Polynomials were fitted by
+//! iteratively reweighted least squares (Lawson's method).
 
 /// `a b + c`, in one rounding where that is fast.
 #[inline(always)]

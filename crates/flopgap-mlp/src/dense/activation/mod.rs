@@ -24,7 +24,8 @@ use flopgap_flops::Activation;
 /// The slope of [`Activation::LeakyRelu`] below 0.
 pub const LEAKY_SLOPE: f32 = 0.01;
 
-/// An activation. `FUSED`: the processor has a fused multiply-add; without one, the library's would be slow.
+/// An activation. `FUSED`: the processor has a fused multiply-add; without one, the library's would
+/// be slow.
 pub(crate) trait Function {
     const FACTS: Facts;
 
@@ -109,7 +110,8 @@ pub(crate) fn facts(activation: Activation) -> Facts {
     with(activation, Read)
 }
 
-/// Whether the slope follows from the output, so that a training pass need not keep the sum before the activation.
+/// Whether the slope follows from the output, so that a training pass need not keep the sum before
+/// the activation.
 pub(crate) fn slope_from_output(activation: Activation) -> bool {
     facts(activation).kept == Kept::Output
 }
@@ -119,7 +121,8 @@ pub(crate) fn has_kink(activation: Activation) -> bool {
     facts(activation).kink
 }
 
-/// Whether it is made of straight lines: a comparison and a product at most, for which registers are always left.
+/// Whether it is made of straight lines: a comparison and a product at most, for which registers
+/// are always left.
 pub(crate) fn is_piecewise_linear(activation: Activation) -> bool {
     activation == Activation::Identity || has_kink(activation)
 }
@@ -156,7 +159,8 @@ mod tests {
     use super::*;
     use crate::dense::reference::{activate, slope};
 
-    /// Where the output says the slope, equal outputs have equal slopes; where it does not, some do not.
+    /// Where the output says the slope, equal outputs have equal slopes; where it does not, some do
+    /// not.
     #[test]
     fn slopes_follow_from_outputs_where_it_says_so() {
         let places: Vec<f64> = (-4_000..4_000).map(|i| f64::from(i) / 1_000.0).collect();

@@ -1,7 +1,8 @@
-//! Bias, activation and slope over rows that are still in the cache, eight numbers at a time where the processor has AVX2.
+//! Bias, activation and slope over rows that are still in the cache, eight numbers at a time where
+//! the processor has AVX2.
 //!
-//! The functions are those of [`activation`](crate::dense::activation); the tests hold how far each is from
-//! 64 bits.
+//! The functions are those of [`activation`](crate::dense::activation); the tests hold how far each
+//! is from 64 bits.
 
 #![expect(
     clippy::inline_always,
@@ -16,7 +17,8 @@ pub(super) fn activate(activation: Activation, sums: &mut [f32], biases: &[f32])
     dispatch(activation, InPlace { sums, biases });
 }
 
-/// Adds the biases to the rows of `sums` in place and writes what the activation makes of them to `outputs`.
+/// Adds the biases to the rows of `sums` in place and writes what the activation makes of them to
+/// `outputs`.
 pub(super) fn activate_beside(activation: Activation, sums: &mut [f32], biases: &[f32], outputs: &mut [f32]) {
     dispatch(activation, Beside { sums, biases, outputs });
 }
@@ -26,8 +28,9 @@ pub(super) fn activate_again(activation: Activation, sums: &[f32], outputs: &mut
     dispatch(activation, Again { sums, outputs });
 }
 
-/// Multiplies the gradients by the outputs of a layer with the slopes of its activation, and adds the rows up in `bias_sums`. `kept` are the
-/// outputs where the slope follows from them, else the sums before the activation.
+/// Multiplies the gradients by the outputs of a layer with the slopes of its activation, and adds
+/// the rows up in `bias_sums`. `kept` are the outputs where the slope follows from them, else the
+/// sums before the activation.
 pub(super) fn multiply_slopes(
     activation: Activation,
     gradients: &mut [f32],

@@ -35,11 +35,13 @@ impl AdamW {
         AdamW { settings, first: zeros.clone(), second: zeros, powers: (1.0, 1.0), steps: 0, skipped: 0 }
     }
 
-    /// Changes the parameters by one step; false when it was left out because a gradient is not finite.
+    /// Changes the parameters by one step; false when it was left out because a gradient is not
+    /// finite.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when network or gradients are others; [`MlpError::Setting`] for a setting that cannot work;
-    /// [`MlpError::NotFinite`] when a parameter grew beyond 32 bits. The parameters are then as before.
+    /// [`MlpError::Length`] when network or gradients are others; [`MlpError::Setting`] for a
+    /// setting that cannot work; [`MlpError::NotFinite`] when a parameter grew beyond 32 bits. The
+    /// parameters are then as before.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the parameters")]
     pub fn step(&mut self, cpu: &mut Cpu, gradients: &[f32]) -> Result<bool, MlpError> {
         check("parameters", self.first.len(), cpu.network().parameters())?;

@@ -1,4 +1,5 @@
-//! A block of samples through all layers and back, on one thread, while its numbers are in the cache.
+//! A block of samples through all layers and back, on one thread, while its numbers are in the
+//! cache.
 
 use std::ops::Range;
 
@@ -28,7 +29,8 @@ pub(super) struct Scratch {
     bias_sums: Vec<f32>,
     /// Gradients of this thread's samples.
     pub(super) gradients: Vec<f32>,
-    /// Where passes there and back in one keep things: the tape, the outputs, the gradients by them.
+    /// Where passes there and back in one keep things: the tape, the outputs, the gradients by
+    /// them.
     training: Training,
 }
 
@@ -113,7 +115,8 @@ impl Layers {
         }
     }
 
-    /// The same, and keeps what [`Layers::backward`] needs: panel after panel, [`Network::kept_of_sample`](crate::dense::Network::kept_of_sample) numbers of each sample.
+    /// The same, and keeps what [`Layers::backward`] needs: panel after panel,
+    /// [`Network::kept_of_sample`](crate::dense::Network::kept_of_sample) numbers of each sample.
     pub(super) fn forward_train(&self, x: &[f32], y: &mut [f32], kept: &mut [f32], scratch: &mut Scratch) {
         let network = self.network();
         let samples = x.len() / network.inputs();
@@ -144,7 +147,8 @@ impl Layers {
         }
     }
 
-    /// The gradients of some samples: by the inputs, and by the parameters into `gradients`, to which they are added if `add` says so.
+    /// The gradients of some samples: by the inputs, and by the parameters into `gradients`, to
+    /// which they are added if `add` says so.
     pub(super) fn backward(&self, pass: Back<'_>, gradients: &mut [f32], add: bool, scratch: &mut Scratch) {
         let Back { x, y, dy, kept, mut dx } = pass;
         let network = self.network();

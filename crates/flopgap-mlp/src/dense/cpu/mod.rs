@@ -1,7 +1,8 @@
 //! The network on the CPU, in 32-bit floats.
 //!
-//! A thread takes a block of samples through all layers while they are in its second-level cache, so that nothing waits between layers and no
-//! layer is written to memory but what the caller asked for. Products are those of the crate `gemm`, on one thread each.
+//! A thread takes a block of samples through all layers while they are in its second-level cache,
+//! so that nothing waits between layers and no layer is written to memory but what the caller asked
+//! for. Products are those of the crate `gemm`, on one thread each.
 
 mod activations;
 mod adamw;
@@ -26,8 +27,9 @@ use threads::Threads;
 
 /// A network on the CPU, in 32-bit floats, on as many threads as the machine offers.
 ///
-/// Inputs, outputs and gradients are the caller's, row-major, a sample a row. The same input gives the same bits on the same number of
-/// threads: gradients are summed in the order of the samples. Passes that are called from several threads wait for each other.
+/// Inputs, outputs and gradients are the caller's, row-major, a sample a row. The same input gives
+/// the same bits on the same number of threads: gradients are summed in the order of the samples.
+/// Passes that are called from several threads wait for each other.
 ///
 /// ```
 /// use flopgap_mlp::dense::{Cpu, Network, Parameters};
@@ -78,7 +80,8 @@ struct Division {
     block: usize,
 }
 
-/// The numbers of a block may take one part in so many of the second-level cache: the weights, and what comes in and goes out, need the rest.
+/// The numbers of a block may take one part in so many of the second-level cache: the weights, and
+/// what comes in and goes out, need the rest.
 const BLOCK_OF_CACHE: usize = 2;
 /// In fewer samples the weights would be read too often.
 const SMALLEST_BLOCK: usize = 96;
@@ -93,7 +96,8 @@ impl Cpu {
         Self::with_threads(parameters, thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN))
     }
 
-    /// The same on at most this many threads, the calling one among them. If the system refuses to start them, fewer: see [`Cpu::threads`].
+    /// The same on at most this many threads, the calling one among them. If the system refuses to
+    /// start them, fewer: see [`Cpu::threads`].
     pub fn with_threads(parameters: &Parameters, threads: NonZero<usize>) -> Self {
         Cpu {
             layers: Layers::new(parameters),
@@ -117,8 +121,9 @@ impl Cpu {
         self.threads.count()
     }
 
-    /// Bytes that it holds now: the parameters, the weights once more as the forward pass reads them, and what the passes so far worked in.
-    /// What the crate `gemm` packs matrices into, at most some of each core's caches, is not in it.
+    /// Bytes that it holds now: the parameters, the weights once more as the forward pass reads
+    /// them, and what the passes so far worked in. What the crate `gemm` packs matrices into, at
+    /// most some of each core's caches, is not in it.
     ///
     /// ```
     /// use flopgap_mlp::dense::{Cpu, Network, Parameters};
@@ -136,7 +141,8 @@ impl Cpu {
         self.layers.bytes() + scratch.iter().map(Scratch::bytes).sum::<usize>()
     }
 
-    /// Takes other parameters of the same network. Its activations stay, whatever those of the parameters' network are.
+    /// Takes other parameters of the same network. Its activations stay, whatever those of the
+    /// parameters' network are.
     ///
     /// # Errors
     /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network.
@@ -200,12 +206,14 @@ impl Cpu {
         Ok(())
     }
 
-    /// Computes the gradients of the loss whose gradient by the outputs is `dy`, after [`Cpu::forward_train`] of the same `x`, `y` and `tape`:
-    /// by the inputs into `dx` (`batch x inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which is
-    /// overwritten.
+    /// Computes the gradients of the loss whose gradient by the outputs is `dy`, after
+    /// [`Cpu::forward_train`] of the same `x`, `y` and `tape`: by the inputs into `dx` (`batch x
+    /// inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which
+    /// is overwritten.
     ///
     /// # Errors
-    /// [`MlpError::Length`]; [`MlpError::Order`] when the tape is of a pass of another length or network.
+    /// [`MlpError::Length`]; [`MlpError::Order`] when the tape is of a pass of another length or
+    /// network.
     pub fn backward(
         &self,
         x: &[f32],
@@ -236,10 +244,12 @@ impl Cpu {
         Ok(())
     }
 
-    /// Forward pass, loss and backward pass in one, a block of samples at a time: nothing is kept in memory between them. Returns the loss.
+    /// Forward pass, loss and backward pass in one, a block of samples at a time: nothing is kept
+    /// in memory between them. Returns the loss.
     ///
-    /// `loss` is called with the numbers of some samples, their outputs, and room for the gradients by those, which it writes; it returns the
-    /// loss of these samples. The losses are added up in the order of the samples. Otherwise as [`Cpu::backward`].
+    /// `loss` is called with the numbers of some samples, their outputs, and room for the gradients
+    /// by those, which it writes; it returns the loss of these samples. The losses are added up in
+    /// the order of the samples. Otherwise as [`Cpu::backward`].
     ///
     /// ```
     /// use flopgap_mlp::dense::{Cpu, Network, Parameters};
@@ -287,8 +297,9 @@ impl Cpu {
         }))
     }
 
-    /// Does a pass over every block, and adds up the gradients and losses of the shares. A pass is handed its samples, their part of `dx`, the
-    /// gradients so far, whether to add to them, and room to work in.
+    /// Does a pass over every block, and adds up the gradients and losses of the shares. A pass is
+    /// handed its samples, their part of `dx`, the gradients so far, whether to add to them, and
+    /// room to work in.
     fn sum_gradients(
         &self,
         division: Division,
@@ -365,8 +376,8 @@ impl Cpu {
     }
 }
 
-/// Pieces of so many numbers, one after the other without end: the last may be shorter, and those after it are empty. So are all pieces of the tape of
-/// a single layer, which keeps nothing.
+/// Pieces of so many numbers, one after the other without end: the last may be shorter, and those
+/// after it are empty. So are all pieces of the tape of a single layer, which keeps nothing.
 fn pieces(numbers: &mut [f32], each: usize) -> impl Iterator<Item = &mut [f32]> {
     let mut rest = numbers;
     std::iter::from_fn(move || {

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use flopgap_numerics::{Matrix, product};
 
-/// Rows and columns of the products: a product takes about a millisecond, and its matrices stay in the caches of a core.
+/// Rows and columns of the products: a product takes about a millisecond, and its matrices stay in
+/// the caches of a core.
 const SIDE: usize = 384;
-/// Numbers of the array that is read and of the one that is written, all threads together: 256 MiB each, more than most caches hold.
+/// Numbers of the array that is read and of the one that is written, all threads together: 256 MiB
+/// each, more than most caches hold.
 const NUMBERS: usize = 1 << 26;
 /// The least of a thread, and how many are moved between two looks at the clock.
 const LEAST_NUMBERS: usize = 1 << 22;
@@ -18,7 +20,8 @@ const PIECE: usize = 1 << 20;
 /// How long each of the three is measured.
 const DURATION: Duration = Duration::from_millis(250);
 
-/// The rates at which all cores of this machine multiply and move 32-bit floats, all at once: what a floor of the time is computed from.
+/// The rates at which all cores of this machine multiply and move 32-bit floats, all at once: what
+/// a floor of the time is computed from.
 ///
 /// ```
 /// use flopgap_mlp::dense::CorePeaks;
@@ -29,15 +32,17 @@ const DURATION: Duration = Duration::from_millis(250);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CorePeaks {
-    /// FLOP/s of products of 384 x 384 matrices by the crate `gemm`, one a thread, which stay in the caches.
+    /// FLOP/s of products of 384 x 384 matrices by the crate `gemm`, one a thread, which stay in
+    /// the caches.
     pub flops: f64,
-    /// Bytes/s that are read and written, of arrays of 256 MiB or more: the better of reading one, and of copying it into another.
+    /// Bytes/s that are read and written, of arrays of 256 MiB or more: the better of reading one,
+    /// and of copying it into another.
     pub bytes: f64,
 }
 
 impl CorePeaks {
-    /// Measures them with a thread for each core the machine offers: takes about a second, and 512 MiB of memory or more for that time. Other
-    /// programs that are at work disturb it.
+    /// Measures them with a thread for each core the machine offers: takes about a second, and 512
+    /// MiB of memory or more for that time. Other programs that are at work disturb it.
     pub fn measure() -> Self {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let numbers = (NUMBERS / threads).max(LEAST_NUMBERS);
@@ -60,7 +65,8 @@ fn flops(threads: usize, duration: Duration) -> f64 {
 
 fn bytes(threads: usize, numbers: usize, duration: Duration) -> f64 {
     let pieces = numbers.div_ceil(PIECE);
-    // Arrays are first written by the thread that uses them, so that they lie in the memory near it. Zeros would not be in memory at all.
+    // Arrays are first written by the thread that uses them, so that they lie in the memory near
+    // it. Zeros would not be in memory at all.
     let array = move || vec![1_u32; pieces * PIECE];
     let read = || {
         let (from, mut piece) = (array(), 0);
@@ -83,8 +89,9 @@ fn bytes(threads: usize, numbers: usize, duration: Duration) -> f64 {
     rate(threads, duration, read).max(rate(threads, duration, copy))
 }
 
-/// What is done in a second: every thread makes its work and repeats it for so long, at the same time as the others. Each counts with the
-/// median of its calls, so that what interrupts some of them does not matter. A call returns how much was done.
+/// What is done in a second: every thread makes its work and repeats it for so long, at the same
+/// time as the others. Each counts with the median of its calls, so that what interrupts some of
+/// them does not matter. A call returns how much was done.
 fn rate<W: FnMut() -> usize>(threads: usize, duration: Duration, make: impl Fn() -> W + Sync) -> f64 {
     let begin = Barrier::new(threads);
     let of_thread = || {

@@ -1,7 +1,8 @@
 //! How much code a kernel may have, so that NVRTC compiles it in seconds.
 //!
-//! NVRTC's time goes by the instructions that loops unroll into, and for long kernels faster than that: kernels of whole networks whose every layer is
-//! unrolled took minutes. Where an implementation has more than this many, it keeps loops.
+//! NVRTC's time goes by the instructions that loops unroll into, and for long kernels faster than
+//! that: kernels of whole networks whose every layer is unrolled took minutes. Where an
+//! implementation has more than this many, it keeps loops.
 
 use crate::MlpError;
 use crate::dense::Activation;
@@ -9,11 +10,13 @@ use crate::dense::activation::facts;
 
 use super::request::Request;
 
-/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, on slow cores twice that (docs/measurements/dense.md). The networks
-/// of the benchmark have fewer in all kernels.
+/// Instructions of a kernel, more or less. NVRTC 13.0 takes 0.2 to 0.5 ms for one, on slow cores
+/// twice that (docs/measurements/dense.md). The networks of the benchmark have fewer in all
+/// kernels.
 pub(super) const KERNEL: usize = 10_000;
 
-/// Layers that kernels for few samples unroll at most: the weights of each have registers and code of their own.
+/// Layers that kernels for few samples unroll at most: the weights of each have registers and code
+/// of their own.
 pub(super) const UNROLLED_LAYERS: usize = 8;
 
 /// Registers of a thread.

@@ -7,11 +7,12 @@ use super::options::{Implementation, Options};
 
 /// The implementations by precision, the fastest first.
 ///
-/// Source: `docs/measurements/runs/2026-11-21-h200/dense.csv`, four networks, batches of 256, 65,536 and
-/// 1,048,576 samples, forward, backward and both: `coopmat` is the fastest in all 36 places of fp32 and
-/// in 35 of fp16 (in the other, `coopvec` takes 0.2 % less). By geometric means the others take, in fp16,
-/// 2.6 (`coopvec`) and 13 times (`forloop`) as long, in fp32 3.8 and 2.6 times. `naive` is slower than all
-/// of them. Bfloat16 has the kernels of fp16. A test holds the order against that file.
+/// Source: `docs/measurements/runs/2026-11-21-h200/dense.csv`, four networks, batches of 256,
+/// 65,536 and 1,048,576 samples, forward, backward and both: `coopmat` is the fastest in all 36
+/// places of fp32 and in 35 of fp16 (in the other, `coopvec` takes 0.2 % less). By geometric means
+/// the others take, in fp16, 2.6 (`coopvec`) and 13 times (`forloop`) as long, in fp32 3.8 and 2.6
+/// times. `naive` is slower than all of them. Bfloat16 has the kernels of fp16. A test holds the
+/// order against that file.
 pub(super) const fn order(precision: Precision) -> [Implementation; 4] {
     use Implementation::{Coopmat, Coopvec, Forloop, Naive};
     match precision {
@@ -20,11 +21,12 @@ pub(super) const fn order(precision: Precision) -> [Implementation; 4] {
     }
 }
 
-/// The options with the first implementation that `supports` them instead of [`Implementation::Auto`];
-/// others as they are.
+/// The options with the first implementation that `supports` them instead of
+/// [`Implementation::Auto`]; others as they are.
 ///
 /// # Errors
-/// [`MlpError::Unsupported`] with the reasons of all when none does; what `supports` returns otherwise.
+/// [`MlpError::Unsupported`] with the reasons of all when none does; what `supports` returns
+/// otherwise.
 pub(super) fn resolve(
     options: Options,
     precision: Precision,

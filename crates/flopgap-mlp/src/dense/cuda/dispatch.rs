@@ -22,7 +22,8 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
     Ok(())
 }
 
-/// The sources of the kernels of a network, for a device that need not be here. Several kernels may share one; none depends on another.
+/// The sources of the kernels of a network, for a device that need not be here. Several kernels may
+/// share one; none depends on another.
 ///
 /// # Errors
 /// [`MlpError::Unsupported`]; [`MlpError::Widths`] where they suit a CPU alone.
@@ -61,8 +62,8 @@ fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     }
 }
 
-/// The kernels, on a device, and what else was compiled for the caller's network `own`. All sources are
-/// compiled at once, and `observe` is called after each.
+/// The kernels, on a device, and what else was compiled for the caller's network `own`. All sources
+/// are compiled at once, and `observe` is called after each.
 pub(super) fn load(
     own: &Network,
     request: &Request<'_>,
@@ -84,8 +85,8 @@ pub(super) fn load(
     Ok((kernels?, binaries))
 }
 
-/// Compiles the kernels of a network for a device that need not be here, all at once, and returns the name and the compiler's log (registers, spills) of
-/// every source.
+/// Compiles the kernels of a network for a device that need not be here, all at once, and returns
+/// the name and the compiler's log (registers, spills) of every source.
 ///
 /// # Errors
 /// [`MlpError::Unsupported`]; when NVRTC is missing or refuses.
@@ -122,8 +123,9 @@ mod tests {
         }
     }
 
-    /// An activation that is forgotten in `common.cuh` would be compiled to the code of another one. (The first attempt stands for all: they
-    /// share that file, and the compiler gives some of the others other bits for the same source.)
+    /// An activation that is forgotten in `common.cuh` would be compiled to the code of another
+    /// one. (The first attempt stands for all: they share that file, and the compiler gives some of
+    /// the others other bits for the same source.)
     #[test]
     fn each_activation_has_code_of_its_own() {
         let compiler = match Compiler::without_cache() {

@@ -1,7 +1,7 @@
 //! The files of device code, and how they include each other.
 //!
-//! NVRTC gets one text. A file says with `#include "tile/layout.cuh"` (a path from this folder) what it
-//! needs; [`expand`] puts that file there, once.
+//! NVRTC gets one text. A file says with `#include "tile/layout.cuh"` (a path from this folder)
+//! what it needs; [`expand`] puts that file there, once.
 
 use std::fmt::Write as _;
 
@@ -86,9 +86,9 @@ fn included(line: &str) -> Option<&str> {
     line.strip_prefix("#include \"")?.strip_suffix('"')
 }
 
-/// `text`, whose name the compiler's messages have, with the files that it includes in place. Every file
-/// comes once, where it is first asked for (even inside an `#if`). A line that names no file of this crate
-/// stays, for NVRTC to refuse.
+/// `text`, whose name the compiler's messages have, with the files that it includes in place. Every
+/// file comes once, where it is first asked for (even inside an `#if`). A line that names no file
+/// of this crate stays, for NVRTC to refuse.
 pub(super) fn expand(name: &str, text: &str) -> String {
     let mut whole = String::new();
     append(&mut whole, name, text, &mut Vec::new());

@@ -5,8 +5,8 @@ use std::fmt;
 use flopgap_gpu::cudarc::driver::result::memset_d8_async;
 use flopgap_gpu::{GpuError, Kernel, Stream};
 
-/// A forward pass to queue. Addresses are of the device, entered in a [`Submission`](flopgap_gpu::Submission) that lives until all is queued; lengths
-/// were checked.
+/// A forward pass to queue. Addresses are of the device, entered in a
+/// [`Submission`](flopgap_gpu::Submission) that lives until all is queued; lengths were checked.
 #[derive(Debug)]
 pub(super) struct ForwardCall<'a> {
     pub(super) stream: &'a Stream,
@@ -18,8 +18,9 @@ pub(super) struct ForwardCall<'a> {
     pub(super) x: u64,
     /// `batch x outputs`, to be written.
     pub(super) y: u64,
-    /// Where to keep what the backward pass needs, if it needs it: the output of every hidden layer, layer after layer, each `batch x width`,
-    /// row-major. Where the slope of an activation does not follow from its output, the sums before it instead, also those of the output layer,
+    /// Where to keep what the backward pass needs, if it needs it: the output of every hidden
+    /// layer, layer after layer, each `batch x width`, row-major. Where the slope of an activation
+    /// does not follow from its output, the sums before it instead, also those of the output layer,
     /// after the others ([`Network::kept_of_sample`](crate::dense::Network::kept_of_sample)).
     pub(super) tape: Option<u64>,
 }
@@ -44,7 +45,8 @@ pub(super) struct BackwardCall<'a> {
     pub(super) dx: Option<u64>,
     /// The gradient by the parameters in 32 bits, to be overwritten.
     pub(super) gradients: u64,
-    /// [`Backward::workspace`] bytes, aligned to 256. All zero before the first call; what must be zero again for the next is up to the kernels.
+    /// [`Backward::workspace`] bytes, aligned to 256. All zero before the first call; what must be
+    /// zero again for the next is up to the kernels.
     pub(super) workspace: u64,
 }
 
@@ -59,7 +61,8 @@ pub(super) trait Forward: fmt::Debug + Send + Sync {
 
 /// The kernels of a backward pass.
 pub(super) trait Backward: fmt::Debug + Send + Sync {
-    /// Whether the forward pass must keep the tape for a batch of this many samples. Otherwise what is needed is computed again.
+    /// Whether the forward pass must keep the tape for a batch of this many samples. Otherwise what
+    /// is needed is computed again.
     fn keeps(&self, batch: u32) -> bool;
 
     /// Whether that is so for some batch of up to this many samples.
@@ -91,7 +94,8 @@ pub struct KernelFacts {
     pub name: String,
     /// 32-bit registers of a thread.
     pub registers: u32,
-    /// Bytes of local memory of a thread: spilled registers, and arrays that are indexed at run time.
+    /// Bytes of local memory of a thread: spilled registers, and arrays that are indexed at run
+    /// time.
     pub local_bytes: u32,
     /// Bytes of static shared memory of a block.
     pub static_shared_bytes: u32,

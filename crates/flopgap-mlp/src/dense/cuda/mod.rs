@@ -1,7 +1,8 @@
 //! The network on a GPU.
 //!
-//! [`Model`] is what a program uses. Below it, every implementation has a folder of its own, with its kernels (`*.cu`) and the code that launches
-//! them behind one trait; kernels are CUDA C without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
+//! [`Model`] is what a program uses. Below it, every implementation has a folder of its own, with
+//! its kernels (`*.cu`) and the code that launches them behind one trait; kernels are CUDA C
+//! without headers, compiled by NVRTC for the sizes of the network and the GPU at hand.
 //! [`device_code`] walks through two of them.
 
 mod budget;

@@ -14,21 +14,26 @@ use super::request::Request;
 use super::source::Compiled;
 use super::target::Target;
 
-/// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or [`half::bf16`]).
+/// A network on a GPU: compiled kernels and parameters, stored as `T` ([`f32`], [`half::f16`] or
+/// [`half::bf16`]).
 ///
-/// Inputs, outputs and gradients lie in memory of the caller, row-major, a sample a row. Passes are queued on a stream of the caller, and can
-/// be captured in a graph ([`Stream::capture`]): they allocate nothing. Passes of one model may be queued on several streams, each with a
-/// [`Tape`] of its own. Arrays, tapes and the model may be dropped as soon as a pass is queued or captured: see [`Buffer`].
+/// Inputs, outputs and gradients lie in memory of the caller, row-major, a sample a row. Passes are
+/// queued on a stream of the caller, and can be captured in a graph ([`Stream::capture`]): they
+/// allocate nothing. Passes of one model may be queued on several streams, each with a [`Tape`] of
+/// its own. Arrays, tapes and the model may be dropped as soon as a pass is queued or captured: see
+/// [`Buffer`].
 ///
-/// Context and stream may be the program's own: see [`Context::from_cudarc`] and [`Stream::from_raw`].
+/// Context and stream may be the program's own: see [`Context::from_cudarc`] and
+/// [`Stream::from_raw`].
 ///
 /// Where a width is no multiple of 8, or layers have no biases, kernels compute a padded network
-/// ([`Network::is_padded`]), and inputs, outputs and gradients are copied on the way, the model's arrays
-/// included. A forward pass without a tape then works in memory of the model: it is allocated by the
-/// first pass of a batch of that size, which cannot be captured, and passes on several streams wait for
-/// each other.
+/// ([`Network::is_padded`]), and inputs, outputs and gradients are copied on the way, the model's
+/// arrays included. A forward pass without a tape then works in memory of the model: it is
+/// allocated by the first pass of a batch of that size, which cannot be captured, and passes on
+/// several streams wait for each other.
 ///
-/// Memory that the crate does not own, such as a slice of `cudarc`, is refused by the compiler: it could be freed while a kernel reads it.
+/// Memory that the crate does not own, such as a slice of `cudarc`, is refused by the compiler: it
+/// could be freed while a kernel reads it.
 ///
 /// ```compile_fail,E0277
 /// # use flopgap_gpu::{Buffer, Stream, cudarc::driver::CudaSlice};
@@ -68,7 +73,8 @@ pub struct Model<T: Element> {
     gradients: Option<GradientAdder>,
 }
 
-/// What the forward pass keeps for the backward pass, and the memory that the backward pass works in: for batches of up to a number of samples.
+/// What the forward pass keeps for the backward pass, and the memory that the backward pass works
+/// in: for batches of up to a number of samples.
 #[derive(Debug)]
 pub struct Tape<T: Element> {
     kept: Buffer<T>,
@@ -92,7 +98,8 @@ impl<T: Element> Tape<T> {
             + self.gradients.as_ref().map_or(0, Buffer::num_bytes)
     }
 
-    /// Refuses a larger batch than it was made for, and another model's: kernels would write beyond it.
+    /// Refuses a larger batch than it was made for, and another model's: kernels would write beyond
+    /// it.
     fn check(&self, model: &Model<T>, batch: usize) -> Result<(), MlpError> {
         let (network, options) = (&model.network, model.options);
         if self.network != *network || self.options != options {
@@ -108,15 +115,18 @@ impl<T: Element> Tape<T> {
 }
 
 impl<T: Element> Model<T> {
-    /// Compiles the kernels, all at once (or takes them from the user's cache). The parameters are zero until [`Model::upload`].
+    /// Compiles the kernels, all at once (or takes them from the user's cache). The parameters are
+    /// zero until [`Model::upload`].
     ///
     /// # Errors
-    /// [`MlpError::Unsupported`] where there are no such kernels for this GPU; when NVRTC is missing.
+    /// [`MlpError::Unsupported`] where there are no such kernels for this GPU; when NVRTC is
+    /// missing.
     pub fn new(context: &Context, network: &Network, options: Options) -> Result<Self, MlpError> {
         Self::observed(context, network, options, &|_| ())
     }
 
-    /// The same, and calls `observe` after each source that was compiled, on the thread that compiled it: for a program that says how far it is.
+    /// The same, and calls `observe` after each source that was compiled, on the thread that
+    /// compiled it: for a program that says how far it is.
     ///
     /// # Errors
     /// As [`Model::new`].
@@ -151,7 +161,8 @@ impl<T: Element> Model<T> {
         &self.network
     }
 
-    /// How it is computed; instead of [`Implementation::Auto`](super::Implementation::Auto), what that stands for.
+    /// How it is computed; instead of [`Implementation::Auto`](super::Implementation::Auto), what
+    /// that stands for.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -166,8 +177,9 @@ impl<T: Element> Model<T> {
         &self.parameters
     }
 
-    /// Calls `write` with the parameters on the device, in the order that [`Network`] documents, for an
-    /// optimizer: `write` queues what it does on `stream`. Passes that are queued afterwards see it.
+    /// Calls `write` with the parameters on the device, in the order that [`Network`] documents,
+    /// for an optimizer: `write` queues what it does on `stream`. Passes that are queued afterwards
+    /// see it.
     ///
     /// # Errors
     /// The error of `write`; the driver's.
@@ -188,10 +200,12 @@ impl<T: Element> Model<T> {
         self.padding.as_ref().map_or(&self.parameters, Padding::parameters)
     }
 
-    /// Takes parameters, rounded to `T`. The model's activations stay, whatever those of the parameters' network are.
+    /// Takes parameters, rounded to `T`. The model's activations stay, whatever those of the
+    /// parameters' network are.
     ///
     /// # Errors
-    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network; [`MlpError::NotFinite`] when one is beyond the range of `T`.
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network;
+    /// [`MlpError::NotFinite`] when one is beyond the range of `T`.
     pub fn upload(&mut self, stream: &Stream, parameters: &Parameters) -> Result<(), MlpError> {
         parameters.check_widths(&self.network)?;
         // A weight of 1e5 is infinite in half precision.
@@ -235,7 +249,8 @@ impl<T: Element> Model<T> {
     /// Queues the outputs of `x` (`batch x inputs`) into `y` (`batch x outputs`).
     ///
     /// # Errors
-    /// [`MlpError::Length`]; [`MlpError::Unaligned`] for a view that does not begin at a multiple of 16 bytes; the driver's.
+    /// [`MlpError::Length`]; [`MlpError::Unaligned`] for a view that does not begin at a multiple
+    /// of 16 bytes; the driver's.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -248,7 +263,8 @@ impl<T: Element> Model<T> {
     /// The same, and keeps what [`Model::backward`] needs in `tape`.
     ///
     /// # Errors
-    /// As [`Model::forward`]; [`MlpError::Batch`] when the batch is larger than the tape's; [`MlpError::Tape`] when it is of another model.
+    /// As [`Model::forward`]; [`MlpError::Batch`] when the batch is larger than the tape's;
+    /// [`MlpError::Tape`] when it is of another model.
     pub fn forward_train(
         &self,
         stream: &Stream,
@@ -323,10 +339,10 @@ impl<T: Element> Model<T> {
         Ok(self.kernels.forward.queue(&call)?)
     }
 
-    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after [`Model::forward_train`]
-    /// of the same `x`, `y` and `tape`: by the inputs into `dx` (`batch x inputs`) if it is given, by the
-    /// parameters, summed over the batch, into `gradients`, which is overwritten or added to
-    /// ([`Options::gradients`](super::Options::gradients)).
+    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after
+    /// [`Model::forward_train`] of the same `x`, `y` and `tape`: by the inputs into `dx` (`batch x
+    /// inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which
+    /// is overwritten or added to ([`Options::gradients`](super::Options::gradients)).
     ///
     /// All arrays may be views ([`Buffer::slice_mut`]), for example `dx` a part of a larger array.
     ///
@@ -432,7 +448,8 @@ pub(super) fn check(what: &'static str, expected: usize, found: usize) -> Result
     if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 
-/// Kernels read and write 16 bytes at a time: a view that begins elsewhere than at such a place is refused.
+/// Kernels read and write 16 bytes at a time: a view that begins elsewhere than at such a place is
+/// refused.
 fn aligned(what: &'static str, address: u64) -> Result<u64, MlpError> {
     if address.is_multiple_of(16) { Ok(address) } else { Err(MlpError::Unaligned { what }) }
 }

@@ -13,20 +13,22 @@ use super::target::Target;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Implementation {
-    /// The fastest of the others that supports the network, the precision and the GPU, in the order that
-    /// measurements on an H200 gave (`docs/measurements/dense.md`). [`Model::options`] has what was chosen.
+    /// The fastest of the others that supports the network, the precision and the GPU, in the order
+    /// that measurements on an H200 gave (`docs/measurements/dense.md`). [`Model::options`] has
+    /// what was chosen.
     ///
     /// [`Model::options`]: super::Model::options
     Auto,
-    /// A thread computes a sample with plain loops, as a first attempt would: arrays in local memory, weights read one by one. For teaching and
-    /// for comparison.
+    /// A thread computes a sample with plain loops, as a first attempt would: arrays in local
+    /// memory, weights read one by one. For teaching and for comparison.
     Naive,
     /// Scalar multiply-adds, a sample a thread.
     Forloop,
-    /// Cooperative vectors: every thread has a vector of its own, in registers from layer to layer; the 32 threads of a warp multiply their
-    /// vectors by the same matrix together.
+    /// Cooperative vectors: every thread has a vector of its own, in registers from layer to layer;
+    /// the 32 threads of a warp multiply their vectors by the same matrix together.
     Coopvec,
-    /// Cooperative matrices: tiles of the whole batch, all layers in one kernel, weights in shared memory.
+    /// Cooperative matrices: tiles of the whole batch, all layers in one kernel, weights in shared
+    /// memory.
     Coopmat,
 }
 
@@ -73,7 +75,8 @@ pub enum Accumulate {
     /// 32 bits.
     #[default]
     F32,
-    /// 16 bits: half precision for sums, too. Less accurate; for comparison with libraries that do so. Only with [`Precision::F16`](crate::dense::Precision::F16).
+    /// 16 bits: half precision for sums, too. Less accurate; for comparison with libraries that do
+    /// so. Only with [`Precision::F16`](crate::dense::Precision::F16).
     F16,
 }
 
@@ -95,8 +98,8 @@ pub enum Gradients {
     Overwrite,
     /// It adds to them, as `PyTorch` does: zero them before the first of several passes
     /// ([`Stream::fill`](flopgap_gpu::Stream::fill)). Each is the sum of what was there and of what
-    /// [`Gradients::Overwrite`] gives, bit for bit, rounded once. It costs a kernel after the pass that
-    /// moves 12 bytes a parameter, and 4 bytes a parameter in every tape.
+    /// [`Gradients::Overwrite`] gives, bit for bit, rounded once. It costs a kernel after the pass
+    /// that moves 12 bytes a parameter, and 4 bytes a parameter in every tape.
     Add,
 }
 
@@ -111,8 +114,9 @@ pub struct Options {
     pub reduction: Reduction,
     /// Whether a backward pass adds to the gradients by the parameters.
     pub gradients: Gradients,
-    /// The architecture whose kernels are taken, where they are not to be those of the GPU at hand: an older one (7.5, 8.x), whose kernels are then
-    /// compiled for the GPU. For tests and comparisons; see [`Target::planned_for`].
+    /// The architecture whose kernels are taken, where they are not to be those of the GPU at hand:
+    /// an older one (7.5, 8.x), whose kernels are then compiled for the GPU. For tests and
+    /// comparisons; see [`Target::planned_for`].
     pub plan: Option<ComputeCapability>,
 }
 
@@ -133,8 +137,9 @@ impl Options {
         self.plan.map_or(Ok(device), |older| device.planned_for(older))
     }
 
-    /// Whether gradients of the parameters have the same bits in every run. [`Implementation::Auto`]
-    /// chooses only implementations of which that is so, unless atomic additions are requested.
+    /// Whether gradients of the parameters have the same bits in every run.
+    /// [`Implementation::Auto`] chooses only implementations of which that is so, unless atomic
+    /// additions are requested.
     pub fn is_deterministic(&self) -> bool {
         match (self.implementation, self.reduction) {
             (Implementation::Naive, _) | (_, Reduction::Atomic) => false,

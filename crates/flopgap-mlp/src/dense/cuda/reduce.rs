@@ -6,8 +6,8 @@ use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::source::Program;
 
-/// A kernel that adds up what was found, always in the same order. It takes the address of that, the address of the gradients, and, unless it knows
-/// it, how many were found.
+/// A kernel that adds up what was found, always in the same order. It takes the address of that,
+/// the address of the gradients, and, unless it knows it, how many were found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SumKernel {
     pub(super) name: &'static str,
@@ -18,7 +18,8 @@ pub(super) struct SumKernel {
     pub(super) overlap: bool,
 }
 
-/// What becomes of the gradients that blocks find: they are added up in a fixed order by a kernel, or added by the blocks themselves, atomically.
+/// What becomes of the gradients that blocks find: they are added up in a fixed order by a kernel,
+/// or added by the blocks themselves, atomically.
 #[derive(Debug)]
 pub(super) struct Reducer {
     parameters: usize,
@@ -43,7 +44,8 @@ impl Reducer {
         if self.sum.is_some() { 4 * blocks as usize * self.parameters } else { 0 }
     }
 
-    /// Where blocks leave what they find: from the workspace's begin on, or, atomically, in the gradients, which are queued to be zero.
+    /// Where blocks leave what they find: from the workspace's begin on, or, atomically, in the
+    /// gradients, which are queued to be zero.
     pub(super) fn prepare(&self, call: &BackwardCall<'_>) -> Result<u64, GpuError> {
         if self.sum.is_some() {
             return Ok(call.workspace);
@@ -56,14 +58,16 @@ impl Reducer {
     /// Queues what is left to do when the blocks are done.
     ///
     /// # Safety
-    /// The kernel must take these arguments, and what it reads must lie in the workspace, written by what was queued before.
+    /// The kernel must take these arguments, and what it reads must lie in the workspace, written
+    /// by what was queued before.
     pub(super) unsafe fn finish(&self, call: &BackwardCall<'_>, count: Option<u32>) -> Result<(), GpuError> {
         let Some((sum, kernel)) = &self.sum else { return Ok(()) };
         let blocks = u32::try_from(self.parameters.div_ceil(sum.parameters_of_block)).unwrap_or(u32::MAX);
         let arguments = Arguments::default().addresses([call.workspace, call.gradients]);
         let arguments = count.into_iter().fold(arguments, Arguments::u32);
         let launch = Launch { overlap: sum.overlap, ..Launch::new(blocks, sum.threads) };
-        // SAFETY: the caller's promise; `gradients` has a number for each parameter: `Model` checked it.
+        // SAFETY: the caller's promise; `gradients` has a number for each parameter: `Model`
+        // checked it.
         unsafe { launch.queue(call.stream, kernel, arguments) }
     }
 

@@ -24,7 +24,8 @@ impl Request<'_> {
         self.source_for(self.target.architecture(), name, body, constants)
     }
 
-    /// The source of the kernels in a file, by its path from this folder, after `tables`: functions of a layer, and macros.
+    /// The source of the kernels in a file, by its path from this folder, after `tables`: functions
+    /// of a layer, and macros.
     pub(super) fn kernel(&self, path: &str, tables: &str, constants: &[(&str, usize)]) -> Source {
         self.source(path, &format!("{tables}#include \"{path}\"\n"), constants)
     }

@@ -19,7 +19,8 @@ use super::options::Accumulate;
 /// What every source begins with, after the constants.
 const COMMON: &str = "#include \"common.cuh\"";
 
-/// One CUDA C source, written for one network and one architecture: what NVRTC compiles. It may hold several kernels.
+/// One CUDA C source, written for one network and one architecture: what NVRTC compiles. It may
+/// hold several kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Source {
     name: String,
@@ -28,8 +29,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// `body` after the constants of the network and what all kernels share. `constants` are further ones, by name. `plan`: the older compute
-    /// capability whose kernels these are.
+    /// `body` after the constants of the network and what all kernels share. `constants` are
+    /// further ones, by name. `plan`: the older compute capability whose kernels these are.
     #[expect(clippy::too_many_arguments, reason = "what a source is made of")]
     pub(super) fn new(
         name: &str,
@@ -74,7 +75,8 @@ impl Source {
         &self.text
     }
 
-    /// What it is compiled for: `sm_90a` where a kernel uses instructions of exactly that architecture.
+    /// What it is compiled for: `sm_90a` where a kernel uses instructions of exactly that
+    /// architecture.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
@@ -118,8 +120,9 @@ pub struct Compiled<'a> {
 pub(super) struct Binaries(HashMap<Source, Binary>);
 
 impl Binaries {
-    /// Compiles all sources at once, on the threads of `rayon`'s global pool: NVRTC compiles several programs side by side. Of equal sources one is
-    /// compiled. `observe` is called after each, on the thread that compiled it.
+    /// Compiles all sources at once, on the threads of `rayon`'s global pool: NVRTC compiles
+    /// several programs side by side. Of equal sources one is compiled. `observe` is called after
+    /// each, on the thread that compiled it.
     pub(super) fn compile(
         compiler: &Compiler,
         sources: Vec<Source>,
@@ -139,8 +142,8 @@ impl Binaries {
     }
 }
 
-/// Registers and spills are in the compiler's log. No fast mathematics. Not every kernel needs every constant (warning 177). Generic lambdas are
-/// for the device, like all else.
+/// Registers and spills are in the compiler's log. No fast mathematics. Not every kernel needs
+/// every constant (warning 177). Generic lambdas are for the device, like all else.
 const OPTIONS: [&str; 3] =
     ["--ptxas-options=-v", "--diag-suppress=177", "--device-as-default-execution-space"];
 

@@ -8,10 +8,11 @@ use crate::MlpError;
 /// What kernels are chosen and compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// The compute capability that kernels are chosen and written for. Where it matters, they are of exactly this architecture (`sm_90a`).
+    /// The compute capability that kernels are chosen and written for. Where it matters, they are
+    /// of exactly this architecture (`sm_90a`).
     pub capability: ComputeCapability,
-    /// The machine language that they are compiled for: of the same compute capability, but where kernels of an older one were asked for
-    /// ([`Target::planned_for`]).
+    /// The machine language that they are compiled for: of the same compute capability, but where
+    /// kernels of an older one were asked for ([`Target::planned_for`]).
     pub language: ComputeCapability,
     /// Bytes of shared memory that a block can have.
     pub shared_bytes: usize,
@@ -30,8 +31,8 @@ impl Target {
         }
     }
 
-    /// A device of this compute capability, with the shared memory of CUDA's table of compute capabilities and the multiprocessors of a
-    /// common card of it.
+    /// A device of this compute capability, with the shared memory of CUDA's table of compute
+    /// capabilities and the multiprocessors of a common card of it.
     pub fn nominal(capability: ComputeCapability) -> Self {
         let (kibibytes, multiprocessors) = match (capability.major, capability.minor) {
             (7, _) => (64, 40),
@@ -43,8 +44,9 @@ impl Target {
         Target { capability, language: capability, shared_bytes: kibibytes * 1024, multiprocessors }
     }
 
-    /// The same device with the kernels of an older architecture: chosen and written as for that, with its shared memory, and compiled for the device.
-    /// So those of Ampere (8.0) and Ada (8.9) run on Hopper.
+    /// The same device with the kernels of an older architecture: chosen and written as for that,
+    /// with its shared memory, and compiled for the device. So those of Ampere (8.0) and Ada (8.9)
+    /// run on Hopper.
     ///
     /// ```
     /// use flopgap_gpu::ComputeCapability;
@@ -59,7 +61,8 @@ impl Target {
     /// ```
     ///
     /// # Errors
-    /// [`MlpError::Plan`] where `older` is newer than the device, or has kernels that run on nothing else (9.0).
+    /// [`MlpError::Plan`] where `older` is newer than the device, or has kernels that run on
+    /// nothing else (9.0).
     pub fn planned_for(self, older: ComputeCapability) -> Result<Self, MlpError> {
         let reason = if older > self.language {
             "it is newer than the GPU"

@@ -1,7 +1,9 @@
-//! Each activation is another function than the identity, in every implementation: one that is forgotten somewhere would be the identity there.
+//! Each activation is another function than the identity, in every implementation: one that is
+//! forgotten somewhere would be the identity there.
 //!
-//! The reference is held to tables of the functions in its own tests; here every implementation is held to the reference, one activation at a
-//! time, hidden and at the output, and then to differ from what it makes of the identity.
+//! The reference is held to tables of the functions in its own tests; here every implementation is
+//! held to the reference, one activation at a time, hidden and at the output, and then to differ
+//! from what it makes of the identity.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +22,8 @@ use crate::gpu;
 /// Outputs, gradients by the inputs, gradients by the parameters.
 type Found = [Vec<f32>; 3];
 
-/// How far another activation is from the identity at least, as a relative error: farther than rounding to 16 bits takes a right one.
+/// How far another activation is from the identity at least, as a relative error: farther than
+/// rounding to 16 bits takes a right one.
 const APART: f64 = 0.1;
 
 /// The activation in one place, the identity in the other.
@@ -37,7 +40,8 @@ fn numbers<T: Element>(network: &Network, batch: usize) -> (Vec<f32>, Vec<f32>) 
     (uniform(1 << 40, batch * network.inputs()), uniform(1 << 41, batch * network.outputs()))
 }
 
-/// Every activation but the identity: right, and far from what the identity gives. `compute` makes outputs and gradients of a network.
+/// Every activation but the identity: right, and far from what the identity gives. `compute` makes
+/// outputs and gradients of a network.
 fn each_is_itself<T: Element>(
     what: &str,
     widths: &[usize],
@@ -141,7 +145,8 @@ fn passes<T: Element>(
 /// [`on_gpu`] in a precision.
 type OnGpu = fn(&Context, Implementation, &[usize], usize);
 
-/// Networks and batches for the different kernels of each implementation: one hidden layer and several, few samples and many.
+/// Networks and batches for the different kernels of each implementation: one hidden layer and
+/// several, few samples and many.
 #[test]
 fn on_a_gpu_in_every_implementation() {
     let Some((context, _guard)) = gpu() else { return };

@@ -35,7 +35,8 @@ impl<T: Element> Case<T> {
         let x = numbers(1 << 40, batch * network.inputs());
         let wide_x = wide(&x);
         let mut wide_dy = wide(&numbers(1 << 41, batch * network.outputs()));
-        // At a kink, one slope is as good as the other, and one sample's weighs more than all that rounding costs.
+        // At a kink, one slope is as good as the other, and one sample's weighs more than all that
+        // rounding costs.
         let truth = reference::run_off_kinks(&parameters, &wide_x, &mut wide_dy).unwrap();
         let dy = wide_dy.iter().map(|&number| T::narrow(number)).collect();
         let allowed = Errors::allowed(T::PRECISION, &parameters, &wide_x, &wide_dy, &truth).unwrap();
@@ -96,7 +97,8 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
 
 /// Every batch of one network on one implementation. What it does not have is said.
 fn every_batch<T: Element>(context: &Context, options: Options, network: &Network) {
-    // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit reference does not take long.
+    // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit
+    // reference does not take long.
     let many = match network.parameters() {
         0..10_000 => Some(40_000),
         10_000..20_000 => Some(20_000),
@@ -108,7 +110,8 @@ fn every_batch<T: Element>(context: &Context, options: Options, network: &Networ
     batches_of::<T>(context, options, network, &batches);
 }
 
-/// Few samples: enough for code that does not depend on their number, where deep networks keep the 64-bit reference busy.
+/// Few samples: enough for code that does not depend on their number, where deep networks keep the
+/// 64-bit reference busy.
 fn few_samples<T: Element>(context: &Context, options: Options, network: &Network) {
     batches_of::<T>(context, options, network, &[1, 31, 300]);
 }
@@ -135,7 +138,8 @@ fn batches_of<T: Element>(context: &Context, options: Options, network: &Network
     }
 }
 
-/// Every network in every precision. Compiling and the 64-bit reference take the time, so that all cores share them.
+/// Every network in every precision. Compiling and the 64-bit reference take the time, so that all
+/// cores share them.
 fn every_precision(implementation: Implementation) {
     let Some((context, _guard)) = gpu() else { return };
     all_at_once(&context, Options::new(implementation), &networks(), EVERY_BATCH);
@@ -161,8 +165,8 @@ fn all_at_once(context: &Context, options: Options, networks: &[Network], cases:
     });
 }
 
-/// Many inputs of a narrow hidden layer, whose weights are streamed on Hopper: the next tile's inputs are brought with the very last weights of
-/// this one.
+/// Many inputs of a narrow hidden layer, whose weights are streamed on Hopper: the next tile's
+/// inputs are brought with the very last weights of this one.
 #[test]
 fn coopmat_has_the_next_inputs_come_with_the_last_weights() {
     let Some((context, _guard)) = gpu() else { return };
@@ -190,7 +194,8 @@ fn coopmat_is_the_reference_within_its_precision() {
     every_precision(Implementation::Coopmat);
 }
 
-/// Networks whose code would take the compiler minutes if every layer and every piece of it had its own: their kernels have loops.
+/// Networks whose code would take the compiler minutes if every layer and every piece of it had its
+/// own: their kernels have loops.
 #[test]
 fn kernels_with_loops_are_the_reference_within_their_precision() {
     let Some((context, _guard)) = gpu() else { return };
@@ -243,7 +248,8 @@ fn atomic_additions<T: Element>(context: &Context, implementation: Implementatio
         for kernel in model.facts().unwrap() {
             assert!(!kernel.name.ends_with("_sum") && !kernel.name.ends_with("_add"), "{}", kernel.name);
         }
-        // More samples than the kernels for few take, of which no two blocks compute the same gradients.
+        // More samples than the kernels for few take, of which no two blocks compute the same
+        // gradients.
         for batch in [1_000, 1_500] {
             let case = Case::<T>::new(&network, batch, 7);
             model.upload(&stream, &case.parameters).unwrap();

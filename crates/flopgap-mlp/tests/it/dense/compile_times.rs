@@ -1,4 +1,5 @@
-//! How long NVRTC takes: the first use of a network waits for the longest of its sources where there are cores for all.
+//! How long NVRTC takes: the first use of a network waits for the longest of its sources where
+//! there are cores for all.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,7 +78,8 @@ fn none_is_long(found: &[(f64, Case)]) {
     assert!(long.is_empty(), "{} sources take longer than {MOST} s:\n{}", long.len(), long.join("\n"));
 }
 
-/// Networks that took from 14 s to several minutes while every layer and every piece of it had code of its own.
+/// Networks that took from 14 s to several minutes while every layer and every piece of it had code
+/// of its own.
 #[test]
 fn odd_and_deep_networks_compile_in_seconds() {
     let compiler = match Compiler::without_cache() {
@@ -113,9 +115,10 @@ fn odd_and_deep_networks_compile_in_seconds() {
     none_is_long(&found);
 }
 
-/// The sources of networks drawn at random, the slowest ones shown:
-/// `FLOPGAP_COMPILE=all FLOPGAP_DRAWS=200 cargo test -p flopgap-mlp --test it draws_compile -- --nocapture`. `FLOPGAP_SEED` and
-/// `FLOPGAP_IMPLEMENTATION` are as for the draws on a GPU, `FLOPGAP_ARCH=sm_80,sm_90` asks for those architectures.
+/// The sources of networks drawn at random, the slowest ones shown: `FLOPGAP_COMPILE=all
+/// FLOPGAP_DRAWS=200 cargo test -p flopgap-mlp --test it draws_compile -- --nocapture`.
+/// `FLOPGAP_SEED` and `FLOPGAP_IMPLEMENTATION` are as for the draws on a GPU,
+/// `FLOPGAP_ARCH=sm_80,sm_90` asks for those architectures.
 #[test]
 fn draws_compile_in_seconds() {
     if std::env::var("FLOPGAP_COMPILE").as_deref() != Ok("all") {

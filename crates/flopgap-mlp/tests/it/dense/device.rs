@@ -1,5 +1,5 @@
-//! Networks that a user's kernel calls: compiled by NVRTC for every architecture, and run where there is a
-//! GPU.
+//! Networks that a user's kernel calls: compiled by NVRTC for every architecture, and run where
+//! there is a GPU.
 
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::{Architecture, Compiler};
@@ -39,7 +39,8 @@ fn color() -> Network {
     Network::new(&[2, 64, 64, 3]).unwrap().with_output_activation(Activation::Sigmoid)
 }
 
-/// The networks that are run: padded, with one hidden layer and with several, of all activations together.
+/// The networks that are run: padded, with one hidden layer and with several, of all activations
+/// together.
 fn networks() -> Vec<Network> {
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     vec![
@@ -111,7 +112,8 @@ fn answers<T: Element>(context: &Context, network: &Network) {
         let launch = Launch { shared: mlp.shared_bytes(), ..Launch::new(20, 96) };
         let samples = u32::try_from(batch).unwrap();
         let arguments = Arguments::default().read(&weights).read(&asked).write(&mut found).u32(samples);
-        // SAFETY: these are the kernel's arguments, and the arrays have the rows that it reads and writes.
+        // SAFETY: these are the kernel's arguments, and the arrays have the rows that it reads and
+        // writes.
         unsafe { launch.queue(&stream, &kernel, arguments) }.unwrap();
         let mut none = vec![0.0; batch * network.outputs()];
         let truth = reference::run_off_kinks(&parameters, &x, &mut none).unwrap();

@@ -1,8 +1,10 @@
 //! On a GPU: networks, batches and options drawn at random, against the 64-bit reference.
 //!
-//! `FLOPGAP_DRAWS=200` asks for more draws than the few of every run, `FLOPGAP_SEED=7000` for those from another seed on, `FLOPGAP_SECONDS=60`
-//! begins no draw after a minute, `FLOPGAP_IMPLEMENTATION=coopvec` computes all
-//! of them so, `FLOPGAP_PLAN=sm_80` with the kernels of an older architecture. A failure names the seed of its draw: `FLOPGAP_SEED=SEED FLOPGAP_DRAWS=1` repeats it.
+//! `FLOPGAP_DRAWS=200` asks for more draws than the few of every run, `FLOPGAP_SEED=7000` for those
+//! from another seed on, `FLOPGAP_SECONDS=60` begins no draw after a minute,
+//! `FLOPGAP_IMPLEMENTATION=coopvec` computes all of them so, `FLOPGAP_PLAN=sm_80` with the kernels
+//! of an older architecture. A failure names the seed of its draw: `FLOPGAP_SEED=SEED
+//! FLOPGAP_DRAWS=1` repeats it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -85,7 +87,8 @@ impl Draw {
     pub(super) fn new(seed: u64) -> Self {
         let mut numbers = Numbers { seed: seed ^ 0x005e_ed0f_d4a3, next: 0 };
         let hidden = numbers.one_of(&[1, 1, 1, 2, 2, 3, 4, 4, 7]);
-        // Around the edges of tiles, or anywhere; most networks are narrow, so that more of them are compiled in a time.
+        // Around the edges of tiles, or anywhere; most networks are narrow, so that more of them
+        // are compiled in a time.
         let mut width = || {
             let most = numbers.one_of(&[64, 128, 256, 320, 512, WIDEST]);
             let edge = [8, 16, 24, 32, 40, 64, 72, 128, 136, 192, 256, 264, 320, 512, 520, 640];
@@ -166,8 +169,8 @@ impl fmt::Display for Draw {
 /// Relative errors by what they are of, as parts of what is allowed.
 type Ratios = BTreeMap<&'static str, f64>;
 
-/// The samples of a batch: a few that come over and over, so that the reference is quick. Their number is odd: those of a tile differ from
-/// those at the same places of the next one.
+/// The samples of a batch: a few that come over and over, so that the reference is quick. Their
+/// number is odd: those of a tile differ from those at the same places of the next one.
 struct Samples<T> {
     x: Vec<T>,
     dy: Vec<T>,
@@ -194,7 +197,8 @@ impl<T: Element> Samples<T> {
         };
         while x.len() < count * network.inputs() {
             let row: Vec<f32> = (0..network.inputs()).map(|_| T::narrow(numbers.number()).widen()).collect();
-            // At a kink, one slope is as good as the other. In 16 bits there are too many such samples, and what is allowed has them, too.
+            // At a kink, one slope is as good as the other. In 16 bits there are too many such
+            // samples, and what is allowed has them, too.
             if T::PRECISION != Precision::F32 || !near_kink(&row) {
                 x.extend(row);
             }

@@ -19,7 +19,8 @@ use flopgap_mlp::dense::{Activation, Network, Precision, Size};
 
 /// All that kernels are compiled for.
 const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
-/// Of these, the networks of the benchmark: what is chosen for them, and how many registers there are, is as for one of the others.
+/// Of these, the networks of the benchmark: what is chosen for them, and how many registers there
+/// are, is as for one of the others.
 const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
 
 /// The kernels of a network, compiled for an architecture.
@@ -54,14 +55,16 @@ impl Tally {
 }
 
 impl Job {
-    /// Bytes that a kernel may spill. The networks of the benchmark: none, but for two kernels that have all 255 registers in use.
-    /// - Cooperative vectors in 32 bits. A lane has two samples where the sums say that they fit; with one, nothing would be spilled, and every weight
-    ///   be read twice as often.
-    /// - `mma.sync` gradients of the widest network, added atomically, where there is no `wgmma`: half the tile would read both factors twice as often. Fixed
-    ///   sums, which are the default, spill nothing.
+    /// Bytes that a kernel may spill. The networks of the benchmark: none, but for two kernels that
+    /// have all 255 registers in use.
+    /// - Cooperative vectors in 32 bits. A lane has two samples where the sums say that they fit;
+    ///   with one, nothing would be spilled, and every weight be read twice as often.
+    /// - `mma.sync` gradients of the widest network, added atomically, where there is no `wgmma`:
+    ///   half the tile would read both factors twice as often. Fixed sums, which are the default,
+    ///   spill nothing.
     ///
-    /// Other networks: a few registers, where widths that tiles divide badly leave sums of ragged pieces. The next smaller tile is not taken for
-    /// them.
+    /// Other networks: a few registers, where widths that tiles divide badly leave sums of ragged
+    /// pieces. The next smaller tile is not taken for them.
     fn most_spilled(&self) -> u32 {
         let Options { implementation, reduction, .. } = self.options;
         let widest = self.network == Size::XLarge.network();
@@ -119,8 +122,9 @@ impl Job {
     }
 }
 
-/// What is compiled without being asked for: small and large in fp32 and fp16 for every architecture, and for Ampere and Hopper, of which
-/// every source of kernels is for one, what those leave out: bf16, other sums, and networks whose kernels are others.
+/// What is compiled without being asked for: small and large in fp32 and fp16 for every
+/// architecture, and for Ampere and Hopper, of which every source of kernels is for one, what those
+/// leave out: bf16, other sums, and networks whose kernels are others.
 fn jobs_of_every_run() -> Vec<Job> {
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     let sizes = [Size::Small.network(), Size::Large.network()];
@@ -154,11 +158,13 @@ fn jobs_of_every_run() -> Vec<Job> {
         for precision in Precision::ALL {
             push(&of(&[3, 20, 3]).with_bias(false), precision, add, capability);
         }
-        // Code for each layer that would be too much, and gradients through sums that the tape keeps.
+        // Code for each layer that would be too much, and gradients through sums that the tape
+        // keeps.
         let deep = of(&[64; 25]);
         push(&deep, Precision::F32, Options::new(Implementation::Forloop), capability);
         push(&deep, Precision::F16, Options::new(Implementation::Coopvec), capability);
-        // Weights that are streamed; chains of several layers and the gradients after them, as they are and streamed.
+        // Weights that are streamed; chains of several layers and the gradients after them, as they
+        // are and streamed.
         let coopmat = Options::new(Implementation::Coopmat);
         push(&Size::XLarge.network(), Precision::F16, coopmat, capability);
         push(&of(&[16, 32, 32, 32, 32, 16]), Precision::F16, coopmat, capability);
@@ -172,8 +178,9 @@ fn jobs_of_every_run() -> Vec<Job> {
     jobs
 }
 
-/// What `FLOPGAP_COMPILE` asks for. All networks in all precisions for all architectures take long: `all` asks for them. Names of
-/// implementations, precisions or architectures beside it (`all,coopvec,fp16,sm_90`) ask for those alone.
+/// What `FLOPGAP_COMPILE` asks for. All networks in all precisions for all architectures take long:
+/// `all` asks for them. Names of implementations, precisions or architectures beside it
+/// (`all,coopvec,fp16,sm_90`) ask for those alone.
 fn jobs(asked: &[&str]) -> Vec<Job> {
     let mut jobs = if asked.contains(&"all") { jobs_of_all() } else { jobs_of_every_run() };
     let wanted = |name: &str, among: &[&str]| {
@@ -239,7 +246,8 @@ fn files_of_kernels(folder: &Path) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// A file of kernels that no network here is compiled with is one that nothing compiles before a user does.
+/// A file of kernels that no network here is compiled with is one that nothing compiles before a
+/// user does.
 #[test]
 fn every_run_compiles_every_file_of_kernels() {
     let mut texts: Vec<String> = Vec::new();
@@ -289,7 +297,8 @@ fn every_run_compiles_every_kind_of_sums() {
     }
 }
 
-/// Every source of kernels for the architectures that it is for, on some network; on all of the tests with `FLOPGAP_COMPILE=all`.
+/// Every source of kernels for the architectures that it is for, on some network; on all of the
+/// tests with `FLOPGAP_COMPILE=all`.
 #[test]
 fn kernels_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
@@ -298,7 +307,8 @@ fn kernels_compile_for_every_architecture_without_spills() {
     };
     let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
     let asked: Vec<&str> = asked.split(',').collect();
-    // A source that two jobs share is compiled once. `cached` takes, too, what earlier runs have compiled.
+    // A source that two jobs share is compiled once. `cached` takes, too, what earlier runs have
+    // compiled.
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::of_user().filter(|_| asked.contains(&"cached"));
     let compiler = compiler.with_cache(Some(cache.unwrap_or_else(|| Cache::new(folder.path()))));

@@ -1,4 +1,5 @@
-//! On a GPU: batches whose arrays have more elements than 32 bits count. `FLOPGAP_LARGE=1` asks for it: it takes 40 GiB of its memory.
+//! On a GPU: batches whose arrays have more elements than 32 bits count. `FLOPGAP_LARGE=1` asks for
+//! it: it takes 40 GiB of its memory.
 
 use flopgap_gpu::Context;
 use flopgap_mlp::MlpError;
@@ -15,7 +16,8 @@ const WIDE: usize = 512;
 const BATCH: usize = (1 << 32) / WIDE + 37;
 const NEEDED: u64 = 40 << 30;
 
-/// Some samples, where counting with a sign and without one ends; all others are zero, and have no gradients by their outputs.
+/// Some samples, where counting with a sign and without one ends; all others are zero, and have no
+/// gradients by their outputs.
 const ROWS: [usize; 8] = [
     0,
     1,

@@ -15,7 +15,8 @@ mod training;
 
 use flopgap_mlp::dense::{Activation, Network, Size};
 
-/// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that are no power of two, every activation.
+/// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that
+/// are no power of two, every activation.
 fn networks() -> Vec<Network> {
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     let mut networks: Vec<Network> = Size::ALL.into_iter().map(Size::network).collect();
@@ -30,11 +31,13 @@ fn networks() -> Vec<Network> {
     networks.push(
         of(&[40, 64, 32]).with_activation(Activation::Identity).with_output_activation(Activation::Relu),
     );
-    // The backward pass in one kernel: inputs in two chunks where the hidden layer is one, and the other way round.
+    // The backward pass in one kernel: inputs in two chunks where the hidden layer is one, and the
+    // other way round.
     networks.push(of(&[128, 64, 16]).with_output_activation(Activation::Identity));
     networks.push(of(&[64, 104, 72]));
-    // What draws at random found broken once: five layers, inputs of a layer that are no multiple of 32 (no kink, where 16 bits take another
-    // side than 64), few inputs before many outputs, many inputs of few sums.
+    // What draws at random found broken once: five layers, inputs of a layer that are no multiple
+    // of 32 (no kink, where 16 bits take another side than 64), few inputs before many outputs,
+    // many inputs of few sums.
     networks.push(of(&[40, 8, 8, 8, 64, 8]));
     networks.push(of(&[344, 256, 224]).with_activation(Activation::Tanh));
     networks.push(of(&[8, 24, 512]));

@@ -1,5 +1,5 @@
-//! Networks that kernels compute padded, gradients that are added, views, and a context and stream of
-//! the calling program.
+//! Networks that kernels compute padded, gradients that are added, views, and a context and stream
+//! of the calling program.
 
 use flopgap_gpu::cudarc::driver::CudaContext;
 use flopgap_gpu::{Buffer, Context, Stream};
@@ -25,7 +25,8 @@ fn model(context: &Context, stream: &Stream, network: &Network, options: Options
     model
 }
 
-/// One training pass: outputs, gradients by the inputs, gradients by the parameters (added to `before`).
+/// One training pass: outputs, gradients by the inputs, gradients by the parameters (added to
+/// `before`).
 fn pass(stream: &Stream, model: &Model<f32>, batch: usize, before: &[f32]) -> [Vec<f32>; 3] {
     let network = model.network();
     let x = stream.upload(&numbers(0, batch * network.inputs())).unwrap();

@@ -37,7 +37,8 @@ fn an_optimizer_that_cannot_work_is_refused_on_cores() {
     assert_eq!((cpu.parameters(), optimizer.steps()), (&parameters, (0, 0)));
 }
 
-/// The widest and the deepest networks, and what there are no kernels for at all: an answer, without a GPU.
+/// The widest and the deepest networks, and what there are no kernels for at all: an answer,
+/// without a GPU.
 #[test]
 fn networks_at_the_limits_are_compiled_or_refused_with_what_there_is_instead() {
     let compiler = match flopgap_gpu::compile::Compiler::without_cache() {

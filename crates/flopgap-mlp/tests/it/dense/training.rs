@@ -118,7 +118,8 @@ fn adamw_on_a_gpu_is_the_formula() {
     optimize::<bf16>(&stream);
 }
 
-/// Steps as a graph that is launched again and again, some of them with a gradient that is not finite, and a learning rate that changes.
+/// Steps as a graph that is launched again and again, some of them with a gradient that is not
+/// finite, and a learning rate that changes.
 fn optimize<T: Element>(stream: &Stream) {
     let network = network();
     let parameters = Parameters::he(&network, 1);
@@ -175,7 +176,8 @@ fn loss<T: Element>(stream: &Stream, batch: usize, columns: usize, allowed: f64)
     let (on_gpu, target_buffer) = (stream.upload(&y).unwrap(), stream.upload(&targets).unwrap());
     let mut dy = stream.upload(&vec![T::narrow(f32::NAN); y.len()]).unwrap();
     let mut found = stream.upload(&[f32::NAN]).unwrap();
-    // Where the batch is large, gradients are divided by it; a scale keeps them in the range of half precision.
+    // Where the batch is large, gradients are divided by it; a scale keeps them in the range of
+    // half precision.
     let scale = SCALE * batch as f32;
     let mut runs = Vec::new();
     for _ in 0..2 {

@@ -1,7 +1,8 @@
 //! The timeline as data of a page.
 //!
-//! Intervals are numbers of variable length (LEB128): for each level, the time since the last one ended, its length, and its name; then the sums
-//! of what came before, each as the spans since the last one, its color, its time, and its count. All of it is compressed by zlib and written in
+//! Intervals are numbers of variable length (LEB128): for each level, the time since the last one
+//! ended, its length, and its name; then the sums of what came before, each as the spans since the
+//! last one, its color, its time, and its count. All of it is compressed by zlib and written in
 //! base64, which a browser reads without a library.
 
 use std::io::Write as _;

@@ -12,9 +12,10 @@ pub(crate) use encode::script_json;
 
 /// What happened when: rows of lanes of intervals over one axis of time.
 ///
-/// Intervals of a lane that overlap stand in levels below each other, outer ones above. On a page, readers move and zoom the timeline.
-/// Wherever intervals are narrower than a pixel, a column of pixels is divided among the colors as their time is: the area of a color is its
-/// time, at every zoom.
+/// Intervals of a lane that overlap stand in levels below each other, outer ones above. On a page,
+/// readers move and zoom the timeline. Wherever intervals are narrower than a pixel, a column of
+/// pixels is divided among the colors as their time is: the area of a color is its time, at every
+/// zoom.
 ///
 /// ```
 /// use flopgap_report::chart::{Color, Timeline};
@@ -97,7 +98,8 @@ struct Sum {
     nanoseconds: u64,
 }
 
-/// A page stays below about 3 MB with as many intervals; where there are more, the last ones are kept.
+/// A page stays below about 3 MB with as many intervals; where there are more, the last ones are
+/// kept.
 const KEPT: usize = 500_000;
 /// Into how many spans of time earlier ones are summed up.
 const SPANS: u64 = 4_096;
@@ -111,7 +113,8 @@ impl Timeline {
     /// An empty timeline of the time in `window`, in nanoseconds.
     ///
     /// # Errors
-    /// [`ReportError::NothingToDraw`] when the window is empty, [`ReportError::InvalidPlot`] when it is longer than 104 days.
+    /// [`ReportError::NothingToDraw`] when the window is empty, [`ReportError::InvalidPlot`] when
+    /// it is longer than 104 days.
     pub fn new(title: impl Into<String>, window: Range<i64>) -> Result<Self, ReportError> {
         let title = title.into();
         if window.is_empty() {
@@ -138,8 +141,8 @@ impl Timeline {
         KEPT
     }
 
-    /// Keeps single intervals only from `time` on. Of those that begin before, the sums by color over 4,096 spans of the window are kept: the
-    /// areas stay right.
+    /// Keeps single intervals only from `time` on. Of those that begin before, the sums by color
+    /// over 4,096 spans of the window are kept: the areas stay right.
     #[must_use]
     pub fn keep_from(mut self, time: i64) -> Self {
         self.detail = self.offset(time);
@@ -191,8 +194,8 @@ impl Timeline {
         })
     }
 
-    /// Adds the part of an interval that lies within the window. Intervals of a lane come by their start, outer ones first; one that ends before
-    /// it begins is not drawn.
+    /// Adds the part of an interval that lies within the window. Intervals of a lane come by their
+    /// start, outer ones first; one that ends before it begins is not drawn.
     pub fn push(&mut self, lane: LaneId, name: NameId, interval: Range<i64>) {
         let last = self.start.saturating_add_unsigned(self.extent);
         if interval.end < interval.start || interval.end < self.start || interval.start >= last {
@@ -247,7 +250,8 @@ impl Timeline {
 }
 
 impl Level {
-    /// Adds an interval to the sums of the spans that it touches, and itself to that in which it begins.
+    /// Adds an interval to the sums of the spans that it touches, and itself to that in which it
+    /// begins.
     fn sum_up(&mut self, interval: Range<u64>, color: Color, span: u64) {
         let (mut start, mut count) = (interval.start, 1);
         loop {

@@ -59,7 +59,8 @@ pub(super) fn draw(timeline: &Timeline) -> Drawing {
     drawing
 }
 
-/// The intervals that are wider than a column as they are; the others by column, one color above the other.
+/// The intervals that are wider than a column as they are; the others by column, one color above
+/// the other.
 fn draw_level(timeline: &Timeline, level: &Level, label: &str, drawing: &mut Drawing) {
     let (top, height) = (drawing.height, LANE - 2.0);
     drawing.push(format_args!(

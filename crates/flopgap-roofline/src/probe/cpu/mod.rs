@@ -34,9 +34,9 @@ use crate::{Ceilings, Details, OneThread, Quantity};
 pub struct Settings {
     /// Its name: the model.
     pub device: String,
-    /// What distinguishes it from others: kept with the ceilings, and read for the sizes of its caches:
-    /// `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`). Levels that
-    /// are not among them are not distinguished.
+    /// What distinguishes it from others: kept with the ceilings, and read for the sizes of its
+    /// caches: `L1d`, `L2` and `L3` with the size of one and how many there are (`48K x 2`). Levels
+    /// that are not among them are not distinguished.
     pub properties: BTreeMap<String, String>,
     /// Threads that compute, all of them unless given.
     pub threads: Option<NonZero<usize>>,

@@ -8,7 +8,8 @@ use crate::dense::cuda::kernels::{Backward, BackwardCall, Forward, ForwardCall, 
 use super::plan::Plan;
 use crate::dense::cuda::source::Binaries;
 
-/// The passes for batches of up to so many samples, each from where the one before ends. The last is for `u32::MAX`.
+/// The passes for batches of up to so many samples, each from where the one before ends. The last
+/// is for `u32::MAX`.
 pub(super) type ByBatch<Pass> = Vec<(u32, Pass)>;
 
 /// Compiles and loads them.
@@ -31,7 +32,8 @@ fn of_batch<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> &Pass {
     &passes[index].1
 }
 
-/// The passes that a batch of up to this many samples can come to, each with the most samples that it then gets.
+/// The passes that a batch of up to this many samples can come to, each with the most samples that
+/// it then gets.
 fn up_to<Pass: ?Sized>(passes: &ByBatch<Box<Pass>>, batch: u32) -> impl Iterator<Item = (u32, &Pass)> {
     let before = passes.iter().take_while(move |&&(most, _)| most < batch).count();
     passes.iter().take(before + 1).map(move |(most, pass)| (batch.min(*most), &**pass))

@@ -1,8 +1,10 @@
-//! Tiles of the whole batch on all units: which kernels compute a network, by precision, architecture, sizes and batch.
+//! Tiles of the whole batch on all units: which kernels compute a network, by precision,
+//! architecture, sizes and batch.
 //!
-//! Every part offers passes as [`Plan`]s; forward and backward passes of different parts go together, because the tape has one layout. To add a
-//! part, give it a folder with `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a place in
-//! [`forward`] or [`backward`] below.
+//! Every part offers passes as [`Plan`]s; forward and backward passes of different parts go
+//! together, because the tape has one layout. To add a part, give it a folder with
+//! `forward(&Request) -> Result<Plan<dyn Forward>, MlpError>` or the like for `Backward`, and a
+//! place in [`forward`] or [`backward`] below.
 
 mod by_batch;
 mod few;
@@ -50,7 +52,8 @@ fn backward_of_many(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>
     match request.precision {
         Precision::F32 => simt::backward(request),
         Precision::F16 | Precision::Bf16 => {
-            // Where the whole pass fits one kernel, no tape is written or read: that beats passes of several kernels.
+            // Where the whole pass fits one kernel, no tape is written or read: that beats passes
+            // of several kernels.
             let few = mma::fused(request);
             if let Some(many) = wgmma::fused(request) {
                 let few = few.map(|plan| (FEW, plan)).into_iter();

@@ -1,5 +1,5 @@
-//! The backward pass: the weights transposed, the gradients before every activation, the gradients of the weights by shares of the batch, and
-//! the sum of the shares.
+//! The backward pass: the weights transposed, the gradients before every activation, the gradients
+//! of the weights by shares of the batch, and the sum of the shares.
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
@@ -250,7 +250,8 @@ struct CoopvecBackward {
     samples: u32,
     gradients: Pass,
     gradient_tiles: u32,
-    /// How many shares the batch is cut into at most, and what the samples of one are a multiple of.
+    /// How many shares the batch is cut into at most, and what the samples of one are a multiple
+    /// of.
     shares: u32,
     step: u32,
     add: Pass,
@@ -302,8 +303,9 @@ impl Backward for CoopvecBackward {
             [layout.deltas, layout.outputs, layout.partials].map(|offset| call.workspace + offset);
         let queue = |pass: &Pass, grid: (u32, u32, u32), arguments: Arguments<'_>| {
             let launch = Launch { grid, ..pass.launch };
-            // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the workspace
-            // has the length that `workspace` gave.
+            // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+            // expects: `Model` checked them, and the workspace has the length that `workspace`
+            // gave.
             unsafe { launch.queue(call.stream, &pass.kernel, arguments) }
         };
         if self.atomic {

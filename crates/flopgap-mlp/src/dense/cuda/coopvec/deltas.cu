@@ -1,7 +1,9 @@
-// The gradients before every activation, from the last layer to the first, and those by the inputs. A warp's samples go through all layers in
-// registers; every layer's gradients are also stored, for the gradients of the weights.
+// The gradients before every activation, from the last layer to the first, and those by the inputs.
+// A warp's samples go through all layers in registers; every layer's gradients are also stored, for
+// the gradients of the weights.
 //
-// ROWS, WARPS, BLOCKS, STAGES; RELOAD: whether a layer's gradients are read again rather than kept in registers, for wide layers.
+// ROWS, WARPS, BLOCKS, STAGES; RELOAD: whether a layer's gradients are read again rather than kept
+// in registers, for wide layers.
 #include "coopvec/weights.cuh"
 
 // A step goes down a layer, from the last on: of the gradients behind it come those in front of it.
@@ -47,7 +49,8 @@ struct BackwardPass {
         return layer_of<LAYER>(deltas, batch);
     }
 
-    // The gradients before the activation of the layer below LAYER, or of `of_run` layers further down, with its widths.
+    // The gradients before the activation of the layer below LAYER, or of `of_run` layers further
+    // down, with its widths.
     template <int LAYER>
     __device__ __forceinline__ void below(const Vectors<width(LAYER + 1)> &vectors, Vectors<width(LAYER)> &next, u32 first, int of_run) {
         constexpr int K = width(LAYER + 1), N = width(LAYER);

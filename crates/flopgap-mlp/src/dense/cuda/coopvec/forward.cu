@@ -1,16 +1,19 @@
-// All layers of a warp's samples in registers. The last two layers go together: a piece of the last hidden layer is computed, activated, and its
-// part of the outputs is added at once, so that the hidden layer never exists as a whole.
+// All layers of a warp's samples in registers. The last two layers go together: a piece of the last
+// hidden layer is computed, activated, and its part of the outputs is added at once, so that the
+// hidden layer never exists as a whole.
 //
-// ROWS, WARPS, BLOCKS (blocks a multiprocessor), STAGES, CUT (pieces of the last hidden layer), AHEAD (where the next inputs wait while the
-// present ones are computed: 0 nowhere, 1 in registers), PARKED (how many of the inputs, the first, wait in shared memory until they are
-// multiplied, a multiple of 32, so that the others are cut into pieces as the weights are; only with one hidden layer).
+// ROWS, WARPS, BLOCKS (blocks a multiprocessor), STAGES, CUT (pieces of the last hidden layer),
+// AHEAD (where the next inputs wait while the present ones are computed: 0 nowhere, 1 in
+// registers), PARKED (how many of the inputs, the first, wait in shared memory until they are
+// multiplied, a multiple of 32, so that the others are cut into pieces as the weights are; only
+// with one hidden layer).
 #include "coopvec/weights.cuh"
 
 constexpr int IN_REGISTERS = INPUTS - PARKED;
 static_assert(PARKED == 0 || LAYERS == 2, "only the inputs of the last two layers can be parked");
 
-// A step makes the outputs of a layer in front of the last two, or of those two together: behind a piece of the last
-// hidden layer lies what the outputs multiply it by.
+// A step makes the outputs of a layer in front of the last two, or of those two together: behind a
+// piece of the last hidden layer lies what the outputs multiply it by.
 struct ForwardSteps {
     static constexpr int STEPS = LAYERS - 1, RUNS_END = LAYERS - 2;
     const Storage *parameters;
@@ -44,7 +47,8 @@ struct ForwardPass {
     Slabs<ForwardSteps> slabs;
     using Steps = Schedule<ForwardSteps>;
 
-    // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the slope does not follow from those.
+    // Keeps a piece of what the backward pass needs of a layer: its outputs, or the sums where the
+    // slope does not follow from those.
     template <int LAYER, int P, int W>
     __device__ __forceinline__ void keep(int f, u32 first, const Vectors<P> &outputs, const Sums<W> &sums, int from, int of_run = 0) {
         constexpr int ACTIVATION = activation_of(LAYER), LAST = LAYER == LAYERS - 1;
@@ -57,7 +61,8 @@ struct ForwardPass {
         }
     }
 
-    // The outputs of a hidden layer that the network has in front of the last: `of_run` layers after LAYER, with its widths.
+    // The outputs of a hidden layer that the network has in front of the last: `of_run` layers
+    // after LAYER, with its widths.
     template <int LAYER>
     __device__ __forceinline__ void hidden(const Vectors<LAYER == 0 ? IN_REGISTERS : width(LAYER)> &vectors, Vectors<width(LAYER + 1)> &next,
                                            u32 first, int of_run) {

@@ -1,5 +1,5 @@
-//! The forward pass: one kernel that loops over tiles of samples, and for few samples of a network with one hidden layer another that splits that
-//! layer over warps and blocks.
+//! The forward pass: one kernel that loops over tiles of samples, and for few samples of a network
+//! with one hidden layer another that splits that layer over warps and blocks.
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
@@ -14,7 +14,8 @@ use super::super::source::{Binaries, Source};
 use super::shape::{Rolled, Shape};
 use crate::dense::cuda::budget;
 
-/// What of the registers of a thread goes to addresses, weights on their way and sums of a piece (for each sample of a lane).
+/// What of the registers of a thread goes to addresses, weights on their way and sums of a piece
+/// (for each sample of a lane).
 const OTHERS: usize = 44;
 const PIECE: usize = 12;
 
@@ -49,7 +50,8 @@ struct Sliced {
 
 /// Registers that [`Sliced`] can give to inputs and outputs.
 const MOST_SLICED: usize = 192;
-/// The same on Turing, whose products take half the terms and so twice the registers on their way: more would spill.
+/// The same on Turing, whose products take half the terms and so twice the registers on their way:
+/// more would spill.
 const MOST_SLICED_TURING: usize = 64;
 
 /// Samples of a block of [`Sliced`].
@@ -144,7 +146,8 @@ impl Plan {
     }
 }
 
-/// Chooses as many samples a lane as there are registers for, and keeps all weights in shared memory if they fit.
+/// Chooses as many samples a lane as there are registers for, and keeps all weights in shared
+/// memory if they fit.
 fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
     let limit = request.target.shared_bytes;
     let wide = shape.bytes == 4;
@@ -192,7 +195,8 @@ fn tiled(request: &Request<'_>, shape: &Shape) -> Result<Tiled, MlpError> {
         biases + shape.bytes * (weights + warps * 8 * rows * parked)
     };
     let room = limit.min(if request.target.capability.major == 7 { 64 * 1024 } else { limit });
-    // Small blocks share a multiprocessor if the weights fit several times; otherwise one block has it for itself.
+    // Small blocks share a multiprocessor if the weights fit several times; otherwise one block has
+    // it for itself.
     for (warps, blocks) in [(4, 4), (4, 3), (4, 2), (8, 1)] {
         let bytes = shared(warps, 0);
         if bytes * blocks <= room && used <= most(warps * blocks) {
@@ -222,7 +226,8 @@ pub(super) fn resident(request: &Request<'_>) -> Result<super::Resident, MlpErro
     Ok(super::Resident { rows: tiled.rows, rolled: tiled.rolled as usize, weights })
 }
 
-/// Networks of one hidden layer: a slice of it for every warp, clusters of blocks where one block would load too much.
+/// Networks of one hidden layer: a slice of it for every warp, clusters of blocks where one block
+/// would load too much.
 fn sliced(request: &Request<'_>, shape: &Shape) -> Option<Sliced> {
     let &[inputs, hidden, outputs] = shape.widths.as_slice() else { return None };
     let slice = [16, 8].into_iter().find(|slice| hidden % slice == 0)?;
@@ -282,7 +287,8 @@ impl Forward for CoopvecForward {
             None => arguments,
         };
         let launch = Launch { grid: (blocks, 1, 1), ..pass.launch };
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them.
         unsafe { launch.queue(call.stream, &pass.kernel, arguments.u32(call.batch)) }
     }
 

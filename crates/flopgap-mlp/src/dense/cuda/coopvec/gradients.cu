@@ -1,7 +1,9 @@
-// The gradients of the weights and biases: for each layer, the gradients before its activation, transposed, by its inputs, summed over samples. A
-// block sums a tile of a layer's weights over a share of the batch; the shares are added afterwards in a fixed order, or at once by atomics.
+// The gradients of the weights and biases: for each layer, the gradients before its activation,
+// transposed, by its inputs, summed over samples. A block sums a tile of a layer's weights over a
+// share of the batch; the shares are added afterwards in a fixed order, or at once by atomics.
 //
-// TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage, STAGES, ATOMIC.
+// TILE_M outputs by TILE_N inputs a block, WARPS_M by WARPS_N warps (16 bit), STEP samples a stage,
+// STAGES, ATOMIC.
 #include "tile/ptx/ldmatrix.cuh"
 #include "tile/reduce.cuh"
 #include "coopvec/weights.cuh"
@@ -33,7 +35,8 @@ __device__ __forceinline__ Work work_of(int index, const Storage *x, const Stora
     return work;
 }
 
-// Where 16 bytes of a sample's row of WIDTH elements lie: shuffled, so that the same place of eight samples is in different banks.
+// Where 16 bytes of a sample's row of WIDTH elements lie: shuffled, so that the same place of eight
+// samples is in different banks.
 template <int WIDTH>
 __device__ __forceinline__ int place(int sample, int chunk) {
 #if STORAGE == STORAGE_F32
@@ -147,7 +150,8 @@ struct Tile {
 
 #endif
 
-// Block (tile, share): samples [share * length, (share + 1) * length). `gradients` is one array for each share, or with atomics one for all.
+// Block (tile, share): samples [share * length, (share + 1) * length). `gradients` is one array for
+// each share, or with atomics one for all.
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void coopvec_mlp_backward_gradients(const Storage *x, const Storage *hidden,
                                                                                             const Storage *dy, const Storage *deltas,
                                                                                             float *gradients, u32 batch, u32 length) {

@@ -1,9 +1,10 @@
-//! Cooperative vectors: every lane of a warp holds a part of the vectors of the warp's samples, in registers from layer to layer, and the warp
-//! multiplies them by the same weights together. In 16 bits on tensor cores (`mma.sync`), whose result has the layout of their operand; in 32
-//! bits with scalar multiply-adds, inputs passed between four lanes by shuffles.
+//! Cooperative vectors: every lane of a warp holds a part of the vectors of the warp's samples, in
+//! registers from layer to layer, and the warp multiplies them by the same weights together. In 16
+//! bits on tensor cores (`mma.sync`), whose result has the layout of their operand; in 32 bits with
+//! scalar multiply-adds, inputs passed between four lanes by shuffles.
 //!
-//! `vectors.cuh` has the layout and the product, `weights.cuh` brings weights to shared memory: all of them if they fit, otherwise piece by
-//! piece while the block computes.
+//! `vectors.cuh` has the layout and the product, `weights.cuh` brings weights to shared memory: all
+//! of them if they fit, otherwise piece by piece while the block computes.
 
 mod backward;
 mod forward;
@@ -60,13 +61,15 @@ pub(super) struct Resident {
     pub(super) weights: usize,
 }
 
-/// The same choice of samples a lane as for the forward pass, where nothing has to be cut or parked.
+/// The same choice of samples a lane as for the forward pass, where nothing has to be cut or
+/// parked.
 pub(super) fn resident(request: &Request<'_>) -> Result<Resident, MlpError> {
     check(request)?;
     forward::resident(request)
 }
 
-/// A source of this folder. `kernel`: which kernel of the file, where each is compiled by itself, side by side with the other.
+/// A source of this folder. `kernel`: which kernel of the file, where each is compiled by itself,
+/// side by side with the other.
 fn source(
     request: &Request<'_>,
     path: &str,
@@ -79,8 +82,9 @@ fn source(
     request.kernel(path, &which, &constants)
 }
 
-/// Whether a kernel of so many instructions is compiled in seconds. From `sm_100` on NVRTC takes three times as long for scalar products; networks
-/// of one hidden layer, of which only pieces are unrolled, are left as they were measured, and so are kernels of which nothing is left to roll.
+/// Whether a kernel of so many instructions is compiled in seconds. From `sm_100` on NVRTC takes
+/// three times as long for scalar products; networks of one hidden layer, of which only pieces are
+/// unrolled, are left as they were measured, and so are kernels of which nothing is left to roll.
 fn is_short(request: &Request<'_>, instructions: usize, rolled: Rolled) -> bool {
     let slow = request.precision == Precision::F32
         && request.target.language.major >= 10

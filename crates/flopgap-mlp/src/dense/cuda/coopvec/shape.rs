@@ -1,4 +1,5 @@
-//! What the kernels take of registers, shared memory and instructions, by the widths of a network: the sizes of `vectors.cuh` and `weights.cuh`.
+//! What the kernels take of registers, shared memory and instructions, by the widths of a network:
+//! the sizes of `vectors.cuh` and `weights.cuh`.
 
 use crate::dense::cuda::budget;
 use crate::dense::{Activation, Network, Precision};
@@ -29,7 +30,8 @@ impl Rolled {
     pub(super) const ALL: [Self; 3] = [Rolled::No, Rolled::Layers, Rolled::Operands];
 }
 
-/// Features of a width whose code differs from that of others, where a loop goes over pieces of `cut`.
+/// Features of a width whose code differs from that of others, where a loop goes over pieces of
+/// `cut`.
 fn distinct(width: usize, cut: usize) -> usize {
     let tail = if cut == 32 { width & 16 } else { 0 };
     (if width >= cut { cut } else { 0 }) + tail + (width & 8)
@@ -118,8 +120,8 @@ impl Shape {
         width / 4
     }
 
-    /// Registers of a lane for one of its samples while the forward pass is at its widest, the inputs of a network of one hidden layer counted as
-    /// `inputs`.
+    /// Registers of a lane for one of its samples while the forward pass is at its widest, the
+    /// inputs of a network of one hidden layer counted as `inputs`.
     pub(super) fn forward_registers(&self, inputs: usize) -> usize {
         let last = self.layers() - 2;
         let width = |layer: usize| if layer == 0 { inputs } else { self.widths[layer] };
@@ -154,7 +156,8 @@ impl Shape {
         (rows * width).div_ceil(4) * instructions
     }
 
-    /// The layers whose code is in the kernel: where layers of equal widths share it, the first of those.
+    /// The layers whose code is in the kernel: where layers of equal widths share it, the first of
+    /// those.
     fn distinct_layers(&self, layers: std::ops::Range<usize>, rolled: Rolled) -> impl Iterator<Item = usize> {
         let first = layers.start;
         layers.filter(move |&layer| {

@@ -1,7 +1,9 @@
-// One hidden layer and few samples: every warp computes a slice of the hidden layer for 16 samples, straight from global memory, and its part of
-// the outputs; the parts are then summed over the warps of a block and the blocks of a cluster. What a warp loads is what it alone needs.
+// One hidden layer and few samples: every warp computes a slice of the hidden layer for 16 samples,
+// straight from global memory, and its part of the outputs; the parts are then summed over the
+// warps of a block and the blocks of a cluster. What a warp loads is what it alone needs.
 //
-// ROWS == 2, WARPS, CLUSTER (blocks of a cluster), SLICE (hidden features a warp computes at a time).
+// ROWS == 2, WARPS, CLUSTER (blocks of a cluster), SLICE (hidden features a warp computes at a
+// time).
 #include "coopvec/weights.cuh"
 #include "tile/ptx/cluster.cuh"
 

@@ -1,12 +1,17 @@
-// Vectors of a warp: every lane holds a part of `ROWS * 8` samples, and the result of a product has the layout of its operand, so that it is the
-// next product's operand without shuffles or shared memory.
+// Vectors of a warp: every lane holds a part of `ROWS * 8` samples, and the result of a product has
+// the layout of its operand, so that it is the next product's operand without shuffles or shared
+// memory.
 //
-// A width is cut into pieces of 32 features, then at most one of 16 and one of 8. Lane (g, t) = (lane / 4, lane % 4) holds, of each of the samples
-// g, g + 8, ..., the features [P/4 * t, P/4 * (t + 1)) of a piece of P: contiguous, so that they load and store as 16, 8 or 4 bytes of half
-// precision. Eight features that one mma.m16n8 makes are a tile: column 2t + e of tile j in a piece is feature P/4 * t + 2j + e.
+// A width is cut into pieces of 32 features, then at most one of 16 and one of 8. Lane (g, t) =
+// (lane / 4, lane % 4) holds, of each of the samples g, g + 8, ..., the features [P/4 * t, P/4 *
+// (t + 1)) of a piece of P: contiguous, so that they load and store as 16, 8 or 4 bytes of half
+// precision. Eight features that one mma.m16n8 makes are a tile: column 2t + e of tile j in a
+// piece is feature P/4 * t + 2j + e.
 //
-// ROWS (samples a lane), THREADS and ROLLED come before this. ROLLED: 0 unrolls everything; 1 has a loop over the pieces of a hidden layer, which then
-// lies in local memory, and one over layers of equal widths; 2 has loops over the pieces of every operand, too. The compiler needs the less time.
+// ROWS (samples a lane), THREADS and ROLLED come before this. ROLLED: 0 unrolls everything; 1 has a
+// loop over the pieces of a hidden layer, which then lies in local memory, and one over layers of
+// equal widths; 2 has loops over the pieces of every operand, too. The compiler needs the less
+// time.
 
 #include "tile/number.cuh"
 #include "tile/activation.cuh"
@@ -18,7 +23,8 @@ struct Piece {
     static constexpr int SIZE = P;
 };
 
-// All pieces of a width: f(Piece<P>, first feature). Unrolled, so that registers are indexed by constants, unless that is too much code.
+// All pieces of a width: f(Piece<P>, first feature). Unrolled, so that registers are indexed by
+// constants, unless that is too much code.
 template <int W, class F>
 __device__ __forceinline__ void pieces(F f) {
     if constexpr (ROLLED == 2 && W >= 64) {
@@ -137,8 +143,8 @@ __device__ __forceinline__ void write(Storage *to, const Pair *pairs) {
     if constexpr (WORDS == 1) *(u32 *)to = words[0];
 }
 
-// W features of the samples of the warp, from row `first` on of `batch x WIDTH`. Beyond the batch the last sample stands in: its results are not
-// stored.
+// W features of the samples of the warp, from row `first` on of `batch x WIDTH`. Beyond the batch
+// the last sample stands in: its results are not stored.
 template <int WIDTH, int W>
 __device__ __forceinline__ void read_rows(Vectors<W> &vectors, const Storage *from, u32 first, u32 batch) {
 #pragma unroll
@@ -189,12 +195,12 @@ __device__ __forceinline__ void write_piece(Storage *to, int width, int f, u32 f
 // ---- Products.
 
 #if STORAGE == STORAGE_F32
-// Weights of a piece of P outputs over K inputs lie as rows of K + 4, row 4i + t for the i-th output of lane quarter t: the four rows that are
-// read together lie in different banks.
+// Weights of a piece of P outputs over K inputs lie as rows of K + 4, row 4i + t for the i-th
+// output of lane quarter t: the four rows that are read together lie in different banks.
 constexpr int ROW_PADDING = 4;
 
-// sums += W vectors: the lane's outputs for the lane's samples, over the W inputs from `from` on of the K that the weights are for. The inputs of a
-// sample come from the four lanes that hold it.
+// sums += W vectors: the lane's outputs for the lane's samples, over the W inputs from `from` on of
+// the K that the weights are for. The inputs of a sample come from the four lanes that hold it.
 template <int K, int W, int N>
 __device__ __forceinline__ void multiply(Sums<N> &sums, const Vectors<W> &vectors, const Storage *weights, int from = 0) {
     pieces<W>([&](auto cut, int k) {
@@ -250,7 +256,8 @@ __device__ __forceinline__ void multiply_add(Sum &above, Sum &below, Pair a0, Pa
 }
 #endif
 
-// Tile `tile` of `sums` += W vectors over a piece of inputs from k on. `words` are the lane's P/4 weights of the piece for output g of the tile.
+// Tile `tile` of `sums` += W vectors over a piece of inputs from k on. `words` are the lane's P/4
+// weights of the piece for output g of the tile.
 template <int P, int K, int N>
 __device__ __forceinline__ void multiply_tile(Sums<N> &sums, int tile, const Vectors<K> &vectors, int k, const u32 *words) {
 #pragma unroll
@@ -264,8 +271,9 @@ __device__ __forceinline__ void multiply_tile(Sums<N> &sums, int tile, const Vec
     }
 }
 
-// sums += W vectors, over the W inputs from `from` on (whole pieces before them) of the K that the weights are for. The weights of a tile of 8
-// outputs lie piece by piece of the K inputs, and in a piece lane by lane: every read is of consecutive addresses.
+// sums += W vectors, over the W inputs from `from` on (whole pieces before them) of the K that the
+// weights are for. The weights of a tile of 8 outputs lie piece by piece of the K inputs, and in a
+// piece lane by lane: every read is of consecutive addresses.
 template <int K, int W, int N>
 __device__ __forceinline__ void multiply(Sums<N> &sums, const Vectors<W> &vectors, const Storage *weights, int from = 0) {
     pieces<W>([&](auto cut, int k) {

@@ -1,12 +1,13 @@
 // Weights on their way from global to shared memory, in the order that products read them.
 //
-// A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES slabs lie in shared memory and are replaced by
-// those to come; with STAGES == 0 all of them stay there. THREADS is the size of a block.
+// A slab holds what a warp needs at one step: the weights of a piece of a layer's outputs. STAGES
+// slabs lie in shared memory and are replaced by those to come; with STAGES == 0 all of them stay
+// there. THREADS is the size of a block.
 #include "coopvec/vectors.cuh"
 #include "tile/ring.cuh"
 
-// What a warp works on. With all weights at hand, warps go their own ways; otherwise a block goes through the weights with as many samples as its
-// warps have.
+// What a warp works on. With all weights at hand, warps go their own ways; otherwise a block goes
+// through the weights with as many samples as its warps have.
 struct Tiles {
     static constexpr u32 CHUNK = STAGES == 0 ? SAMPLES : SAMPLES * WARPS;
     u32 tile, end, stride;
@@ -92,7 +93,8 @@ __device__ __forceinline__ void piece_at(int piece, F f) {
     }
 }
 
-// All pieces of a width, one after the other: f(Piece<P>, first feature), where no register is indexed by the feature.
+// All pieces of a width, one after the other: f(Piece<P>, first feature), where no register is
+// indexed by the feature.
 template <int W, int CUT = 32, class F>
 __device__ __forceinline__ void each_piece(F f) {
     constexpr int REST = W % CUT, FROM = W / CUT * CUT;
@@ -104,9 +106,10 @@ __device__ __forceinline__ void each_piece(F f) {
 
 // ---- Steps through the layers, and the slabs that they read.
 
-// `Steps` says: how many there are (STEPS), before which one a run must end (RUNS_END), and of a step its
-// `inputs(step)` and `outputs(step)`, the pieces its outputs are cut into (`cut(step)`), and what a slab has for one
-// (`slab_elements(step, piece)`). `fill<STEP, P>(to, of_run, feature)` brings the slab of a piece of P outputs.
+// `Steps` says: how many there are (STEPS), before which one a run must end (RUNS_END), and of a
+// step its `inputs(step)` and `outputs(step)`, the pieces its outputs are cut into (`cut(step)`),
+// and what a slab has for one (`slab_elements(step, piece)`). `fill<STEP, P>(to, of_run, feature)`
+// brings the slab of a piece of P outputs.
 template <class Steps>
 struct Schedule : Steps {
     // Where the slab of a piece lies among those of its step, if all stay, and where they end.
@@ -135,7 +138,8 @@ struct Schedule : Steps {
         const int here = Steps::slab_elements(steps - 1, w >= cut ? cut : w >= 16 ? 16 : 8);
         return here > rest ? here : rest;
     }
-    // Steps from this one on that have its widths: they share their code where there would be too much of it.
+    // Steps from this one on that have its widths: they share their code where there would be too
+    // much of it.
     static constexpr __device__ int run_end(int step) {
         int end = step + 1;
         if (ROLLED > 0)
@@ -205,11 +209,13 @@ struct Slabs {
         ring.filled();
     }
 
-    // The slab that lies at `at` if all stay. All threads of the block ask for the same slabs in the order of the schedule.
+    // The slab that lies at `at` if all stay. All threads of the block ask for the same slabs in
+    // the order of the schedule.
     __device__ __forceinline__ const Storage *next(int at) {
         if constexpr (STAGES == 0) return shared + at;
         ring.wait();
-        // The address comes last: before the copies it takes a register over them, which spilled on sm_75.
+        // The address comes last: before the copies it takes a register over them, which spilled on
+        // sm_75.
         const int use = ring.to_use;
         ring.used();
         fill_next();

@@ -1,5 +1,5 @@
-// A network that a kernel calls, a vector a thread: `Mlp`. This file is the whole interface; what it
-// includes may change.
+// A network that a kernel calls, a vector a thread: `Mlp`. This file is the whole interface; what
+// it includes may change.
 //
 // Storage             the type of the parameters: float, or 16 bits (`narrow` and `widen` convert)
 // MLP_THREADS         threads of a block, along x
@@ -7,8 +7,8 @@
 // MLP_OUTPUTS         numbers that it gets
 // MLP_SHARED_BYTES    shared memory of a block for the weights and the vectors on their way
 //
-// All other names at global scope belong to the network, too: put your own into a namespace where they
-// clash.
+// All other names at global scope belong to the network, too: put your own into a namespace where
+// they clash.
 #include "coopvec/forward.cu"
 
 constexpr int MLP_THREADS = THREADS, MLP_INPUTS = OWN_INPUTS, MLP_OUTPUTS = OWN_OUTPUTS;
@@ -25,8 +25,9 @@ class Mlp {
     }
 
   public:
-    // Copies the weights to `shared`: MLP_SHARED_BYTES at a multiple of 16, such as dynamic shared memory.
-    // All threads of the block take part. `parameters` are in global memory, at a multiple of 16.
+    // Copies the weights to `shared`: MLP_SHARED_BYTES at a multiple of 16, such as dynamic shared
+    // memory. All threads of the block take part. `parameters` are in global memory, at a multiple
+    // of 16.
     __device__ __forceinline__ Mlp(void *shared, const Storage *parameters)
         : pass{nullptr, nullptr, 32, (const float *)shared, nullptr, {weights(shared), {parameters}}},
           inputs(staging(shared)), outputs(staging(shared) + 32 * INPUTS) {
@@ -41,8 +42,8 @@ class Mlp {
         __syncthreads();
     }
 
-    // y = network(x). All 32 threads of a warp call it together, each with a vector of its own; a thread
-    // without one gives any.
+    // y = network(x). All 32 threads of a warp call it together, each with a vector of its own; a
+    // thread without one gives any.
     __device__ __forceinline__ void operator()(const float (&x)[OWN_INPUTS], float (&y)[OWN_OUTPUTS]) {
         Storage *to = inputs + lane() * INPUTS;
 #pragma unroll

@@ -12,11 +12,12 @@ use super::target::Target;
 /// Threads of a warp, and vectors that it computes together.
 const WARP: usize = 32;
 
-/// A network that a kernel calls, as shaders call one with cooperative vectors: every thread gives a vector
-/// of its own, and a warp multiplies its 32 vectors by the weights together, on tensor cores in 16 bits.
+/// A network that a kernel calls, as shaders call one with cooperative vectors: every thread gives
+/// a vector of its own, and a warp multiplies its 32 vectors by the weights together, on tensor
+/// cores in 16 bits.
 ///
-/// The class `Mlp` of the source is the interface ([`DeviceFunction::INTERFACE`] documents it). Weights
-/// lie in shared memory, so a network of at most some 100 kB of parameters is for it.
+/// The class `Mlp` of the source is the interface ([`DeviceFunction::INTERFACE`] documents it).
+/// Weights lie in shared memory, so a network of at most some 100 kB of parameters is for it.
 ///
 /// ```no_run
 /// use flopgap_gpu::launch::{Arguments, Launch};
@@ -60,11 +61,12 @@ impl DeviceFunction {
     /// The interface in CUDA C, with its documentation.
     pub const INTERFACE: &str = include_str!("device.cuh");
 
-    /// A network whose parameters are stored as `T`, for kernels with blocks of `threads` threads along x.
+    /// A network whose parameters are stored as `T`, for kernels with blocks of `threads` threads
+    /// along x.
     ///
     /// # Errors
-    /// [`MlpError::Unsupported`] when `threads` is no multiple of 32 from 32 to 1,024, or the network needs
-    /// more registers or shared memory than there are; [`MlpError::Widths`].
+    /// [`MlpError::Unsupported`] when `threads` is no multiple of 32 from 32 to 1,024, or the
+    /// network needs more registers or shared memory than there are; [`MlpError::Widths`].
     pub fn new<T: Element>(network: &Network, threads: u32, target: Target) -> Result<Self, MlpError> {
         let padded = network.for_kernels()?;
         let request = Request {
@@ -109,15 +111,17 @@ impl DeviceFunction {
         Ok(DeviceFunction { network: network.clone(), precision: T::PRECISION, source, shared_bytes })
     }
 
-    /// The source of a kernel (or several) that calls the network: `code` in CUDA C after the interface,
-    /// with `name` in the compiler's messages. [`Source::compile`] has the options that it needs.
+    /// The source of a kernel (or several) that calls the network: `code` in CUDA C after the
+    /// interface, with `name` in the compiler's messages. [`Source::compile`] has the options that
+    /// it needs.
     #[must_use]
     pub fn kernel(&self, name: &str, code: &str) -> Source {
         self.source.followed_by(name, code)
     }
 
-    /// The text of the interface and of everything that it includes, for a compiler of the program's own:
-    /// NVRTC with `--device-as-default-execution-space`, for the architecture of the target.
+    /// The text of the interface and of everything that it includes, for a compiler of the
+    /// program's own: NVRTC with `--device-as-default-execution-space`, for the architecture of the
+    /// target.
     pub fn text(&self) -> &str {
         self.source.text()
     }

@@ -1,8 +1,10 @@
-// One thread, its own sample. Layers lie in shared memory as [number][sample], so that every thread reads and writes its own column; weights
-// come to shared memory a slab at a time, and all threads of a warp read the same 16 bytes of them at once. Sums stay in registers. Where layers are
-// wide or samples few, GROUPS threads share a sample: each computes other outputs.
+// One thread, its own sample. Layers lie in shared memory as [number][sample], so that every thread
+// reads and writes its own column; weights come to shared memory a slab at a time, and all threads
+// of a warp read the same 16 bytes of them at once. Sums stay in registers. Where layers are wide
+// or samples few, GROUPS threads share a sample: each computes other outputs.
 //
-// The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where things lie.
+// The host gives THREADS, SAMPLES of a block, SLAB numbers of the inner sum at a time, and where
+// things lie.
 #include "tile/scalar.cuh"
 
 constexpr int GROUPS = THREADS / SAMPLES, STAGES = 2;
@@ -22,7 +24,8 @@ struct Call {
     __device__ __forceinline__ bool inside() const { return sample < batch; }
 };
 
-// Goes through the slabs of a product: `passes` of `slabs` each, the next one on its way while `use(slab, weights)` works on one.
+// Goes through the slabs of a product: `passes` of `slabs` each, the next one on its way while
+// `use(slab, weights)` works on one.
 template <int STAGE, typename Copy, typename Begin, typename Use, typename End>
 __device__ __forceinline__ void for_each_slab(float *shared, int passes, int slabs, Copy copy, Begin begin, Use use, End end) {
     CopyRing<STAGES, BACKGROUND> ring;

@@ -1,5 +1,6 @@
-// Every layer has its own code, for its widths; or ALIKE: one code for all layers, whose widths are read at run
-// time, for networks of so many layers that the compiler would take minutes for the code of each.
+// Every layer has its own code, for its widths; or ALIKE: one code for all layers, whose widths are
+// read at run time, for networks of so many layers that the compiler would take minutes for the
+// code of each.
 #include "forloop/call.cuh"
 
 // A layer whose widths are known when it is compiled.
@@ -11,7 +12,8 @@ struct Own {
 
     // Whether pieces of a width are whole.
     static __device__ constexpr bool divides(int piece, int width) { return width % piece == 0; }
-    // COUNT numbers of each of ROWS rows of its weights. Rows from `rows` on and numbers from `count` on are left out.
+    // COUNT numbers of each of ROWS rows of its weights. Rows from `rows` on and numbers from
+    // `count` on are left out.
     template <int ROWS, int COUNT>
     static __device__ __forceinline__ void copy(float *to, const Storage *from, int rows, int count) {
         copy_rows<ROWS, COUNT, inputs, COUNT, THREADS, outputs % ROWS != 0 || inputs % COUNT != 0>(to, from, rows, count);
@@ -140,7 +142,8 @@ __device__ __forceinline__ void backward_layer(const Call &call, const Layer &la
     for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
 }
 
-// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many outputs of a block.
+// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many outputs
+// of a block.
 
 template <class Run>
 __device__ __forceinline__ void with_own(int outputs, Run run) {

@@ -1,4 +1,5 @@
-//! Scalar multiply-adds, a sample a thread: layers in shared memory, a column for every thread; weights in slabs that all threads read together.
+//! Scalar multiply-adds, a sample a thread: layers in shared memory, a column for every thread;
+//! weights in slabs that all threads read together.
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
@@ -18,7 +19,8 @@ const BACKWARD: &str = "forloop_mlp_backward";
 /// Numbers of the inner sum that are in shared memory at a time, twice.
 const SLAB: usize = 16;
 
-/// Instructions of a layer on both ways beside its activations, and outputs of a thread at a time, at most.
+/// Instructions of a layer on both ways beside its activations, and outputs of a thread at a time,
+/// at most.
 const LAYER_INSTRUCTIONS: usize = 900;
 const OUTPUTS: usize = 16;
 
@@ -57,7 +59,8 @@ impl Plan {
         }
     }
 
-    /// A thread a sample where that leaves room for two blocks on a multiprocessor; otherwise, and for few samples, some share one.
+    /// A thread a sample where that leaves room for two blocks on a multiprocessor; otherwise, and
+    /// for few samples, some share one.
     fn choose(request: &Request<'_>, few: bool) -> Result<Self, MlpError> {
         let (target, widths) = (request.target, request.network.widths());
         let plans = [(128, 128), (256, 64), (256, 32), (128, 16), (128, 8)]
@@ -150,8 +153,8 @@ impl Forward for ForloopForward {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a
-        // tape at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
         unsafe { plan.launch(call.batch).queue(call.stream, kernel, arguments) }
     }
 
@@ -180,8 +183,9 @@ impl Backward for ForloopBackward {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.y, call.dy, call.tape, call.dx.unwrap_or(0), call.workspace])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the workspace
-        // begins with room for all deltas. It leaves out `dx` at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them, and the workspace begins with room for all deltas. It
+        // leaves out `dx` at address 0.
         unsafe { plan.launch(call.batch).queue(call.stream, kernel, arguments) }?;
         self.gradients.queue(call)
     }

@@ -1,10 +1,13 @@
-// The gradients by the parameters: for each layer, the product of its deltas and of what it took, summed over the samples. A block has a tile of a
-// layer's weights and a range of the samples; a thread has up to 16 x 8 sums in registers. Rows of both factors are samples, so they lie by the inner
-// sum as they are. The sums of a range go to a copy of the parameters of their own, which a second kernel adds, or are added atomically (ATOMIC).
+// The gradients by the parameters: for each layer, the product of its deltas and of what it took,
+// summed over the samples. A block has a tile of a layer's weights and a range of the samples; a
+// thread has up to 16 x 8 sums in registers. Rows of both factors are samples, so they lie by the
+// inner sum as they are. The sums of a range go to a copy of the parameters of their own, which a
+// second kernel adds, or are added atomically (ATOMIC).
 //
-// The plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x tile_columns(l) sums a
-// thread, warps_down(l) x warps_across(l) warps that share a tile. The warps that are left take samples in turn. ALIKE: all layers have the same
-// tile, and share its code, which reads their widths at run time; otherwise every layer has its own.
+// The plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x
+// tile_columns(l) sums a thread, warps_down(l) x warps_across(l) warps that share a tile. The warps
+// that are left take samples in turn. ALIKE: all layers have the same tile, and share its code,
+// which reads their widths at run time; otherwise every layer has its own.
 #include "tile/reduce.cuh"
 #include "tile/scalar.cuh"
 
@@ -175,7 +178,8 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
     while (sample < call.end) {
 #pragma unroll
         for (int s = 0; s < T::GROUP; ++s) {
-            // The factors of the next sample are read while this one's are multiplied, also from slab to slab.
+            // The factors of the next sample are read while this one's are multiplied, also from
+            // slab to slab.
             if (s + 1 < T::GROUP) read_both(s + 1, (s + 1) % 2);
             else {
                 left += T::GROUP * T::HEIGHT, right += T::GROUP * T::WIDTH;
@@ -220,7 +224,8 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
         for (int j = 0; j < T::COLUMNS; j += 4) {
             const int k = first_column + column + j / 4 * COLUMN_FOURS;
             if (k >= own.K) continue;
-            // One by one: numbers that are stored as one have registers in order, whose banks are then those of the factors that go with them.
+            // One by one: numbers that are stored as one have registers in order, whose banks are
+            // then those of the factors that go with them.
 #pragma unroll
             for (int c = 0; c < 4; ++c) give<ATOMIC>(call.sums + own.weights() + (u64)n * own.K + k + c, sums[i][j + c]);
         }

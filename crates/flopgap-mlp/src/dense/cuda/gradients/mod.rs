@@ -1,5 +1,5 @@
-//! The gradients by the parameters from the deltas of all layers, with scalar multiply-adds: shared by the implementations that leave the deltas in
-//! memory.
+//! The gradients by the parameters from the deltas of all layers, with scalar multiply-adds: shared
+//! by the implementations that leave the deltas in memory.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -21,7 +21,8 @@ const SUM_WIDTH: usize = 32;
 const SUM_THREADS: usize = 256;
 /// A range has this many samples or more, so that its sums are worth the memory that they take.
 const LEAST: usize = 32;
-/// Where ranges have so many samples, there are more blocks than the GPU takes at a time, so that the last ones even out: so many times as many.
+/// Where ranges have so many samples, there are more blocks than the GPU takes at a time, so that
+/// the last ones even out: so many times as many.
 const LONG: usize = 2048;
 const WAVES: [usize; 4] = [6, 4, 2, 1];
 
@@ -39,8 +40,8 @@ struct Block {
 }
 
 impl Block {
-    /// The first that fits. With 128 sums of a thread only what arrives in the background does so in time: 8 warps wait for memory less well than
-    /// 12.
+    /// The first that fits. With 128 sums of a thread only what arrives in the background does so
+    /// in time: 8 warps wait for memory less well than 12.
     fn choose(widths: &[usize], precision: Precision, target: Target) -> (Self, Vec<Tile>) {
         let background = precision == Precision::F32 && target.capability.major >= 8;
         let large = [(128, 32, 2), (256, 32, 1), (128, 16, 2)].map(|(threads, slab, count)| Block {
@@ -95,7 +96,8 @@ impl Tile {
         self.across * 8 * self.columns
     }
 
-    /// Instructions of its code, more or less: eight samples' products are unrolled, then come the parts of a block and what is written.
+    /// Instructions of its code, more or less: eight samples' products are unrolled, then come the
+    /// parts of a block and what is written.
     fn instructions(self) -> usize {
         600 + 20 * self.rows * self.columns
     }
@@ -104,7 +106,8 @@ impl Tile {
         outputs.div_ceil(self.height()) * inputs.div_ceil(self.width())
     }
 
-    /// The tile with the least work for layers of these outputs and inputs. Warps that are left over share the samples.
+    /// The tile with the least work for layers of these outputs and inputs. Warps that are left
+    /// over share the samples.
     fn choose(layers: &[(usize, usize)], block: &Block) -> Self {
         let mut best = (f64::INFINITY, Tile { rows: 4, columns: 4, down: 1, across: 1 });
         let warps = block.threads / 32;
@@ -229,7 +232,8 @@ impl<K> Gradients<K> {
 }
 
 impl Gradients<Kernel> {
-    /// Queues both kernels. The deltas lie where the workspace begins, layer after layer, each `batch x outputs`.
+    /// Queues both kernels. The deltas lie where the workspace begins, layer after layer, each
+    /// `batch x outputs`.
     pub(super) fn queue(&self, call: &BackwardCall<'_>) -> Result<(), GpuError> {
         let Some((kernel, sum)) = &self.kernels else { return Ok(()) };
         let (ranges, each) = self.ranges(call.batch);
@@ -252,7 +256,8 @@ impl Gradients<Kernel> {
             shared: self.shared,
             ..Launch::new(number(ranges * self.count)?, number(self.block.threads)?)
         };
-        // SAFETY: these are the kernel's arguments; `workspace` has room for the deltas and the sums of so many ranges.
+        // SAFETY: these are the kernel's arguments; `workspace` has room for the deltas and the
+        // sums of so many ranges.
         unsafe { launch.queue(call.stream, kernel, arguments) }?;
         if direct {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Plain loops, a sample a thread: how a first attempt looks. Every array lies in local memory, because it is indexed at run time.
+//! Plain loops, a sample a thread: how a first attempt looks. Every array lies in local memory,
+//! because it is indexed at run time.
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
@@ -56,7 +57,8 @@ struct NaiveForward {
 impl Forward for NaiveForward {
     fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
         let arguments = Arguments::default().addresses([call.parameters, call.x, call.y]).u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them.
         unsafe {
             Launch::new(call.batch.div_ceil(THREADS), THREADS).queue(call.stream, &self.kernel, arguments)
         }
@@ -88,7 +90,8 @@ impl Backward for NaiveBackward {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.dy, call.dx.unwrap_or(0), call.gradients])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out an array at address 0.
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out
+        // an array at address 0.
         unsafe {
             Launch::new(call.batch.div_ceil(THREADS), THREADS).queue(call.stream, &self.kernel, arguments)
         }

@@ -1,5 +1,6 @@
-// One thread, one sample, plain loops. Kept as simple as a first attempt: nothing here is fast. The loops over layers and outputs stay
-// loops: unrolled, they spill registers at widths whose bounds the compiler knows.
+// One thread, one sample, plain loops. Kept as simple as a first attempt: nothing here is fast. The
+// loops over layers and outputs stay loops: unrolled, they spill registers at widths whose bounds
+// the compiler knows.
 
 // Where the output of a layer begins among all layers of a sample; the inputs are layer 0.
 __device__ constexpr int begin(int layer) { return layer == 0 ? 0 : INPUTS + tape_at(layer - 1); }

@@ -1,8 +1,8 @@
-//! What is queued around the kernels of a network whose arrays are not those of the caller: widths that
-//! are no multiples of 8, layers without biases, gradients that are added.
+//! What is queued around the kernels of a network whose arrays are not those of the caller: widths
+//! that are no multiples of 8, layers without biases, gradients that are added.
 //!
-//! Padding adds exact zeros to every sum. Only numbers that are not finite see it: zero times infinity
-//! is not a number.
+//! Padding adds exact zeros to every sum. Only numbers that are not finite see it: zero times
+//! infinity is not a number.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

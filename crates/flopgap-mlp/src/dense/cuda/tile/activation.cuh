@@ -1,5 +1,5 @@
-// Activations and their slopes, in 32 bits. The host writes an `Activation<number>` for each that comes before
-// this, and says which two a network has: HIDDEN_ACTIVATION and OUTPUT_ACTIVATION.
+// Activations and their slopes, in 32 bits. The host writes an `Activation<number>` for each that
+// comes before this, and says which two a network has: HIDDEN_ACTIVATION and OUTPUT_ACTIVATION.
 #include "tile/number.cuh"
 
 template <int ACTIVATION>
@@ -7,7 +7,8 @@ __device__ __forceinline__ float activate(float z) {
     return Activation<ACTIVATION>::value(z);
 }
 
-// Whether the slope follows from the output, so that the sum before the activation need not be kept.
+// Whether the slope follows from the output, so that the sum before the activation need not be
+// kept.
 template <int ACTIVATION>
 __device__ constexpr bool slope_from_output() {
     return Activation<ACTIVATION>::SLOPE_FROM_OUTPUT;

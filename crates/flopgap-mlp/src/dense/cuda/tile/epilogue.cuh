@@ -2,8 +2,9 @@
 #include "tile/mma.cuh"
 #include "tile/activation.cuh"
 
-// Of two neighboring pieces of 8 columns this lane has columns 2t and 2t + 1. An exchange with the next lane gives it four columns of one, so
-// that a row's 32 bytes are written together. `row` points to the first piece; `left` columns are left there.
+// Of two neighboring pieces of 8 columns this lane has columns 2t and 2t + 1. An exchange with the
+// next lane gives it four columns of one, so that a row's 32 bytes are written together. `row`
+// points to the first piece; `left` columns are left there.
 __device__ __forceinline__ void store_row(Storage *row, u32 first, u32 second, int left, bool valid) {
     const int t = threadIdx.x & 3;
     const bool upper = t & 1;

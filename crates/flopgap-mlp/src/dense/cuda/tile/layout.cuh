@@ -3,10 +3,11 @@
 //
 // Parameters: for each layer its weights, `width(i + 1) x width(i)` by rows, then its biases.
 //
-// The tape, and all gradients before activations ("deltas"): layer after layer `batch x width(i + 1)` by
-// rows.
+// The tape, and all gradients before activations ("deltas"): layer after layer `batch x width(i +
+// 1)` by rows.
 
-// Numbers of one sample in the layers before this one: where the layer begins on the tape, times `batch`.
+// Numbers of one sample in the layers before this one: where the layer begins on the tape, times
+// `batch`.
 __device__ constexpr int tape_at(int layer) {
     int sum = 0;
     for (int before = 0; before < layer; ++before) sum += width(before + 1);
@@ -37,8 +38,8 @@ __device__ constexpr int activation_of(int layer) {
     return layer + 1 == LAYERS ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
 }
 
-// Whether the tape keeps something of a layer: outputs of hidden layers, and the sums before an activation
-// whose slope does not follow from its output.
+// Whether the tape keeps something of a layer: outputs of hidden layers, and the sums before an
+// activation whose slope does not follow from its output.
 __device__ constexpr bool keeps(int layer) {
     return layer + 1 < LAYERS || !slope_from_output<OUTPUT_ACTIVATION>();
 }

@@ -49,17 +49,19 @@ __device__ __forceinline__ void load_fragment(u32 (&words)[4], u32 address) {
     else load_matrices(words, address);
 }
 
-// What this lane adds to the address of a tile to load 16 x 16 of it. `ROWS_FIRST`: the second eight lanes take the next eight rows, as the left
-// operand by rows and the right operand by columns are loaded; otherwise they take the next eight columns.
+// What this lane adds to the address of a tile to load 16 x 16 of it. `ROWS_FIRST`: the second
+// eight lanes take the next eight rows, as the left operand by rows and the right operand by
+// columns are loaded; otherwise they take the next eight columns.
 template <bool ROWS_FIRST>
 __device__ __forceinline__ u32 lane_offset(int pitch_bytes) {
     const int lane = threadIdx.x & 31;
     return ROWS_FIRST ? (lane & 15) * pitch_bytes + (lane >> 4) * 16 : ((lane & 7) + (lane >> 4) * 8) * pitch_bytes + (lane >> 3 & 1) * 16;
 }
 
-// What a warp multiplies in one step of 16 along the inner dimension: 16 MT rows and 8 NT columns. The left operand lies by rows ([m][k]), transposed
-// by columns ([k][m]); the right operand as weights do ([n][k]), transposed by rows ([k][n]). The addresses include `lane_offset`. `GUARDED`: only the
-// first `pieces` times 16 columns are there.
+// What a warp multiplies in one step of 16 along the inner dimension: 16 MT rows and 8 NT columns.
+// The left operand lies by rows ([m][k]), transposed by columns ([k][m]); the right operand as
+// weights do ([n][k]), transposed by rows ([k][n]). The addresses include `lane_offset`. `GUARDED`:
+// only the first `pieces` times 16 columns are there.
 template <int MT, int NT>
 struct Fragments {
     u32 a[MT][4], b[NT / 2][4];
@@ -86,8 +88,8 @@ struct Fragments {
     }
 };
 
-// STEPS steps along the inner dimension; the operands of the next are loaded while one's are multiplied:
-// `load(fragments, k)`, then `add(fragments)`.
+// STEPS steps along the inner dimension; the operands of the next are loaded while one's are
+// multiplied: `load(fragments, k)`, then `add(fragments)`.
 template <int MT, int NT, int STEPS, int UNROLL = STEPS, class Load, class Add>
 __device__ __forceinline__ void in_steps(Load load, Add add) {
     Fragments<MT, NT> fragments[2];

@@ -1,5 +1,5 @@
-// Numbers as a network stores them (STORAGE: 32, or 16 bits that are only ever widened and narrowed),
-// alone, in pairs, and 16 bytes at a time.
+// Numbers as a network stores them (STORAGE: 32, or 16 bits that are only ever widened and
+// narrowed), alone, in pairs, and 16 bytes at a time.
 #include "tile/ptx/convert.cuh"
 
 #if STORAGE == STORAGE_F32

@@ -1,4 +1,5 @@
-// Matrix tiles with padded rows in the shared memory of a block of WARPS warps, and how these share products of them.
+// Matrix tiles with padded rows in the shared memory of a block of WARPS warps, and how these share
+// products of them.
 #include "tile/ring.cuh"
 #include "tile/mma.cuh"
 #include "tile/epilogue.cuh"
@@ -9,11 +10,12 @@ extern __shared__ __align__(16) unsigned char shared[];
 
 __device__ constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
-// Elements from one row of a tile to the next: an odd number of 16-byte chunks, so that eight rows lie in different banks.
+// Elements from one row of a tile to the next: an odd number of 16-byte chunks, so that eight rows
+// lie in different banks.
 __device__ constexpr int pitch(int columns) { return round_up(columns, 16) + 8; }
 
-// Copies `rows` rows of `columns` numbers, the first at `from`, `stride` numbers apart, into a tile `PITCH` wide whose columns are `PADDED`: zeros
-// beyond `columns`, and in rows from `there` on.
+// Copies `rows` rows of `columns` numbers, the first at `from`, `stride` numbers apart, into a tile
+// `PITCH` wide whose columns are `PADDED`: zeros beyond `columns`, and in rows from `there` on.
 template <int PADDED, int PITCH>
 __device__ __forceinline__ void copy_part(u32 to, const Storage *from, int stride, int rows, int there, int columns) {
     constexpr int CHUNKS = PADDED / 8;
@@ -25,7 +27,8 @@ __device__ __forceinline__ void copy_part(u32 to, const Storage *from, int strid
     }
 }
 
-// The same where ROWS and STRIDE are known. A whole tile takes an instruction for every copy: the addresses differ by constants.
+// The same where ROWS and STRIDE are known. A whole tile takes an instruction for every copy: the
+// addresses differ by constants.
 template <int ROWS, int PADDED, int PITCH, int STRIDE>
 __device__ __forceinline__ void copy_tile(u32 to, const Storage *from, int there, int columns) {
     constexpr int CHUNKS = PADDED / 8, AT_ONCE = THREADS / CHUNKS;
@@ -42,7 +45,8 @@ __device__ __forceinline__ void copy_tile(u32 to, const Storage *from, int there
     copy_part<PADDED, PITCH>(to, from, STRIDE, ROWS, there, columns);
 }
 
-// How many of the warps lie side by side along the columns of a product, the rest along its rows: so that least is read from shared memory.
+// How many of the warps lie side by side along the columns of a product, the rest along its rows:
+// so that least is read from shared memory.
 __device__ constexpr int warps_along_columns(int rows, int columns) {
     int best = 0, least = 0;
     for (int along = 1; along <= WARPS; along *= 2) {
@@ -54,7 +58,8 @@ __device__ constexpr int warps_along_columns(int rows, int columns) {
     return best;
 }
 
-// What a warp computes of a product of ROWS rows and COLUMNS columns, CHUNK_COLUMNS of which are summed at a time.
+// What a warp computes of a product of ROWS rows and COLUMNS columns, CHUNK_COLUMNS of which are
+// summed at a time.
 template <int ROWS, int COLUMNS, int CHUNK_COLUMNS_ = round_up(COLUMNS, 16)>
 struct WarpShare {
     static constexpr int CHUNK_COLUMNS = CHUNK_COLUMNS_, ALONG = warps_along_columns(ROWS, CHUNK_COLUMNS);
@@ -78,8 +83,8 @@ struct WarpShare {
         }
     }
 
-    // `write(row, column, one, two, half)` for every row of this lane and every two pieces of 8 columns below `end`, of
-    // which `column` is the first.
+    // `write(row, column, one, two, half)` for every row of this lane and every two pieces of 8
+    // columns below `end`, of which `column` is the first.
     template <class Write>
     static __device__ __forceinline__ void for_every_row(const Array &sums, int first_column, int end, Write write) {
         const int g = (threadIdx.x & 31) >> 2;

@@ -1,9 +1,10 @@
-// What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of two tiles, by registers.
+// What the scalar kernels of matrix tiles share: copies of rows into shared memory, and products of
+// two tiles, by registers.
 #include "tile/activation.cuh"
 #include "tile/ring.cuh"
 
-// Whether copies run in the background, which takes numbers of 32 bits. Elsewhere they are done when the function
-// returns.
+// Whether copies run in the background, which takes numbers of 32 bits. Elsewhere they are done
+// when the function returns.
 constexpr bool BACKGROUND = ARCHITECTURE >= 800 && STORAGE == STORAGE_F32;
 
 __device__ __forceinline__ void copy4(float *to, const Storage *from) {
@@ -11,8 +12,8 @@ __device__ __forceinline__ void copy4(float *to, const Storage *from) {
     else load4(from, *reinterpret_cast<float4 *>(to));
 }
 
-// Copies COUNT numbers of each of ROWS rows, STRIDE apart, to rows PITCH apart. Rows from `rows` on and numbers from `count` on are left out
-// where CHECKED; both limits are whole fours of numbers.
+// Copies COUNT numbers of each of ROWS rows, STRIDE apart, to rows PITCH apart. Rows from `rows` on
+// and numbers from `count` on are left out where CHECKED; both limits are whole fours of numbers.
 template <int ROWS, int COUNT, int STRIDE, int PITCH, int THREADS_, bool CHECKED>
 __device__ __forceinline__ void copy_rows(float *to, const Storage *from, int rows, int count) {
     static_assert(COUNT % 4 == 0 && PITCH % 4 == 0, "16 bytes at a time");
@@ -36,7 +37,8 @@ __device__ __forceinline__ void copy_rows(float *to, const Storage *from, int ro
     }
 }
 
-// acc[i][j] += sum over TERMS of a[i][term] * b[j][term]: both factors lie as rows of terms, the thread's rows A_STEP and B_STEP floats apart.
+// acc[i][j] += sum over TERMS of a[i][term] * b[j][term]: both factors lie as rows of terms, the
+// thread's rows A_STEP and B_STEP floats apart.
 template <int TERMS, int ROWS, int COLUMNS, int A_STEP, int B_STEP>
 __device__ __forceinline__ void multiply_rows(const float *a, const float *b, float (&acc)[ROWS][COLUMNS]) {
 #pragma unroll
@@ -61,8 +63,8 @@ __device__ __forceinline__ void multiply_rows(const float *a, const float *b, fl
     }
 }
 
-// acc[i][j] += sum over TERMS of a[i][term] * b[term][j]: `a` lies as rows of terms, `b` as rows of columns, of which a thread has fours, B_FOURS floats
-// apart.
+// acc[i][j] += sum over TERMS of a[i][term] * b[term][j]: `a` lies as rows of terms, `b` as rows of
+// columns, of which a thread has fours, B_FOURS floats apart.
 template <int TERMS, int ROWS, int COLUMNS, int A_STEP, int B_PITCH, int B_FOURS>
 __device__ __forceinline__ void multiply_columns(const float *a, const float *b, float (&acc)[ROWS][COLUMNS]) {
 #pragma unroll
@@ -89,8 +91,9 @@ __device__ __forceinline__ void multiply_columns(const float *a, const float *b,
     }
 }
 
-// sums += the product of a row and a column. Back and forth, so that of two multiply-adds in a row one factor is the same: the register file reads two
-// numbers a cycle, from different banks, and the third comes from the cache of operands.
+// sums += the product of a row and a column. Back and forth, so that of two multiply-adds in a row
+// one factor is the same: the register file reads two numbers a cycle, from different banks, and
+// the third comes from the cache of operands.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void multiply(const float (&a)[ROWS], const float (&b)[COLUMNS], float (&sums)[ROWS][COLUMNS]) {
 #pragma unroll

@@ -12,10 +12,11 @@ use crate::dense::cuda::source::Binaries;
 
 use super::{THREADS, adamw_source, request};
 
-/// `AdamW` for a [`Model`] on a GPU: parameters and moments in 32 bits, whatever the model stores. See [`AdamWSettings`] for the formula.
+/// `AdamW` for a [`Model`] on a GPU: parameters and moments in 32 bits, whatever the model stores.
+/// See [`AdamWSettings`] for the formula.
 ///
-/// The number of steps and the learning rate lie on the device, so that a graph of a step can be launched again and again, and the learning
-/// rate changed in between.
+/// The number of steps and the learning rate lie on the device, so that a graph of a step can be
+/// launched again and again, and the learning rate changed in between.
 ///
 /// ```no_run
 /// use flopgap_gpu::Context;
@@ -68,7 +69,8 @@ impl<T: Element> AdamW<T> {
     /// For the parameters that the model has now.
     ///
     /// # Errors
-    /// [`MlpError::Setting`] for a setting that cannot work; when NVRTC is missing; when there is not enough memory.
+    /// [`MlpError::Setting`] for a setting that cannot work; when NVRTC is missing; when there is
+    /// not enough memory.
     pub fn new(stream: &Stream, model: &Model<T>, settings: AdamWSettings) -> Result<Self, MlpError> {
         let parameters = model.download(stream)?;
         Self::with_master(stream, model, &parameters, settings)
@@ -77,7 +79,8 @@ impl<T: Element> AdamW<T> {
     /// The same with parameters of which the model has the rounded numbers.
     ///
     /// # Errors
-    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network; otherwise as [`AdamW::new`].
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when they are of another network;
+    /// otherwise as [`AdamW::new`].
     pub fn with_master(
         stream: &Stream,
         model: &Model<T>,
@@ -108,7 +111,8 @@ impl<T: Element> AdamW<T> {
         Ok(optimizer)
     }
 
-    /// Queues a step with these gradients, which are divided by [`AdamWSettings::loss_scale`] on the way.
+    /// Queues a step with these gradients, which are divided by [`AdamWSettings::loss_scale`] on
+    /// the way.
     ///
     /// # Errors
     /// [`MlpError::Length`]; the driver's.
@@ -156,7 +160,8 @@ impl<T: Element> AdamW<T> {
         for number in numbers {
             arguments = arguments.u32(number.to_bits());
         }
-        // SAFETY: as above; where the model has 32 bits itself, the kernel takes its parameters for the address 0.
+        // SAFETY: as above; where the model has 32 bits itself, the kernel takes its parameters for
+        // the address 0.
         unsafe { Launch::new(count.div_ceil(THREADS), THREADS).queue(stream, &self.step, arguments) }
     }
 
@@ -170,7 +175,8 @@ impl<T: Element> AdamW<T> {
         Ok(stream.write(&[learning_rate.to_bits()], &mut place)?)
     }
 
-    /// Waits, and returns the steps that were done and those that were left out because a gradient was not finite.
+    /// Waits, and returns the steps that were done and those that were left out because a gradient
+    /// was not finite.
     ///
     /// # Errors
     /// The error of a kernel that failed before.

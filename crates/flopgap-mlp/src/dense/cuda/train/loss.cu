@@ -1,5 +1,6 @@
-// The mean squared error over the first COLUMNS outputs of every sample, and its gradient by the outputs. Sums come in a fixed order.
-// The sums are of doubles and of one block, by halves: not what `tile/reduce.cuh` adds over blocks.
+// The mean squared error over the first COLUMNS outputs of every sample, and its gradient by the
+// outputs. Sums come in a fixed order. The sums are of doubles and of one block, by halves: not
+// what `tile/reduce.cuh` adds over blocks.
 
 __device__ double sum_of_block(double value) {
     __shared__ double shared[THREADS];
@@ -12,7 +13,8 @@ __device__ double sum_of_block(double value) {
     return shared[0];
 }
 
-// `partial` has a number for each block; `done` is zero before and after. `factor` is 2 / (batch * COLUMNS), times the scale of the gradients.
+// `partial` has a number for each block; `done` is zero before and after. `factor` is 2 / (batch *
+// COLUMNS), times the scale of the gradients.
 extern "C" __global__ void mean_squared_error_reduce(const Storage *y, const float *targets, Storage *dy, double *partial, u32 *done,
                                                      float *loss, u32 batch, float factor) {
     const u64 elements = (u64)batch * OUTPUTS;

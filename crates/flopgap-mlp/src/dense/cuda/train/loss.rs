@@ -14,8 +14,9 @@ use crate::dense::cuda::source::Binaries;
 
 use super::{THREADS, loss_source, request};
 
-/// The mean squared error on a GPU: the mean of `(y - target)^2` over samples and outputs, and its gradient by the outputs. The sum comes in the
-/// same order in every run. See [`AdamW`](super::AdamW) for an example.
+/// The mean squared error on a GPU: the mean of `(y - target)^2` over samples and outputs, and its
+/// gradient by the outputs. The sum comes in the same order in every run. See
+/// [`AdamW`](super::AdamW) for an example.
 #[derive(Debug)]
 pub struct MeanSquaredError<T: Element> {
     kernel: Kernel,
@@ -30,11 +31,12 @@ pub struct MeanSquaredError<T: Element> {
 const MOST_BLOCKS: u32 = 1024;
 
 impl<T: Element> MeanSquaredError<T> {
-    /// For outputs of `network`, of which the first `columns` count: widths are multiples of 8, and colors, say, are three. The gradient by
-    /// the others is 0.
+    /// For outputs of `network`, of which the first `columns` count: widths are multiples of 8, and
+    /// colors, say, are three. The gradient by the others is 0.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when there are not so many outputs, or `columns` is 0; when NVRTC is missing.
+    /// [`MlpError::Length`] when there are not so many outputs, or `columns` is 0; when NVRTC is
+    /// missing.
     pub fn new(stream: &Stream, network: &Network, columns: usize) -> Result<Self, MlpError> {
         network.check_for_gpu()?;
         let outputs = network.outputs();
@@ -56,8 +58,10 @@ impl<T: Element> MeanSquaredError<T> {
         Ok(error)
     }
 
-    /// Queues the mean squared error of `y` (`batch x outputs`) from `targets` (`batch x columns`) into `loss`, one number, and its gradient by
-    /// `y`, times `scale`, into `dy`. In half precision a scale like 1,024 keeps small gradients from vanishing; give it to the optimizer, too.
+    /// Queues the mean squared error of `y` (`batch x outputs`) from `targets` (`batch x columns`)
+    /// into `loss`, one number, and its gradient by `y`, times `scale`, into `dy`. In half
+    /// precision a scale like 1,024 keeps small gradients from vanishing; give it to the optimizer,
+    /// too.
     ///
     /// # Errors
     /// [`MlpError::Length`]; [`MlpError::Batch`]; the driver's.
@@ -89,7 +93,8 @@ impl<T: Element> MeanSquaredError<T> {
             .u32(count)
             .u32((factor as f32).to_bits());
         let launch = Launch::new(u32::try_from(blocks).unwrap_or(MOST_BLOCKS), THREADS);
-        // SAFETY: these are the kernel's arguments; the lengths were checked, and there is a partial sum for every block.
+        // SAFETY: these are the kernel's arguments; the lengths were checked, and there is a
+        // partial sum for every block.
         unsafe { launch.queue(stream, &self.kernel, arguments) }?;
         Ok(())
     }

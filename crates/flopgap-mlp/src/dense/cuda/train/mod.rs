@@ -1,4 +1,5 @@
-//! Training on a GPU: the loss and the optimizer around the passes of a [`Model`](super::Model). Everything can be captured in a graph.
+//! Training on a GPU: the loss and the optimizer around the passes of a [`Model`](super::Model).
+//! Everything can be captured in a graph.
 
 mod adamw;
 mod loss;
@@ -39,8 +40,8 @@ pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<S
     vec![adamw_source(&request), loss_source(&request, network.outputs())]
 }
 
-/// Compiles the kernels of loss and optimizer for a device that need not be here, and returns the name and the compiler's log (registers,
-/// spills) of each source.
+/// Compiles the kernels of loss and optimizer for a device that need not be here, and returns the
+/// name and the compiler's log (registers, spills) of each source.
 ///
 /// # Errors
 /// When NVRTC is missing or refuses.

@@ -1,6 +1,7 @@
-// Gradients of few samples, a launch for each layer from the last on, whose blocks have tiles of two kinds: of the gradients by what the layer took (before
-// the activation below, or by the inputs), and of the gradients by its parameters, which one block sums over all samples. The tiles are small, so that all
-// multiprocessors have one.
+// Gradients of few samples, a launch for each layer from the last on, whose blocks have tiles of
+// two kinds: of the gradients by what the layer took (before the activation below, or by the
+// inputs), and of the gradients by its parameters, which one block sums over all samples. The tiles
+// are small, so that all multiprocessors have one.
 #include "coopmat/few/operands.cuh"
 #if STORAGE == STORAGE_F32
 #include "coopmat/few/single.cuh"
@@ -12,7 +13,8 @@ template <int LAYER>
 struct Step {
     static constexpr int IN = width(LAYER), OUT = width(LAYER + 1);
     static constexpr bool LAST = LAYER + 1 == LAYERS;
-    // delta W: samples x inputs, the sum over outputs. delta^T a: outputs x inputs, the sum over samples.
+    // delta W: samples x inputs, the sum over outputs. delta^T a: outputs x inputs, the sum over
+    // samples.
     using Below = Product<below_m(LAYER), below_n(LAYER), below_warp_m(LAYER), below_warp_n(LAYER), true, false>;
     using Gradient = Product<gradient_m(LAYER), gradient_n(LAYER), gradient_warp_m(LAYER), gradient_warp_n(LAYER), false, false>;
     static constexpr int BELOW_ACROSS = (IN + Below::N - 1) / Below::N, GRADIENTS_ACROSS = (IN + Gradient::N - 1) / Gradient::N;
@@ -33,8 +35,9 @@ __device__ constexpr int stages(int inner) {
     return all < most ? all : most;
 }
 
-// Sums a tile over `slabs` slabs. `left(to, slab, count)` and `right(...)` bring slabs; the right operand is there before the launches before this one
-// have ended, if RIGHT_EARLY; `begun` runs when they have. LEFT_MADE: the left one is not copied in the background.
+// Sums a tile over `slabs` slabs. `left(to, slab, count)` and `right(...)` bring slabs; the right
+// operand is there before the launches before this one have ended, if RIGHT_EARLY; `begun` runs
+// when they have. LEFT_MADE: the left one is not copied in the background.
 template <bool LEFT_MADE, bool RIGHT_EARLY, int STAGES, class P, class Left, class Right, class Begun>
 __device__ __forceinline__ void sum(P &product, bool with_biases, int slabs, Left left, Right right, Begun begun) {
     static_assert(STAGES >= 2, "two slabs fit shared memory");
@@ -72,7 +75,8 @@ __device__ __forceinline__ void sum(P &product, bool with_biases, int slabs, Lef
     __syncthreads();
 }
 
-// Numbers that a thread has of a finished tile: the parts of the warps that shared the inner dimension, added in their order.
+// Numbers that a thread has of a finished tile: the parts of the warps that shared the inner
+// dimension, added in their order.
 template <class P, int COUNT>
 __device__ __forceinline__ void total(float (&sum)[COUNT], int row, int column) {
     const float *from = (const float *)shared + row * P::PARTIAL_PITCH + column;
@@ -208,8 +212,9 @@ __device__ __forceinline__ void step(const Call &call, int layer) {
     if constexpr (LAYER > 0) step<LAYER - 1>(call, layer);
 }
 
-// Blocks: the tiles of the gradients by the parameters of `layer`, then those of the gradients by what it took, if they are wanted. On sm_90 and later
-// launched with programmatic overlap. `deltas`: the gradients before the activations of the hidden layers, as the tape lies.
+// Blocks: the tiles of the gradients by the parameters of `layer`, then those of the gradients by
+// what it took, if they are wanted. On sm_90 and later launched with programmatic overlap.
+// `deltas`: the gradients before the activations of the hidden layers, as the tape lies.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     coopmat_mlp_backward_few(const Storage *parameters, const Storage *x, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx,
                              Storage *deltas, float *gradients, u32 batch, u32 layer) {

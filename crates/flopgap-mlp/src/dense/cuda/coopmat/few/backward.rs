@@ -1,4 +1,5 @@
-//! Gradients of few samples: a launch for each layer, whose tiles of both kinds of gradients are spread over all multiprocessors.
+//! Gradients of few samples: a launch for each layer, whose tiles of both kinds of gradients are
+//! spread over all multiprocessors.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -17,14 +18,15 @@ use super::{NOMINAL_BATCH, THREADS, Tile, WARPS, most_shared};
 
 const KERNEL: &str = "coopmat_mlp_backward_few";
 
-/// The largest batch that these tiles are for. On an H200, 512 samples of wide layers took less so than 256 by the passes for many; narrower ones
-/// did not.
+/// The largest batch that these tiles are for. On an H200, 512 samples of wide layers took less so
+/// than 256 by the passes for many; narrower ones did not.
 fn most_batch(widest: usize, precision: Precision) -> u32 {
     let wide = if precision == Precision::F32 { 512 } else { 128 };
     if widest >= wide { 512 } else { 256 }
 }
 
-/// A layer's code beside its slopes, in instructions of a slope, and what the compiler takes seconds for: 7 s were eight wide layers with gelu.
+/// A layer's code beside its slopes, in instructions of a slope, and what the compiler takes
+/// seconds for: 7 s were eight wide layers with gelu.
 const LAYER_CODE: usize = 30;
 const MOST_CODE: usize = 560;
 
@@ -77,7 +79,8 @@ pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn
     if request.precision != Precision::F32 {
         mma::check(request)?;
     }
-    // Every layer has code of its own; that of few instructions for the slopes leaves room for more layers.
+    // Every layer has code of its own; that of few instructions for the slopes leaves room for more
+    // layers.
     let code: usize =
         (0..network.layers()).map(|layer| LAYER_CODE + budget::slope(network.activation(layer))).sum();
     if network.layers() > budget::UNROLLED_LAYERS
@@ -151,8 +154,9 @@ impl Backward for ByLayer {
                 .addresses([call.dx.unwrap_or(0), call.workspace, call.gradients])
                 .u32(call.batch)
                 .u32(u32::try_from(layer).unwrap_or_default());
-            // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the workspace
-            // has room for the gradients before the activations of all hidden layers. Without `dx` no block is for it.
+            // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+            // expects: `Model` checked them, and the workspace has room for the gradients before
+            // the activations of all hidden layers. Without `dx` no block is for it.
             unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
         }
         Ok(())

@@ -1,11 +1,13 @@
-// Outputs of few samples in 32 bits: a cluster of blocks to SAMPLES samples, each block with a slice of every layer's outputs. The warps of a block share
-// the inner dimension, and each brings its own part of the operands: a block meets only for the sums. Weights stream through a ring of each warp that
-// goes on from layer to layer; hidden layers go from each block into the shared memory of all.
+// Outputs of few samples in 32 bits: a cluster of blocks to SAMPLES samples, each block with a
+// slice of every layer's outputs. The warps of a block share the inner dimension, and each brings
+// its own part of the operands: a block meets only for the sums. Weights stream through a ring of
+// each warp that goes on from layer to layer; hidden layers go from each block into the shared
+// memory of all.
 #include "coopmat/cluster.cuh"
 #include "tile/padded.cuh"
 
-// A part of a slice along the inner dimension is a stage: rows of STEP numbers, whose pieces of 16 bytes change places, so that those of eight rows lie in
-// different banks.
+// A part of a slice along the inner dimension is a stage: rows of STEP numbers, whose pieces of 16
+// bytes change places, so that those of eight rows lie in different banks.
 constexpr int PIECES = STEP / 4, STAGE = SLICE * STEP;
 constexpr int SAMPLE_PITCH = round_up(WIDEST_INNER, 32) + 4, PARTIAL_PITCH = round_up(SLICE, 32) + 8, TAKEN = SAMPLES * SAMPLE_PITCH;
 static_assert(PIECES == 2 || PIECES == 4 || PIECES == 8, "up to 128 bytes");
@@ -55,8 +57,9 @@ struct Slice {
     static constexpr bool EVEN = IN == WARPS * SHARE && SHARE % STEP == 0;
     float sums[ROWS][COLUMNS];
 
-    // A lane's rows are every fourth, its columns every eighth. Lanes whose numbers differ in the lowest bit read the same of the right operand, in the next
-    // bit the same of the left one: shared memory then serves half a warp at once.
+    // A lane's rows are every fourth, its columns every eighth. Lanes whose numbers differ in the
+    // lowest bit read the same of the right operand, in the next bit the same of the left one:
+    // shared memory then serves half a warp at once.
     static __device__ __forceinline__ int row() { return (threadIdx.x & 1) | (threadIdx.x >> 3 & 2); }
     static __device__ __forceinline__ int column() { return threadIdx.x >> 1 & 7; }
 

@@ -1,4 +1,5 @@
-//! Outputs of few samples in 32 bits: a cluster of blocks to some samples, each block with a slice of every layer.
+//! Outputs of few samples in 32 bits: a cluster of blocks to some samples, each block with a slice
+//! of every layer.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -48,9 +49,11 @@ impl Shape {
     fn choose(widths: &[usize], most_shared: usize, multiprocessors: u32) -> Option<Self> {
         let layers = widths.len() - 1;
         let inner = widths[..layers].iter().copied().max()?;
-        // Clusters of narrow layers are small: their blocks would have little to do beside what they hand on.
+        // Clusters of narrow layers are small: their blocks would have little to do beside what
+        // they hand on.
         let cluster = if inner > 128 { 8 } else { 4 };
-        // All clusters are to run at once. Multiprocessors are grouped, and those that are left over in each group have none: one cluster less.
+        // All clusters are to run at once. Multiprocessors are grouped, and those that are left
+        // over in each group have none: one cluster less.
         let at_once = (multiprocessors as usize / cluster).saturating_sub(1).max(1);
         let samples = NOMINAL_BATCH.div_ceil(at_once).next_multiple_of(4).max(16);
         let slices = || widths[1..].iter().map(|&outputs| slice(outputs, cluster));
@@ -77,7 +80,8 @@ impl Shape {
     }
 }
 
-/// On architectures with clusters, where a block's part of a network fits: the largest batch that it is for, and the kernel.
+/// On architectures with clusters, where a block's part of a network fits: the largest batch that
+/// it is for, and the kernel.
 pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn Forward>)> {
     let widths = request.network.widths();
     if request.precision != Precision::F32
@@ -125,8 +129,8 @@ impl Forward for BySlice {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a tape
-        // at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 

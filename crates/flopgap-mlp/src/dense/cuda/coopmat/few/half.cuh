@@ -1,5 +1,7 @@
-// A block's product of M x N numbers in 16 bits on tensor cores. A warp has WARP_M x WARP_N of them; the warps that are left share the inner dimension.
-// The left operand lies by rows ([m][k], LEFT_ALONG) or by columns ([k][m]), the right one as weights do ([n][k], RIGHT_ALONG) or by rows ([k][n]).
+// A block's product of M x N numbers in 16 bits on tensor cores. A warp has WARP_M x WARP_N of
+// them; the warps that are left share the inner dimension. The left operand lies by rows ([m][k],
+// LEFT_ALONG) or by columns ([k][m]), the right one as weights do ([n][k], RIGHT_ALONG) or by rows
+// ([k][n]).
 #include "tile/padded.cuh"
 
 template <int M_, int N_, int WARP_M, int WARP_N, bool LEFT_ALONG, bool RIGHT_ALONG>
@@ -9,7 +11,8 @@ struct Product {
     static constexpr int LEFT_ROWS = LEFT_ALONG ? M : SLAB, LEFT_COLUMNS = LEFT_ALONG ? SLAB : M, LEFT_PITCH = LEFT_COLUMNS + 8;
     static constexpr int RIGHT_ROWS = RIGHT_ALONG ? N : SLAB, RIGHT_COLUMNS = RIGHT_ALONG ? SLAB : N, RIGHT_PITCH = RIGHT_COLUMNS + 8;
     static constexpr int RIGHT_AT = LEFT_ROWS * LEFT_PITCH * 2, STAGE = RIGHT_AT + RIGHT_ROWS * RIGHT_PITCH * 2;
-    // What warps that share the inner dimension have found: [group][m][n], and the sums of the left operand's columns, [group][m].
+    // What warps that share the inner dimension have found: [group][m][n], and the sums of the left
+    // operand's columns, [group][m].
     static constexpr int PARTIAL_PITCH = N + 8, BIAS_PARTS = GROUPS, BIASES_AT = GROUPS * M * PARTIAL_PITCH;
     static_assert(GROUPS * DOWN * ACROSS == WARPS && MT > 0 && NT % 2 == 0, "the warps cover the product");
 
@@ -21,7 +24,8 @@ struct Product {
 
     __device__ __forceinline__ void clear() { ::clear(biases), ::clear(sums); }
 
-    // Adds the product of a slab; if asked also the sums of the left operand's columns, as their product with ones.
+    // Adds the product of a slab; if asked also the sums of the left operand's columns, as their
+    // product with ones.
     __device__ __forceinline__ void add(u32 stage, bool with_biases) {
         const int k0 = group() * SHARE, row = warp_row(), column = across() * WARP_N;
         const u32 left = stage + (LEFT_ALONG ? row * LEFT_PITCH + k0 : k0 * LEFT_PITCH + row) * 2 + lane_offset<LEFT_ALONG>(LEFT_PITCH * 2);

@@ -1,5 +1,5 @@
-//! Few samples: not enough for a tile of them to every multiprocessor. The work is cut along the columns, too, into tiles so small that all
-//! multiprocessors have one.
+//! Few samples: not enough for a tile of them to every multiprocessor. The work is cut along the
+//! columns, too, into tiles so small that all multiprocessors have one.
 
 mod backward;
 mod forward;
@@ -17,8 +17,8 @@ const THREADS: u32 = 32 * 8;
 /// Samples that tiles and buffers are chosen for.
 const NOMINAL_BATCH: usize = 256;
 
-/// A block's product: its rows and columns, and those of a warp. The warps that are left share the inner dimension. As `Product` in `half.cuh` and
-/// `single.cuh`.
+/// A block's product: its rows and columns, and those of a warp. The warps that are left share the
+/// inner dimension. As `Product` in `half.cuh` and `single.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tile {
     rows: usize,
@@ -47,7 +47,8 @@ impl Tile {
         if self.bytes == 4 { (8 * self.groups()).max(32) } else { (32 * self.groups()).max(64) }
     }
 
-    /// Bytes of a slab of both operands, the left one along the inner dimension or across it, the right one across it.
+    /// Bytes of a slab of both operands, the left one along the inner dimension or across it, the
+    /// right one across it.
     fn stage(&self, left_along: bool) -> usize {
         let (slab, pad) = (self.slab(), if self.bytes == 4 { 0 } else { 8 });
         let along = if self.bytes == 4 { slab + 4 } else { slab + 8 };
@@ -55,8 +56,8 @@ impl Tile {
         self.bytes * (left + slab * (self.columns + pad))
     }
 
-    /// Bytes of shared memory for an inner dimension of this length: all of it and one slab more, or what fits; and what the warps that share it
-    /// have found.
+    /// Bytes of shared memory for an inner dimension of this length: all of it and one slab more,
+    /// or what fits; and what the warps that share it have found.
     fn shared(&self, left_along: bool, inner: usize, most: usize) -> usize {
         let stage = self.stage(left_along);
         let stages = (inner.div_ceil(self.slab()) + 1).min(most / stage);

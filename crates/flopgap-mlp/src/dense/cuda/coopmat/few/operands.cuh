@@ -1,7 +1,9 @@
-// The operands of a block's product, slab by slab along the inner dimension: all slabs that fit are on their way at once.
+// The operands of a block's product, slab by slab along the inner dimension: all slabs that fit are
+// on their way at once.
 #include "tile/padded.cuh"
 
-// ---- What an operand's numbers are made of: nothing to make, a copy in the background; or of one or two matrices that lie alike.
+// ---- What an operand's numbers are made of: nothing to make, a copy in the background; or of one
+// or two matrices that lie alike.
 
 struct Copied {
     static constexpr bool MADE = false, TWO = false;
@@ -33,14 +35,15 @@ struct Activated {
     }
 };
 
-// Rows of `stride` numbers; beyond `rows` and `columns` there are zeros. `second` lies as `first` does.
+// Rows of `stride` numbers; beyond `rows` and `columns` there are zeros. `second` lies as `first`
+// does.
 struct Matrix {
     const Storage *first, *second;
     int stride, rows, columns;
 };
 
-// Brings `count` slabs into shared memory, `STAGE` bytes apart, from the one whose first row and column are given; the next begins `ROW_STEP` rows and
-// `COLUMN_STEP` columns further.
+// Brings `count` slabs into shared memory, `STAGE` bytes apart, from the one whose first row and
+// column are given; the next begins `ROW_STEP` rows and `COLUMN_STEP` columns further.
 template <class From, int ROWS, int COLUMNS, int PITCH, int STAGE, int ROW_STEP, int COLUMN_STEP>
 __device__ __forceinline__ void fetch(u32 to, const Matrix &matrix, int row0, int column0, int count) {
     constexpr int PER_ROW = COLUMNS / UNIT, ALL = ROWS * PER_ROW, AT_ONCE = 4;

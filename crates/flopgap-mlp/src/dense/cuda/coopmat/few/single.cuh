@@ -1,11 +1,13 @@
-// A block's product of M x N numbers in 32 bits by scalar multiply-adds, as `half.cuh` has it in 16. A thread has WARP_M / 4 x WARP_N / 8 of its warp's.
+// A block's product of M x N numbers in 32 bits by scalar multiply-adds, as `half.cuh` has it
+// in 16. A thread has WARP_M / 4 x WARP_N / 8 of its warp's.
 #include "tile/padded.cuh"
 
 template <int M_, int N_, int WARP_M, int WARP_N, bool LEFT_ALONG, bool RIGHT_ALONG>
 struct Product {
     static constexpr int M = M_, N = N_, DOWN = M / WARP_M, ACROSS = N / WARP_N, GROUPS = WARPS / (DOWN * ACROSS);
     static constexpr int SLAB = GROUPS > 4 ? 8 * GROUPS : 32, SHARE = SLAB / GROUPS, ROWS = WARP_M / 4, COLUMNS = WARP_N / 8;
-    // Rows that lie along the inner dimension are an odd multiple of 16 bytes apart: what a warp reads at once lies in different banks.
+    // Rows that lie along the inner dimension are an odd multiple of 16 bytes apart: what a warp
+    // reads at once lies in different banks.
     static constexpr int LEFT_ROWS = LEFT_ALONG ? M : SLAB, LEFT_COLUMNS = LEFT_ALONG ? SLAB : M, LEFT_PITCH = LEFT_ALONG ? SLAB + 4 : M;
     static constexpr int RIGHT_ROWS = RIGHT_ALONG ? N : SLAB, RIGHT_COLUMNS = RIGHT_ALONG ? SLAB : N, RIGHT_PITCH = RIGHT_ALONG ? SLAB + 4 : N;
     static constexpr int RIGHT_AT = LEFT_ROWS * LEFT_PITCH * 4, STAGE = RIGHT_AT + RIGHT_ROWS * RIGHT_PITCH * 4;
@@ -56,7 +58,8 @@ struct Product {
         }
     }
 
-    // Adds the product of a slab; if asked also the sums of the left operand's columns, a warp every so-manieth row.
+    // Adds the product of a slab; if asked also the sums of the left operand's columns, a warp
+    // every so-manieth row.
     __device__ __forceinline__ void add(u32 stage, bool with_biases) {
         const float *tile = (const float *)(shared + (stage - shared_address(shared)));
         const float *left = tile + (LEFT_ALONG ? row(0) * LEFT_PITCH + group() * SHARE : group() * SHARE * LEFT_PITCH + row(0));

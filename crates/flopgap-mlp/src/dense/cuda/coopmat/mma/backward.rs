@@ -1,5 +1,5 @@
-//! The backward pass: the gradients before every activation on tiles of samples, then the gradients of the parameters, layer by layer, over
-//! ranges of samples, then their sums.
+//! The backward pass: the gradients before every activation on tiles of samples, then the gradients
+//! of the parameters, layer by layer, over ranges of samples, then their sums.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -254,7 +254,8 @@ impl Backward for ChainAndGradients {
                 activations,
             ])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out inputs at address 0.
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out
+        // inputs at address 0.
         unsafe { launch.queue(call.stream, &self.chain_kernel, arguments) }?;
 
         let found = self.reducer.prepare(call)?;
@@ -267,7 +268,8 @@ impl Backward for ChainAndGradients {
             .u32(most_ranges);
         // SAFETY: these are the kernel's arguments; the workspace has what `workspace` asked for.
         unsafe { launch.queue(call.stream, &self.gradients_kernel, arguments) }?;
-        // SAFETY: these are the kernel's arguments; the sums of all ranges that it reads were written.
+        // SAFETY: these are the kernel's arguments; the sums of all ranges that it reads were
+        // written.
         unsafe { self.reducer.finish(call, Some(most_ranges)) }
     }
 

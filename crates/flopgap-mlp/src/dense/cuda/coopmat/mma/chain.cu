@@ -1,5 +1,5 @@
-// The gradients before every activation, from the outputs down to the inputs, on tiles of samples: persistent blocks, all layers. They are kept for
-// the gradients of the parameters.
+// The gradients before every activation, from the outputs down to the inputs, on tiles of samples:
+// persistent blocks, all layers. They are kept for the gradients of the parameters.
 #include "coopmat/mma/layers.cuh"
 
 struct Pass {
@@ -69,7 +69,8 @@ struct Pass {
     }
 };
 
-// `dx` may be null. `deltas`: for each layer, `batch x outputs` of it. `activations`: the same of the hidden layers, written where the tape has sums.
+// `dx` may be null. `deltas`: for each layer, `batch x outputs` of it. `activations`: the same of
+// the hidden layers, written where the tape has sums.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_mlp_backward_mma_chain(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
                                    Storage *activations, u32 batch) {

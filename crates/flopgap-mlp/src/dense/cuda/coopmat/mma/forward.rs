@@ -41,7 +41,8 @@ impl Forward for Tiles {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out a tape at address 0.
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out a
+        // tape at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 

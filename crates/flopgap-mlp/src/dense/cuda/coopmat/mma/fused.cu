@@ -1,5 +1,6 @@
-// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed again from the inputs, the gradients of the parameters
-// stay in registers while a block goes through its tiles of samples. Nothing is kept by the forward pass.
+// The backward pass of a network with one hidden layer, all of it: the hidden layer is computed
+// again from the inputs, the gradients of the parameters stay in registers while a block goes
+// through its tiles of samples. Nothing is kept by the forward pass.
 #include "coopmat/mma/sums.cuh"
 
 static_assert(slope_from_output<HIDDEN_ACTIVATION>() && slope_from_output<OUTPUT_ACTIVATION>(), "sums are not kept");
@@ -7,7 +8,8 @@ static_assert(slope_from_output<HIDDEN_ACTIVATION>() && slope_from_output<OUTPUT
 constexpr int IN = width(0), HIDDEN = width(1), OUT = width(2);
 constexpr int IN_PITCH = pitch(IN), HIDDEN_PITCH = pitch(HIDDEN), OUT_PITCH = pitch(OUT);
 
-// ---- Shared memory, in elements. The inputs, the gradients by the outputs and the outputs come for the next tile while one is computed.
+// ---- Shared memory, in elements. The inputs, the gradients by the outputs and the outputs come for
+// the next tile while one is computed.
 
 constexpr int FIRST_WEIGHTS = 0;
 constexpr int SECOND_WEIGHTS = FIRST_WEIGHTS + round_up(HIDDEN, 16) * IN_PITCH;
@@ -19,7 +21,8 @@ constexpr int OUTPUTS_AT = DELTAS_AT + TILE * HIDDEN_PITCH;
 template <int COLUMNS>
 using Share = WarpShare<TILE, COLUMNS>;
 
-// Adds the product of TILE rows at `left` and weights at `right`, which lie by rows of the result (transposed: by rows of the inner dimension).
+// Adds the product of TILE rows at `left` and weights at `right`, which lie by rows of the result
+// (transposed: by rows of the inner dimension).
 template <int INNER, int COLUMNS, bool TRANSPOSED, int LEFT_PITCH, int RIGHT_PITCH>
 __device__ __forceinline__ void add_product(typename Share<COLUMNS>::Array &sums, u32 left, u32 right) {
     using Mine = Share<COLUMNS>;
@@ -70,7 +73,8 @@ struct Gradients {
 
     __device__ __forceinline__ Gradients() { clear(bias), clear(acc); }
 
-    // The gradients before the activation at `deltas`, the inputs of the layer at `inputs`, both by samples.
+    // The gradients before the activation at `deltas`, the inputs of the layer at `inputs`, both by
+    // samples.
     __device__ __forceinline__ void add(u32 deltas, u32 inputs) {
         constexpr int STEPS = TILE / 16 / S::ALONG_SAMPLES, DELTAS_PITCH = pitch(S::OUTPUTS), INPUTS_PITCH = pitch(S::INPUTS);
         const u32 left = deltas + (S::turn() * 16 * DELTAS_PITCH + S::out_warp() * S::M) * 2 + lane_offset<false>(DELTAS_PITCH * 2);
@@ -87,14 +91,16 @@ struct Gradients {
     __device__ __forceinline__ void write(float *sums) const { flush<S>(acc, bias, S::in_warp(), S::out_warp(), S::turn(), 0, 0, sums); }
 };
 
-// `dx` may be null. `found`: the gradients that each block finds, or, atomically, the gradients themselves.
+// `dx` may be null. `found`: the gradients that each block finds, or, atomically, the gradients
+// themselves.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_mlp_backward_mma_fused(const Storage *parameters, const Storage *x, const Storage *y, const Storage *dy, Storage *dx, float *found, u32 batch) {
     const u32 base = shared_address(shared), tiles = (batch + TILE - 1) / TILE;
     const int t = threadIdx.x & 3;
     copy_part<round_up(IN, 16), IN_PITCH>(base + FIRST_WEIGHTS * 2, parameters + weights_at(0), IN, round_up(HIDDEN, 16), HIDDEN, IN);
     copy_part<round_up(HIDDEN, 16), HIDDEN_PITCH>(base + SECOND_WEIGHTS * 2, parameters + weights_at(1), HIDDEN, round_up(OUT, 16), OUT, HIDDEN);
-    // Where what comes from outside lies, by the parity of the tile: inputs, gradients by the outputs, outputs.
+    // Where what comes from outside lies, by the parity of the tile: inputs, gradients by the
+    // outputs, outputs.
     const auto inputs = [&](int parity) { return base + (INPUTS_AT + parity * TILE * IN_PITCH) * 2; };
     const auto gradients = [&](int parity) { return base + (OUTPUTS_AT + parity * TILE * OUT_PITCH) * 2; };
     const auto outputs = [&](int parity) { return base + (OUTPUTS_AT + (2 + parity) * TILE * OUT_PITCH) * 2; };

@@ -1,5 +1,6 @@
-//! The backward pass of a network with one hidden layer that is small enough: one kernel that computes the hidden layer again and holds the
-//! gradients of the parameters in registers, and a second one that adds up what the blocks found.
+//! The backward pass of a network with one hidden layer that is small enough: one kernel that
+//! computes the hidden layer again and holds the gradients of the parameters in registers, and a
+//! second one that adds up what the blocks found.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -28,8 +29,9 @@ struct Tiling {
     most: (usize, usize),
 }
 
-/// How warps share the gradients of a layer, as `best_split` in `fused.cu`: bytes that their sums take at the end; none if they need more than
-/// `most` registers of a thread. Those that share the samples of a tile have 16 each, at least.
+/// How warps share the gradients of a layer, as `best_split` in `fused.cu`: bytes that their sums
+/// take at the end; none if they need more than `most` registers of a thread. Those that share the
+/// samples of a tile have 16 each, at least.
 fn epilogue(inputs: usize, outputs: usize, warps: usize, tile: usize, most: usize) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for out in (0..=warps.ilog2()).map(|power| 1 << power) {
@@ -67,7 +69,8 @@ impl Tiling {
     }
 }
 
-/// For a network with one hidden layer, where the slopes follow from the outputs and everything fits.
+/// For a network with one hidden layer, where the slopes follow from the outputs and everything
+/// fits.
 pub(in super::super) fn fused(request: &Request<'_>) -> Option<Plan<dyn Backward>> {
     check(request).ok()?;
     let tiling = Tiling::choose(request)?;
@@ -136,7 +139,8 @@ impl Backward for Fused {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.dy, call.dx.unwrap_or(0), found])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out inputs' gradients at address 0.
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out
+        // inputs' gradients at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }?;
         // SAFETY: these are the kernel's arguments; what every block found was written.
         unsafe { self.reducer.finish(call, Some(blocks)) }

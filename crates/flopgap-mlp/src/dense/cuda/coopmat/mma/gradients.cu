@@ -1,8 +1,11 @@
-// The gradients of the parameters: for each layer, the gradients before its activation times its inputs, summed over the samples. A block has a tile
-// of the weights and a range of the samples; what it finds is added to the other ranges' in a second kernel, in a fixed order, or by atomic additions.
+// The gradients of the parameters: for each layer, the gradients before its activation times its
+// inputs, summed over the samples. A block has a tile of the weights and a range of the samples;
+// what it finds is added to the other ranges' in a second kernel, in a fixed order, or by atomic
+// additions.
 #include "coopmat/mma/sums.cuh"
 
-// ---- Tiles of a layer's weights: up to 2 x 4 warps of up to PIECE x PIECE. What warps are left take samples in turn.
+// ---- Tiles of a layer's weights: up to 2 x 4 warps of up to PIECE x PIECE. What warps are left take
+// samples in turn.
 
 __device__ constexpr int pieces_of(int length, int warps) {
     int tiles = (length + PIECE * warps - 1) / (PIECE * warps);
@@ -25,7 +28,8 @@ struct Shape {
     static constexpr int STAGE = SAMPLES * (pitch(TILE_OUT) + pitch(TILE_IN));
 };
 
-// One tile of one layer over the samples from `begin` to `end`. `sums`: where the layer's weights and then its biases go.
+// One tile of one layer over the samples from `begin` to `end`. `sums`: where the layer's weights
+// and then its biases go.
 template <int IN, int OUT>
 __device__ __forceinline__ void tile(const Storage *inputs, const Storage *deltas, int tile_index, u32 begin, u32 end, float *sums) {
     using S = Shape<IN, OUT>;
@@ -46,7 +50,8 @@ __device__ __forceinline__ void tile(const Storage *inputs, const Storage *delta
         ring.filled();
     };
 
-    // A warp sums every so-manieth 16 rows for the biases: those that share rows with it have the others.
+    // A warp sums every so-manieth 16 rows for the biases: those that share rows with it have the
+    // others.
     constexpr int BIASES = biases_of<S>();
     Sums32 acc[MT][NT], bias[BIASES];
     clear(bias), clear(acc);
@@ -106,8 +111,9 @@ __device__ __forceinline__ void dispatch(int layer, const Storage *inputs, const
     if constexpr (LAYER + 1 < LAYERS) dispatch<LAYER + 1>(layer, inputs, deltas, tile_index, begin, end, sums);
 }
 
-// Blocks: for each layer `first_block(layer)` on, its tiles times the ranges of samples, of which no more than `most_ranges` are used. `found`: for each
-// layer and range the sums, or, atomically, the gradients themselves.
+// Blocks: for each layer `first_block(layer)` on, its tiles times the ranges of samples, of which
+// no more than `most_ranges` are used. `found`: for each layer and range the sums, or, atomically,
+// the gradients themselves.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     coopmat_mlp_backward_mma_gradients(const Storage *x, const Storage *activations, const Storage *deltas, float *found, u32 batch, u32 most_ranges) {
     int layer = 0;

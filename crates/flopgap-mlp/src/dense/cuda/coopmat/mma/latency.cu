@@ -1,5 +1,6 @@
-// Few samples: SAMPLES of them to a cluster of blocks, each block a slice of the columns of every layer, each warp a part of the slice and of the inner
-// dimension. Weights come straight from global memory into fragments, those of the next layer while one is computed.
+// Few samples: SAMPLES of them to a cluster of blocks, each block a slice of the columns of every
+// layer, each warp a part of the slice and of the inner dimension. Weights come straight from
+// global memory into fragments, those of the next layer while one is computed.
 #include "coopmat/cluster.cuh"
 
 __device__ constexpr int chunks32(int n) { return (n + 31) / 32; }
@@ -12,7 +13,8 @@ __device__ constexpr int at_most_power(int n, int most) {
 template <int LAYER>
 struct Part {
     static constexpr int K = width(LAYER), N = width(LAYER + 1);
-    // Columns of a block; warps along the inner dimension and along the columns; pieces of 8 columns and of 32 along the inner dimension of a warp.
+    // Columns of a block; warps along the inner dimension and along the columns; pieces of 8
+    // columns and of 32 along the inner dimension of a warp.
     static constexpr int SLICE = round_up((N + CLUSTER - 1) / CLUSTER, 8);
     static constexpr int ALONG_K = at_most_power(chunks32(K), WARPS), ALONG_N = WARPS / ALONG_K;
     static constexpr int NT = (SLICE / 8 + ALONG_N - 1) / ALONG_N, KT = (chunks32(K) + ALONG_K - 1) / ALONG_K;
@@ -26,7 +28,8 @@ struct Part {
     static __device__ __forceinline__ int column() { return (int)(threadIdx.x / 32) / ALONG_K * NT * 8; }
     static __device__ __forceinline__ int inner() { return (int)(threadIdx.x / 32) % ALONG_K * KT * 32; }
 
-    // Lane 4g + t has 8 numbers in a row of row g of the weights: the fragments of two products, whose inner dimension is in another order for it.
+    // Lane 4g + t has 8 numbers in a row of row g of the weights: the fragments of two products,
+    // whose inner dimension is in another order for it.
     __device__ __forceinline__ void load(const Storage *parameters, int slice) {
         static_assert(SLICE <= THREADS, "a thread for every column");
         const int mine = slice + (int)threadIdx.x;
@@ -86,7 +89,8 @@ struct Rows {
         if constexpr (LAYER == 0 && CLUSTER > 2) let_next_begin(tape);
 
 #if ARCHITECTURE >= 900
-        // The compiler would begin with products before all loads are under way. That this is zero it does not know.
+        // The compiler would begin with products before all loads are under way. That this is zero
+        // it does not know.
         if constexpr (LAYER == 0) {
             u32 nothing = __float_as_uint(part.bias);
 #pragma unroll
@@ -123,7 +127,8 @@ struct Rows {
                     *(float2 *)(mine + (g + 8 * half) * P::PARTIAL_PITCH + column) = make_float2(sums[j].low(half), sums[j].high(half));
         }
         __syncthreads();
-        // Another block's shared memory is there once it has begun, and its buffer free once it has computed the layer before.
+        // Another block's shared memory is there once it has begun, and its buffer free once it has
+        // computed the layer before.
         if constexpr (LAYER == 0 && !LAST) wait_for_cluster();
         constexpr int ACTIVATION = LAST ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
         for (int i = threadIdx.x; i < 16 * P::SLICE / 4; i += THREADS) {
@@ -155,7 +160,8 @@ struct Rows {
     }
 };
 
-// Launched as clusters of CLUSTER blocks, on sm_90 and later with programmatic overlap. `tape` may be null.
+// Launched as clusters of CLUSTER blocks, on sm_90 and later with programmatic overlap. `tape` may
+// be null.
 extern "C" __global__ void __launch_bounds__(THREADS)
     coopmat_mlp_forward_mma_latency(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     const u32 rank = blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER * SAMPLES;

@@ -1,4 +1,5 @@
-//! The forward pass of few samples: a cluster of blocks to 16 samples, each with a slice of every layer.
+//! The forward pass of few samples: a cluster of blocks to 16 samples, each with a slice of every
+//! layer.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -13,9 +14,10 @@ const KERNEL: &str = "coopmat_mlp_forward_mma_latency";
 
 /// Samples of a cluster.
 const ROWS: u32 = 16;
-/// Clusters, from the one that costs least; the registers for the weights of a layer up to which each is taken, and the batch up to which it was the
-/// fastest on an H200. 256 samples in clusters of 6 have all multiprocessors to themselves, in clusters of 8 they have not: a cluster lies in one group of
-/// multiprocessors, and those have up to 18.
+/// Clusters, from the one that costs least; the registers for the weights of a layer up to which
+/// each is taken, and the batch up to which it was the fastest on an H200. 256 samples in clusters
+/// of 6 have all multiprocessors to themselves, in clusters of 8 they have not: a cluster lies in
+/// one group of multiprocessors, and those have up to 18.
 const CLUSTERS: [(usize, usize, u32); 5] =
     [(1, 8, 2048), (2, 16, 2048), (4, 32, 2048), (6, 96, 256), (8, 96, 1024)];
 
@@ -33,7 +35,8 @@ struct Split {
     shared: usize,
 }
 
-/// What a warp has of a layer, as `Part` in `latency.cu`: registers for weights; and bytes for sums of a block.
+/// What a warp has of a layer, as `Part` in `latency.cu`: registers for weights; and bytes for sums
+/// of a block.
 fn part(k: usize, n: usize, split: (usize, usize)) -> (usize, usize) {
     let (cluster, warps) = split;
     let slice = n.div_ceil(cluster).next_multiple_of(8);
@@ -119,7 +122,8 @@ impl Forward for Latency {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out a tape at address 0.
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out a
+        // tape at address 0.
         unsafe { launch.queue(call.stream, &self.kernel, arguments) }
     }
 

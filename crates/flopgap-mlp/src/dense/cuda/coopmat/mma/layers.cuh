@@ -1,8 +1,9 @@
-// A tile of samples through all layers, forward or backward: activations in two buffers of shared memory that take turns, weights in shared
-// memory, all of them or in slabs that come in a ring.
+// A tile of samples through all layers, forward or backward: activations in two buffers of shared
+// memory that take turns, weights in shared memory, all of them or in slabs that come in a ring.
 #include "tile/padded.cuh"
 
-// The inner dimension of a layer's product, and the columns of its result. Forward, weights lie by columns of the right operand; backward by rows.
+// The inner dimension of a layer's product, and the columns of its result. Forward, weights lie by
+// columns of the right operand; backward by rows.
 __device__ constexpr int inner(int layer) { return BACKWARD ? width(layer + 1) : width(layer); }
 __device__ constexpr int outer(int layer) { return BACKWARD ? width(layer) : width(layer + 1); }
 __device__ constexpr int layer_at(int step) { return BACKWARD ? LAYERS - 1 - step : step; }
@@ -48,8 +49,9 @@ __device__ constexpr bool first_of_its_widths(int layer) {
     return true;
 }
 
-// In networks of more layers than this, widths are read at run time to copy weights. Every layer has the code that copies those of any, so that
-// code for each would grow with the square of the layers, and the compiler's time with it.
+// In networks of more layers than this, widths are read at run time to copy weights. Every layer
+// has the code that copies those of any, so that code for each would grow with the square of the
+// layers, and the compiler's time with it.
 constexpr int LAYERS_WITH_OWN_COPIES = 6;
 
 // Copies what of a layer begins at `k` along the inner dimension and at column `n`.
@@ -94,7 +96,8 @@ struct Weights {
         }
     }
 
-    // Copies what of a layer begins at `k` along the inner dimension and at column `n`: the code of the first layer of its widths does.
+    // Copies what of a layer begins at `k` along the inner dimension and at column `n`: the code of
+    // the first layer of its widths does.
     template <int LAYER>
     __device__ __forceinline__ void copy_slab(int layer, int k, int n, u32 to) const {
         if constexpr (first_of_its_widths(LAYER)) {
@@ -111,7 +114,8 @@ struct Weights {
         if constexpr (LAYER + 1 < LAYERS) copy_slab<LAYER + 1>(layer, k, n, to);
     }
 
-    // Begins to copy the next slab: after the last layer that of the first again, for the next tile.
+    // Begins to copy the next slab: after the last layer that of the first again, for the next
+    // tile.
     __device__ __forceinline__ void copy_next() {
         const int layer = layer_at(step), columns = outer(layer);
         const u32 to = shared + ring.to_fill * SLAB_ELEMENTS * 2;
@@ -127,9 +131,9 @@ struct Weights {
     }
 };
 
-// The product of the tile at `input` and the weights of `layer`, `finish(sums, first column, end of the columns)` after each chunk of
-// columns. `begin` sets
-// the sums at first; `started` runs once all warps have left what came before.
+// The product of the tile at `input` and the weights of `layer`, `finish(sums, first column, end of
+// the columns)` after each chunk of columns. `begin` sets the sums at first; `started` runs once
+// all warps have left what came before.
 template <int INNER, int OUTER, class Begin, class Started, class Finish>
 __device__ __forceinline__ void product(Weights &weights, int layer, u32 input, Begin begin, Started started, Finish finish) {
     using Mine = Share<OUTER>;
@@ -157,7 +161,8 @@ __device__ __forceinline__ void product(Weights &weights, int layer, u32 input, 
                 },
                 [&](const auto &fragments) { fragments.template add_product<Mine::GUARDED>(sums, pieces); });
         } else {
-            // The operands of the next step are loaded while this one's are multiplied, also from slab to slab.
+            // The operands of the next step are loaded while this one's are multiplied, also from
+            // slab to slab.
             Fragments<Mine::MT, Mine::NT> fragments[2];
             u32 right = 0;
             const auto next_slab = [&](bool very_first) {

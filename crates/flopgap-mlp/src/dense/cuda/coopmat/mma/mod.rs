@@ -58,9 +58,11 @@ struct Tiling {
 /// Numbers along the inner dimension that a slab of weights has.
 const SLAB: usize = 32;
 
-/// Instructions of a pass through all layers, more or less. Layers one after the other with the same widths share their code.
+/// Instructions of a pass through all layers, more or less. Layers one after the other with the
+/// same widths share their code.
 fn instructions(network: &Network) -> usize {
-    // Of a layer beside its activation, and numbers of a thread that the slope of one is computed for.
+    // Of a layer beside its activation, and numbers of a thread that the slope of one is computed
+    // for.
     const LAYER: usize = 600;
     const NUMBERS: usize = 14;
     let widths = network.widths();
@@ -78,7 +80,8 @@ fn instructions(network: &Network) -> usize {
 }
 
 impl Tiling {
-    /// The first that fits, from the best on. The backward pass goes through the layers from the last.
+    /// The first that fits, from the best on. The backward pass goes through the layers from the
+    /// last.
     fn choose(request: &Request<'_>, backward: bool) -> Result<Self, MlpError> {
         let code = instructions(request.network);
         if code > 2 * budget::KERNEL {

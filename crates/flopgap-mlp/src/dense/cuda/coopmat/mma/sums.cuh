@@ -1,10 +1,12 @@
-// The gradients of a layer's parameters in registers, shared among warps; what blocks found, and its sum.
+// The gradients of a layer's parameters in registers, shared among warps; what blocks found, and
+// its sum.
 #include "tile/mma.cuh"
 #include "tile/reduce.cuh"
 #include "tile/padded.cuh"
 
-// A shape says how: of INPUTS x OUTPUTS weights a block has a tile of TILE_IN x TILE_OUT, ALONG_IN x ALONG_OUT warps with N x M each, and ALONG_SAMPLES
-// times so many that take other samples. For the biases a warp sums every so-manieth 16 rows: those that share rows with it have the others.
+// A shape says how: of INPUTS x OUTPUTS weights a block has a tile of TILE_IN x TILE_OUT, ALONG_IN
+// x ALONG_OUT warps with N x M each, and ALONG_SAMPLES times so many that take other samples. For
+// the biases a warp sums every so-manieth 16 rows: those that share rows with it have the others.
 template <class S>
 __device__ constexpr int biases_of() {
     return (S::M / 16 + S::ALONG_IN - 1) / S::ALONG_IN;
@@ -21,7 +23,8 @@ __device__ __forceinline__ void for_every_pair(const Sums32 (&sums)[MT][NT], int
             for (int j = 0; j < NT; ++j) use(row0 + 16 * i + 8 * half, column0 + 8 * j, sums[i][j].low(half), sums[i][j].high(half));
 }
 
-// Adds the product of what is loaded, whose left operand has the gradients before the activation by columns, to the sums.
+// Adds the product of what is loaded, whose left operand has the gradients before the activation by
+// columns, to the sums.
 template <class S>
 __device__ __forceinline__ void add_gradients(Sums32 (&acc)[S::M / 16][S::N / 8], Sums32 (&bias)[biases_of<S>()],
                                               const Fragments<S::M / 16, S::N / 8> &fragments, int in_warp, bool with_bias) {
@@ -34,8 +37,9 @@ __device__ __forceinline__ void add_gradients(Sums32 (&acc)[S::M / 16][S::N / 8]
     }
 }
 
-// Writes the sums of a tile whose first output and input are `out0` and `in0`, through shared memory from its beginning: the layer's weights to `sums`,
-// then its biases. All warps must have left shared memory.
+// Writes the sums of a tile whose first output and input are `out0` and `in0`, through shared
+// memory from its beginning: the layer's weights to `sums`, then its biases. All warps must have
+// left shared memory.
 template <class S>
 __device__ __forceinline__ void flush(const Sums32 (&acc)[S::M / 16][S::N / 8], const Sums32 (&bias)[biases_of<S>()], int in_warp, int out_warp, int turn,
                                       int out0, int in0, float *sums) {

@@ -1,6 +1,7 @@
-// The gradients before every activation ("deltas") and by the inputs, layer by layer from the last, for a tile of SAMPLES samples: the chain of the
-// forward pass the other way. Weights are read as they lie: the inner sum is over their rows. Deltas go to global memory, too, where the
-// gradients by the parameters are computed from them.
+// The gradients before every activation ("deltas") and by the inputs, layer by layer from the last,
+// for a tile of SAMPLES samples: the chain of the forward pass the other way. Weights are read as
+// they lie: the inner sum is over their rows. Deltas go to global memory, too, where the gradients
+// by the parameters are computed from them.
 #include "coopmat/simt/shape.cuh"
 
 static_assert(!RESIDENT, "weights go through the ring");

@@ -77,8 +77,9 @@ impl Backward for SimtBackward {
         match &self.deltas {
             Deltas::ByTerms(chain) => {
                 let arguments = Arguments::default().addresses(arrays).u32(call.batch);
-                // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them, and the
-                // workspace begins with room for all deltas. It leaves out `dx` at address 0.
+                // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+                // expects: `Model` checked them, and the workspace begins with room for all deltas.
+                // It leaves out `dx` at address 0.
                 unsafe { chain.queue(call.stream, call.parameters, arguments, call.batch) }?;
             }
             Deltas::AsTheyLie { kernel, plan, multiprocessors } => {

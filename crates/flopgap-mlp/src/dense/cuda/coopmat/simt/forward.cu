@@ -1,7 +1,8 @@
-// Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel. Every thread keeps a tile of the sums in registers (16 samples
-// x 8 outputs where the layer is wide enough). Samples and weights lie in shared memory as rows, as they do in global memory, so that copies are of 16
-// bytes and so are all reads, along the inner sum. Inputs arrive a slab of numbers at a time through a ring, and so do the weights, or they
-// are all there (RESIDENT).
+// Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel. Every thread
+// keeps a tile of the sums in registers (16 samples x 8 outputs where the layer is wide enough).
+// Samples and weights lie in shared memory as rows, as they do in global memory, so that copies are
+// of 16 bytes and so are all reads, along the inner sum. Inputs arrive a slab of numbers at a time
+// through a ring, and so do the weights, or they are all there (RESIDENT).
 #include "coopmat/simt/shape.cuh"
 
 constexpr int WEIGHTS_PITCH = SLAB + 4, INPUTS_PITCH = samples_pitch(SLAB);

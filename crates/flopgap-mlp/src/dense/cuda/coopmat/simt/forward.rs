@@ -1,4 +1,5 @@
-//! The forward pass with rows of samples and of weights as they lie in memory, and where another one takes its place.
+//! The forward pass with rows of samples and of weights as they lie in memory, and where another
+//! one takes its place.
 
 use flopgap_gpu::{GpuError, Kernel};
 
@@ -47,8 +48,8 @@ impl Forward for SimtForward {
             .u32(call.batch);
         let threads = u32::try_from(self.plan.block.threads).unwrap_or_default();
         let grid = self.plan.grid(call.batch, self.multiprocessors);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a
-        // tape at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
         unsafe {
             Launch { shared: self.plan.shared, ..Launch::new(grid, threads) }.queue(
                 call.stream,

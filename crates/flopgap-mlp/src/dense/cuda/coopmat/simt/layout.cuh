@@ -1,6 +1,7 @@
-// How the products of a chain of layers are laid over a block. The host gives the plan: THREADS, BLOCKS, SAMPLES, STAGES, SLAB, RESIDENT, and for each
-// step of the chain inner(i) numbers that it takes, outer(i) that it gives, tile_rows(i) x tile_columns(i) sums a thread, and warps_across(i) warps over
-// the outputs.
+// How the products of a chain of layers are laid over a block. The host gives the plan: THREADS,
+// BLOCKS, SAMPLES, STAGES, SLAB, RESIDENT, and for each step of the chain inner(i) numbers that it
+// takes, outer(i) that it gives, tile_rows(i) x tile_columns(i) sums a thread, and warps_across(i)
+// warps over the outputs.
 #include "tile/scalar.cuh"
 
 constexpr int WARPS = THREADS / 32;
@@ -66,8 +67,8 @@ __device__ __forceinline__ void copy_biases(const Storage *parameters, float *to
             to[tape_at(layer) + i] = widen(parameters[biases_at(layer) + i]);
 }
 
-// The sums of a pass, the first at `output` and the others LANES_ACROSS apart, become outputs. These and what the
-// tape keeps go to memory: `put(to)` stores the sums in rows.
+// The sums of a pass, the first at `output` and the others LANES_ACROSS apart, become outputs.
+// These and what the tape keeps go to memory: `put(to)` stores the sums in rows.
 template <int LAYER, class Put>
 __device__ __forceinline__ void finish(float (&sums)[Layout<LAYER>::ROWS][Layout<LAYER>::COLUMNS], const float *biases, int output, Storage *y,
                                        Storage *tape, u32 batch, Put put) {

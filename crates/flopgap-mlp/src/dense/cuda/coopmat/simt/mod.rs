@@ -1,5 +1,5 @@
-//! Exact 32-bit matrix tiles with scalar multiply-adds: all layers of a tile of samples in one kernel, hidden layers in shared memory, a tile of sums
-//! in the registers of every thread.
+//! Exact 32-bit matrix tiles with scalar multiply-adds: all layers of a tile of samples in one
+//! kernel, hidden layers in shared memory, a tile of sums in the registers of every thread.
 
 mod backward;
 mod forward;
@@ -35,10 +35,12 @@ fn blocks_for_many(widest: usize) -> Vec<Block> {
     blocks
 }
 
-/// Instructions that the kernels of this folder may have. They take the compiler 0.15 to 0.25 ms each.
+/// Instructions that the kernels of this folder may have. They take the compiler 0.15 to 0.25 ms
+/// each.
 const MOST_CODE: usize = 2 * budget::KERNEL;
 
-/// Instructions of a plan for a network, more or less. The chain back computes the slope of the layer below at every step but its last.
+/// Instructions of a plan for a network, more or less. The chain back computes the slope of the
+/// layer below at every step but its last.
 fn code_of(plan: &Plan, network: &Network, chain: Chain) -> usize {
     let layers = network.layers();
     plan.instructions(|step| match chain.backward() {

@@ -1,4 +1,5 @@
-//! How a chain of products is laid over a block: tiles of sums by threads, and what lies where in shared memory.
+//! How a chain of products is laid over a block: tiles of sums by threads, and what lies where in
+//! shared memory.
 
 use crate::dense::cuda::source::table;
 use crate::dense::cuda::target::Target;
@@ -120,8 +121,9 @@ impl Step {
     }
 }
 
-/// What a term costs a thread, in cycles of a multiply-add for all its lanes, more or less; none where its factors do not fit its registers
-/// beside the sums. What a smaller tile costs more was measured on an H200.
+/// What a term costs a thread, in cycles of a multiply-add for all its lanes, more or less; none
+/// where its factors do not fit its registers beside the sums. What a smaller tile costs more was
+/// measured on an H200.
 fn cost(rows: usize, columns: usize, chain: Chain) -> Option<f64> {
     let sums = (rows * columns) as f64;
     if !chain.by_terms() {
@@ -155,7 +157,8 @@ fn terms_pitch(samples: usize) -> usize {
 }
 
 impl Plan {
-    /// The plan for these widths, from what the chain takes to what it gives; none if it does not fit the shared memory.
+    /// The plan for these widths, from what the chain takes to what it gives; none if it does not
+    /// fit the shared memory.
     pub(super) fn new(widths: &[usize], block: Block, chain: Chain, target: Target) -> Option<Self> {
         let steps = widths.windows(2).map(|pair| Step::choose(pair[0], pair[1], &block, chain));
         let steps: Vec<Step> = steps.collect::<Option<_>>()?;
@@ -181,8 +184,8 @@ impl Plan {
             Chain::BackwardByTerms if resident => steps.iter().map(|step| step.arranged(slab)).sum(),
             Chain::Backward | Chain::BackwardByTerms => stages * slab * widest,
         };
-        // What a step reads and what it writes may lie in the same place if it needs one pass. Steps that are odd, and what the chain begins
-        // with, come first.
+        // What a step reads and what it writes may lie in the same place if it needs one pass.
+        // Steps that are odd, and what the chain begins with, come first.
         let last = steps.len() - 1;
         let widest_of =
             |first: usize| steps[..last].iter().skip(first).step_by(2).map(|step| step.outer).max();
@@ -212,7 +215,8 @@ impl Plan {
         self.steps.iter().map(|step| step.arranged(self.block.slab)).sum()
     }
 
-    /// The part of a chain by terms that goes to products of the network: the rest goes to reads, and to outputs and samples beside them.
+    /// The part of a chain by terms that goes to products of the network: the rest goes to reads,
+    /// and to outputs and samples beside them.
     pub(super) fn efficiency(&self) -> f64 {
         let needed: usize = self.steps.iter().map(|step| step.inner * step.outer).sum();
         let spent = |step: &Step| {
@@ -258,8 +262,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Instructions of the kernel, more or less: of each number that a thread sums, `each` for its activation or slope beside the products; and of the
-    /// copies, which every layer has for all layers.
+    /// Instructions of the kernel, more or less: of each number that a thread sums, `each` for its
+    /// activation or slope beside the products; and of the copies, which every layer has for all
+    /// layers.
     pub(super) fn instructions(&self, each: impl Fn(usize) -> usize) -> usize {
         let of_step = |(index, step): (usize, &Step)| step.rows * step.columns * (18 + each(index));
         let copies = 40 * self.steps.len() * self.steps.len();

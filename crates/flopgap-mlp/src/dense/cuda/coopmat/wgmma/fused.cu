@@ -52,7 +52,7 @@ struct Maps {
 // Numbers of barriers among some of the warps; those of the teams come first.
 constexpr int OF_TEAMS = 1, COMPUTING = OF_TEAMS + TEAMS, PREPARED = COMPUTING + 1;
 
-// ---- The gradients before the activation of the outputs, in place of those by them, and their sums
+// ---- The gradients before the activation of the outputs, in place of those by them, their sums
 
 // Units of 8 columns that a row has, as a power of two: every thread has the same unit of all its
 // rows.

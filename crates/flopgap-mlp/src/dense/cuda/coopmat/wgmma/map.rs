@@ -10,8 +10,8 @@ use crate::dense::Precision;
 
 use super::CHUNK;
 
-/// A row-major matrix in global memory, `rows x columns` without gaps, of which boxes of `box_rows x 64` are copied to shared memory, swizzled as
-/// `wgmma` wants them.
+/// A row-major matrix in global memory, `rows x columns` without gaps, of which boxes of `box_rows
+/// x 64` are copied to shared memory, swizzled as `wgmma` wants them.
 ///
 /// # Errors
 /// The driver's, for one when the address is no multiple of 16.

@@ -1,6 +1,6 @@
-// Four 8 x 8 matrices of 16-bit numbers between shared memory and registers, as `mma` and `wgmma` have them:
-// of lane 4g + t, word i is columns 2t and 2t + 1 of row g of matrix i. Lane l gives the address of row l % 8 of
-// matrix l / 8.
+// Four 8 x 8 matrices of 16-bit numbers between shared memory and registers, as `mma` and `wgmma`
+// have them: of lane 4g + t, word i is columns 2t and 2t + 1 of row g of matrix i. Lane l gives the
+// address of row l % 8 of matrix l / 8.
 #include "tile/ptx/convert.cuh"
 
 __device__ __forceinline__ void load_matrices(u32 (&words)[4], u32 address) {

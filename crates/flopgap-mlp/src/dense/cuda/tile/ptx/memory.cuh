@@ -20,7 +20,8 @@ __device__ __forceinline__ void store_shared(u32 address, uint4 words) {
                  : "memory");
 }
 
-// 16 bytes that nobody writes meanwhile and that are read once: they need not displace what is read again.
+// 16 bytes that nobody writes meanwhile and that are read once: they need not displace what is read
+// again.
 __device__ __forceinline__ uint4 load_once(const uint4 *from) {
     uint4 words;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -34,7 +35,8 @@ __device__ __forceinline__ void prefetch_to_l2(const void *from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// threadIdx.x, read where it is used: addresses that follow from it are not kept in registers meanwhile.
+// threadIdx.x, read where it is used: addresses that follow from it are not kept in registers
+// meanwhile.
 __device__ __forceinline__ int own_thread() {
     int thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));

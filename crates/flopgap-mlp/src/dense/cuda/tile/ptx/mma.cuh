@@ -1,6 +1,6 @@
-// Products of the tensor cores by `mma.sync`: 16 rows and 8 columns of sums, in two registers a row. Of lane
-// 4g + t, (d0, d1) are columns 2t and 2t + 1 of row g, (d2, d3) those of row g + 8. Operands are pairs of
-// 16-bit numbers.
+// Products of the tensor cores by `mma.sync`: 16 rows and 8 columns of sums, in two registers a
+// row. Of lane 4g + t, (d0, d1) are columns 2t and 2t + 1 of row g, (d2, d3) those of row g + 8.
+// Operands are pairs of 16-bit numbers.
 #include "tile/ptx/convert.cuh"
 
 #if STORAGE == STORAGE_BF16

@@ -1,6 +1,7 @@
-// The gradients before every activation ("deltas") and by the inputs, layer by layer from the last, for a tile of SAMPLES samples in one kernel, after the
-// weights were arranged: the chain of the forward pass the other way. Deltas go to global memory, too, where the gradients by the parameters are
-// computed from them.
+// The gradients before every activation ("deltas") and by the inputs, layer by layer from the last,
+// for a tile of SAMPLES samples in one kernel, after the weights were arranged: the chain of the
+// forward pass the other way. Deltas go to global memory, too, where the gradients by the
+// parameters are computed from them.
 #include "coopmat/simt/terms/ring.cuh"
 
 #include "tile/ptx/memory.cuh"
@@ -12,8 +13,9 @@ struct Call {
     Storage *dx, *deltas;
 };
 
-// Deltas of a layer of COUNT numbers, to global memory and to `values`: its gradients, which lie at `gradients` as rows or else in `values` already, times the
-// slopes of its activation, from what was kept of it. ACROSS neighboring threads have fours of one sample.
+// Deltas of a layer of COUNT numbers, to global memory and to `values`: its gradients, which lie at
+// `gradients` as rows or else in `values` already, times the slopes of its activation, from what
+// was kept of it. ACROSS neighboring threads have fours of one sample.
 template <int ACTIVATION, int COUNT, bool FROM_VALUES>
 __device__ __forceinline__ void make_deltas(const Pass &pass, u64 first, const Storage *gradients, const Storage *kept, Storage *deltas, float *values) {
     constexpr int ACROSS = COUNT % 32 == 0 ? 8 : 2, DOWN = THREADS / ACROSS;
@@ -85,7 +87,8 @@ __device__ __forceinline__ void step(Pass &pass, HeldSlabs &ring, const Call &ca
 #pragma unroll
             for (int j = 0; j < S::COLUMNS; ++j)
                 if (S::N % S::WIDTH == 0 || output + j * LANES_ACROSS < S::N) {
-                    // One by one: sums that are stored as one have registers in order, whose banks are then those of the factors that go with them.
+                    // One by one: sums that are stored as one have registers in order, whose banks
+                    // are then those of the factors that go with them.
                     float *const column = values + (output + j * LANES_ACROSS) * PITCH + S::first_row();
 #pragma unroll
                     for (int i = 0; i < S::ROWS; ++i) column[S::row(i)] = sums[i][j];

@@ -1,4 +1,5 @@
-// Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel, after the weights were arranged.
+// Exact 32-bit matrix tiles: all layers of a tile of SAMPLES samples in one kernel, after the
+// weights were arranged.
 #include "coopmat/simt/terms/ring.cuh"
 
 constexpr int BIASES_AT = AFTER_RING;

@@ -1,5 +1,6 @@
-//! Chains with both factors by the inner sum: a small kernel writes the weights out so, then all layers of a tile of samples go through one kernel.
-//! More samples than a few are needed to make good for the first kernel, and widths that its tiles divide well.
+//! Chains with both factors by the inner sum: a small kernel writes the weights out so, then all
+//! layers of a tile of samples go through one kernel. More samples than a few are needed to make
+//! good for the first kernel, and widths that its tiles divide well.
 
 use flopgap_gpu::{GpuError, Kernel, Stream};
 
@@ -19,17 +20,20 @@ const FORWARD: &str = "coopmat_simt_mlp_forward_terms";
 const BACKWARD: &str = "coopmat_simt_mlp_backward_terms";
 const TRANSPOSE: &str = "coopmat_simt_mlp_transpose";
 
-/// Instructions that these kernels may have: half as many as the others, because their products are longer.
+/// Instructions that these kernels may have: half as many as the others, because their products are
+/// longer.
 const MOST_CODE: usize = super::MOST_CODE / 2;
 
 /// Threads of a block of [`TRANSPOSE`], as in `transpose.cu`.
 const THREADS_TO_TRANSPOSE: usize = 256;
 
-/// With less of the multiply-adds for products of the network, rows as they lie are taken: on an H200, plans with 0.51 and 0.53 (72-136-24,
-/// 24-40-56-8 on 64 samples) were slower than those, plans with 0.68 and 0.69 (8-64-64-64-8, 64-328-200) were faster.
+/// With less of the multiply-adds for products of the network, rows as they lie are taken: on an
+/// H200, plans with 0.51 and 0.53 (72-136-24, 24-40-56-8 on 64 samples) were slower than those,
+/// plans with 0.68 and 0.69 (8-64-64-64-8, 64-328-200) were faster.
 const LEAST_EFFICIENCY: f64 = 0.65;
 
-/// Warps of a multiprocessor, at least: two of a scheduler, so that one multiplies while the other waits. With fewer nothing was measured.
+/// Warps of a multiprocessor, at least: two of a scheduler, so that one multiplies while the other
+/// waits. With fewer nothing was measured.
 const LEAST_WARPS: usize = 8;
 
 /// Blocks, the best first; none where nothing was found that beats rows as they lie.
@@ -37,10 +41,12 @@ fn blocks(widest: usize, chain: Chain) -> Vec<Block> {
     let block =
         |threads, samples, most| Block { threads, samples, slab: 16, stages: 2, most, resident: false };
     let resident = |block: Block| Block { resident: true, ..block };
-    // Larger tiles of samples are no faster for many samples, and leave more multiprocessors without work for fewer.
+    // Larger tiles of samples are no faster for many samples, and leave more multiprocessors
+    // without work for fewer.
     match widest {
         ..=64 => vec![resident(block(128, 128, 64)), block(128, 64, 64)],
-        // On the way back there is more to wait for beside the products: twelve warps do so better than eight.
+        // On the way back there is more to wait for beside the products: twelve warps do so better
+        // than eight.
         65..=128 if chain.backward() => vec![block(128, 64, 64)],
         65..=128 => vec![block(128, 128, 128), block(128, 64, 64)],
         129..=256 if chain.backward() => vec![block(128, 64, 128), block(128, 64, 64)],
@@ -59,7 +65,8 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
         widths.reverse();
     }
     let widest = widths.iter().copied().max().unwrap_or_default();
-    // Beside 128 sums there are no registers for the longer activations, or for their slopes: they would spill.
+    // Beside 128 sums there are no registers for the longer activations, or for their slopes: they
+    // would spill.
     let long = (0..network.layers()).any(|layer| !slope_from_output(network.activation(layer)));
     let good = |plan: &Plan| {
         let wide = plan.block.most == 128;
@@ -113,8 +120,9 @@ pub(super) fn forward(request: &Request<'_>) -> Option<coopmat::Plan<dyn Forward
     Some(coopmat::Plan { sources, load: Box::new(load) })
 }
 
-/// The arranged weights are a variable of the program, so every model has its own. Parameters may change from call to call: they are written in
-/// each. Passes of a model on several streams write the same numbers.
+/// The arranged weights are a variable of the program, so every model has its own. Parameters may
+/// change from call to call: they are written in each. Passes of a model on several streams write
+/// the same numbers.
 #[derive(Debug)]
 pub(super) struct ByTerms {
     transpose: Kernel,
@@ -165,8 +173,8 @@ impl Forward for ByTerms {
         let arguments = Arguments::default()
             .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
             .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it expects: `Model` checked them. It leaves out a
-        // tape at address 0.
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
         unsafe { ByTerms::queue(self, call.stream, call.parameters, arguments, call.batch) }
     }
 

@@ -1,5 +1,5 @@
-// The ring of slabs, and the products of a layer from it. Inputs go through it on the way forward alone: on the way back, what the chain begins with lies
-// where values do.
+// The ring of slabs, and the products of a layer from it. Inputs go through it on the way forward
+// alone: on the way back, what the chain begins with lies where values do.
 #include "coopmat/simt/terms/transpose.cu"
 
 constexpr int STAGE_INPUTS = BACKWARD ? 0 : SLAB * PITCH, STAGE = STAGE_INPUTS + (RESIDENT ? 0 : SLAB * widest_pass<0>());
@@ -180,7 +180,8 @@ __device__ __forceinline__ void product(Pass &pass, HeldSlabs &ring, int number,
     for (int group = 0; group < GROUPS; ++group) {
 #pragma unroll
         for (int term = 0; term < GROUP; ++term) {
-            // The factors of the next term are read while this one's are multiplied, also from slab to slab.
+            // The factors of the next term are read while this one's are multiplied, also from slab
+            // to slab.
             if (term + 1 < GROUP) read_both(term + 1, (term + 1) % 2);
             else if (group + 1 < GROUPS) {
                 left += GROUP * PITCH, right += GROUP * S::WIDTH;

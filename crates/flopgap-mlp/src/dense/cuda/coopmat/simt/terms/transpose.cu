@@ -1,4 +1,5 @@
-// The weights of all layers as `chain.cuh` wants them: layer by layer, pass by pass, slab by slab, [term][place]; zeros where there is none.
+// The weights of all layers as `chain.cuh` wants them: layer by layer, pass by pass, slab by slab,
+// [term][place]; zeros where there is none.
 #include "coopmat/simt/terms/chain.cuh"
 
 __device__ __align__(16) float arranged[arranged_before<LAYERS>()];
