@@ -125,7 +125,7 @@ impl Hint for RunError {
                 Some("start a new sweep in another directory; rows that were measured remain valid".into())
             }
             Self::Version { .. } => Some("update flopgap, or start a new sweep".into()),
-            Self::Write(error) => error.hint().map(Text::from),
+            Self::Write(error) => error.hint(),
             Self::Io { .. } => None,
         }
     }

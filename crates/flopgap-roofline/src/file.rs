@@ -80,7 +80,7 @@ impl Hint for CeilingsError {
             CeilingsError::OtherMachine { .. } => {
                 Some("measure the ceilings of this machine with `model-calibrate probe`".into())
             }
-            CeilingsError::Write(error) => error.hint().map(Text::from),
+            CeilingsError::Write(error) => error.hint(),
             CeilingsError::Read { .. } => None,
         }
     }

@@ -152,7 +152,7 @@ impl Hint for FileError {
             Self::Packed { .. } => "decompress it first with `zstd -d`",
             Self::Exists { .. } => "choose another name, or resume the sweep",
             Self::Locked { .. } => "wait for the other sweep to end, or choose another directory",
-            Self::Write(error) => return error.hint().map(Text::from),
+            Self::Write(error) => return error.hint(),
             Self::Io { .. } | Self::NotWritten { .. } => return None,
         };
         Some(hint.into())

@@ -71,7 +71,7 @@ pub enum FileError {
 impl Hint for FileError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
-            FileError::Write(error) => error.hint().map(Text::from),
+            FileError::Write(error) => error.hint(),
             FileError::Network { source, .. } => source.hint(),
             FileError::NoActivations { .. } => Some(
                 "give the activations of a file of another program (Parameters::load_with_activations)"

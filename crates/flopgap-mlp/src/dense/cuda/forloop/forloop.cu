@@ -142,8 +142,8 @@ __device__ __forceinline__ void backward_layer(const Call &call, const Layer &la
     for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
 }
 
-// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many outputs
-// of a block.
+// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many
+// outputs of a block.
 
 template <class Run>
 __device__ __forceinline__ void with_own(int outputs, Run run) {

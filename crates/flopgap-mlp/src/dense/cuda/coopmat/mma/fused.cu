@@ -8,8 +8,8 @@ static_assert(slope_from_output<HIDDEN_ACTIVATION>() && slope_from_output<OUTPUT
 constexpr int IN = width(0), HIDDEN = width(1), OUT = width(2);
 constexpr int IN_PITCH = pitch(IN), HIDDEN_PITCH = pitch(HIDDEN), OUT_PITCH = pitch(OUT);
 
-// ---- Shared memory, in elements. The inputs, the gradients by the outputs and the outputs come for
-// the next tile while one is computed.
+// ---- Shared memory, in elements. The inputs, the gradients by the outputs and the outputs come
+// for the next tile while one is computed.
 
 constexpr int FIRST_WEIGHTS = 0;
 constexpr int SECOND_WEIGHTS = FIRST_WEIGHTS + round_up(HIDDEN, 16) * IN_PITCH;

@@ -4,8 +4,8 @@
 // additions.
 #include "coopmat/mma/sums.cuh"
 
-// ---- Tiles of a layer's weights: up to 2 x 4 warps of up to PIECE x PIECE. What warps are left take
-// samples in turn.
+// ---- Tiles of a layer's weights: up to 2 x 4 warps of up to PIECE x PIECE. What warps are left
+// take samples in turn.
 
 __device__ constexpr int pieces_of(int length, int warps) {
     int tiles = (length + PIECE * warps - 1) / (PIECE * warps);
