@@ -123,8 +123,10 @@ def _kernels(counts: Counts) -> list[Column]:
     groups: dict[str, list[Row]] = {}
     for row in counts.rows:
         groups.setdefault(row.symbol or "", []).append(row)
-    rows = list(groups.values())
-    return [*_kernel_columns(groups), *_launched(rows)[:1], *_counted(counts, rows), *_with_theory(counts, rows)]
+    # The most FLOPs first, as far as they were counted; then as launched.
+    order = sorted(groups, key=lambda symbol: -sum(count or 0 for count in counts.flops_of(groups[symbol]).values()))
+    rows = [groups[symbol] for symbol in order]
+    return [*_kernel_columns(order), *_launched(rows)[:1], *_counted(counts, rows), *_with_theory(counts, rows)]
 
 
 def _launches(counts: Counts) -> list[Column]:

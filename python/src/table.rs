@@ -137,7 +137,11 @@ fn html(name: &str, about: &str, batch: &RecordBatch) -> String {
     let schema = batch.schema();
     let rows = batch.num_rows().min(SHOWN);
     let columns = schema.fields().len().min(SHOWN_COLUMNS);
-    let mut html = format!("<p><b>{}</b>: {}</p>\n<table>\n<thead><tr>", escaped(name), escaped(about));
+    let mut html = format!(
+        "<p><b>{}</b>: {}</p>\n<div style=\"overflow-x: auto\">\n<table>\n<thead><tr>",
+        escaped(name),
+        escaped(about)
+    );
     for field in &schema.fields()[..columns] {
         let about = field.metadata().get("description").map_or("", String::as_str);
         let _ = write!(html, "<th title=\"{}\">{}</th>", escaped(about), escaped(field.name()));
@@ -159,7 +163,7 @@ fn html(name: &str, about: &str, batch: &RecordBatch) -> String {
         }
         html.push_str("</tr>\n");
     }
-    html.push_str("</tbody>\n</table>\n");
+    html.push_str("</tbody>\n</table>\n</div>\n");
     let mut notes = Vec::new();
     if batch.num_rows() > rows {
         notes.push(format!("the first {rows} rows"));
