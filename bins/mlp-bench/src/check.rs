@@ -212,7 +212,7 @@ mod tests {
         after.gradients[700] = 701.0;
         assert_eq!(
             before.check(&after, None).unwrap_err(),
-            "the timed passes left other gradients by the parameters than the pass before them: 1 of 1000 differ, first \
+            "the timed passes computed other gradients by the parameters than the pass before them: 1 of 1000 differ, first \
              number 700: 7.01e2 instead of 7e2"
         );
         // The same sum in another order; then one that is further away, and one that is no number.

@@ -11,8 +11,9 @@ use flopgap_timings::RangePattern;
 use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 
 use crate::answer::{Answer, report, unanswered};
+use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::{open, warn_all};
+use crate::warn_all;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -49,8 +50,8 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let trace = open(&arguments.trace)?;
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+    let trace = opener.open(&arguments.trace)?;
     let options = Options {
         sizes: Attention {
             batch: arguments.batch,

@@ -15,9 +15,10 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::answer::{ms, report};
+use crate::opening::Opener;
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, join, of_trace};
-use crate::{PROGRAM, failure, open_again};
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -71,7 +72,7 @@ struct Found {
     unreadable: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let folder = arguments.folder.display();
     match fs::metadata(&arguments.folder) {
         Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
     flopgap_fs::create_folder(&arguments.output)?;
-    let done = each_on_all_cores(&found.traces, |path| one(arguments, path));
+    let done = each_on_all_cores(&found.traces, |path| one(arguments, path, opener));
     let recordings: Vec<String> = found
         .recordings
         .iter()
@@ -164,9 +165,9 @@ fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
 }
 
 /// Analyses one trace and writes what came out.
-fn one(arguments: &Arguments, path: &Path) -> Done {
+fn one(arguments: &Arguments, path: &Path, opener: &Opener) -> Done {
     let trace = relative(arguments, path);
-    let result = analyze(arguments, path, &trace).map_err(|failure| failure.to_string());
+    let result = analyze(arguments, path, &trace, opener).map_err(|failure| failure.to_string());
     match &result {
         Ok(_) => flopgap_cli::note(PROGRAM, format!("{}: done", trace.display())),
         Err(message) => flopgap_cli::warn(PROGRAM, format!("FAILED: {message}")),
@@ -174,17 +175,17 @@ fn one(arguments: &Arguments, path: &Path) -> Done {
     Done { trace, result }
 }
 
-fn analyze(arguments: &Arguments, path: &Path, trace: &Path) -> Result<Written, Failure> {
-    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new())?;
+fn analyze(arguments: &Arguments, path: &Path, trace: &Path, opener: &Opener) -> Result<Written, Failure> {
+    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new(), opener)?;
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {
         flopgap_fs::create_folder(folder)?;
     }
-    let opened = open_again(path)?;
+    let export = opener.open_again(path)?;
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
     for wanted in reports {
         let mut table = ReportTable::default();
-        match opened.report(*wanted, &mut table) {
+        match export.report(*wanted, &mut table) {
             Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),
             Ok(()) => {
                 let name = format!("{}_{}.csv", answers.name, in_a_file_name(&wanted.to_string()));

@@ -12,8 +12,9 @@ use flopgap_timings::shares::Shares;
 use flopgap_timings::{RangePattern, Ranges};
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
+use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{open, warn_all};
+use crate::warn_all;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -42,9 +43,9 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let (a, b) = (open(&arguments.a)?, open(&arguments.b)?);
+    let (a, b) = (opener.open(&arguments.a)?, opener.open(&arguments.b)?);
     let scope = |ranges: Ranges| arguments.scope.of(ranges);
     let of = |own: &[RangePattern]| named(own).or_else(|| named(&arguments.range));
     let scopes = match (of(&arguments.range_a), of(&arguments.range_b)) {

@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use crate::answer::{Answer, report, unanswered};
 use crate::kernels::Names;
+use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{PROGRAM, open, warn_all};
+use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -94,9 +95,9 @@ struct Data<'a> {
     slower: &'a [Slower],
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let (before, after) = (open(&arguments.before)?, open(&arguments.after)?);
+    let (before, after) = (opener.open(&arguments.before)?, opener.open(&arguments.after)?);
     let scope = |ranges: Ranges| arguments.scope.of(ranges);
     let scope = match named(&arguments.range) {
         Some(ranges) => scope(ranges),

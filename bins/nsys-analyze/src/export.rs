@@ -10,7 +10,8 @@ use flopgap_hint::Hint as _;
 use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 
-use crate::{PROGRAM, failure, open, warn_all};
+use crate::opening::Opener;
+use crate::{PROGRAM, failure, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,7 +67,7 @@ fn either(path: &Path, error: Error) -> Either {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
     match (arguments.to, arguments.table, &arguments.output) {
         (To::Perfetto, Some(_), _) => {
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (To::Csv, None, None) => return usage("csv needs --table or --output"),
         _ => {}
     }
-    let trace = open(&arguments.trace)?;
+    let trace = opener.open(&arguments.trace)?;
     match (arguments.to, &arguments.output) {
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {

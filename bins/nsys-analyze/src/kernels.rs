@@ -13,8 +13,9 @@ use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
 use crate::answer::{Answer, name_of, report, unanswered};
+use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{open, warn_all};
+use crate::warn_all;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -46,12 +47,12 @@ struct SideBySide<'a> {
     kernels: &'a [Pair],
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let scope = arguments.scope.of(named(&arguments.range).unwrap_or(Ranges::All));
     let mut found: Vec<Kernels> = Vec::new();
     for path in &arguments.traces {
-        let trace = open(path)?;
+        let trace = opener.open(path)?;
         found.push(kernels(&trace, &scope, &classifier).map_err(|error| unanswered(&error))?);
         warn_all(&trace);
     }

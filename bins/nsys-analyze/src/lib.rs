@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use flopgap_cli::Failure;
 use flopgap_nsys::{Error, Found, Trace};
 
-use opening::{ExportTo, exporting, open, open_again};
+use opening::{ExportTo, Opener};
 
 pub use summary::{PageOptions, page};
 
@@ -83,19 +83,20 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let Arguments { export, command } = arguments;
     flopgap_cli::run(PROGRAM, || {
-        exporting(export, || match command {
-            Command::Stats(arguments) => stats::run(&arguments),
-            Command::Rules(arguments) => rules::run(&arguments),
-            Command::Kernels(arguments) => kernels::run(&arguments),
-            Command::Passes(arguments) => passes::run(&arguments),
-            Command::Compare(arguments) => compare::run(&arguments),
-            Command::Attention(arguments) => attention::run(&arguments),
-            Command::Diff(arguments) => diff::run(&arguments),
-            Command::Summary(arguments) => summary::run(&arguments),
-            Command::Batch(arguments) => batch::run(&arguments),
-            Command::Capture(arguments) => capture::run(&arguments),
-            Command::Export(arguments) => export::run(&arguments),
-        })
+        let opener = Opener::new(export);
+        match command {
+            Command::Stats(arguments) => stats::run(&arguments, &opener),
+            Command::Rules(arguments) => rules::run(&arguments, &opener),
+            Command::Kernels(arguments) => kernels::run(&arguments, &opener),
+            Command::Passes(arguments) => passes::run(&arguments, &opener),
+            Command::Compare(arguments) => compare::run(&arguments, &opener),
+            Command::Attention(arguments) => attention::run(&arguments, &opener),
+            Command::Diff(arguments) => diff::run(&arguments, &opener),
+            Command::Summary(arguments) => summary::run(&arguments, &opener),
+            Command::Batch(arguments) => batch::run(&arguments, &opener),
+            Command::Capture(arguments) => capture::run(&arguments, &opener),
+            Command::Export(arguments) => export::run(&arguments, &opener),
+        }
     })
 }
 

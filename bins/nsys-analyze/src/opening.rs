@@ -4,7 +4,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
@@ -23,94 +23,92 @@ pub(crate) enum ExportTo {
     Beside,
 }
 
-/// What `--export` said, for all traces of this run.
-static EXPORT: OnceLock<ExportTo> = OnceLock::new();
-
-/// The folders to remove at the end.
-static TEMPORARY: Mutex<Vec<TempDir>> = Mutex::new(Vec::new());
-
-/// Runs a program that may export recordings; what was exported into temporary folders is removed
-/// after it.
-pub(crate) fn exporting<T>(to: Option<ExportTo>, body: impl FnOnce() -> T) -> T {
-    if let Some(to) = to {
-        EXPORT.get_or_init(|| to);
-    }
-    let result = body();
-    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    result
+/// Opens the traces of a run, and removes what it exported into temporary directories when it is
+/// dropped.
+#[derive(Default)]
+pub(crate) struct Opener {
+    /// What `--export` said.
+    export: Option<ExportTo>,
+    temporary: Mutex<Vec<TempDir>>,
 }
 
-/// Opens a trace and shows what nsys itself reported about its recording, before any answer or
-/// guess.
-pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
-    let trace = open_again(path)?;
-    let problems = trace.problems().map_err(|error| failure(&error))?;
-    flopgap_cli::warn_all(
-        PROGRAM,
-        problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
-    );
-    Ok(trace)
-}
-
-/// Opens a trace that [`open`] has opened before: what nsys reported was shown then.
-pub(crate) fn open_again(path: &Path) -> Result<Trace, Failure> {
-    match (Trace::open(path), EXPORT.get()) {
-        (Ok(trace), _) => Ok(trace),
-        (Err(Error::NotExported { .. }), Some(to)) => {
-            let exported = export(path, *to)?;
-            Trace::open(&exported).map_err(|error| failure(&error))
-        }
-        (Err(error @ Error::NotExported { .. }), None) => Err(Failure::from_error(&error).hint(
-            "add --export where nsys is installed, or export it first: \
-             `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
-        )),
-        (Err(error), _) if path.is_dir() => {
-            Err(Failure::from_error(&error).hint("`nsys-analyze batch` takes a folder of traces"))
-        }
-        (Err(error), _) => Err(failure(&error)),
+impl Opener {
+    pub(crate) fn new(export: Option<ExportTo>) -> Self {
+        Opener { export, temporary: Mutex::default() }
     }
-}
 
-/// Exports a recording; the file that holds it then.
-fn export(recording: &Path, to: ExportTo) -> Result<PathBuf, Failure> {
-    let nsys = find::nsys(env::var_os("PATH").as_deref(), Path::new("/")).map_err(|searched| {
-        let message =
-            format!("{}: nsys is not on this machine, so it cannot be exported", recording.display());
-        Failure::new(message).hint(format!("searched: {}", searched.join(", "))).exit(Exit::Absent)
-    })?;
-    let beside = recording.with_extension("sqlite");
-    let output = match to {
-        ExportTo::Beside if beside.exists() => {
-            let message = format!("{} exists already", beside.display());
-            return Err(Failure::new(message).hint("give that file, or move it away to export again"));
-        }
-        ExportTo::Beside => beside,
-        ExportTo::Temporary => {
-            let folder = tempfile::tempdir().map_err(|error| {
-                Failure::new(format!(
-                    "{}: no temporary folder for the export: {error}",
-                    env::temp_dir().display()
-                ))
-                .hint("set TMPDIR, or use --export=beside")
-            })?;
-            // The name is that of the recording: it is what reports show and files are called.
-            let output = folder.path().join(beside.file_name().unwrap_or_default());
-            TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
-            output
-        }
-    };
-    flopgap_cli::note(PROGRAM, format!("exporting {} with {}", recording.display(), nsys.display()));
-    let run = Command::new(&nsys)
-        .args(["export", "--type=sqlite", "--output"])
-        .args([&output, recording])
-        // What it prints is progress; standard output is for results.
-        .stdout(Stdio::from(io::stderr()))
-        .status()
-        .map_err(|error| Failure::new(format!("{}: {error}", nsys.display())))?;
-    if run.success() && output.exists() {
-        return Ok(output);
+    /// Opens a trace and shows what nsys itself reported about its recording, before any answer or
+    /// guess.
+    pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
+        let trace = self.open_again(path)?;
+        let problems = trace.problems().map_err(|error| failure(&error))?;
+        flopgap_cli::warn_all(
+            PROGRAM,
+            problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
+        );
+        Ok(trace)
     }
-    let message = format!("{}: nsys did not export it ({run})", recording.display());
-    Err(Failure::new(message)
-        .hint("what it said is above; a recording needs an nsys that is not older than it"))
+
+    /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
+    pub(crate) fn open_again(&self, path: &Path) -> Result<Trace, Failure> {
+        match (Trace::open(path), self.export) {
+            (Ok(trace), _) => Ok(trace),
+            (Err(Error::NotExported { .. }), Some(to)) => {
+                let exported = self.export(path, to)?;
+                Trace::open(&exported).map_err(|error| failure(&error))
+            }
+            (Err(error @ Error::NotExported { .. }), None) => Err(Failure::from_error(&error).hint(
+                "add --export where nsys is installed, or export it first: \
+                 `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
+            )),
+            (Err(error), _) if path.is_dir() => {
+                Err(Failure::from_error(&error).hint("`nsys-analyze batch` takes a directory of traces"))
+            }
+            (Err(error), _) => Err(failure(&error)),
+        }
+    }
+
+    /// Exports a recording; the file that holds it then.
+    fn export(&self, recording: &Path, to: ExportTo) -> Result<PathBuf, Failure> {
+        let nsys = find::nsys(env::var_os("PATH").as_deref(), Path::new("/")).map_err(|searched| {
+            let message =
+                format!("{}: nsys is not on this machine, so it cannot be exported", recording.display());
+            Failure::new(message).hint(format!("searched: {}", searched.join(", "))).exit(Exit::Absent)
+        })?;
+        let beside = recording.with_extension("sqlite");
+        let output = match to {
+            ExportTo::Beside if beside.exists() => {
+                let message = format!("{} exists already", beside.display());
+                return Err(Failure::new(message).hint("give that file, or move it away to export again"));
+            }
+            ExportTo::Beside => beside,
+            ExportTo::Temporary => {
+                let folder = tempfile::tempdir().map_err(|error| {
+                    Failure::new(format!(
+                        "{}: no temporary folder for the export: {error}",
+                        env::temp_dir().display()
+                    ))
+                    .hint("set TMPDIR, or use --export=beside")
+                })?;
+                // The name is that of the recording: it is what reports show and files are called.
+                let output = folder.path().join(beside.file_name().unwrap_or_default());
+                self.temporary.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+                output
+            }
+        };
+        flopgap_cli::note(PROGRAM, format!("exporting {} with {}", recording.display(), nsys.display()));
+        let run = Command::new(&nsys)
+            .args(["export", "--type=sqlite", "--output"])
+            .args([&output, recording])
+            // What it prints is progress; standard output is for results.
+            .stdout(Stdio::from(io::stderr()))
+            .status()
+            .map_err(|error| Failure::new(format!("{}: {error}", nsys.display())))?;
+        if run.success() && output.exists() {
+            return Ok(output);
+        }
+        let message = format!("{}: nsys did not export it ({run})", recording.display());
+        Err(Failure::new(message)
+            .hint("what it said is above; a recording needs an nsys that is not older than it"))
+    }
 }

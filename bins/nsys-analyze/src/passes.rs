@@ -12,8 +12,9 @@ use flopgap_timings::{RangePattern, Times, measured};
 use serde::Serialize;
 
 use crate::answer::{Answer, ms, name_of, report, unanswered};
+use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, open, warn_all};
+use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -75,13 +76,13 @@ struct Data {
     traces: Vec<OfTrace>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let traces = arguments.traces.len();
     let measured = arguments.measured.times(traces)?;
     let mut data = Data { traces: Vec::new() };
     let (mut tables, mut sentences) = (Vec::new(), Vec::new());
     for (at, path) in arguments.traces.iter().enumerate() {
-        let trace = open(path)?;
+        let trace = opener.open(path)?;
         let options = Options {
             ranges: arguments.range.clone(),
             warm_up: arguments.scope.warm_up(),

@@ -6,8 +6,9 @@ use flopgap_cli::Failure;
 use flopgap_nsys::{AppliedRule, Rule};
 
 use crate::filter::FilterArguments;
+use crate::opening::Opener;
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{PROGRAM, open, warn_all};
+use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     output: OutputArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let rules = if arguments.rule.is_empty() {
         Rule::ALL.map(AppliedRule::from).to_vec()
     } else {
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(open(path)?)?;
+        let trace = arguments.filter.apply(opener.open(path)?)?;
         for applied in &rules {
             let AppliedRule { rule, options } = applied;
             let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {

@@ -8,8 +8,9 @@ use flopgap_nsys::{Column, Error, Report, ReportOptions, ReportTable, Sink, Valu
 
 use crate::attribution::AttributionArguments;
 use crate::filter::FilterArguments;
+use crate::opening::Opener;
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{PROGRAM, open, warn_all};
+use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     output: OutputArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let reports =
         if arguments.report.is_empty() { Report::DEFAULT.as_slice() } else { arguments.report.as_slice() };
     let options = ReportOptions {
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(open(path)?)?;
+        let trace = arguments.filter.apply(opener.open(path)?)?;
         // Summaries are made together and held; what has a row for every event is written as it is
         // read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());

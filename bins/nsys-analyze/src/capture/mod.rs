@@ -13,6 +13,7 @@ use flopgap_cli::{Exit, Failure};
 use record::Program;
 
 use crate::PROGRAM;
+use crate::opening::Opener;
 use crate::summary::{self, View};
 
 #[derive(clap::Args)]
@@ -53,7 +54,7 @@ enum GraphTrace {
     Graph,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let nsys = match &arguments.nsys {
         Some(nsys) if nsys.is_file() => nsys.clone(),
         Some(nsys) => {
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     flopgap_cli::note(PROGRAM, format!("wrote {}", recorded.sqlite.display()));
-    summary::print(std::slice::from_ref(&recorded.sqlite), &arguments.view)?;
+    summary::print(std::slice::from_ref(&recorded.sqlite), &arguments.view, opener)?;
     match recorded.program {
         Program::Badly(ended) => Err(Failure::new(format!("the profiled program {ended}"))),
         Program::Well | Program::Unknown(_) => Ok(()),

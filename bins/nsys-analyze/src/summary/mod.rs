@@ -20,9 +20,10 @@ use flopgap_timings::{RangePattern, WarmUp};
 pub(crate) use page::{OfTrace, Overview};
 
 use crate::answer::report;
+use crate::opening::Opener;
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, failure, open, warn_all};
+use crate::{PROGRAM, failure, warn_all};
 use sections::PASSES;
 
 #[derive(clap::Args)]
@@ -126,14 +127,14 @@ impl Look {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let measured = arguments.measured.times(arguments.traces.len())?;
-    write(&arguments.traces, &measured, &arguments.view, arguments.output.as_deref())
+    write(&arguments.traces, &measured, &arguments.view, arguments.output.as_deref(), opener)
 }
 
 /// Prints the page of traces to standard output.
-pub(crate) fn print(traces: &[PathBuf], view: &View) -> Result<(), Failure> {
-    write(traces, &[], view, None)
+pub(crate) fn print(traces: &[PathBuf], view: &View, opener: &Opener) -> Result<(), Failure> {
+    write(traces, &[], view, None, opener)
 }
 
 fn write(
@@ -141,14 +142,15 @@ fn write(
     measured: &[Vec<i64>],
     view: &View,
     output: Option<&Path>,
+    opener: &Opener,
 ) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let mut pages = Vec::new();
     for (at, path) in traces.iter().enumerate() {
         let measured = measured.get(at).map(Vec::as_slice).unwrap_or_default();
-        pages.push(of_trace(path, &view.look, measured, &classifier)?);
+        pages.push(of_trace(path, &view.look, measured, &classifier, opener)?);
     }
-    let page = document(traces, pages, &view.look, &classifier)?;
+    let page = document(traces, pages, &view.look, &classifier, opener)?;
     let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
     let text = format.write(&page)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
@@ -163,6 +165,7 @@ fn document(
     pages: Vec<OfTrace>,
     look: &Look,
     classifier: &Classifier,
+    opener: &Opener,
 ) -> Result<Document, Failure> {
     if pages.iter().all(OfTrace::is_empty) {
         let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
@@ -185,7 +188,7 @@ fn document(
     let mut comparison = Vec::new();
     let mut compared = Vec::new();
     if let [one, other] = traces {
-        compared = sections::comparison([one, other], look, classifier, &mut comparison)?;
+        compared = sections::comparison([one, other], look, classifier, opener, &mut comparison)?;
     }
     Ok(join(pages, comparison, compared))
 }
@@ -241,7 +244,7 @@ pub fn page(traces: &[PathBuf], options: &PageOptions) -> Result<Document, Failu
         let trace = Trace::open(path).map_err(|error| failure(&error))?;
         pages.push(of_opened(path, &trace, &look, &options.measured, &classifier)?);
     }
-    document(traces, pages, &look, &classifier)
+    document(traces, pages, &look, &classifier, &Opener::default())
 }
 
 /// What one trace answers.
@@ -250,8 +253,9 @@ pub(crate) fn of_trace(
     look: &Look,
     measured: &[i64],
     classifier: &Classifier,
+    opener: &Opener,
 ) -> Result<OfTrace, Failure> {
-    let trace = open(path)?;
+    let trace = opener.open(path)?;
     let page = of_opened(path, &trace, look, measured, classifier)?;
     warn_all(&trace);
     Ok(page)

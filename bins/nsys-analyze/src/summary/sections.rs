@@ -22,12 +22,13 @@ use super::page::OfTrace;
 use super::work::color;
 use super::{Look, answers, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
+use crate::failure;
+use crate::opening::Opener;
 use crate::scope::named;
 use crate::{
     attention as attention_command, compare as compare_command, kernels as kernels_command,
     passes as passes_command,
 };
-use crate::{failure, open_again};
 
 /// What is said to be missing when no steps and passes are found.
 pub(super) const PASSES: &str = "times of steps and passes";
@@ -536,9 +537,10 @@ pub(super) fn comparison(
     paths: [&PathBuf; 2],
     look: &Look,
     classifier: &Classifier,
+    opener: &Opener,
     sentences: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
-    let (a, b) = (open_again(paths[0])?, open_again(paths[1])?);
+    let (a, b) = (opener.open_again(paths[0])?, opener.open_again(paths[1])?);
     let scope = match named(&look.range) {
         Some(ranges) => Ok(look.scope.of(ranges)),
         None => scopes(&a, &b, &look.scope.of(Ranges::Steps)),

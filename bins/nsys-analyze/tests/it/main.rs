@@ -180,7 +180,7 @@ fn exit_codes_of_bad_input() {
     );
     let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
     assert_eq!(a_folder.code, 1);
-    assert!(a_folder.stderr.contains("hint: `nsys-analyze batch` takes a folder"), "{}", a_folder.stderr);
+    assert!(a_folder.stderr.contains("hint: `nsys-analyze batch` takes a directory"), "{}", a_folder.stderr);
     for usage in [
         &["kernels", "--top", "0"][..],
         &["attention", "--batch", "0", "--heads", "1", "--seq", "1", "--head-dim", "1"],
