@@ -233,7 +233,9 @@ mod tests {
         assert!(before.check(&after, None).is_err());
         let mut after = before.clone();
         after.digests[1].1 = 3;
-        assert!(before.check(&after, Some(1.0)).unwrap_err().contains("left other gradients by the inputs"));
+        assert!(
+            before.check(&after, Some(1.0)).unwrap_err().contains("computed other gradients by the inputs")
+        );
     }
 
     #[test]
