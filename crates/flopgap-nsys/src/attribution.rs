@@ -8,7 +8,7 @@ use crate::covered::Covered;
 use crate::gpu_work::{Backward, Kind, Work};
 use crate::nesting::Nesting;
 use crate::ranges::RangeTable;
-use crate::report::Groups;
+use crate::report::group::Groups;
 use crate::tables::gpu::KERNEL;
 use crate::tables::host::RUNTIME;
 use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};

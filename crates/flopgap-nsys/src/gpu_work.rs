@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::launched::Kinds;
+use crate::kinds::Kinds;
 pub(crate) use crate::tables::gpu::{Backward, Kind, Work};
 use crate::tables::gpu::{IdentifiedWork, NamedWork, all_work, identified_work, named_work};
 use crate::{Error, KernelName, Name, Names, Trace};

@@ -12,6 +12,8 @@ mod gpu_work;
 mod hierarchy;
 mod ids;
 mod in_time;
+mod kernel_name;
+mod kinds;
 mod launched;
 mod launches;
 mod names;
@@ -40,12 +42,13 @@ pub use filter::{Filter, InvalidTime};
 pub use flopgap_hint::Hint;
 pub use fold::fold_name;
 pub use ids::GlobalId;
+pub use kernel_name::KernelName;
 pub use launched::{Launched, Unlaunched, WorkSum};
 pub use names::{Name, Names};
 pub use operations::{OperationTimes, PlaceTimes};
 pub use ranges::{NvtxRange, NvtxRanges, RangeName, RangeNames, RangeStyle};
 pub use report::{
-    Column, CsvSink, KernelName, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
+    Column, CsvSink, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,
     UnknownReport, Value,
 };
 pub use rows::RowsOf;

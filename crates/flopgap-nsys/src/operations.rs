@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::gpu_work::{Kind, graph_name};
-use crate::launched::Kinds;
-use crate::report::Groups;
+use crate::kinds::Kinds;
+use crate::report::group::Groups;
 use crate::stats::Values;
 use crate::tables::gpu::{KERNEL, has_kernel_names};
 use crate::warning::Oddity;

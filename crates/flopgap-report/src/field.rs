@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ReportError;
-use crate::surface::exact;
+use crate::surface::axis::exact;
 
 /// Grid points beyond which a grid is refused: no reader sees more, and the picture would be huge.
 const MOST_POINTS: usize = 250_000;

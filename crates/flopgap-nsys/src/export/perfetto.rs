@@ -19,7 +19,7 @@ use crate::tables::TableSpec;
 use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET};
 use crate::tables::graph::GRAPH;
 use crate::tables::host::{OSRT, OVERHEAD, RUNTIME, api_calls};
-use crate::tables::nvtx::NVTX;
+use crate::tables::nvtx_kind::NVTX;
 use crate::tables::unified::{CPU_FAULTS, GPU_FAULTS};
 use crate::{
     Annotation, AnnotationKind, ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement,

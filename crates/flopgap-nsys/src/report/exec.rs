@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::KernelName;
 use super::names::{api, shape};
 use super::table::{Column, Sink, Unit};
+use crate::KernelName;
 use crate::launches::{Launches, Work};
 use crate::tables::gpu::{Kind, LaunchId, NamedWork, launch_ids, placed_kernels};
 use crate::{Error, GlobalId, Trace};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::KernelName;
 use super::names::api;
 use super::table::{Column, Sink, Unit, Value};
+use crate::KernelName;
 use crate::correlation::Correlations;
 use crate::gpu_work::Backward;
 use crate::stats::Values;

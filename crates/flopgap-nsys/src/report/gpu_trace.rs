@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::KernelName;
 use super::memory::{copy_name, set_name};
 use super::table::{Column, Sink, Unit, Value};
+use crate::KernelName;
 use crate::error::if_present;
 use crate::in_time::in_time;
 use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET, copies, memsets, named_kernels};

@@ -4,7 +4,7 @@ mod api;
 mod exec;
 mod exec_sum;
 mod gpu_trace;
-mod group;
+pub(crate) mod group;
 mod memory;
 mod names;
 mod nvtx;
@@ -21,26 +21,13 @@ mod unified;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use group::Groups;
 pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use flopgap_hint::{ErrorKind, Hint};
 
-use crate::{Error, Trace};
+use crate::{Error, KernelName, Trace};
 use shared::Shared;
-
-/// Which of a kernel's names a report shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KernelName {
-    /// With template arguments.
-    #[default]
-    Demangled,
-    /// The function's name alone (`:base`).
-    Base,
-    /// As the compiler wrote it (`:mangled`); the demangled one where it was not recorded.
-    Mangled,
-}
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $kind:ident = $name:literal, $takes_name:literal;)+) => {

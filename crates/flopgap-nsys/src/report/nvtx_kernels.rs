@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
-use super::{KernelName, ReportOptions};
+use crate::KernelName;
 use crate::gpu_work::Backward;
 use crate::nesting::Nesting;
 use crate::ranges::RangeTable;

@@ -11,7 +11,8 @@ use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
 use crate::owners::Interval;
 use crate::ranges::NvtxNames;
-use crate::tables::nvtx::{NVTX, NvtxRow, NvtxRows};
+use crate::tables::nvtx::{NvtxRow, NvtxRows};
+use crate::tables::nvtx_kind::NVTX;
 use crate::{Error, GlobalId, Name, NvtxKind, Trace};
 
 static COLUMNS: [Column; 14] = [

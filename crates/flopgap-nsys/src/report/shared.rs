@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::KernelName;
+use crate::KernelName;
 use crate::{Error, RangeStyle, Summary};
 
 /// Kernels by name, with their times.

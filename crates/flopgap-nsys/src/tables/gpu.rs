@@ -2,6 +2,7 @@
 
 use super::TableSpec;
 use super::graph::GRAPH;
+use super::placement::{Placement, placement};
 use crate::row::{Field, Row};
 use crate::rows::{Decoded, Select};
 use crate::{Error, GlobalId, KernelName, RowsOf, Trace};
@@ -9,36 +10,6 @@ use crate::{Error, GlobalId, KernelName, RowsOf, Trace};
 pub(crate) const KERNEL: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_KERNEL", "CUDA kernel data");
 pub(crate) const MEMCPY: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA memory copies");
 pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET", "CUDA memsets");
-
-/// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the
-/// recording began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// When it began.
-    pub start: i64,
-    /// When it ended.
-    pub end: i64,
-    /// Which GPU, as the process numbers them.
-    pub device: i64,
-    /// The CUDA context.
-    pub context: i64,
-    /// The green context; absent in exports before 2023.4, and 0 where there is none.
-    pub green_context: Option<i64>,
-    /// The stream.
-    pub stream: i64,
-    /// Ties it to the call that asked for it, within its process.
-    pub correlation: Option<i64>,
-    /// The process; absent in trimmed exports.
-    pub process: Option<GlobalId>,
-}
-
-impl Placement {
-    /// From start to end, in nanoseconds; negative where the recording says that it ended before it
-    /// began.
-    pub fn duration(&self) -> i64 {
-        self.end.saturating_sub(self.start)
-    }
-}
 
 /// A kernel that ran on a GPU. Names are ids for [`Trace::string`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,28 +184,6 @@ pub(crate) struct MemoryOperation {
 impl MemoryOperation {
     pub(crate) fn duration(&self) -> i64 {
         self.end.saturating_sub(self.start)
-    }
-}
-
-/// Decodes when and where a row ran.
-pub(super) fn placement(
-    select: &mut Select<'_>,
-) -> impl Fn(&Row<'_>) -> Option<Placement> + Copy + Send + use<> {
-    let (start, end) = (select.need("start"), select.need("end"));
-    let (device, context) = (select.need("deviceId"), select.need("contextId"));
-    let (green_context, stream) = (select.want("greenContextId"), select.need("streamId"));
-    let (correlation, process) = (select.want("correlationId"), select.want("globalPid"));
-    move |row| {
-        Some(Placement {
-            start: row.int(start)?,
-            end: row.int(end)?,
-            device: row.int(device)?,
-            context: row.int(context)?,
-            green_context: row.int(green_context),
-            stream: row.int(stream)?,
-            correlation: row.int(correlation),
-            process: row.int(process).map(GlobalId),
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! CUDA graphs.
 
 use super::TableSpec;
-use super::gpu::{Placement, placement};
+use super::placement::{Placement, placement};
 use crate::row::Row;
 use crate::rows::{Decoded, Select};
 use crate::{Error, GlobalId, RowsOf, Trace};

@@ -11,6 +11,8 @@ pub(crate) mod gpu;
 pub(crate) mod graph;
 pub(crate) mod host;
 pub(crate) mod nvtx;
+pub(crate) mod nvtx_kind;
+pub(crate) mod placement;
 pub(crate) mod row_filter;
 pub(crate) mod session;
 pub(crate) mod strings;
@@ -21,10 +23,12 @@ pub(crate) mod unified;
 pub use codes::{
     access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
 };
-pub use gpu::{Kernel, MemoryCopy, MemorySet, Placement};
+pub use gpu::{Kernel, MemoryCopy, MemorySet};
 pub use graph::{GraphCreation, GraphPart, GraphRun};
 pub use host::{ApiCall, OsCall, ProfilerOverhead};
-pub use nvtx::{NvtxEvent, NvtxKind, NvtxPayload, NvtxText};
+pub use nvtx::{NvtxEvent, NvtxPayload, NvtxText};
+pub use nvtx_kind::NvtxKind;
+pub use placement::Placement;
 pub use session::{Diagnostic, Metadata, Session};
 pub use sync::{CudaEvent, Synchronization};
 pub use target::{Context, CudaDevice, Gpu, Process, Stream, ThreadName};

@@ -3,7 +3,7 @@
 use flopgap_sqlite::Value;
 
 use super::TableSpec;
-use super::nvtx::{NVTX, NvtxKind};
+use super::nvtx_kind::{NVTX, NvtxKind};
 use crate::filter::Filter;
 use crate::row::{Field, Row};
 use crate::{GlobalId, Schema};

@@ -1,7 +1,7 @@
 //! Waiting, and the events that are waited for.
 
 use super::TableSpec;
-use super::gpu::{Placement, placement};
+use super::placement::{Placement, placement};
 use crate::{Error, GlobalId, RowsOf, Trace};
 
 const SYNC: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUDA synchronization");

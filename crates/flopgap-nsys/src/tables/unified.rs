@@ -4,7 +4,8 @@ use std::hash::Hash;
 
 use super::TableSpec;
 use super::codes::{BETWEEN_DEVICES, MIGRATED_TO_DEVICE, MIGRATED_TO_HOST};
-use super::gpu::{MEMCPY, Placement, placement};
+use super::gpu::MEMCPY;
+use super::placement::{Placement, placement};
 use crate::rows::Decoded;
 use crate::{Error, GlobalId, RowsOf, Trace};
 

@@ -3,12 +3,13 @@
 mod layout;
 mod paint;
 
+use crate::ReportError;
 use crate::field::{Field, Points};
 use crate::numbers::{self, ValueFormat};
 use crate::picture::{self, Size};
 use crate::scale::Scale;
 use crate::surface::AxisLabel;
-use crate::{ReportError, surface::exact};
+use crate::surface::axis::exact;
 
 use layout::Layout;
 use paint::Painted;

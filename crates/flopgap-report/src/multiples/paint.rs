@@ -9,7 +9,8 @@ use crate::picture::Painting;
 use crate::picture::canvas::{Anchor, Canvas, Drawn, Point};
 use crate::picture::frame::{HEADING, MARGIN, TextBox, cross, heading, without_overlap};
 use crate::scale::Scale;
-use crate::surface::{Axis, exact};
+use crate::surface::Axis;
+use crate::surface::axis::exact;
 
 const TEXT: f64 = 13.0;
 /// The least width of a plot, and the most plots beside each other.

@@ -4,7 +4,7 @@
 //! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font:
 //! nothing is asked of the machine.
 
-mod axis;
+pub(crate) mod axis;
 mod line;
 mod mesh;
 mod scene;
@@ -12,7 +12,7 @@ mod view;
 
 pub use crate::picture::Size;
 pub use axis::AxisLabel;
-pub(crate) use axis::{Axis, Spacing, exact};
+pub(crate) use axis::{Axis, Spacing};
 
 use plotters::prelude::DrawingBackend;
 
