@@ -51,7 +51,7 @@ def test_kernels_of_ranges():
     assert flopgap.kernels(source, range=["step_*"]) == step
     with pytest.raises(flopgap.AbsentError, match="nowhere"):
         flopgap.kernels(TRAINING, range="nowhere")
-    with pytest.raises(ValueError, match="empty text"):
+    with pytest.raises(ValueError, match="name of a range is empty"):
         flopgap.kernels(TRAINING, range="")
     with pytest.raises(ValueError, match="attribute"):
         flopgap.kernels(TRAINING, attribute="gpu")
