@@ -49,8 +49,14 @@ def _open_gpu(index: int) -> Any:
 
 
 def _open_session(gpu: Any, metrics: Sequence[str]) -> Any:
-    # After its first use, PyTorch's profiler stays subscribed to CUPTI, which has one subscriber. While it records, counts are refused.
-    return _flopgap.Session(gpu, list(metrics), "torch" in sys.modules)
+    return _flopgap.Session(gpu, list(metrics), _takes_over())
+
+
+def _takes_over() -> bool:
+    """Whether CUPTI may be taken from its subscriber. PyTorch's profiler stays subscribed after its first use, also while it records
+    nothing; while it records, counts are refused. Nsight Systems and Compute, which name the library that they inject, keep theirs."""
+    injected = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+    return "torch" in sys.modules and not any(name in os.environ for name in injected)
 
 
 def _after_fork() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import threading
 
 import pytest
@@ -186,6 +187,19 @@ def test_a_kept_session_is_opened_once_and_parked_between_counts(gpu):
     assert (gpu.opened, gpu.closed) == (2, 2)
     counter.close()
     assert gpu.closed == 2
+
+
+def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
+    from flopgap.counter import _takes_over
+
+    monkeypatch.delenv("CUDA_INJECTION64_PATH", raising=False)
+    monkeypatch.delenv("NSYS_PROFILING_SESSION_ID", raising=False)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert not _takes_over()
+    monkeypatch.setitem(sys.modules, "torch", object())
+    assert _takes_over()
+    monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
+    assert not _takes_over()
 
 
 def test_regions_beyond_the_room_are_counted_together_and_it_says_so(gpu):
