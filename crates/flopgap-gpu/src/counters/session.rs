@@ -229,6 +229,8 @@ impl CounterSession {
     /// there. Every other client of CUPTI in the process loses its subscription. Another session
     /// can be opened later.
     ///
+    /// No other thread should call CUDA meanwhile: CUPTI does not say that it waits for such calls.
+    ///
     /// # Errors
     /// When CUPTI refuses.
     pub fn detach(self) -> Result<(), CounterError> {
