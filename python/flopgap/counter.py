@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -99,7 +100,11 @@ def _close() -> None:
     session = _kept.pop("session", None)
     _kept.clear()
     if session is not None:
-        session.close()
+        try:
+            session.close()
+        except CountError as error:
+            # What was counted is not lost for it, nor what the function raised.
+            warnings.warn(f"CUPTI stays in the process, which makes launches slower: {error}", RuntimeWarning, stacklevel=2)
 
 
 @atexit.register

@@ -39,6 +39,7 @@ class FakeGpu:
     parked: int = 0
     synchronized: int = 0
     fail_to_open: Exception | None = None
+    fail_to_close: Exception | None = None
 
     def preset(self, name: str) -> list[str] | None:
         return PRESETS.get(name)
@@ -143,3 +144,5 @@ class FakeSession:
     def close(self) -> None:
         self.gpu.closed += 1
         self.gpu.session = None
+        if self.gpu.fail_to_close is not None:
+            raise self.gpu.fail_to_close

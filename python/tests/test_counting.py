@@ -189,6 +189,19 @@ def test_a_kept_session_is_opened_once_and_parked_between_counts(gpu):
     assert gpu.closed == 2
 
 
+def test_counts_are_not_lost_when_cupti_stays(gpu):
+    gpu.fail_to_close = flopgap.CountError("cuptiFinalize: no")
+    with pytest.warns(RuntimeWarning, match="stays in the process"):
+        assert flopgap.count(step, gpu).flops["tensor bf16"] == 1000
+
+    def fails():
+        raise KeyError("mine")
+
+    with pytest.warns(RuntimeWarning, match="stays"), pytest.raises(KeyError, match="mine"):
+        flopgap.count(fails)
+    gpu.fail_to_close = None
+
+
 def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
     from flopgap.counter import _takes_over
 
