@@ -26,7 +26,7 @@ use crate::Table;
 use crate::column::{Column, count, float, maybe_count, maybe_float, maybe_int, text};
 use crate::held::{Held, table};
 
-/// Sums over a trace are kept in more than 64 bits, which no recording fills.
+/// Sums over a trace are wider than 64 bits, but no real recording exceeds 64.
 fn whole(sum: i128) -> Option<i64> {
     i64::try_from(sum).ok()
 }
@@ -50,7 +50,7 @@ pub fn kernels(path: &Path, found: &Kernels) -> Table {
     table(path, ("kernels", "Kernels by the time that they take."), columns, found.kernels.clone())
 }
 
-/// The mean of the times that a pass has on the GPU.
+/// The mean GPU time of a pass.
 fn on_gpu(name: &'static str, about: &str, of: fn(&GpuTimes) -> Times) -> Column<Held<Pass>> {
     maybe_float(name, about, move |pass: &Held<Pass>| Some(of(pass.gpu.as_ref()?).mean_ns))
 }

@@ -1,4 +1,4 @@
-//! Columns: what each is called, what it means, and how it is made of rows.
+//! Columns: name, meaning, and how each is built from rows.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 
 use crate::dictionary::Dictionary;
 
-/// The name of the field's metadata that says what a column means.
+/// The metadata key that holds a column's description.
 const ABOUT: &str = "description";
 
-/// Makes the column's array of the rows of one batch after the other.
+/// Builds the column's array for one batch of rows after another.
 pub(crate) type Fill<R> = Box<dyn FnMut(&[R]) -> Result<ArrayRef, ArrowError> + Send>;
 
 /// A column of a table whose rows are `R`.
@@ -24,12 +24,12 @@ pub(crate) struct Column<R> {
 }
 
 impl<R> Column<R> {
-    /// What makes its arrays, from the first batch on.
+    /// Creates the builder of its arrays, starting with the first batch.
     pub(crate) fn start(&self) -> Fill<R> {
         (self.start)()
     }
 
-    /// The same with more to say about the field.
+    /// The same with a longer description.
     pub(crate) fn noting(mut self, key: &str, value: impl Into<String>) -> Column<R> {
         self.field.metadata_mut().insert(key.to_owned(), value.into());
         self
@@ -45,7 +45,7 @@ pub(crate) fn dictionary_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// A column of arrays that one function makes.
+/// A column whose arrays are built by one function.
 fn stateless<R, A: arrow_array::Array + 'static>(
     field: Field,
     make: impl Fn(&[R]) -> A + Clone + Send + Sync + 'static,
@@ -57,7 +57,7 @@ fn stateless<R, A: arrow_array::Array + 'static>(
     Column { field, start: Box::new(start) }
 }
 
-/// Whole numbers that each row has.
+/// Integers present in every row.
 pub(crate) fn int<R>(
     name: &'static str,
     about: &str,
@@ -67,7 +67,7 @@ pub(crate) fn int<R>(
     stateless(field, move |rows: &[R]| Int64Array::from_iter_values(rows.iter().map(&get)))
 }
 
-/// Whole numbers that a row may lack.
+/// Integers that may be missing.
 pub(crate) fn maybe_int<R>(
     name: &'static str,
     about: &str,
@@ -77,7 +77,7 @@ pub(crate) fn maybe_int<R>(
     stateless(field, move |rows: &[R]| rows.iter().map(&get).collect::<Int64Array>())
 }
 
-/// Counts that each row has.
+/// Counts present in every row.
 pub(crate) fn count<R>(
     name: impl Into<String>,
     about: &str,
@@ -87,7 +87,7 @@ pub(crate) fn count<R>(
     stateless(field, move |rows: &[R]| UInt64Array::from_iter_values(rows.iter().map(&get)))
 }
 
-/// Counts that a row may lack.
+/// Counts that may be missing.
 pub(crate) fn maybe_count<R>(
     name: impl Into<String>,
     about: &str,
@@ -97,7 +97,7 @@ pub(crate) fn maybe_count<R>(
     stateless(field, move |rows: &[R]| rows.iter().map(&get).collect::<UInt64Array>())
 }
 
-/// Numbers that a row may lack.
+/// Floating-point numbers that may be missing.
 pub(crate) fn maybe_float<R>(
     name: impl Into<String>,
     about: &str,
@@ -107,7 +107,7 @@ pub(crate) fn maybe_float<R>(
     stateless(field, move |rows: &[R]| rows.iter().map(&get).collect::<Float64Array>())
 }
 
-/// Numbers that each row has.
+/// Floating-point numbers present in every row.
 pub(crate) fn float<R>(
     name: impl Into<String>,
     about: &str,
@@ -117,7 +117,7 @@ pub(crate) fn float<R>(
     stateless(field, move |rows: &[R]| Float64Array::from_iter_values(rows.iter().map(&get)))
 }
 
-/// Texts that a row may lack.
+/// Strings that may be missing.
 pub(crate) fn text<R>(
     name: impl Into<String>,
     about: &str,
@@ -138,7 +138,7 @@ pub(crate) fn text<R>(
     Column { field, start: Box::new(start) }
 }
 
-/// Texts that are found by what stands for them in a row, such as an id: each is asked for once.
+/// Strings looked up by a key in each row, such as an id. Each key is looked up once.
 pub(crate) fn looked_up<R, K: Clone + Eq + Hash + Send + 'static>(
     name: &'static str,
     about: &str,
@@ -177,7 +177,7 @@ pub(crate) fn looked_up<R, K: Clone + Eq + Hash + Send + 'static>(
     Column { field, start: Box::new(start) }
 }
 
-/// The words for the numbers of a kind, `name_of`; a number that has none stands for itself.
+/// The names of numeric codes, from `name_of`. A code without a name is shown as its number.
 pub(crate) fn label<R>(
     name: &'static str,
     about: &str,

@@ -1,5 +1,5 @@
-//! A database that was compressed: it is read at random, so it is unpacked into a file that goes
-//! when nobody reads it any more.
+//! Compressed databases. SQLite needs random access, so they are unpacked into a temporary file
+//! that is deleted with its last reader.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// What compressed files begin with.
+/// Magic bytes of compressed files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -15,7 +15,7 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// The compression of a file that begins so.
+    /// The compression that these first bytes indicate.
     pub(crate) fn of(head: &[u8]) -> Option<Compression> {
         match head {
             [0x1f, 0x8b, ..] => Some(Compression::Gzip),
@@ -34,7 +34,7 @@ impl Compression {
     }
 }
 
-/// A file in a folder of its own that is removed with this.
+/// A file in a temporary directory that is deleted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     _folder: TempDir,
@@ -42,7 +42,7 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Unpacks a file under its own name without the ending, by which messages call it.
+    /// Unpacks a file. The copy keeps the name without its compression suffix, for use in messages.
     pub(crate) fn new(path: &Path, compression: Compression) -> io::Result<Unpacked> {
         let folder = tempfile::Builder::new().prefix("flopgap-").tempdir()?;
         let unpacked = folder.path().join(path.file_stem().unwrap_or(path.as_os_str()));

@@ -1,4 +1,4 @@
-//! Texts that repeat, each kept once.
+//! Dictionary-encoded strings.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow_schema::ArrowError;
 use rustc_hash::FxHashMap;
 
-/// When a dictionary has grown to so many values, the next batch begins another: each batch carries
-/// its dictionary along.
+/// Once a dictionary has this many values, the next batch starts a new one: each batch carries its
+/// whole dictionary.
 const MOST: usize = 1 << 16;
-/// Bytes of text that offsets of 32 bits reach, with room for what one batch may add.
+/// Bytes of text addressable by 32-bit offsets, minus room for one more batch.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A column of texts as Arrow dictionary. Values are unique, and keys stay what they are from batch
-/// to batch until it is full.
+/// A string column as an Arrow dictionary. Values are unique, and keys stay the same from batch to
+/// batch until it is full.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     keys: FxHashMap<Arc<str>, i32>,
     texts: Vec<Arc<str>>,
     bytes: usize,
-    /// The values of the latest batch: the next one has the same when nothing was added.
+    /// The values of the latest batch, reused by the next one if nothing was added.
     values: Option<Arc<StringArray>>,
 }
 
 impl Dictionary {
-    /// The key of a text, which is added when it is new.
+    /// The key of a string, which is added if new.
     pub(crate) fn key(&mut self, text: &str) -> Result<i32, ArrowError> {
         if let Some(&key) = self.keys.get(text) {
             return Ok(key);
@@ -39,7 +39,7 @@ impl Dictionary {
         Ok(key)
     }
 
-    /// The array of a batch whose keys these are.
+    /// The array of a batch with these keys.
     pub(crate) fn array(&mut self, keys: Int32Array) -> Result<ArrayRef, ArrowError> {
         if self.bytes > i32::MAX as usize {
             return Err(ArrowError::OffsetOverflowError(self.bytes));
@@ -50,8 +50,8 @@ impl Dictionary {
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
     }
 
-    /// Whether the next batch should begin with an empty one. What was derived from its keys is
-    /// void then.
+    /// Whether the next batch should start with an empty dictionary. Anything derived from the old
+    /// keys is then invalid.
     pub(crate) fn is_full(&self) -> bool {
         self.texts.len() >= MOST || self.bytes >= MOST_BYTES
     }

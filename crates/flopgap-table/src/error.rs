@@ -1,4 +1,4 @@
-//! Why there is no table.
+//! Errors of opening and reading tables.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use arrow_schema::ArrowError;
 use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_sweep::{RecordError, RunError};
 
-/// Why a file is no source of tables, or a table could not be read.
+/// An error of opening a source or reading one of its tables.
 ///
 /// Every variant names the file; [`Hint::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -18,11 +18,11 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The reason that the system gave.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },
-    /// The file is nothing that this crate reads.
+    /// The file has no format that this crate reads.
     #[error("{}: no report, trace or run that can be read as tables ({what})", path.display())]
     Unrecognized {
         /// The file.
@@ -37,9 +37,9 @@ pub enum Error {
         path: PathBuf,
         /// What the file is.
         kind: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         table: String,
-        /// The names that there are, in words.
+        /// The names that exist, as text.
         tables: String,
     },
     /// The table has no column of this name.
@@ -49,12 +49,12 @@ pub enum Error {
         path: PathBuf,
         /// The table.
         table: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         column: String,
-        /// The names that there are, in words.
+        /// The names that exist, as text.
         columns: String,
     },
-    /// A run whose launches lie in reports of Nsight Compute.
+    /// A run whose launches are in reports of Nsight Compute.
     #[error("{}: its launches are in reports of Nsight Compute, not in records", path.display())]
     NoRecords {
         /// The run directory.
@@ -75,7 +75,7 @@ pub enum Error {
     /// A record of a run could not be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Counts of a run do not fit.
+    /// Counts of a run overflow.
     #[error("{}: counts do not fit", path.display())]
     Flops {
         /// The run directory.
@@ -84,14 +84,15 @@ pub enum Error {
         #[source]
         source: flopgap_flops::FlopError,
     },
-    /// Columns do not make a table: more text than Arrow's arrays hold, for instance.
+    /// The columns do not form a table, for example because their text exceeds what Arrow's arrays
+    /// hold.
     #[error("{}: the table `{table}` cannot be made", path.display())]
     Arrow {
         /// The file.
         path: PathBuf,
         /// The table.
         table: &'static str,
-        /// The reason that Arrow gave.
+        /// The underlying Arrow error.
         #[source]
         source: ArrowError,
     },
@@ -130,7 +131,7 @@ impl Hint for Error {
 }
 
 impl Error {
-    /// Whether there is no such file or folder.
+    /// Whether there is no such file or directory.
     pub fn is_not_found(&self) -> bool {
         let (Error::Io { source, .. }
         | Error::Ncu(flopgap_ncu::Error::Io { source, .. })
@@ -144,7 +145,7 @@ impl Error {
     }
 }
 
-/// Readers of Arrow's kind have Arrow's errors: the message with its hint.
+/// Readers of Arrow have Arrow's errors, so they get the message with its hint.
 impl From<Error> for ArrowError {
     fn from(error: Error) -> ArrowError {
         ArrowError::ExternalError(Box::new(error))

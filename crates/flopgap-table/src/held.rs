@@ -19,7 +19,7 @@ impl<R> Deref for Held<R> {
     }
 }
 
-/// A table of rows that are held: its name, what they are, its columns, and the rows.
+/// An in-memory table: its name, description, columns and rows.
 pub(crate) fn table<R: Send + Sync + 'static>(
     path: &Path,
     it: (&'static str, &'static str),

@@ -10,7 +10,7 @@ use crate::column::{Column, count, int, looked_up, maybe_count, maybe_int, text}
 use crate::table::Rows;
 use crate::{Error, Table, TableInfo};
 
-/// A trace, read.
+/// A trace that has been read.
 #[derive(Debug)]
 pub(crate) struct Kineto {
     pub(crate) trace: Arc<Trace>,
@@ -72,7 +72,7 @@ impl Kineto {
     }
 }
 
-/// Kernels, or all else.
+/// Kernels, or everything else.
 fn work(trace: &Arc<Trace>, kernels: bool) -> Rows<Work> {
     let trace = trace.clone();
     let wanted = move |at: usize| {

@@ -17,5 +17,5 @@ pub use error::Error;
 pub use source::{Kind, Source, TableInfo};
 pub use table::Table;
 
-/// The crates of Arrow whose types are in this crate's interface.
+/// The Arrow crates whose types are part of this crate's interface.
 pub use {arrow_array, arrow_schema};

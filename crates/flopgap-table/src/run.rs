@@ -18,7 +18,7 @@ use crate::{Error, Table, TableInfo};
 #[derive(Debug)]
 pub(crate) struct Run {
     path: PathBuf,
-    /// Its records: one for each configuration that was counted within the process.
+    /// Its records, one for each configuration counted in process.
     records: Vec<(Config, PathBuf)>,
     classifier: Arc<Classifier>,
     analysis: OnceLock<Arc<RunAnalysis>>,
@@ -69,7 +69,7 @@ impl Run {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The analysis of the whole run, made when a table of it is first asked for.
+    /// The analysis of the whole run, computed on first use.
     fn analysis(&self) -> Result<Arc<RunAnalysis>, Error> {
         if let Some(analysis) = self.analysis.get() {
             return Ok(analysis.clone());
@@ -117,7 +117,7 @@ impl Run {
                 rows.extend(breakdown.steps.into_iter().map(|step| Overhead {
                     config,
                     pass,
-                    // Differences of counts of 64 bits: none leaves 64 bits but by damage.
+                    // Differences of 64-bit counts exceed 64 bits only in damaged files.
                     flops: i64::try_from(step.flops).ok(),
                     tile: step.tile.map(|tile| tile.to_string()),
                     step,

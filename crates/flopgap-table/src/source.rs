@@ -1,4 +1,4 @@
-//! What a file or directory is, by its content, and the tables in it.
+//! Sources, recognized by their content, and the tables in them.
 
 use std::fmt;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::nsys::Nsys;
 use crate::run::Run;
 use crate::{Error, Table};
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// In words, for messages.
+    /// A description for messages.
     pub fn in_words(self) -> &'static str {
         match self {
             Kind::Ncu => "a report of Nsight Compute",
@@ -60,11 +60,11 @@ impl fmt::Display for Kind {
 pub struct TableInfo {
     /// Its name: `kernels`.
     pub name: &'static str,
-    /// What its rows are, in a sentence.
+    /// What a row is, as a sentence.
     pub about: &'static str,
 }
 
-/// A recorded file or folder. A clone is another view of the same.
+/// A recorded file or directory. A clone is another view of the same.
 ///
 /// ```
 /// use flopgap_table::{Kind, Source};
@@ -90,7 +90,7 @@ enum Content {
     Run(Arc<Run>),
 }
 
-/// How much of a file decides what it is.
+/// How many bytes are examined to recognize a file.
 const HEAD: usize = 4096;
 
 impl Source {
@@ -98,7 +98,7 @@ impl Source {
     /// compressed with gzip or Zstandard.
     ///
     /// A compressed export of Nsight Systems is unpacked into a temporary file, and a trace of
-    /// `torch.profiler` is read at once; all else is read when a table is.
+    /// `torch.profiler` is read at once; everything else is read when a table is.
     ///
     /// # Errors
     /// [`Error::Unrecognized`] when it is nothing that can be read, and what its reader says when
@@ -124,12 +124,12 @@ impl Source {
         Ok(Source { path, content })
     }
 
-    /// The file or folder.
+    /// The file or directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         match &self.content {
             Content::Ncu(_) => Kind::Ncu,
@@ -139,7 +139,7 @@ impl Source {
         }
     }
 
-    /// The tables that it has.
+    /// Its tables.
     pub fn tables(&self) -> Vec<TableInfo> {
         match &self.content {
             Content::Ncu(_) => crate::ncu::TABLES.to_vec(),
@@ -168,7 +168,7 @@ impl Source {
         })
     }
 
-    /// What was strange in what was read so far, with the file's name.
+    /// Warnings about what has been read so far, with the file's name.
     pub fn warnings(&self) -> Vec<String> {
         let of_file = |warning: &dyn fmt::Display| format!("{}: {warning}", self.path.display());
         match &self.content {
@@ -179,7 +179,7 @@ impl Source {
         }
     }
 
-    /// The trace, of an export of Nsight Systems: what `flopgap-timings` answers questions of.
+    /// The trace, if this is an export of Nsight Systems: the input of `flopgap-timings`.
     pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
         match &self.content {
             Content::Nsys(nsys) => Some(&nsys.trace),
@@ -188,7 +188,7 @@ impl Source {
     }
 }
 
-/// How a file begins, unpacked, and how it is compressed.
+/// The first bytes of a file, unpacked, and its compression.
 fn head(path: &Path) -> io::Result<(Vec<u8>, Option<Compression>)> {
     let mut head = Vec::with_capacity(HEAD);
     File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
@@ -206,11 +206,12 @@ fn text_of(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start()
 }
 
-/// A report of Nsight Compute: what is left when a file is nothing else.
+/// A report of Nsight Compute, tried last.
 fn ncu(path: &Path) -> Result<Ncu, Error> {
     Ncu::open(path).map_err(|error| match error {
         flopgap_ncu::Error::NotAReport { path, found } => {
-            // A recording of nsys says by its name what it is, and its reader what to do.
+            // The extension identifies a recording of nsys; the reader's error says how to export
+            // it.
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
                 Error::Nsys(flopgap_nsys::Error::NotExported { path })

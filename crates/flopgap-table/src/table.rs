@@ -1,4 +1,4 @@
-//! A table: its columns, and its rows as often as they are asked for.
+//! A table: its columns, and its rows, which can be read repeatedly.
 
 use std::fmt;
 use std::path::Path;
@@ -15,10 +15,10 @@ const ROWS: usize = 1 << 16;
 /// How many cells a batch has at most, for tables of many columns.
 const CELLS: usize = 1 << 21;
 
-/// Rows as they are read, one after the other.
+/// Rows, read one at a time.
 pub(crate) type Rows<R> = Box<dyn Iterator<Item = Result<R, Error>> + Send>;
 
-/// What a table is made of, once for all its readers.
+/// The definition of a table, shared by all its readers.
 struct Made<R> {
     path: Arc<Path>,
     name: &'static str,
@@ -45,7 +45,7 @@ pub struct Table {
     path: Arc<Path>,
     made: Arc<dyn Read>,
     schema: SchemaRef,
-    /// Which columns of the whole table.
+    /// The selected columns, as indices into the whole table.
     columns: Arc<[usize]>,
 }
 
@@ -76,7 +76,7 @@ impl Table {
         self.name
     }
 
-    /// What its rows are, in a sentence.
+    /// What a row is, as a sentence.
     pub fn about(&self) -> &'static str {
         self.about
     }
@@ -164,7 +164,7 @@ impl Read for Held {
         schema: SchemaRef,
         _most: usize,
     ) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
-        // The places are those of columns of this batch: `Table::select` looked them up.
+        // The indices are valid: `Table::select` looked them up in this schema.
         let batch = self.0.project(columns);
         Ok(Box::new(RecordBatchIterator::new([batch], schema)))
     }
@@ -179,7 +179,7 @@ impl Table {
     }
 }
 
-/// Our own error where Arrow's holds one, else what is made of Arrow's.
+/// Our own error if Arrow's wraps one, otherwise a conversion of Arrow's.
 fn own_or(error: ArrowError, other: impl Fn(ArrowError) -> Error) -> Error {
     match error {
         ArrowError::ExternalError(source) => match source.downcast::<Error>() {
@@ -190,13 +190,13 @@ fn own_or(error: ArrowError, other: impl Fn(ArrowError) -> Error) -> Error {
     }
 }
 
-/// A table on its way out.
+/// A table being read.
 struct Batches<R> {
     path: Arc<Path>,
     name: &'static str,
     schema: SchemaRef,
     fills: Vec<Fill<R>>,
-    /// None after the last row, and after an error.
+    /// `None` after the last row, and after an error.
     rows: Option<Rows<R>>,
     held: Vec<R>,
     most: usize,

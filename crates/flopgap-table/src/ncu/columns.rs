@@ -1,5 +1,5 @@
-//! Which columns the metrics of a report make: one for each name and unit, whole numbers where all
-//! values are.
+//! Columns from the metrics of a report: one for each name and unit, of integers where all values
+//! are.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::Error;
 /// What a column of a metric holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
-    /// Whole numbers, all of them exact.
+    /// Integers, all of them exact.
     Count,
-    /// Numbers: some have decimals, or ncu scaled and rounded them.
+    /// Floating-point numbers: some have decimals, or ncu scaled and rounded them.
     Float,
-    /// Texts; numbers among them as text.
+    /// Strings; numbers among them as text.
     Text,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Metrics {
     /// In the order in which the report first has them.
     pub(super) columns: Vec<MetricColumn>,
     places: FxHashMap<(Arc<str>, Arc<str>), usize>,
-    /// Whether rows of one launch stand apart, so that they must be joined.
+    /// Whether rows of one launch are not adjacent, so that they must be joined.
     pub(super) apart: bool,
 }
 
-/// Columns of launches that are no metrics, whose names these may not take.
+/// Names of the launch columns that are not metrics, which metrics must not take.
 pub(super) const OWN: [&str; 34] = [
     "id",
     "position",
@@ -129,7 +129,7 @@ impl Metrics {
         column.holds = column.holds.max(holds);
     }
 
-    /// Gives each column a name of its own.
+    /// Gives each column a unique name.
     fn name_columns(&mut self) {
         let mut taken: FxHashSet<String> = OWN.iter().map(|name| (*name).to_owned()).collect();
         for column in &mut self.columns {
@@ -144,7 +144,7 @@ impl Metrics {
         }
     }
 
-    /// The values of a launch, one for each column; the first where a report has several.
+    /// The values of a launch, one for each column; the first if the report has several.
     pub(super) fn values(&self, view: LaunchView<'_>, known: &mut Known) -> Box<[Cell]> {
         let mut cells: Box<[Cell]> = vec![Cell::Absent; self.columns.len()].into();
         for metric in &view.metrics {
@@ -171,7 +171,7 @@ impl Metrics {
     }
 }
 
-/// Columns by what the strings of one reading say: name and unit as printed.
+/// Columns by name and unit as printed.
 #[derive(Default)]
 pub(super) struct Known(FxHashMap<(Symbol, Symbol), usize>);
 
@@ -197,7 +197,7 @@ fn column_name(metric: &str, unit: &str) -> String {
     if has_it { name } else { format!("{name}_{unit}") }
 }
 
-/// Lower case, with one `_` where other signs are; those of the name itself stay.
+/// Lower case, with one `_` in place of other punctuation; underscores of the name itself stay.
 fn snake(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for sign in text.chars() {

@@ -91,13 +91,13 @@ fn ranges(view: LaunchView<'_>) -> Option<String> {
     (!names.is_empty()).then(|| names.join("/"))
 }
 
-/// The operations of one precision, if they were counted and are arithmetic for certain.
+/// The operations of one precision, if they were counted and are certainly arithmetic.
 fn counted(flops: &Flops, precision: Precision) -> Option<u64> {
     flops.get(precision).count().map(|count| count.value)
 }
 
-/// The floating-point operations of the tensor cores: of all types that were measured, and unknown
-/// where one is not known.
+/// The floating-point operations of the tensor cores, over all measured types; unknown if any of
+/// these is unknown.
 fn tensor(flops: &Flops) -> Option<u64> {
     let types = flops.iter().filter(|(precision, _)| precision.is_tensor() && precision.is_float());
     let mut sum = None;
@@ -225,8 +225,7 @@ fn derived() -> Vec<Column<Row>> {
     ]
 }
 
-/// The columns of a report's launches: what they are, what is computed of their metrics, and each
-/// metric.
+/// The columns of a report's launches: identity, values computed from metrics, and each metric.
 pub(super) fn columns(metrics: &Metrics, classifier: &Arc<Classifier>) -> Vec<Column<Row>> {
     let mut columns = identity(classifier);
     columns.extend(derived());
@@ -259,7 +258,7 @@ pub(super) fn columns(metrics: &Metrics, classifier: &Arc<Classifier>) -> Vec<Co
 mod tests {
     use super::*;
 
-    /// A metric of such a name would be a second column of it.
+    /// A metric of the same name would be a duplicate column.
     #[test]
     fn the_names_of_own_columns_are_listed() {
         let own: Vec<String> = columns(&Metrics::default(), &Arc::new(Classifier::new()))

@@ -25,13 +25,13 @@ pub(crate) const TABLES: [TableInfo; 2] = [
 #[derive(Debug)]
 pub(crate) struct Ncu {
     classifier: Arc<Classifier>,
-    /// Which metrics it has, known when all of it was read.
+    /// Its metrics, known once all of it has been read.
     metrics: OnceLock<Arc<Metrics>>,
     warnings: Arc<Mutex<Vec<flopgap_ncu::Warning>>>,
 }
 
 impl Ncu {
-    /// Opens a report to see that it is one.
+    /// Opens a report to check its format.
     pub(crate) fn open(path: &Path) -> Result<Ncu, flopgap_ncu::Error> {
         Reader::open(path)?;
         let classifier = Arc::new(Classifier::new());

@@ -7,8 +7,8 @@ use flopgap_ncu::{LaunchView, Reader, Report, Strings, Symbol, Warning};
 
 use crate::Error;
 
-/// The launches of a report as they stand in the file; or of one whose launches stand apart,
-/// joined, which takes all of it in memory.
+/// The launches of a report in file order. If rows of one launch are not adjacent, the whole report
+/// is read into memory and joined.
 pub(super) struct Views {
     from: From,
     warnings: Arc<Mutex<Vec<Warning>>>,
@@ -20,7 +20,7 @@ enum From {
 }
 
 impl Views {
-    /// Begins a report; what was strange in it is put into `warnings` at its end.
+    /// Starts reading a report; its warnings are added to `warnings` at the end.
     pub(super) fn open(
         path: &Path,
         joined: bool,
@@ -35,7 +35,7 @@ impl Views {
         Ok(Views { from, warnings })
     }
 
-    /// What is made of the next launch; nothing after the last.
+    /// Converts the next launch; `None` after the last.
     pub(super) fn next<T>(&mut self, make: impl FnOnce(LaunchView<'_>) -> T) -> Result<Option<T>, Error> {
         let (found, warnings) = match &mut self.from {
             From::File(reader) => (reader.next_launch()?.map(make), reader.warnings()),
@@ -53,7 +53,7 @@ impl Views {
     }
 }
 
-/// The strings of a report that rows share, each made once.
+/// The strings of a report that rows share, each stored once.
 #[derive(Default)]
 pub(super) struct Shared(Vec<Option<Arc<str>>>);
 
@@ -66,7 +66,7 @@ impl Shared {
         self.0[at].get_or_insert_with(|| strings.get(symbol).into()).clone()
     }
 
-    /// The same, with nothing for an empty text.
+    /// The same, with `None` for an empty string.
     pub(super) fn not_empty(&mut self, symbol: Symbol, strings: &Strings) -> Option<Arc<str>> {
         (symbol != Symbol::EMPTY).then(|| self.get(symbol, strings))
     }

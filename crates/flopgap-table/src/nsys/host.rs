@@ -1,4 +1,4 @@
-//! What the host did and said.
+//! Activity and annotations of the host.
 
 use flopgap_nsys::{Annotation, ApiCall, GlobalId, OsCall};
 

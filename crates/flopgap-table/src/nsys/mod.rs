@@ -16,12 +16,12 @@ use crate::decompressed::Unpacked;
 use crate::table::Rows;
 use crate::{Error, Table, TableInfo};
 
-/// An export that is open.
+/// An open export.
 #[derive(Debug)]
 pub(crate) struct Nsys {
     pub(crate) trace: Arc<Trace>,
     classifier: Arc<Classifier>,
-    /// The file that is read, when the given one is compressed.
+    /// The unpacked file, if the given one is compressed.
     unpacked: Option<Arc<Unpacked>>,
 }
 
@@ -66,7 +66,7 @@ impl Nsys {
         KNOWN.iter().filter(is_there).map(|known| known.info).collect()
     }
 
-    /// A table; none for a name that no export has. Of what was not recorded it is an error.
+    /// A table; `None` for an unknown name. Data that was not recorded is an error.
     pub(crate) fn table(&self, path: &Arc<Path>, name: &str) -> Result<Option<Table>, Error> {
         let Some(known) = KNOWN.iter().find(|known| known.info.name == name) else { return Ok(None) };
         let (name, about) = (known.info.name, known.info.about);
@@ -105,7 +105,7 @@ impl Nsys {
         Ok(Table::new(path, it, columns, rows))
     }
 
-    /// A column of texts that rows name by their ids in the export.
+    /// A string column whose rows hold ids of the export.
     fn string<R>(
         &self,
         name: &'static str,
