@@ -1,4 +1,4 @@
-//! Raw counter files to one analysis for each configuration.
+//! Analyzes the raw counter files of each configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::journal::Journals;
 use crate::{Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
 
-/// A run directory as [`analyze`] found it.
+/// The result of [`analyze`] on a run directory.
 #[derive(Debug)]
 pub struct RunAnalysis {
     /// The manifest, if the run has one.
@@ -27,8 +27,8 @@ pub struct RunAnalysis {
 }
 
 impl RunAnalysis {
-    /// Every configuration that was asked for, by the manifest or by a raw file: those with an
-    /// analysis, and those without, each of which has a [`Problem`].
+    /// Every configuration that the manifest or a raw file names: those with an analysis, and those
+    /// without, each of which has a [`Problem`].
     pub fn asked_for(&self) -> BTreeSet<Config> {
         let without = self.problems.iter().filter_map(|problem| problem.config);
         self.configs.keys().copied().chain(without).collect()
@@ -129,7 +129,7 @@ pub fn analyze(
     Ok(analysis)
 }
 
-/// The analysis with the warnings of its reports, or why there is none.
+/// The analysis with the warnings of its reports, or the reason for its absence.
 type Outcome = Result<(Analysis, Vec<Warning>), ProblemKind>;
 
 fn analyze_config(
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(breakdown.total, 8_605_696);
     }
 
-    /// What "which kernels" is answered with adds up, for every pass of both recorded runs.
+    /// The kernels of every pass of both recorded runs add up to the pass.
     #[test]
     fn breakdowns_of_recorded_runs_sum_to_the_counted_total() {
         for (run, passes) in [("h200-default", 2560), ("h200-pytorch", 72)] {

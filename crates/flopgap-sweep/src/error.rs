@@ -1,4 +1,4 @@
-//! Why a run directory could not be used.
+//! Errors of run directories.
 
 use std::fmt;
 use std::io;
@@ -8,8 +8,8 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
 
-/// Why a run directory as a whole could not be read or written. What is wrong with one
-/// configuration is a [`Problem`](crate::Problem) instead and does not stop the others.
+/// An error that concerns a run directory as a whole. Errors of one configuration are
+/// [`Problem`](crate::Problem)s and do not stop the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -18,7 +18,7 @@ pub enum RunError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },
@@ -50,7 +50,7 @@ pub enum RunError {
         /// Its `version`.
         version: u32,
     },
-    /// There is no configuration at all: no raw file is named after one, and no manifest plans one.
+    /// There is no configuration: no raw file is named after one, and the manifest plans none.
     #[error("{}: nothing to analyze: no file in raw/ is named after a configuration", path.display())]
     NoConfigurations {
         /// The directory.
@@ -61,7 +61,7 @@ pub enum RunError {
     NothingComplete {
         /// The directory.
         path: PathBuf,
-        /// How many configurations were looked at.
+        /// How many configurations were examined.
         configs: usize,
     },
     /// A processed table is damaged.
@@ -92,7 +92,7 @@ pub enum RunError {
     /// A record that a newer program wrote would be overwritten.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A new run was to go where there is one already, or something else.
+    /// A new run would go into a directory that holds a run or other files.
     #[error("{}: {occupant}", path.display())]
     Occupied {
         /// The directory.
@@ -100,25 +100,25 @@ pub enum RunError {
         /// What is there.
         occupant: Occupant,
     },
-    /// There is no manifest, so that it is unknown what is missing.
+    /// There is no manifest, so it is unknown what is missing.
     #[error("{}: not a run that can be resumed: it has no manifest.json", path.display())]
     NoManifest {
         /// The directory.
         path: PathBuf,
     },
-    /// The raw files were recorded in another way.
+    /// The raw files were recorded by other means.
     #[error("{}: not a run that can be resumed: its raw files were recorded by another program", path.display())]
     RecordedElsewhere {
         /// The directory.
         path: PathBuf,
     },
-    /// The run directory is that of another plan.
+    /// The run directory belongs to another plan.
     #[error("{}: its manifest has another grid or backend than the requested one", path.display())]
     OtherPlan {
         /// The directory.
         path: PathBuf,
     },
-    /// What counts here differs from what counted there.
+    /// The GPU or software here differs from that of the run.
     #[error(
         "{}: recorded with {} `{}`, but here it is `{}`: counts of both do not belong in one table",
         path.display(), difference.part, difference.theirs, difference.ours
@@ -139,7 +139,7 @@ pub enum RunError {
         /// Their difference; `ours` is that of the first.
         difference: OriginDifference,
     },
-    /// Another process fills the same part of the run.
+    /// Another process is measuring the same part of the run.
     #[error("{}: {holder} is filling it", path.display())]
     Busy {
         /// The directory.
@@ -180,11 +180,11 @@ impl fmt::Display for Occupant {
     }
 }
 
-/// Which process keeps a part of a run.
+/// The process that holds a part of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
-    /// A process that fills it.
+    /// A process that is measuring.
     Process {
         /// The process.
         pid: u32,
@@ -193,9 +193,9 @@ pub enum Holder {
         /// When it started (RFC 3339).
         started: String,
     },
-    /// A process that has only started to fill it.
+    /// A process that has just started.
     Starting,
-    /// A process that has been opening it for half a minute.
+    /// A process that has been opening the run for half a minute.
     Opening,
 }
 

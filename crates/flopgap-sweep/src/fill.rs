@@ -1,4 +1,5 @@
-//! Measuring what is missing: a thread for each device pulls from one queue, this thread writes.
+//! Measures what is missing. One thread for each device takes configurations from a shared queue;
+//! the calling thread writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -15,11 +16,11 @@ use crate::journal::Entry;
 use crate::session::now;
 use crate::{Backend, Config, MeterError, Record, RunError, Session};
 
-/// What became of one configuration.
+/// The outcome of one configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Its record is written.
+    /// Its record was written.
     Done(Config),
     /// It does not fit into memory, with the sizes.
     Skipped(Config, &'a MeterError),
@@ -50,13 +51,13 @@ struct Outcome {
 }
 
 impl Session {
-    /// Measures configurations, each on the device that is free first, and writes each record as
-    /// soon as there is one. `watch` gets every configuration, on this thread.
+    /// Measures configurations, each on the first free device, and writes each record as soon as it
+    /// is complete. `watch` is called for every configuration, on this thread.
     ///
     /// # Errors
-    /// [`RunError::Device`] when a device is lost or was not there, [`RunError::Write`] when the
-    /// disk is full or read-only. Whatever was measured before, or was being measured on other
-    /// devices when one was lost, is kept.
+    /// [`RunError::Device`] when a device is lost or missing, [`RunError::Write`] when the disk is
+    /// full or read-only. Measurements that were complete, or running on other devices when one was
+    /// lost, are kept.
     pub fn fill(
         &mut self,
         backend: &dyn Backend,
@@ -66,7 +67,7 @@ impl Session {
         let devices = self.worker().devices.clone();
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let result = thread::scope(|scope| {
-            // A little room, so that no device waits while a record is being written.
+            // A small buffer, so that no device waits while a record is written.
             let (sender, outcomes) = sync_channel(4 * devices.len());
             for device in devices {
                 let sender = sender.clone();
@@ -88,13 +89,13 @@ impl Session {
             lost.map_or(Ok(filled), Err)
         });
         let reason = result.as_ref().err().map(|error| chain(error).to_string());
-        // The journal's last line is for people: a disk that is full for it, too, changes nothing.
+        // The journal's last line is only informative, so a full disk here is not an error.
         let _ = self.journal.append(&Entry::End { time: now(), reason });
         let _ = self.journal.sync();
         result
     }
 
-    /// Writes what came of one configuration.
+    /// Writes the outcome of one configuration.
     fn take(
         &mut self,
         outcome: Outcome,
@@ -127,7 +128,7 @@ impl Session {
     }
 }
 
-/// What is left to do, shared by the devices.
+/// The remaining work, shared by the devices.
 struct Queue<'a> {
     configs: &'a [Config],
     next: &'a AtomicUsize,
@@ -143,18 +144,18 @@ impl Queue<'_> {
     }
 }
 
-/// One device's thread. Ends when nothing is left, the device is lost, or nobody listens any more.
+/// One device's thread. Ends when no work is left, the device is lost, or the receiver has gone.
 fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSender<Outcome>) {
     let start = Instant::now();
-    // Whatever a library does to this thread, the others' work is kept.
+    // A panic inside a library must not lose the others' work.
     let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), MeterError> {
         let mut meter = backend.open(device)?;
         let classifier = Classifier::new();
         while let Some(config) = queue.pull() {
             let start = Instant::now();
             let result = meter.measure(config).and_then(|record| match record.config() {
-                // A record that lacks launches is not one to keep: it would never be measured
-                // again.
+                // A record that lacks launches must not be stored: the configuration would never be
+                // measured again.
                 counted if counted == config => {
                     match record.analyze(Path::new("live counters"), &classifier, Strictness::Strict) {
                         Ok(_) => Ok(record),
@@ -188,7 +189,7 @@ mod tests {
     use crate::{Grid, Meter, Origin, Quantity, Shard, Worker, read_journal};
     use flopgap_phases::Phase;
 
-    /// FAKE counters: the function decides what becomes of a configuration.
+    /// FAKE counters: the function determines the outcome of each configuration.
     struct Fake<'a>(&'a Act<'a>);
 
     type Act<'a> = dyn Fn(u32, Config) -> Result<(), MeterError> + Sync + 'a;

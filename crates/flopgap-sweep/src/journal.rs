@@ -1,8 +1,7 @@
-//! The journal: what the processes that filled a run directory did, line by line.
+//! The journal: events of the processes that filled a run directory, one a line.
 //!
-//! A journal is a record of events. What is done follows from the raw files, which are checked
-//! before they count, so a journal may be cut off or damaged anywhere without a measurement being
-//! lost or a wrong one accepted.
+//! Completed work is determined from the raw files, which are verified, so a truncated or damaged
+//! journal can neither lose a measurement nor cause a wrong one to be accepted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +41,7 @@ pub enum Entry {
         host: String,
         /// The devices that it counts on.
         devices: Vec<u32>,
-        /// What counts.
+        /// What counts there.
         origin: Origin,
     },
     /// A configuration is measured and its record written.
@@ -58,7 +57,7 @@ pub enum Entry {
     Skipped {
         /// The configuration.
         config: Config,
-        /// What it needs, and what there is.
+        /// What it needs, and what is available.
         reason: String,
     },
     /// A configuration could not be measured.
@@ -68,11 +67,11 @@ pub enum Entry {
         /// What happened.
         reason: String,
     },
-    /// The process came to its end; absent where it was killed.
+    /// The process ended; absent if it was killed.
     End {
         /// When (RFC 3339).
         time: String,
-        /// Why it ended before all was done, if it did.
+        /// Why it ended early, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -83,7 +82,7 @@ impl Entry {
         Entry::Journal { format: JOURNAL_FORMAT.to_owned(), version: JOURNAL_VERSION }
     }
 
-    /// The line: a CRC-32 of the JSON in eight digits, the JSON, a line end.
+    /// The line: an eight-digit CRC-32 of the JSON, the JSON, a line end.
     fn line(&self) -> String {
         let json = serde_json::to_string(self).unwrap_or_else(|error| unreachable!("{error}"));
         format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
@@ -102,8 +101,8 @@ impl Entry {
 pub struct JournalContents {
     /// The undamaged entries after the first line.
     pub entries: Vec<Entry>,
-    /// The damaged lines, from 1. An incomplete last line is not among them: that is what a killed
-    /// process leaves.
+    /// The damaged lines, from 1. An incomplete last line is not among them, since a killed process
+    /// leaves one.
     pub damaged: Vec<usize>,
     /// The length in bytes of all whole lines.
     whole: u64,
@@ -111,7 +110,7 @@ pub struct JournalContents {
 
 impl JournalContents {
     fn parse(bytes: &[u8], path: &Path) -> Result<JournalContents, RunError> {
-        // What comes after the last line end was cut off while it was written.
+        // Anything after the last line end is an incomplete write.
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut contents = JournalContents { whole: whole as u64, ..JournalContents::default() };
         for (index, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -139,7 +138,7 @@ impl JournalContents {
     }
 }
 
-/// A damaged line of a journal. It is ignored: what is done follows from the records.
+/// A damaged line of a journal. It is ignored, since completed work is determined from the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedLine {
     /// The journal.
@@ -164,7 +163,7 @@ pub(crate) fn path(run: &Path, shard: Shard) -> PathBuf {
     folder(run).join(format!("{}.jsonl", shard.to_string().replace('/', "-of-")))
 }
 
-/// The journals of a run and whose they are, in the order of their names; none without a directory.
+/// The journals of a run with their workers, sorted by name; empty without a directory.
 pub(crate) fn list(run: &Path) -> Result<Vec<(PathBuf, Shard)>, RunError> {
     let folder = folder(run);
     let entries = match fs::read_dir(&folder) {
@@ -198,7 +197,7 @@ pub fn read_journal(path: &Path) -> Result<JournalContents, RunError> {
 /// What all journals of a run contain.
 #[derive(Debug, Default)]
 pub(crate) struct Journals {
-    /// Whether there are any: the run was recorded by this program.
+    /// Whether there are any, that is, whether this program recorded the run.
     pub(crate) any: bool,
     /// The configurations that were skipped or failed, each with the reason.
     pub(crate) gaps: BTreeMap<Config, String>,
@@ -223,18 +222,18 @@ impl Journals {
     }
 }
 
-/// A journal that is open for this process alone.
+/// A journal opened exclusively by this process.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// The length in bytes of what was appended whole.
+    /// The length in bytes of all complete lines.
     whole: u64,
 }
 
 impl Journal {
     /// Opens a journal for appending and removes an incomplete last line; `None` if another process
-    /// writes it. The lock goes with the process, however it ends.
+    /// writes it. The lock is released when the process ends, however it ends.
     pub(crate) fn open(path: &Path) -> Result<Option<(Journal, JournalContents)>, RunError> {
         let write_error = |source| WriteError::new(path, source);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
@@ -242,8 +241,8 @@ impl Journal {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
-            // A file system without locks: two writers would go unnoticed, but files appear whole
-            // there, too.
+            // On a file system without locks two writers would go unnoticed, but files still appear
+            // whole.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(write_error(error).into()),
         }
@@ -258,12 +257,12 @@ impl Journal {
         Ok(Some((journal, contents)))
     }
 
-    /// Appends a line, whole or not at all.
+    /// Appends a line, entirely or not at all.
     pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), WriteError> {
         let line = entry.line();
         if let Err(source) = self.file.write_all(line.as_bytes()) {
-            // A full disk may have taken a part of it. Should this fail as well, the next process
-            // cuts it off.
+            // A full disk may have accepted a part of it. If truncation fails too, the next process
+            // removes the rest.
             let _ = self.file.set_len(self.whole);
             return Err(WriteError::new(&self.path, source));
         }
@@ -271,7 +270,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Asks for everything to be on the disk.
+    /// Flushes everything to the disk.
     pub(crate) fn sync(&self) -> Result<(), WriteError> {
         let write_error = |source| WriteError::new(&self.path, source);
         self.file.sync_all().map_err(write_error)

@@ -1,4 +1,4 @@
-//! `manifest.json`: what a run directory holds and where its numbers come from.
+//! `manifest.json`: the plan of a run directory and the origin of its numbers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,7 +19,7 @@ pub const FORMAT: &str = "flopgap-run";
 /// journals.
 pub const VERSION: u32 = 2;
 
-/// The sizes that a run was asked for: every n with every d and every m.
+/// The requested sizes of a run: every n with every d and every m.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     /// Layers.
@@ -39,8 +39,7 @@ impl Grid {
     }
 }
 
-/// Where the counters of a run come from. Every field is free text for people; what is not known is
-/// absent.
+/// Where the counters of a run come from. Every field is free text; unknown values are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The GPU.
@@ -69,13 +68,13 @@ pub struct Manifest {
     pub version: u32,
     /// When the run was made (RFC 3339).
     pub created: String,
-    /// What was asked for.
+    /// The requested grid.
     pub grid: Grid,
-    /// What was asked for later, when the run was resumed with other sizes.
+    /// Grids added when the run was resumed with other sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Grid>,
-    /// What counted, as `hyper-profile new --backend` names it. Absent where the raw files were
-    /// recorded in another way, and such a run cannot be resumed.
+    /// The backend, as `hyper-profile new --backend` names it. Absent if the raw files were
+    /// recorded by other means; such a run cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Where the numbers come from.
@@ -83,14 +82,14 @@ pub struct Manifest {
     pub origin: Origin,
 }
 
-/// The first part in which two origins differ, and what each says.
+/// The first difference between two origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginDifference {
     /// The part.
     pub part: OriginPart,
-    /// What the one says; `unknown` where it is silent.
+    /// The value in the first; `unknown` if absent.
     pub ours: String,
-    /// What the other says.
+    /// The value in the second.
     pub theirs: String,
 }
 
@@ -140,7 +139,7 @@ impl Origin {
 }
 
 impl Manifest {
-    /// Every configuration that was asked for.
+    /// Every requested configuration.
     pub fn plan(&self) -> BTreeSet<Config> {
         self.extended.iter().chain([&self.grid]).flat_map(Grid::configs).collect()
     }
@@ -158,7 +157,7 @@ impl Manifest {
             Err(source) => return Err(RunError::Io { path, source }),
         };
         let damaged = |source| RunError::Manifest { path: path.clone(), source };
-        // The version alone first: a newer manifest may differ in everything else.
+        // The version first: in a newer manifest everything else may differ.
         let Header { format, version } = serde_json::from_str(&text).map_err(damaged)?;
         if format != FORMAT || version == 0 || version > VERSION {
             return Err(RunError::Version { path, format, version });

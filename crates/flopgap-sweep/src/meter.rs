@@ -1,43 +1,43 @@
-//! The seam between a run directory and whatever counts: CUPTI in this process, `ncu` over another,
-//! or the fake of a test.
+//! The interface between a run directory and a counter backend: CUPTI in this process, `ncu` on
+//! another, or a fake in tests.
 
 use flopgap_hint::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, Origin, Record};
 
-/// A way to count what a GPU executes.
+/// A way to count the work of a GPU.
 ///
 /// A run opens one [`Meter`] for each device, on the thread that will use it.
 pub trait Backend: Sync {
-    /// What would count on this device, for the manifest. A run is only resumed where this is the
-    /// same, so it names everything that decides which kernels run: device, driver, profiler,
-    /// library versions. Cheap: nothing is started for it.
+    /// A description of the counters on this device, for the manifest. A run can be resumed only if
+    /// this is unchanged, so it names everything that decides which kernels run: device, driver,
+    /// profiler, library versions. Cheap: it starts nothing.
     ///
     /// # Errors
     /// [`MeterError::Unavailable`] when there is no such device, or a library or a privilege is
     /// missing.
     fn origin(&self, device: u32) -> Result<Origin, MeterError>;
 
-    /// Gets ready to count on a device.
+    /// Opens a device for counting.
     ///
     /// # Errors
     /// As [`Backend::origin`].
     fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
 }
 
-/// Counts configurations on one device, one after the other.
+/// Counts configurations on one device, one at a time.
 pub trait Meter {
     /// Runs setup, forward and backward pass of a network and returns every launch with its counts.
     ///
     /// # Errors
-    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration; after all
-    /// others, nothing more is measured.
+    /// [`MeterError::DoesNotFit`] and [`MeterError::Failed`] concern this configuration alone;
+    /// after any other error the device is not used again.
     fn measure(&mut self, config: Config) -> Result<Record, MeterError>;
 }
 
-/// Why something was not counted. As JSON it travels from a process that runs a network to the one
-/// that counts.
+/// Why something was not counted. It is serialized as JSON between the process that runs a network
+/// and the one that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -50,12 +50,12 @@ pub enum MeterError {
         /// What to do about it.
         hint: Option<String>,
     },
-    /// The configuration needs more memory than there is.
+    /// The configuration needs more memory than the device has.
     #[error("does not fit: it needs {} on the device, which has {}", binary(*needed), binary(*available))]
     DoesNotFit {
         /// Bytes that it needs.
         needed: u64,
-        /// Bytes that there are.
+        /// Bytes that the device has.
         available: u64,
     },
     /// This configuration could not be measured; others may.

@@ -44,8 +44,8 @@ pub struct MetricsRow {
     pub kappa: f64,
     /// `total / (theory_gemm + theory_activation) − 1`.
     pub omega: f64,
-    /// What the closed form gives with the overheads: a check of them, equal to `total`. Absent in
-    /// tables that older versions wrote.
+    /// The total reconstructed from the closed form and the overheads, as a check: equal to
+    /// `total`. Absent in tables that older versions wrote.
     #[serde(default)]
     pub reconstructed: Option<u64>,
 }

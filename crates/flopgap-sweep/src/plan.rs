@@ -1,4 +1,4 @@
-//! The plan of a run: sizes as the user writes them, and the part of them that one worker takes on.
+//! The plan of a run: the user's sizes, and the share of one worker.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,37 +22,37 @@ pub enum PlanError {
     /// Neither a number nor a range.
     #[error("invalid size `{text}`: expected a whole number such as 256, or a range such as 128..2048:128")]
     NotASize {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A negative size.
     #[error("invalid size `{text}`: a size is at least 1")]
     Negative {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A size of 0.
     #[error("invalid size `{text}`: a size is at least 1")]
     Zero {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A size beyond [`MAX_SIZE`].
     #[error("invalid size `{text}`: the largest size is {MAX_SIZE}")]
     Huge {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A range whose end lies below its start.
     #[error("invalid range `{text}`: its end is below its start")]
     EmptyRange {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A range that does not advance.
     #[error("invalid range `{text}`: a step is at least 1")]
     ZeroStep {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// A size that occurs twice.
@@ -72,7 +72,7 @@ pub enum PlanError {
     /// More than [`MAX_CONFIGS`].
     #[error("the sizes give more than {MAX_CONFIGS} configurations")]
     TooMany,
-    /// The closed forms of a configuration leave `u64`.
+    /// The closed forms of a configuration overflow `u64`.
     #[error("{config}: its FLOPs exceed 64 bits, which no counter holds")]
     Uncountable {
         /// The configuration.
@@ -81,16 +81,16 @@ pub enum PlanError {
     /// A shard that is not of the form `I/K`.
     #[error("invalid shard `{text}`: expected I/K, the I-th of K workers, counted from 1")]
     NotAShard {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// Not a task of a SLURM job array.
     #[error("not a task of a SLURM job array: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set")]
     NoSlurmTask,
-    /// A shard beyond their number.
+    /// A shard index beyond the number of shards.
     #[error("invalid shard `{text}`: workers are counted from 1 to {of}")]
     ShardOutOfRange {
-        /// What was written.
+        /// The text.
         text: String,
         /// The number of workers.
         of: u32,
@@ -103,7 +103,8 @@ impl Hint for PlanError {
     }
 }
 
-/// Sizes of one axis as they are written: `256`, or a range `128..2048:128` with both ends included
+/// Sizes of one axis as the user writes them: `256`, or a range `128..2048:128` with both ends
+/// included
 /// (`:1` may be left out).
 ///
 /// ```
@@ -121,7 +122,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes in the order in which they are written.
+    /// The sizes in the order in which the user wrote them.
     pub fn values(&self) -> &[u64] {
         &self.values
     }
@@ -173,7 +174,7 @@ fn range(text: &str, first: &str, last: &str, step: &str) -> Result<Vec<u64>, Pl
     if (last - first) / step >= MAX_CONFIGS as u64 {
         return Err(PlanError::TooMany);
     }
-    // Within MAX_SIZE, so that no sum leaves u64.
+    // Within MAX_SIZE, so that no sum overflows.
     Ok((0..=(last - first) / step).map(|index| first + index * step).collect())
 }
 
@@ -205,11 +206,11 @@ impl Grid {
         }
     }
 
-    /// Checks a grid, also one from a manifest that somebody edited.
+    /// Checks a grid, including one from an edited manifest.
     ///
     /// # Errors
-    /// [`PlanError`] for an axis without sizes, a size that is 0, huge or there twice, too many
-    /// configurations, and one whose FLOPs cannot be counted.
+    /// [`PlanError`] for an axis without sizes, a size that is 0, too large or repeated, too many
+    /// configurations, and one whose FLOPs overflow.
     pub fn check(&self) -> Result<(), PlanError> {
         for (axis, sizes) in [("n", &self.n), ("d", &self.d), ("m", &self.m)] {
             let written = sizes
@@ -247,10 +248,10 @@ impl Grid {
     }
 }
 
-/// The part of a plan that one of several independent workers takes on.
+/// One worker's part of a plan.
 ///
-/// Configurations are dealt out by falling cost, so that the workers have about the same to do;
-/// every worker computes the same deal from the plan alone.
+/// Configurations are distributed in order of falling cost, so that workers have about equal loads;
+/// every worker computes the same distribution from the plan alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u32,
@@ -298,7 +299,7 @@ impl Shard {
         self.of != other.of || self.index == other.index
     }
 
-    /// The configurations that fall to this worker, in the plan's order.
+    /// This worker's configurations, in the plan's order.
     pub fn take(self, plan: &BTreeSet<Config>) -> Vec<Config> {
         let cost = |config: &Config| {
             u128::from(config.n) * u128::from(config.d) * u128::from(config.d) * u128::from(config.m)

@@ -1,4 +1,4 @@
-//! What is wrong with a part of a run.
+//! Problems of parts of a run.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use flopgap_phases::{Contradiction, PhaseError, Warning};
 
 use crate::{Config, DamagedLine, Ignored, RecordError, Stage};
 
-/// What is wrong or questionable with one configuration or one file of a run.
+/// A problem of one configuration or one file of a run.
 #[derive(Debug, Clone)]
 pub struct Problem {
     /// The configuration, where it is known.
@@ -19,15 +19,15 @@ pub struct Problem {
     pub kind: ProblemKind,
 }
 
-/// What is wrong or questionable with a part of a run.
+/// What is wrong or questionable in a part of a run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ProblemKind {
     /// A configuration has no record yet.
     NotMeasured,
-    /// A configuration could not be measured, as a journal says.
+    /// A configuration could not be measured, according to a journal.
     Gap {
-        /// What happened, in the journal's words.
+        /// The journal's message.
         reason: String,
     },
     /// Raw files of a configuration are missing.
@@ -50,7 +50,7 @@ pub enum ProblemKind {
     Journal(DamagedLine),
     /// The numbers of a configuration are questionable.
     Questionable(Warning),
-    /// The numbers of a configuration cannot be its own, but were
+    /// The numbers of a configuration cannot be right, but were
     /// [forced](flopgap_phases::Strictness::Forced).
     Forced(Contradiction),
 }
@@ -68,8 +68,8 @@ impl From<PhaseError> for ProblemKind {
 }
 
 impl ProblemKind {
-    /// Whether two configurations have the same problem, so that it need be reported once. A
-    /// problem that names a file has no second.
+    /// Whether two configurations have the same problem, so that it is reported once. Problems that
+    /// name a file are always distinct.
     fn is_shared(&self, other: &ProblemKind) -> bool {
         match (self, other) {
             (ProblemKind::NotMeasured, ProblemKind::NotMeasured) => true,
@@ -102,8 +102,7 @@ impl fmt::Display for ProblemKind {
 }
 
 impl Problem {
-    /// The problems, each that several configurations share as one: an interrupted run may have a
-    /// thousand.
+    /// Groups problems that several configurations share: an interrupted run may have a thousand.
     pub fn grouped<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<ProblemGroup<'a>> {
         let mut groups: Vec<ProblemGroup<'a>> = Vec::new();
         for problem in problems {

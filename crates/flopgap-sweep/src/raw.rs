@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::Config;
 use crate::record::RECORD_ENDING;
 
-/// What a raw file holds of its configuration's program.
+/// The part of a configuration's program that a raw file covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The program stopped after setup.
@@ -25,15 +25,15 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The end of the file's stem; none for [`Stage::Whole`].
+    /// The suffix of the file's stem; `None` for [`Stage::Whole`].
     const SUFFIXES: [(&'static str, Stage); 3] = [
-        // `_forward_backward` before the others: a configuration has at most one of these endings.
+        // `_forward_backward` comes first: a configuration has at most one of these suffixes.
         ("_forward_backward", Stage::ForwardBackward),
         ("_forward", Stage::Forward),
         ("_setup", Stage::Setup),
     ];
 
-    /// The stage in words.
+    /// The stage as text.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Setup => "setup",
@@ -44,7 +44,7 @@ impl Stage {
     }
 }
 
-/// The endings of files that Nsight Compute reports come in, and those of records.
+/// The extensions of Nsight Compute reports and of records.
 const EXTENSIONS: [&str; 9] = [
     "csv",
     "csv.gz",
@@ -97,7 +97,7 @@ impl fmt::Display for Ignored {
     }
 }
 
-/// The raw files of a run by configuration, and what else lies in the folder.
+/// The raw files of a run by configuration, and other files in the directory.
 #[derive(Debug, Clone, Default)]
 pub struct RawFiles {
     /// The files of each configuration.
@@ -107,11 +107,11 @@ pub struct RawFiles {
 }
 
 impl RawFiles {
-    /// Lists a `raw` folder. Files that are being written (their names begin with a dot) are left
-    /// out.
+    /// Lists a `raw` directory. Files that are being written (their names begin with a dot) are
+    /// left out.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// When the directory cannot be read.
     pub fn list(folder: &Path) -> io::Result<RawFiles> {
         let mut files = RawFiles::default();
         let mut paths: Vec<PathBuf> =

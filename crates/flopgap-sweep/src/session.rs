@@ -1,4 +1,4 @@
-//! A run directory that this process fills, alone or beside others.
+//! A run directory that this process fills, alone or together with others.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -19,13 +19,13 @@ use crate::{
     RecordError, RunError, Shard, VERSION, read_journal,
 };
 
-/// The folders that a run's files are written to.
+/// The directories that a run's files are written to.
 const FOLDERS: [&str; 5] = ["", "raw", "journal", "processed", "plots"];
 
-/// How long to wait for another process that is just opening the same run.
+/// How long to wait for another process that is opening the same run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who fills a run: the part of the plan, the devices, and what counts there.
+/// A worker of a run: its part of the plan, its devices, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
     /// The part of the plan.
@@ -34,7 +34,7 @@ pub struct Worker {
     pub devices: Vec<u32>,
     /// The backend's name, as the manifest keeps it.
     pub backend: String,
-    /// What counts, the same on all devices.
+    /// The origin, the same on all devices.
     pub origin: Origin,
 }
 
@@ -72,14 +72,14 @@ pub struct Session {
     created: Created,
 }
 
-/// What this session created of its run directory.
+/// What this session created in its run directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Created {
-    /// Nothing: it was a run before.
+    /// Nothing: the run existed.
     Nothing,
-    /// The run, in a folder that was there.
+    /// The run, in an existing directory.
     Contents,
-    /// The folder, too.
+    /// The directory, too.
     Folder,
 }
 
@@ -106,7 +106,7 @@ impl Session {
         let created = if run.exists() { Created::Contents } else { Created::Folder };
         create_folder(run)?;
         let occupied = |occupant| RunError::Occupied { path: run.to_owned(), occupant };
-        // In this order: a worker creates the manifest before everything else.
+        // The manifest comes first: a worker creates it before everything else.
         let unused = is_unused(run)?;
         match Manifest::read(run)? {
             Some(_) if worker.shard.is_whole() => return Err(occupied(Occupant::Run)),
@@ -160,7 +160,7 @@ impl Session {
         fs::remove_dir_all(&journals).map_err(|source| error(&journals, source))?;
         drop(guard);
         if created == Created::Folder {
-            // Files of others stay.
+            // Other files stay.
             let _ = fs::remove_dir(&run);
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Session {
         &self.damaged
     }
 
-    /// Where the record of a configuration lies.
+    /// The path of a configuration's record.
     pub fn record_path(&self, config: Config) -> PathBuf {
         self.run.join("raw").join(file_name(config))
     }
@@ -300,14 +300,14 @@ pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// The machine's name, for people.
+/// The machine's name, for messages.
 fn host() -> String {
     let name =
         fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
     name.map_or_else(|| "this machine".to_owned(), |name| name.trim().to_owned())
 }
 
-/// Whether a folder holds nothing but what an interrupted [`Session::create`] may have left.
+/// Whether a directory holds only what an interrupted [`Session::create`] may have left.
 fn is_unused(run: &Path) -> Result<bool, RunError> {
     let error = |source| RunError::Io { path: run.to_owned(), source };
     for entry in fs::read_dir(run).map_err(error)? {
@@ -328,7 +328,8 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
     Ok(manifest)
 }
 
-/// Serializes the opening of a run among processes. Held for moments; goes with the process.
+/// Serializes the opening of a run among processes. Held briefly and released when the process
+/// ends.
 fn opening_lock(run: &Path) -> Result<File, RunError> {
     create_folder(&journal::folder(run))?;
     let path = journal::folder(run).join("lock");

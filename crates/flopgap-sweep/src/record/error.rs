@@ -1,4 +1,4 @@
-//! Why a record cannot be used.
+//! Errors of records.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ pub enum RecordError {
     Io {
         /// The record.
         path: PathBuf,
-        /// What the system said.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },
@@ -29,7 +29,7 @@ pub enum RecordError {
     Damaged {
         /// The record.
         path: PathBuf,
-        /// What zstd said.
+        /// The error from zstd.
         #[source]
         source: io::Error,
     },
@@ -139,7 +139,7 @@ pub enum RecordFault {
         /// Its name.
         name: String,
     },
-    /// A quantity is missing that FLOPs consist of.
+    /// A quantity needed for FLOPs is missing.
     MissingColumn {
         /// The quantity.
         quantity: Quantity,

@@ -15,7 +15,7 @@ use super::format::{FIXED, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
 use super::{Quantity, Record};
 use crate::Config;
 
-/// A file that unpacks to more than this is not ours: a configuration of a thousand layers has
+/// A file that unpacks to more than this is rejected: a configuration of a thousand layers has
 /// about a megabyte.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -119,7 +119,7 @@ impl Record {
     pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
         let damaged = |source| RecordError::Json { path: path.to_owned(), source };
         let wrong = |fault| RecordError::Contents { path: path.to_owned(), fault };
-        // The version alone first: a newer record may differ in everything else.
+        // The version first: in a newer record everything else may differ.
         let Header { format, version } = serde_json::from_slice(json).map_err(damaged)?;
         if format != RECORD_FORMAT || version == 0 || version > RECORD_VERSION {
             return Err(RecordError::Version { path: path.to_owned(), format, version });
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(Record::from_json(expected.as_bytes(), Path::new("x")).unwrap(), record());
     }
 
-    /// A record holds FADD, FMUL and FFMA: of a product on tensor cores these are what is left
-    /// over.
+    /// A record holds FADD, FMUL and FFMA, which for a product on tensor cores are only the
+    /// remainder.
     #[test]
     fn work_on_tensor_cores_is_refused() {
         let classifier = flopgap_kernels::Classifier::new();
@@ -305,8 +305,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 0x10;
             fs::write(&path, &bytes).unwrap();
-            // A bit of the frame's header may be without a meaning; then the record is still the
-            // same.
+            // Some bits of the frame's header have no meaning; flipping one leaves the record
+            // unchanged.
             if let Ok(read) = Record::read(&path) {
                 assert_eq!(read, record(), "byte {place}");
             }

@@ -1,4 +1,4 @@
-//! What was counted for one configuration: its launches by phase, with what every launch executed.
+//! The counts of one configuration: its launches by phase, with the quantities measured for each.
 
 mod error;
 mod file;
@@ -201,7 +201,7 @@ impl Record {
 
 impl PartialEq for Record {
     fn eq(&self, other: &Record) -> bool {
-        // The ids follow from the kernels.
+        // The ids of launches follow from the kernels.
         let fields = |record: &Record| (record.config, record.launches.len());
         fields(self) == fields(other)
             && self.quantities == other.quantities

@@ -1,4 +1,4 @@
-//! What is measured of a launch.
+//! Quantities measured for a launch.
 
 /// One counter of a launch, or its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,16 +33,17 @@ impl Quantity {
         Quantity::DurationNs,
     ];
 
-    /// What single-precision FLOPs are made of on every GPU without packed instructions. All in one
-    /// pass.
+    /// The counters behind single-precision FLOPs on a GPU without packed instructions. All fit in
+    /// one pass.
     pub const FP32: [Quantity; 3] = [Quantity::Fadd, Quantity::Fmul, Quantity::Ffma];
 
-    /// What single-precision FLOPs are made of where there are packed instructions, which the other
-    /// counters leave out.
+    /// The counters behind single-precision FLOPs on a GPU with packed instructions, which the
+    /// other counters omit.
     pub const FP32_PACKED: [Quantity; 6] =
         [Quantity::Fadd, Quantity::Fmul, Quantity::Ffma, Quantity::Fadd2, Quantity::Fmul2, Quantity::Ffma2];
 
-    /// What single-precision FLOPs are made of on a GPU of this compute capability (major, minor).
+    /// The counters behind single-precision FLOPs on a GPU of this compute capability (major,
+    /// minor).
     pub fn fp32(compute_capability: (u32, u32)) -> &'static [Quantity] {
         match compute_capability {
             (10, 0 | 3) => &Quantity::FP32_PACKED,
@@ -76,8 +77,8 @@ impl Quantity {
         }
     }
 
-    /// The floating-point operations of one: a fused multiply-add is two, a packed instruction
-    /// twice its plain one.
+    /// The floating-point operations of one instruction: a fused multiply-add is two, a packed
+    /// instruction twice its plain form.
     pub const fn flops(self) -> u64 {
         match self {
             Quantity::Fadd | Quantity::Fmul => 1,
@@ -87,7 +88,7 @@ impl Quantity {
         }
     }
 
-    /// The quantity of a column's name.
+    /// The quantity with this column name.
     pub fn from_name(name: &str) -> Option<Quantity> {
         Quantity::ALL.into_iter().find(|quantity| quantity.name() == name)
     }
