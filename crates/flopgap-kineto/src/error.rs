@@ -1,11 +1,11 @@
-//! Why a trace could not be read.
+//! Errors of reading traces.
 
 use std::io;
 use std::path::PathBuf;
 
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// Why a trace could not be read, or has no FLOPs.
+/// Why a trace could not be read or has no FLOPs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system or the decompressor said.
+        /// The error from the system or the decompressor.
         #[source]
         source: io::Error,
     },
@@ -28,7 +28,7 @@ pub enum Error {
         /// The column, from 1.
         column: usize,
     },
-    /// The file is not JSON, or not of a trace's shape.
+    /// The file is not JSON, or does not have the shape of a trace.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Json {
         /// The file.
@@ -62,7 +62,7 @@ pub enum Error {
         /// Operators in the trace.
         operators: usize,
     },
-    /// A sum left the range of exact integers.
+    /// A sum exceeds the range of exact integers.
     #[error("the FLOPs of `{operator}` exceed 64 bits")]
     Overflow {
         /// The operator.

@@ -1,4 +1,4 @@
-//! One event of a trace, read key by key: what no formula needs is passed over without being
+//! One event of a trace, read key by key; fields that no formula needs are skipped without being
 //! stored.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value where traces have numbers, texts or nothing.
+/// A JSON value where traces have numbers, strings or null.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Scalar {
     #[default]
@@ -35,7 +35,7 @@ impl Scalar {
         }
     }
 
-    /// A count; a float if it holds an exact integer.
+    /// A count; a float is accepted if it is an exact integer.
     pub(crate) fn count(&self) -> Option<u64> {
         match self {
             #[expect(
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// The sizes of one input: none when it is no single tensor with known sizes.
+/// The sizes of one input; `None` unless it is a single tensor with known sizes.
 #[derive(Debug, Clone, PartialEq)]
 struct Shape(Option<Vec<u64>>);
 
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Shape {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape, A::Error> {
                 let mut sizes = Some(Vec::new());
                 while let Some(size) = list.next_element::<Scalar>()? {
-                    // A list of tensors, or a size that only the run knows.
+                    // A list of tensors, or a symbolic size.
                     let size = size.integer().and_then(|size| u64::try_from(size).ok());
                     sizes = sizes.zip(size).map(|(mut sizes, size)| {
                         sizes.push(size);
@@ -166,7 +166,7 @@ pub(crate) enum Category {
     /// A copy.
     #[serde(rename = "gpu_memcpy", alias = "Memcpy")]
     Copy,
-    /// A set.
+    /// A memset.
     #[serde(rename = "gpu_memset", alias = "Memset")]
     Set,
     #[default]
@@ -200,7 +200,7 @@ pub(crate) struct Event {
 }
 
 impl Category {
-    /// Whether the arguments of such events are looked at.
+    /// Whether the arguments of these events are read.
     fn has_arguments(self) -> bool {
         matches!(self, Category::Operator | Category::Kernel | Category::Copy | Category::Set)
     }
@@ -268,8 +268,7 @@ impl<'de> Deserialize<'de> for Event {
                         Key::Thread => event.thread = map.next_value()?,
                         Key::Start => event.start = map.next_value()?,
                         Key::Duration => event.duration = map.next_value()?,
-                        // Keys have no order; as long as the category is not known, arguments are
-                        // read.
+                        // Keys have no order, so arguments are read until the category is known.
                         Key::Arguments if category.is_none_or(Category::has_arguments) => {
                             let wants_values = event.name.is_empty() || event.name == "aten::conv2d";
                             event.arguments = map.next_value_seed(ReadArguments { wants_values })?;

@@ -1,4 +1,4 @@
-//! What `torch.profiler` takes an operator's FLOPs to be (`with_flops=True`).
+//! The FLOPs that `torch.profiler` assigns to an operator (`with_flops=True`).
 //!
 //! `PyTorch` knows seven operators (`torch/csrc/profiler/util.cpp`) and assigns 0 to every other
 //! one:
@@ -13,7 +13,7 @@
 //! `aten::matmul`, `aten::linear` and their kind have none themselves: they call one of these.
 //! Backward convolutions, activations, reductions and fused attention have none at all.
 
-/// What an operator that has a formula does.
+/// The operation of an operator that has a formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `mm`, `addmm`, `bmm`, `baddbmm`.
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of an operator; none for one without a formula.
+    /// The kind of an operator; `None` for one without a formula.
     ///
     /// ```
     /// use flopgap_kineto::formula::Kind;
@@ -46,13 +46,13 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormulaError {
-    /// A shape is not in the trace or not that of a tensor.
+    /// A shape is missing from the trace or is not that of a tensor.
     #[error("the shape of input {index} is not in the trace")]
     NoShape {
         /// The input, from 0.
         index: usize,
     },
-    /// A tensor has another number of dimensions than the operator takes.
+    /// A tensor has a different number of dimensions than the operator takes.
     #[error("input {index} has {found} dimensions instead of {expected}")]
     Rank {
         /// The input, from 0.
@@ -85,11 +85,10 @@ pub enum FormulaError {
 /// What an operator was called with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inputs<'a> {
-    /// The shape of each input; none where it is not a single tensor with known sizes. Numbers and
-    /// absent inputs have an empty one.
+    /// The shape of each input; `None` where it is not a single tensor with known sizes. Numbers
+    /// and absent inputs have an empty one.
     pub shapes: &'a [Option<Vec<u64>>],
-    /// The values of inputs that are no tensors, as text; only convolutions need them. May be
-    /// empty.
+    /// The values of non-tensor inputs, as text; only convolutions need them. May be empty.
     pub concrete: &'a [String],
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// The part of a training step that an operator belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// Everything that is neither of the others; the loss too.
+    /// Everything else, including the loss.
     Forward,
     /// Run by the autograd engine.
     Backward,
@@ -52,21 +52,21 @@ pub(crate) struct Range {
     /// Nanoseconds.
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// The part that it opens for itself and what lies within.
+    /// The part that it opens for itself and everything inside.
     pub(crate) opens: Option<Part>,
     /// Whether the framework assigns FLOPs to it.
     pub(crate) counted: bool,
 }
 
-/// What a range lies in.
+/// The context of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) part: Part,
-    /// Within another range that the framework assigns FLOPs to.
+    /// Inside another range that the framework assigns FLOPs to.
     pub(crate) within_counted: bool,
 }
 
-/// The place of each range: that of the innermost range around it that opens a part, itself
+/// The part of each range: that of the innermost enclosing range that opens a part, itself
 /// included.
 pub(crate) fn places(ranges: &[Range]) -> Vec<Place> {
     let mut order: Vec<usize> = (0..ranges.len()).collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition: of all ranges around it, the shortest that opens a part.
+        /// Checks the definition: of all enclosing ranges, the shortest that opens a part.
         #[test]
         fn nested_ranges_have_the_part_of_the_definition(seeds in proptest::collection::vec((0u32..3, 0i64..6, 0u8..6), 1..40)) {
             // Dyadic ranges never cross; distinct ones have distinct ends.

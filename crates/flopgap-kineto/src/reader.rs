@@ -1,4 +1,4 @@
-//! A trace read event by event: the JSON is never held as a whole.
+//! Reads a trace event by event, without holding the JSON in memory.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::formula::{self, Inputs, Kind};
 use crate::part::{self, Part, Range};
 use crate::trace::{GpuKind, GpuWork, Operator, Source, Trace, Warning, WarningKind};
 
-/// Warnings of one kind are listed up to this many; the rest becomes a number.
+/// How many warnings of one kind are listed; the rest are only counted.
 const LISTED: u64 = 5;
 
 /// How to read a trace; the default requires what FLOPs are computed from.
@@ -86,7 +86,7 @@ impl Trace {
         Options::default().read(reader, path)
     }
 
-    /// Options to read a trace with.
+    /// Options for reading a trace.
     pub fn options() -> Options {
         Options::default()
     }
@@ -127,7 +127,7 @@ fn of_json(path: &Path, error: serde_json::Error) -> Error {
     }
 }
 
-/// What is kept of the events while they pass by.
+/// Data collected from the events in one pass.
 #[derive(Default)]
 struct Events {
     seen: u64,
@@ -135,7 +135,7 @@ struct Events {
     device: Option<String>,
     names: FxHashMap<String, Arc<str>>,
     threads: FxHashMap<(Id, Id), u32>,
-    /// Ranges of the host, and of each operator among them what else is known.
+    /// Ranges on the host, with further data for the operators among them.
     ranges: Vec<Range>,
     operators: Vec<Option<Called>>,
     gpu_work: Vec<GpuWork>,
@@ -147,7 +147,7 @@ struct Events {
     uncounted: u64,
 }
 
-/// What is known of an operator besides its range.
+/// Data of an operator apart from its range.
 struct Called {
     name: Arc<str>,
     flops: Option<(u64, Source)>,
@@ -192,8 +192,7 @@ impl Events {
         }
     }
 
-    /// When an event began and ended; an event of which that is not known is left out with a
-    /// warning.
+    /// Start and end of an event; an event that lacks either is skipped with a warning.
     fn times(&mut self, event: &Event) -> Option<(i64, i64)> {
         let times = event.start.nanoseconds().zip(event.duration.nanoseconds());
         let times = times.filter(|(_, duration)| *duration >= 0);
@@ -253,7 +252,7 @@ impl Events {
         self.operators.push(name.map(|name| Called { name, flops }));
     }
 
-    /// What the trace says, or else the formula.
+    /// The trace's own value, or else the formula's.
     fn flops(&mut self, event: &Event) -> Option<(u64, Source)> {
         let arguments = &event.arguments;
         self.with_shapes |= !arguments.shapes.is_empty();

@@ -1,4 +1,4 @@
-//! A trace: its operators with their FLOPs, in the order in which the trace lists them.
+//! A trace: its operators with their FLOPs, in file order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,14 +26,14 @@ pub struct Operator {
     pub part: Part,
     /// Its start on the host, in nanoseconds on the trace's own clock.
     pub start: i64,
-    /// How long the host was in it, in nanoseconds.
+    /// Time that the host spent in it, in nanoseconds.
     pub duration: u64,
     /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no
     /// formula, and where the formula lacks a shape (there is a warning then).
     pub flops: Option<(u64, Source)>,
 }
 
-/// What a GPU did.
+/// A kind of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum GpuKind {
@@ -45,12 +45,12 @@ pub enum GpuKind {
     Memset,
 }
 
-/// A kernel, copy or memset of the trace. What it does not contain is absent.
+/// A kernel, copy or memset of the trace. Fields that the trace does not contain are absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuWork {
     /// What it is.
     pub kind: GpuKind,
-    /// The kernel's demangled name, or that of the copy or memset: `Memcpy HtoD (Pageable ->
+    /// The kernel's demangled name, or the name of the copy or memset: `Memcpy HtoD (Pageable ->
     /// Device)`.
     pub name: Arc<str>,
     /// When it began, in nanoseconds on the trace's own clock.
@@ -63,7 +63,7 @@ pub struct GpuWork {
     pub context: Option<i64>,
     /// The stream.
     pub stream: Option<i64>,
-    /// Ties it to the call that asked for it.
+    /// Identifies the call that launched it.
     pub correlation: Option<i64>,
     /// Blocks in x, y, z; of a kernel.
     pub grid: Option<[u64; 3]>,
@@ -73,20 +73,20 @@ pub struct GpuWork {
     pub registers: Option<u64>,
     /// Shared memory of a block, in bytes; of a kernel.
     pub shared_bytes: Option<u64>,
-    /// How much was copied or set.
+    /// Bytes copied or set.
     pub bytes: Option<u64>,
 }
 
-/// Something strange that did not stop the reader.
+/// A problem that did not stop the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// The event, counted from 1 in the list of events; none for the trace as a whole.
+    /// The event, counted from 1 in the list of events; `None` for the trace as a whole.
     pub event: Option<u64>,
-    /// What is strange.
+    /// The problem.
     pub kind: WarningKind,
 }
 
-/// What is strange in a trace.
+/// A problem in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarningKind {
@@ -102,12 +102,12 @@ pub enum WarningKind {
         /// What is missing.
         reason: FormulaError,
     },
-    /// More events without a start or a duration than are listed.
+    /// Further events without a start or a duration, beyond those listed.
     MoreWithoutTimes {
         /// How many more.
         events: u64,
     },
-    /// More operators without FLOPs than are listed.
+    /// Further operators without FLOPs, beyond those listed.
     MoreUncounted {
         /// How many more.
         operators: u64,
@@ -155,7 +155,7 @@ pub struct OperatorTotal {
     pub name: Arc<str>,
     /// The part.
     pub part: Part,
-    /// What it does; none for an operator without a formula.
+    /// What it does; `None` for an operator without a formula.
     pub kind: Option<Kind>,
     /// How often it was called.
     pub calls: u64,
@@ -175,7 +175,8 @@ pub struct Trace {
     pub operators: Vec<Operator>,
     /// Kernels, copies and memsets, in the order of the file.
     pub gpu_work: Vec<GpuWork>,
-    /// What was strange. A warning about an operator's FLOPs means that a sum over it is too small.
+    /// Problems found. A warning about an operator's FLOPs means that sums that include it are too
+    /// small.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,4 +1,4 @@
-//! Files that are no whole trace.
+//! Damaged files, and files that are not traces.
 
 use flopgap_hint::Hint as _;
 use flopgap_kineto::{Error, Trace};

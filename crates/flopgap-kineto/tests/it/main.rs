@@ -1,4 +1,4 @@
-//! The reader on a recorded trace, and on what is wrong with traces.
+//! The reader on a recorded trace and on invalid ones.
 
 mod bad;
 mod gpu;

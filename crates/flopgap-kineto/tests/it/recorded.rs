@@ -1,4 +1,4 @@
-//! A trace that `PyTorch` wrote, and small ones in the words of older versions.
+//! A trace that `PyTorch` wrote, and small ones in the format of older versions.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn a_training_step_of_a_network() {
     assert_eq!(totals.iter().filter(|total| total.flops.is_some()).count(), 2);
 }
 
-/// What the profiler's own table said of a step of the same network.
+/// The profiler's own table for a step of the same network.
 #[test]
 fn the_sum_is_that_of_the_profilers_table() {
     let table = fixture().with_file_name("key_averages.csv");
