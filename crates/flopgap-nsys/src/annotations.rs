@@ -49,7 +49,7 @@ pub struct Annotation {
     pub kind: AnnotationKind,
     /// When it was or began, in nanoseconds since the recording began.
     pub start: i64,
-    /// When it ended; none for a mark, and for a range that was open at the end of the recording.
+    /// When it ended; `None` for a mark, and for a range that was open at the end of the recording.
     pub end: Option<i64>,
     /// The thread.
     pub thread: Option<GlobalId>,
@@ -66,7 +66,7 @@ pub struct Annotation {
 /// The names of domains by process and number.
 type Domains = FxHashMap<(GlobalId, i64), Arc<str>>;
 
-/// The ranges and marks of a trace, in the order of the file, read as they are asked for: see
+/// The ranges and marks of a trace, in the order of the file, read on demand: see
 /// [`Trace::annotations`].
 pub struct Annotations {
     rows: NvtxRows<Annotation>,
@@ -85,7 +85,7 @@ fn text_of(strings: &mut Strings<Trace>, row: &NvtxRow<'_>) -> Result<Arc<str>, 
     row.text_id().map_or_else(|| Ok(row.text().unwrap_or_default().into()), |id| strings.get(id))
 }
 
-/// The annotation that a row is; none for rows that only name something.
+/// The annotation that a row is; `None` for rows that only name something.
 fn annotation(
     row: &NvtxRow<'_>,
     strings: &mut Strings<Trace>,

@@ -15,12 +15,12 @@ use crate::{Error, GlobalId, KernelName, Name, NvtxRanges, Summary, Trace};
 
 /// How GPU work is attributed to NVTX ranges.
 ///
-/// The default is nsys's: a kernel, copy or set belongs to every range that contains the whole call
-/// that launched it, on the thread that made the call. Ranges that end on another thread than they
-/// began on own nothing.
+/// The default is nsys's: a kernel, copy or memset belongs to every range that contains the whole
+/// call that launched it, on the thread that made the call. Ranges that end on another thread than
+/// they began on own nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
-    /// Whose ranges own what a thread launches.
+    /// The rule that attributes GPU work to ranges.
     pub by: AttributeBy,
     /// Whether CUDA graphs that were traced as a whole (`--cuda-graph-trace=graph`, nsys's default)
     /// count as GPU work. nsys shows them in no report. Each launch of a graph is then one
@@ -28,14 +28,14 @@ pub struct Attribution {
     pub whole_graphs: bool,
 }
 
-/// Whose ranges own what a thread launches.
+/// Where the ranges come from that own a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttributeBy {
-    /// Those of the thread itself, as nsys has it.
+    /// From the launching thread, as in nsys.
     #[default]
     Thread,
-    /// Those of the thread itself; where none of them contains the launch, those of the main thread
-    /// of the process that do.
+    /// From the launching thread; if none of its ranges contains the launch, from the main thread
+    /// of the process.
     ///
     /// So the backward pass of PyTorch, which its autograd thread launches, belongs to the range in
     /// which the main thread waits for it. The main thread is the one with the number of the
@@ -54,6 +54,7 @@ pub struct GpuWork {
     /// counts once. With work on several devices this is the sum over them.
     pub busy: i64,
     /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several
+    /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several
     /// the sum over them.
     pub extent: i64,
     /// The sum of all durations, in nanoseconds.
@@ -70,11 +71,11 @@ pub struct GpuWork {
 pub struct RangeWork {
     /// The ranges.
     pub nvtx: Arc<NvtxRanges>,
-    /// The work of each of `nvtx.ranges`; none where nothing was launched.
+    /// The work of each of `nvtx.ranges`; `None` where nothing was launched.
     pub work: Vec<Option<GpuWork>>,
 }
 
-/// What one GPU did for one process.
+/// The work of one GPU for one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuActivity {
     /// The process; absent in trimmed exports.
@@ -95,7 +96,7 @@ pub struct GpuActivity {
     pub copies: u64,
     /// The sum of their durations, in nanoseconds.
     pub copy_time: i128,
-    /// How many memory sets ran.
+    /// How many memsets ran.
     pub sets: u64,
     /// The sum of their durations, in nanoseconds.
     pub set_time: i128,
@@ -149,8 +150,8 @@ impl Trace {
 
     /// Every NVTX range with the GPU work that was launched within it.
     ///
-    /// Copies and sets count as work like kernels. Work whose launch was not recorded belongs to no
-    /// range. Of a large trace with many ranges, [`Launched::work_of`](crate::Launched::work_of)
+    /// Copies and memsets count as work like kernels. Work whose launch was not recorded belongs to
+    /// no range. Of a large trace with many ranges, [`Launched::work_of`](crate::Launched::work_of)
     /// and [`Launched::sums_of`](crate::Launched::sums_of) say the same of some of them in less
     /// memory.
     ///
@@ -252,7 +253,7 @@ impl Trace {
         Ok(activities)
     }
 
-    /// What was launched within the ranges of a name.
+    /// The launches within the ranges of a name.
     fn within(&self, range: &str, by: AttributeBy) -> Result<Within, Error> {
         self.require(&RUNTIME)?;
         let RangeTable { owners, names, labels, .. } = self.range_table()?;

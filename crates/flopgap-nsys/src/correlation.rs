@@ -31,13 +31,13 @@ enum Slots {
     Scattered(FxHashMap<i64, u32>),
 }
 
-/// The place of an id in a vector of numbers, which is made longer for it; nothing when it would
+/// The place of an id in a vector of numbers, which is made longer for it; `None` when it would
 /// then be mostly empty.
 fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<usize> {
     let most = ids.saturating_mul(16).saturating_add(1 << 16);
     if id < *base {
         let more = usize::try_from(base.checked_sub(id)?).ok().filter(|more| more + numbers.len() <= most)?;
-        // Ids that come from the last to the first should not move all numbers each time.
+        // Ids that arrive in descending order must not move all numbers each time.
         let below = usize::try_from(id.saturating_sub(i64::MIN)).unwrap_or(0);
         let spare = (numbers.len() / 2).min(most - more - numbers.len()).min(below);
         numbers.splice(0..0, std::iter::repeat_n(NONE, more + spare));
@@ -179,8 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ids, the first number given to one is found again, and nothing else is
-        /// found.
+        /// For any ids, lookup finds the first number assigned to an id and nothing else.
         #[test]
         fn is_a_map_that_keeps_the_first(
             ids in proptest::collection::vec((0_i64..3, prop_oneof![0_i64..50, -9000_i64..9000, any::<i64>()], 0_u32..1000), 0..40),

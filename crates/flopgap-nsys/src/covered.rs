@@ -1,9 +1,9 @@
 //! For how long any of several intervals lasts.
 
-/// Until when a device is known to be busy, for intervals that come by their starts.
+/// The time until which a device is known to be busy, for intervals in start order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Covered {
-    /// The least of all times before the first interval.
+    /// Before the first interval.
     until: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Why a trace could not be read.
+//! Errors of opening and reading traces.
 
 use std::fmt;
 use std::io;
@@ -19,24 +19,24 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The reason that the system gave.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },
-    /// What was read could not be written to where the caller wanted it.
+    /// Writing to the caller's output failed.
     #[error("the result cannot be written")]
     Output {
-        /// The reason that the system gave.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },
-    /// The file is not what it was when it was opened: another program writes it.
+    /// The file has changed since it was opened: another program is writing it.
     #[error("{}: file changed while being read; results may be wrong", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// A recording of nsys that was not exported yet.
+    /// A recording of nsys that has not been exported.
     #[error("{}: a recording of Nsight Systems, not its SQLite export", path.display())]
     NotExported {
         /// The file.
@@ -47,7 +47,7 @@ pub enum Error {
     Compressed {
         /// The file.
         path: PathBuf,
-        /// The program that compresses and decompresses so.
+        /// The program that compresses and decompresses this format.
         with: &'static str,
     },
     /// Not an `SQLite` database.
@@ -58,10 +58,10 @@ pub enum Error {
         /// What was found instead.
         found: Found,
     },
-    /// A pipe or a device: a database is read at random, not from its beginning to its end.
+    /// A pipe or a device, which cannot be read at random.
     #[error("{}: not a regular file", path.display())]
     NotAFile {
-        /// What was given.
+        /// What the path refers to.
         path: PathBuf,
     },
     /// The database is shorter than its own header says.
@@ -74,7 +74,7 @@ pub enum Error {
         /// Bytes that are there.
         found: u64,
     },
-    /// A rollback journal or write-ahead log lies beside the database: it is being written, or its
+    /// A rollback journal or write-ahead log is next to the database: it is being written, or its
     /// writer died.
     #[error("{}: the export is being written, or was interrupted: {} exists", path.display(), journal.display())]
     Journal {
@@ -89,7 +89,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// An `SQLite` database, but none that nsys exported.
+    /// An `SQLite` database that nsys did not export.
     #[error("{}: an SQLite database, but not an export of Nsight Systems", path.display())]
     NotAnExport {
         /// The file.
@@ -123,14 +123,14 @@ pub enum Error {
         /// The name.
         range: String,
     },
-    /// A NVTX range has fewer instances than were asked for.
+    /// An NVTX range has fewer instances than the requested one.
     #[error("{}: the NVTX range `{range}` has {instances} instances, counted from 0, but no instance {index}", path.display())]
     NoInstance {
         /// The file.
         path: PathBuf,
         /// The name.
         range: String,
-        /// The instance that was asked for.
+        /// The requested instance.
         index: usize,
         /// How many there are.
         instances: usize,
@@ -156,7 +156,7 @@ pub enum Error {
         /// What is wrong with it.
         damage: flopgap_sqlite::Damage,
     },
-    /// The pages of the database could not be read for another reason.
+    /// Reading the pages of the database failed for another reason.
     #[error(transparent)]
     Pages(flopgap_sqlite::Error),
     /// `SQLite` could not read a page or a row.
@@ -164,7 +164,7 @@ pub enum Error {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// The reason that `SQLite` gave.
+        /// The underlying `SQLite` error.
         #[source]
         source: rusqlite::Error,
     },
@@ -182,7 +182,7 @@ impl Error {
         }
     }
 
-    /// Whether a whole table is absent, so that there was none of what it would hold.
+    /// Whether a whole table is absent, so that the trace has no such data.
     pub(crate) fn is_no_table(&self) -> bool {
         matches!(self, Error::NoTable { .. })
     }
@@ -234,7 +234,7 @@ impl Hint for Error {
     }
 }
 
-/// What a file is that is no `SQLite` database.
+/// The kind of a file that is not an `SQLite` database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Found {
@@ -259,7 +259,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// What was read of a table; none when the export does not have the table.
+/// The rows of a table; `None` when the export does not have the table.
 pub(crate) fn if_recorded<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -268,7 +268,7 @@ pub(crate) fn if_recorded<T>(read: Result<T, Error>) -> Result<Option<T>, Error>
     }
 }
 
-/// What was read of a table; none when the export lacks the table or one of its columns.
+/// The rows of a table; `None` when the export lacks the table or one of its columns.
 pub(crate) fn if_present<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
     match read {
         Ok(read) => Ok(Some(read)),

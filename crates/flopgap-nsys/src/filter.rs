@@ -1,4 +1,4 @@
-//! Which rows of a trace to look at: those within a time, a range, a process, a thread.
+//! Selects rows of a trace by time, range, process or thread.
 
 use std::str::FromStr;
 
@@ -8,12 +8,12 @@ use crate::{AnnotationKind, Error, GlobalId, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.
 ///
-/// A row is looked at when some of its time lies between the two times (the first included, the
-/// second not), and when it belongs to the process and thread that are asked for. Tables without
+/// A row is examined when some of its time lies between the two times (the first included, the
+/// second not), and when it belongs to the process and thread that are requested. Tables without
 /// start and end, and columns that name no owner, are not filtered: so `nsys stats` does it with
 /// `--filter-time` and `--filter-nvtx`. As there, a kernel whose launch lies before the time is not
 /// attributed to anything. Unlike there, the names of domains and threads, which are given before
-/// all else, are kept.
+/// everything else, are kept.
 ///
 /// ```
 /// use flopgap_nsys::Filter;
@@ -32,7 +32,7 @@ pub struct Filter {
 /// Whose rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// Of the process and thread of these system ids, as far as they are given.
+    /// Rows of the process and thread with these system ids, if given.
     Ids { pid: Option<i64>, tid: Option<i64> },
     /// Of this thread; of its process where rows have no thread.
     Thread(GlobalId),
@@ -91,12 +91,12 @@ impl Filter {
         within(start) || end.is_some_and(|end| within(end) || (start < self.start && end >= self.end))
     }
 
-    /// Whether rows of all threads are looked at.
+    /// Whether rows of all threads are examined.
     pub(crate) fn is_for_anyone(&self) -> bool {
         self.owner == Owner::Ids { pid: None, tid: None }
     }
 
-    /// Whether rows of a thread or process are looked at.
+    /// Whether rows of a thread or process are examined.
     pub(crate) fn owns(&self, owner: GlobalId, is_thread: bool) -> bool {
         match self.owner {
             Owner::Ids { pid, tid } => {

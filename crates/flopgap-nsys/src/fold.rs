@@ -1,4 +1,4 @@
-//! Names that differ in a number alone, made one.
+//! Folds names that differ only in a number.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use std::borrow::Cow;
 pub fn fold_name(name: &str) -> Cow<'_, str> {
     let bytes = name.as_bytes();
     let mut folded = String::new();
-    // What of the name is in `folded`.
+    // The end of the part of the name that `folded` already holds.
     let mut done = 0;
     let mut depth = 0_usize;
     let mut at = 0;

@@ -1,11 +1,11 @@
-//! Which range lies in which.
+//! The nesting of ranges.
 
 use std::collections::BTreeMap;
 
 use crate::GlobalId;
 use crate::owners::{Interval, Owners};
 
-/// A interval of time on one thread.
+/// An interval of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) id: i64,
@@ -79,12 +79,12 @@ impl Hierarchy {
         }
     }
 
-    /// The span in which this one lies.
+    /// The tightest span that contains this one.
     pub(crate) fn parent(&self, at: usize) -> Option<usize> {
         (self.parents[at] != NONE).then_some(self.parents[at] as usize)
     }
 
-    /// In how many spans it lies.
+    /// The number of spans that contain this one.
     pub(crate) fn level(&self, at: usize) -> usize {
         self.levels[at] as usize
     }
@@ -106,7 +106,7 @@ impl Hierarchy {
         self.path_by(|at| spans[at].id, at)
     }
 
-    /// [`Hierarchy::path`] with ids of the caller's.
+    /// [`Hierarchy::path`] with the caller's ids.
     pub(crate) fn path_by(&self, id: impl Fn(usize) -> i64, at: usize) -> String {
         let mut ids = Vec::with_capacity(self.level(at) + 1);
         let mut next = Some(at);
@@ -199,8 +199,7 @@ mod tests {
         assert_eq!((tree.level(99_999), tree.parent(99_999)), (99_999, Some(99_998)));
     }
 
-    /// Each outlasts and outgrows the one before, so that none lies in another and none can be
-    /// forgotten.
+    /// Each outlasts the one before it, so that none nests and none can be dropped.
     #[test]
     fn a_hundred_thousand_ranges_that_cross_each_other() {
         let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000 + 2 * at)).collect();

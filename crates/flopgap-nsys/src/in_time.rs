@@ -1,4 +1,4 @@
-//! The rows of a table in the order of their starts, of which as few as possible are held.
+//! Reads the rows of a table in start order, holding as few of them as possible.
 
 use std::vec;
 
@@ -59,7 +59,7 @@ pub(crate) fn in_time<T, R: Iterator<Item = Result<T, Error>>>(
 }
 
 impl<T, R: Iterator<Item = Result<T, Error>>> InTime<T, R> {
-    /// When the next row starts; none after the last.
+    /// When the next row starts; `None` after the last.
     #[inline]
     pub(crate) fn start(&self) -> Option<i64> {
         let start = |next: &Option<(i64, T)>| next.as_ref().map(|(start, _)| *start);

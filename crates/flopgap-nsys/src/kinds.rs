@@ -1,12 +1,11 @@
-//! What pieces of GPU work are.
+//! Interns the kinds of GPU work.
 
 use rustc_hash::FxHashMap;
 
 use crate::tables::gpu::Kind;
 use crate::trace::Tally;
 
-/// What pieces of work are: kernels and graphs by the id of their name, copies and sets by their
-/// bytes.
+/// The kinds of work: kernels and graphs by the id of their name, copies and memsets by bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     places: FxHashMap<(Kind, Option<i64>), u32>,
@@ -17,7 +16,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// The place of a kind, which is added when it is new.
+    /// The index of a kind, which is added if new.
     pub(crate) fn place(&mut self, kind: Kind, id: Option<i64>) -> u32 {
         let key = (kind, id);
         // Kernels of one name often follow each other.

@@ -1,4 +1,4 @@
-//! The GPU work of a trace with the ranges around its launches: read once, asked often.
+//! The GPU work of a trace with the ranges around its launches: read once for many queries.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub struct Unlaunched {
     pub kernels: u64,
     /// The sum of their durations, in nanoseconds.
     pub kernel_time: i128,
-    /// How many kernels, copies, sets and whole graphs.
+    /// How many kernels, copies, memsets and whole graphs.
     pub operations: u64,
     /// The sum of their durations, in nanoseconds.
     pub time: i128,
@@ -165,7 +165,7 @@ impl Launched {
         Ok(Launched { nvtx, nesting, lanes, kinds, unlaunched })
     }
 
-    /// The ranges; in all else they are named by their places here.
+    /// The ranges; everywhere else they are named by their places here.
     pub fn nvtx(&self) -> &Arc<NvtxRanges> {
         &self.nvtx
     }
@@ -175,7 +175,7 @@ impl Launched {
         self.unlaunched
     }
 
-    /// The work launched within each of some ranges; none where nothing was launched.
+    /// The work launched within each of some ranges; `None` where nothing was launched.
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
@@ -353,7 +353,7 @@ impl Grouped {
 struct Sums<'a> {
     grouped: &'a Grouped,
     of_groups: Vec<WorkSum>,
-    /// From when to when each range's work lasts; nothing where there is none.
+    /// From when to when each range's work lasts; `None` where there is none.
     lasts: Vec<Option<(i64, i64)>>,
 }
 

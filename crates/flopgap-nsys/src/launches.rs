@@ -1,4 +1,4 @@
-//! From GPU work to the call that launched it.
+//! Finds the call that launched a piece of GPU work.
 
 use rustc_hash::FxHashSet;
 
@@ -85,7 +85,7 @@ impl Launches {
         }
     }
 
-    /// The call that started a piece of GPU work; nothing when it was not recorded.
+    /// The call that started a piece of GPU work; `None` when it was not recorded.
     pub(crate) fn find(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&Launch> {
         self.calls.get(self.places.get(process, correlation?)? as usize)
     }

@@ -23,7 +23,7 @@ impl Name {
     }
 }
 
-/// The distinct strings of a trace that were asked for, so that rows compare and group by number.
+/// The distinct strings of a trace that were requested, so that rows compare and group by number.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     by_text: FxHashMap<Arc<str>, Name>,

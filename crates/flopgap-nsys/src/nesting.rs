@@ -1,4 +1,4 @@
-//! Which ranges contain each call.
+//! The ranges that contain each call.
 
 use rustc_hash::FxHashMap;
 
@@ -129,7 +129,7 @@ impl Nesting {
         self.push(Node { parent, range })
     }
 
-    /// The node of the call that started a piece of GPU work; nothing when the call was not
+    /// The node of the call that started a piece of GPU work; `None` when the call was not
     /// recorded.
     pub(crate) fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
         self.calls.get(process, correlation?).map(|node| node as usize)
@@ -164,8 +164,8 @@ impl Nesting {
         self.threads[self.nodes[at].parent as usize]
     }
 
-    /// The innermost range around the calls of a node, and the node of all others; nothing for
-    /// calls outside all ranges.
+    /// The innermost range around the calls of a node, and the node of all others; `None` for calls
+    /// outside all ranges.
     pub(crate) fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
         let Node { parent, range } = self.nodes[node];
         (range != NONE).then_some((range as usize, parent as usize))
@@ -373,7 +373,7 @@ mod tests {
         (0..).zip(calls).map(of).collect()
     }
 
-    /// By comparing each with each.
+    /// Brute force: compares every pair.
     fn around(ranges: &Raw, call: (i64, i64, usize), on: GlobalId) -> Vec<usize> {
         let all = (0..ranges.len())
             .filter(|at| thread(ranges[*at]) == on && contains(interval(ranges[*at]), interval(call)));

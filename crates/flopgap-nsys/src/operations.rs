@@ -1,4 +1,4 @@
-//! The durations of GPU operations: kernels by name, copies, sets.
+//! The durations of GPU operations: kernels by name, copies, memsets.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct OperationTimes {
     pub kernels: Vec<(Arc<str>, Summary)>,
     /// The durations of memory copies; absent when there were none.
     pub copies: Option<Summary>,
-    /// The durations of memory sets; absent when there were none.
+    /// The durations of memsets; absent when there were none.
     pub sets: Option<Summary>,
     /// How many bytes were copied; absent where an export does not say it of all copies.
     pub copied_bytes: Option<u128>,

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{GlobalId, NvtxRanges};
 
-/// A interval of time on a thread.
+/// An interval of time on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) start: i64,

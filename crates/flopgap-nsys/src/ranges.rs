@@ -20,7 +20,7 @@ pub enum RangeStyle {
 }
 
 impl RangeStyle {
-    /// The style of the range that an annotation is; nothing for other annotations.
+    /// The style of the range that an annotation is; `None` for other annotations.
     pub fn of(kind: NvtxKind) -> Option<RangeStyle> {
         match kind {
             NvtxKind::PushPop => Some(RangeStyle::PushPop),
@@ -45,7 +45,7 @@ pub struct NvtxRange {
     pub id: i64,
     /// When it began, in nanoseconds since the recording began.
     pub start: i64,
-    /// When it ended; none when it was still open at the end of the recording.
+    /// When it ended; `None` when it was still open at the end of the recording.
     pub end: Option<i64>,
     /// The thread that opened it.
     pub thread: GlobalId,

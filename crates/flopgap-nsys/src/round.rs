@@ -16,7 +16,7 @@ pub(crate) fn one_decimal(value: f64) -> String {
     }
 }
 
-/// `value` in tenths, rounded; nothing where a double has no tenths to round, or is not a number.
+/// `value` in tenths, rounded; `None` where a double has no tenths to round, or is not a number.
 fn tenths(value: f64) -> Option<i128> {
     const FRACTION: u32 = 62;
     const ONE: i128 = 1 << FRACTION;

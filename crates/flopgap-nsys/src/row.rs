@@ -31,7 +31,7 @@ impl Held {
     pub(crate) fn of(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Held> {
         let values = (1..=columns).map(|column| {
             Ok(match row.get_ref(column)? {
-                // Texts that are not UTF-8 are kept as what they are: bytes.
+                // Texts that are not UTF-8 are kept as bytes.
                 ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
                     Ok(text) => Owned::Text(text.to_owned()),
                     Err(_) => Owned::Blob(bytes.to_owned()),
@@ -46,7 +46,7 @@ impl Held {
         Ok(Held { rowid: row.get_ref(0)?.as_i64().unwrap_or_default(), values })
     }
 
-    /// Out of line, so that reading a page stays small enough to be inlined.
+    /// Not inlined, so that the loop over a page stays small.
     #[cold]
     #[inline(never)]
     fn value(&self, column: usize) -> Value<'_> {
@@ -79,7 +79,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The integer in a column; none when it is NULL or not an integer.
+    /// The integer in a column; `None` when it is NULL or not an integer.
     #[inline]
     pub(crate) fn int(&self, field: Field) -> Option<i64> {
         match self.value(field) {
@@ -94,7 +94,7 @@ impl<'a> Row<'a> {
         None
     }
 
-    /// The number in a column, whole or not; none when it is NULL or no number.
+    /// The number in a column, whole or not; `None` when it is NULL or no number.
     pub(crate) fn real(&self, field: Field) -> Option<f64> {
         match self.value(field) {
             Value::Real(value) => Some(value),
@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The text in a column; none when it is NULL or not UTF-8.
+    /// The text in a column; `None` when it is NULL or not UTF-8.
     pub(crate) fn text(&self, field: Field) -> Option<&'a str> {
         match self.value(field) {
             Value::Text(bytes) => std::str::from_utf8(bytes).ok(),

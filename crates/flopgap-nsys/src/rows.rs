@@ -1,4 +1,4 @@
-//! The rows of a table, one when it is asked for.
+//! Reads the rows of a table on demand.
 
 use std::fmt::{self, Write as _};
 use std::vec;
@@ -16,7 +16,7 @@ use crate::{Error, Trace};
 #[derive(Clone, Copy, Debug)]
 struct Column {
     name: &'static str,
-    /// Whether the rows mean nothing without it.
+    /// Whether rows are meaningless without it.
     required: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Select<'t> {
 }
 
 impl Select<'_> {
-    /// A column without which the rows mean nothing.
+    /// A column without which rows are meaningless.
     pub(crate) fn need(&mut self, name: &'static str) -> Field {
         self.add(name, true)
     }
@@ -87,7 +87,7 @@ impl Select<'_> {
     }
 }
 
-/// Which rows are decoded, and what was odd about them.
+/// Which rows are decoded, and warnings about them.
 #[derive(Debug, Default)]
 struct Offer {
     filter: Option<RowFilter>,
@@ -202,7 +202,7 @@ impl<T> Ahead<T> {
         Ahead { rows: Vec::new().into_iter(), failure: None }
     }
 
-    /// The next row of a scan; none after the last, and after an error.
+    /// The next row of a scan; `None` after the last, and after an error.
     ///
     /// `decode` adds what it makes of a row, and returns none for a row that it cannot use.
     #[inline]
@@ -272,7 +272,7 @@ pub(crate) trait Decoded<T>: Iterator<Item = Result<T, Error>> + Send + 'static 
 
 impl<T, R: Iterator<Item = Result<T, Error>> + Send + 'static> Decoded<T> for R {}
 
-/// The rows of one kind, in the order of the file, read as they are asked for: what
+/// The rows of one kind, in the order of the file, read on demand: what
 /// [`Trace::kernels`] and its like return.
 ///
 /// It keeps the file open by itself, so it may outlive the [`Trace`] and go to another thread.
@@ -355,7 +355,7 @@ impl Trace {
     /// nsys writes no such table.
     fn held(&self, name: &str, columns: &[Column], slots: &[Slot]) -> Result<Vec<Held>, Error> {
         let mut sql = String::from("SELECT ");
-        // A table without row ids has none to give.
+        // A table without row ids has none to return.
         sql.push_str(if self.schema().has_rowid(name) { "rowid" } else { "0" });
         for (column, slot) in columns.iter().zip(slots) {
             match slot {

@@ -1,4 +1,4 @@
-//! Which tables and columns an export has.
+//! The tables and columns of an export.
 
 use flopgap_sqlite::Slot;
 use rusqlite::{Connection, Row};
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug)]
 pub struct Schema {
     tables: FxHashMap<String, Table>,
-    /// `EXPORT_SCHEMA_VERSION`, such as `3.20.3`; none before 2022.
+    /// `EXPORT_SCHEMA_VERSION`, such as `3.20.3`; `None` before 2022.
     pub version: Option<String>,
     /// `EXPORT_PRODUCT_VERSION`: the version of nsys that exported the trace.
     pub product: Option<String>,
@@ -20,7 +20,7 @@ pub struct Schema {
 /// A table as it lies in the file.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// The first page of its b-tree; none when only `SQLite` can read it.
+    /// The first page of its b-tree; `None` when only `SQLite` can read it.
     root: Option<u32>,
     /// Whether rows have ids.
     rowid: bool,
@@ -115,7 +115,7 @@ impl Schema {
         columns.is_some_and(|table| table.columns.contains_key(column))
     }
 
-    /// The first page of `table` (a name that this export has); none when only `SQLite` can read
+    /// The first page of `table` (a name that this export has); `None` when only `SQLite` can read
     /// it.
     pub(crate) fn root(&self, table: &str) -> Option<u32> {
         self.tables.get(table)?.root
@@ -126,7 +126,7 @@ impl Schema {
         self.tables.get(table).is_some_and(|table| table.rowid)
     }
 
-    /// Where rows of `table` (a name that this export has) hold `column`; none when they do not.
+    /// Where rows of `table` (a name that this export has) hold `column`; `None` when they do not.
     pub(crate) fn slot(&self, table: &str, column: &str) -> Option<Slot> {
         self.tables.get(table)?.columns.get(column).copied()
     }

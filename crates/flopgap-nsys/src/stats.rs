@@ -23,7 +23,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The statistics of `values`, which are reordered on the way; nothing for no values.
+    /// The statistics of `values`, which are reordered on the way; `None` for no values.
     ///
     /// ```
     /// let summary = flopgap_nsys::Summary::of(&mut [4, 1, 3, 2]).unwrap();
@@ -82,7 +82,7 @@ fn middle_of<T: Copy + Ord>(values: &mut [T]) -> Option<[T; 2]> {
 struct Moments {
     count: u64,
     total: i128,
-    /// None when it is too large for an integer.
+    /// `None` when it is too large for an integer.
     squares: Option<i128>,
 }
 
@@ -173,7 +173,7 @@ impl Values {
         (self.small.len() + self.rest.len()) as u64
     }
 
-    /// Their statistics; nothing for no values.
+    /// Their statistics; `None` for no values.
     pub(crate) fn summary(mut self) -> Option<Summary> {
         if self.rest.is_empty() {
             let mut moments = Moments::default();

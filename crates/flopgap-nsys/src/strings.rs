@@ -1,4 +1,4 @@
-//! The texts of string ids, read when they are asked for.
+//! Reads the texts of string ids on demand.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Error, Trace};
 
-/// The texts of a trace's string ids, the latest kept at hand.
+/// The texts of a trace's string ids, with a cache of the latest.
 pub(crate) struct Strings<T> {
     trace: T,
     known: FxHashMap<i64, Arc<str>>,

@@ -1,4 +1,4 @@
-//! An export, opened.
+//! Opens an export.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,12 +19,12 @@ use crate::{Attribution, Error, Launched, NvtxRanges, Schema};
 /// The first bytes of every `SQLite` database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// How files begin that were compressed, and with what.
+/// Magic bytes of compressed files, and their formats.
 const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b", "gzip")];
 
 /// An Nsight Systems export, open for reading.
 ///
-/// The file is opened read-only and as immutable: nothing is written to it or beside it, and no
+/// The file is opened read-only and as immutable: nothing is written to it or next to it, and no
 /// lock is taken. `SQLite` reads the schema; rows are read from the pages of their table without
 /// it, which costs a fraction. A trace may be read by several threads.
 ///
@@ -44,8 +44,8 @@ pub struct Trace {
     memory: Mutex<Memory>,
 }
 
-/// What was read of a trace, as long as somebody holds it: the next question need not read it
-/// again.
+/// Cached parts of a trace, kept while someone holds them, so that the next question need not read
+/// them again.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     nvtx: Weak<NvtxRanges>,
@@ -53,7 +53,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The ranges, when somebody holds them.
+    /// The ranges, if held.
     pub(crate) fn nvtx(&self) -> Option<Arc<NvtxRanges>> {
         self.nvtx.upgrade()
     }
@@ -62,13 +62,13 @@ impl Memory {
         self.nvtx = Arc::downgrade(nvtx);
     }
 
-    /// The GPU work by this attribution, when somebody holds it.
+    /// The GPU work by this attribution, if held.
     pub(crate) fn launched(&self, attribution: Attribution) -> Option<Arc<Launched>> {
         let (known, launched) = self.launched.as_ref()?;
         (*known == attribution).then(|| launched.upgrade())?
     }
 
-    /// The GPU work with or without whole graphs, by any attribution, when somebody holds it.
+    /// The GPU work with or without whole graphs, by any attribution, if held.
     pub(crate) fn any_launched(&self, whole_graphs: bool) -> Option<Arc<Launched>> {
         let (known, launched) = self.launched.as_ref()?;
         (known.whole_graphs == whole_graphs).then(|| launched.upgrade())?
@@ -83,14 +83,14 @@ impl Memory {
 #[derive(Debug)]
 struct Opened {
     path: PathBuf,
-    /// What the file was when it was opened.
+    /// Identity of the file when it was opened.
     stamp: Stamp,
     schema: Schema,
-    /// None when only `SQLite` can read the file.
+    /// `None` when only `SQLite` can read the file.
     database: Option<Database>,
     cache: Mutex<PageCache>,
     /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is
-    /// asked for.
+    /// requested.
     fallback: Mutex<Option<Connection>>,
     warnings: Mutex<Vec<Warning>>,
 }
@@ -129,12 +129,12 @@ impl Trace {
         Ok(Trace { file: Arc::new(file), filter: None, memory: Mutex::default() })
     }
 
-    /// The same file with another choice of rows.
+    /// The same file with a different selection of rows.
     pub(crate) fn with_filter(&self, filter: Option<Filter>) -> Trace {
         Trace { file: self.file.clone(), filter, memory: Mutex::default() }
     }
 
-    /// What was read of it before.
+    /// The cached parts.
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,7 +168,7 @@ impl Trace {
         &self.file.fallback
     }
 
-    /// The pages of the file and the first of a table (a name that the export has); nothing when
+    /// The pages of the file and the first of a table (a name that the export has); `None` when
     /// only `SQLite` can read it.
     pub(crate) fn plain(&self, table: &str) -> Option<(&Database, u32)> {
         Some((self.file.database.as_ref()?, self.file.schema.root(table)?))
@@ -206,14 +206,14 @@ impl Trace {
     pub(crate) fn unchanged(&self) -> Result<(), Error> {
         match Stamp::of(&self.file.path) {
             Ok(stamp) if stamp != self.file.stamp => Err(Error::Changed { path: self.file.path.clone() }),
-            // One that was moved away or deleted is still open, and still the same.
+            // A file that was moved or deleted is still open, and unchanged.
             _ => Ok(()),
         }
     }
 
     /// The error that reading the pages of a table ended with.
     pub(crate) fn fault(&self, table: &str, error: flopgap_sqlite::Error) -> Error {
-        // Pages that change while they are read look damaged.
+        // Pages that change during a read look damaged.
         self.unchanged().err().unwrap_or_else(|| Error::of_pages(error, table))
     }
 
@@ -222,7 +222,7 @@ impl Trace {
     }
 }
 
-/// Size and time of a file: another one when it was written to.
+/// Size and modification time of a file, which change when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -260,7 +260,7 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
         .map_err(|source| Error::Sqlite { path: path.to_owned(), source })
 }
 
-/// Refuses what `SQLite` would explain badly, or would read as something else than what is on disk.
+/// Rejects files that `SQLite` would explain badly or misread.
 fn check_file(path: &Path) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let not = |found| Error::NotADatabase { path: path.to_owned(), found };

@@ -1,8 +1,8 @@
-//! What was odd about the rows of a trace.
+//! Warnings about the rows of a trace.
 
 use std::fmt;
 
-/// Rows that could not be used, or were odd.
+/// Rows that could not be used or are unusual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The table they are in.
@@ -11,15 +11,15 @@ pub struct Warning {
     pub rows: u64,
     /// The rowid of the first.
     pub first: i64,
-    /// What is odd about them.
+    /// The problem.
     pub what: Oddity,
 }
 
-/// What is odd about rows, and what was done with them.
+/// A problem of rows, and how they were treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oddity {
-    /// They lack a number that is needed. They are left out.
+    /// They lack a required number and are left out.
     Unusable,
     /// They end before they start. Reports count a negative time, as `nsys stats` does; everything
     /// else leaves them out.

@@ -117,7 +117,7 @@ impl fmt::Display for CsvTable {
     }
 }
 
-/// A name that is none of [`CsvTable`].
+/// A name of no [`CsvTable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown table `{0}`: there are {names}", names = CsvTable::ALL.map(CsvTable::name).join(", "))]
 pub struct UnknownTable(String);
@@ -313,7 +313,7 @@ fn label(line: &mut String, kind: Option<i64>, labels: fn(i64) -> Option<&'stati
     }
 }
 
-/// A field of text, in quotes when it needs them.
+/// A text field, quoted if necessary.
 fn text(line: &mut String, value: &str) {
     if value.contains([',', '"', '\n', '\r']) || value.starts_with(' ') || value.ends_with(' ') {
         line.push('"');

@@ -58,13 +58,13 @@ pub(super) struct Place {
     pub(super) tid: i64,
 }
 
-/// Events, of which the last is being put together.
+/// A buffer of events, of which the last is being built.
 #[derive(Default)]
 pub(super) struct Event {
-    /// The events that were put together and are not written yet, and the last.
+    /// The events not yet written, and the one being built.
     lines: String,
     args: bool,
-    /// What stands before the next event.
+    /// The separator before the next event.
     separator: &'static str,
     digits: itoa::Buffer,
 }

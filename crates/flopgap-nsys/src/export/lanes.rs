@@ -1,6 +1,6 @@
-//! Where slices go so that they nest or follow each other.
+//! Distributes slices over rows so that slices of a row nest or follow each other.
 
-/// One row of the timeline: slices that lie beside or, where that is meant, within each other.
+/// One row of the timeline: slices that follow each other or, where intended, nest.
 ///
 /// A viewer draws slices of one row as a stack and drops or moves one that begins within another
 /// and ends after it.
@@ -17,7 +17,7 @@ impl Lane {
         Lane { tid, ends: Vec::new(), latest: i64::MIN }
     }
 
-    /// Takes a slice when it fits: beside the others or, with `nests`, within one of them.
+    /// Adds a slice if it fits: after the others or, with `nests`, within one of them.
     pub(super) fn take(&mut self, start: i64, end: i64, nests: bool) -> bool {
         if start < self.latest {
             return false;

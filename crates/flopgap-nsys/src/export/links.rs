@@ -8,13 +8,12 @@ use crate::tables::gpu::{Kind, LaunchId, launch_ids};
 use crate::tables::host::call_ids;
 use crate::{ApiCall, Error, GlobalId, Trace};
 
-/// What ties GPU work to the calls that asked for it.
+/// The links from calls to the GPU work that they launched.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// The process of all calls, when there is only one: work that does not say whose it is, is
-    /// its.
+    /// The process of all calls, if there is only one: work that names no process belongs to it.
     only: Option<GlobalId>,
-    /// Calls that have a row of their own beside the one with the backtrace.
+    /// Calls with a row of their own in addition to the one with the backtrace.
     calls: Ids,
     /// Ids of GPU work.
     work: Ids,
@@ -81,7 +80,7 @@ impl Links {
         (0..pieces).filter_map(|piece| self.number(id, piece)).collect()
     }
 
-    /// The flow that ends at a piece of work; nothing when its call was not recorded.
+    /// The flow that ends at a piece of work; `None` when its call was not recorded.
     pub(super) fn end(&mut self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<u64> {
         let id = self.id(process, correlation)?;
         if !self.written.contains(id) {
@@ -98,8 +97,7 @@ impl Links {
     }
 
     /// A number of its own for a flow: the process in the 8 high bits, the piece in the next 24,
-    /// the correlation id below. Nothing for what does not fit: CUDA's correlation ids have 32
-    /// bits.
+    /// the correlation id below. `None` for what does not fit: CUDA's correlation ids have 32 bits.
     fn number(&mut self, (process, correlation): (GlobalId, i64), piece: u64) -> Option<u64> {
         let next = self.numbers.len() as u64;
         let process = *self.numbers.entry(process).or_insert(next);

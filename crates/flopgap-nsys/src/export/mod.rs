@@ -33,7 +33,7 @@ pub fn left_out(trace: &Trace) -> Result<Vec<(String, u64)>, Error> {
         // Records of CUDA events have a time only since 2026.
         let signs = ["start", "timestamp", "correlationId"];
         let is_event = signs.iter().any(|column| schema.slot(table, column).is_some());
-        // What nsys says of the recording is no event of the program.
+        // Messages of nsys about the recording are not events of the program.
         if is_event && !held.contains(&table) && table != DIAGNOSTICS.name {
             left_out.push((table.to_owned(), trace.count(table)?));
         }

@@ -1,4 +1,4 @@
-//! What else happened on the host and in unified memory.
+//! Other events on the host and in unified memory.
 
 use std::io::Write;
 

@@ -34,7 +34,7 @@ pub struct ExportCounts {
     pub kernels: u64,
     /// Memory copies, one slice each.
     pub copies: u64,
-    /// Memory sets, one slice each.
+    /// Memsets, one slice each.
     pub sets: u64,
     /// Launches of CUDA graphs that were traced as a whole, one slice each.
     pub graphs: u64,
@@ -61,7 +61,7 @@ pub struct ExportCounts {
     pub gpu_faults: u64,
     /// Arrows from a call to the work that it launched: two events each.
     pub flows: u64,
-    /// Kernels, copies, sets and graphs without an arrow, because the call was not recorded.
+    /// Kernels, copies, memsets and graphs without an arrow, because the call was not recorded.
     pub unlinked: u64,
     /// Rows that end before they start: drawn without length, with the duration as an argument.
     pub backwards: u64,
@@ -85,9 +85,9 @@ pub struct ExportCounts {
 /// - A slice that would cross another of its row goes to a further row of the same thread or
 ///   stream, numbered in its name, as viewers drop slices that cross. Concurrent work of one stream
 ///   (nodes of a graph) is never drawn as nested.
-/// - An arrow leads from a call to each kernel, copy, set and graph that it launched.
+/// - An arrow leads from a call to each kernel, copy, memset and graph that it launched.
 /// - Slices are named as in the trace: kernels with their short names, ranges with `domain:text`,
-///   or the text alone in the default domain. All else that was recorded is in the arguments.
+///   or the text alone in the default domain. Everything else recorded is in the arguments.
 /// - Times are microseconds with three decimals, which is every nanosecond.
 ///
 /// Rows are written as the tables are scanned. What is held does not grow with their length, except
@@ -154,7 +154,7 @@ pub(super) struct Labels {
 impl Labels {
     fn read(trace: &Trace, strings: &mut Strings<&Trace>) -> Result<Labels, Error> {
         let mut labels = Labels::default();
-        // Labels help but are not the data: an export without them is drawn with numbers.
+        // Labels are optional: an export without them is drawn with numbers.
         for gpu in if_present(trace.gpus())?.unwrap_or_default() {
             labels.gpus.extend(gpu.name.map(|name| (gpu.id, name)));
         }
@@ -209,7 +209,7 @@ pub(super) enum Track {
     },
 }
 
-/// What an event is called: its domain, where it has one, and its name.
+/// The name of an event: its domain, if any, and its text.
 pub(super) type Called<'a> = (Option<&'a str>, &'a str);
 
 /// The rows that there are so far.
@@ -223,7 +223,7 @@ struct Timeline {
 /// Where rows stand that come after those of all threads and streams.
 const LAST: i64 = 1 << 32;
 
-/// Numbers of rows that are no process or thread of the system: those have 24 bits.
+/// The first number that is not a process or thread of the system, whose ids have 24 bits.
 const INVENTED: i64 = 1 << 24;
 
 pub(super) struct Writer<'t, 'o, W> {
@@ -237,7 +237,7 @@ pub(super) struct Writer<'t, 'o, W> {
 }
 
 impl<W: Write> Writer<'_, '_, W> {
-    /// Ends the event that was put together.
+    /// Ends the current event.
     pub(super) fn put(&mut self) -> Result<(), Error> {
         self.counts.events += 1;
         if self.event.end() { writing(self.event.write(self.out)) } else { Ok(()) }
@@ -299,7 +299,7 @@ impl<W: Write> Writer<'_, '_, W> {
         let pid = self.pid(owner)?;
         let number = self.timeline.lanes.get(&track).map_or(0, |(_, lanes)| lanes.len()) + 1;
         let suffix = if number > 1 { format!(" ({number})") } else { String::new() };
-        // The rows of a thread lie together.
+        // The rows of a thread are adjacent.
         let of_thread = |thread: Option<GlobalId>, place: i64| thread.map_or(0, GlobalId::tid) * 4 + place;
         let of_process = |process: Option<GlobalId>| {
             process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Rows in the order of time, without holding them all.
+//! Sorts rows by time without holding all of them.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,4 +1,4 @@
-//! Kernels, copies, sets and whole graphs together, in the order of time.
+//! Kernels, copies, memsets and whole graphs together, in the order of time.
 
 use std::cmp::Reverse;
 use std::mem::take;
@@ -50,7 +50,7 @@ fn read(trace: &Trace, kind: Kind, sender: &SyncSender<Vec<Work>>) -> Result<(),
     let mut batch = Vec::with_capacity(BATCH);
     for work in in_order(rows, Work::span) {
         batch.push(work?);
-        // The other side hangs up only when it failed, and it reports why.
+        // The other side hangs up only after a failure, which it reports.
         if batch.len() == BATCH && sender.send(take(&mut batch)).is_err() {
             return Ok(());
         }
@@ -59,10 +59,10 @@ fn read(trace: &Trace, kind: Kind, sender: &SyncSender<Vec<Work>>) -> Result<(),
     Ok(())
 }
 
-/// How much work is handed over at once.
+/// How many pieces of work are handed over at once.
 const BATCH: usize = 1024;
 
-/// What one table still has to give.
+/// The unread part of one table.
 struct Source {
     batches: IntoIter<Vec<Work>>,
     batch: vec::IntoIter<Work>,

@@ -44,7 +44,7 @@ struct Execution {
 }
 
 impl Execution {
-    /// From the return of the call to the start of the kernel; nothing when it started before the
+    /// From the return of the call to the start of the kernel; `None` when it started before the
     /// call returned.
     fn queued(&self) -> Option<i64> {
         (self.start >= self.call_end).then(|| self.start.saturating_sub(self.call_end))

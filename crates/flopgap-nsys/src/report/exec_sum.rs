@@ -79,7 +79,7 @@ impl Slot {
 struct Times {
     total: i64,
     call: i64,
-    /// From the return of the call to the start of the kernel; nothing when it started before the
+    /// From the return of the call to the start of the kernel; `None` when it started before the
     /// call returned.
     queued: Option<i64>,
     kernel: i64,

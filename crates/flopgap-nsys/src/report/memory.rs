@@ -34,7 +34,7 @@ pub(super) fn set_name() -> Arc<str> {
     "[CUDA memset]".into()
 }
 
-/// All copies and sets.
+/// All copies and memsets.
 ///
 /// # Errors
 /// [`Error::NoTable`] when the trace has neither.

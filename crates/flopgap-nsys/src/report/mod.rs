@@ -39,10 +39,10 @@ macro_rules! kinds {
         }
 
         impl ReportKind {
-            /// Every report there is.
+            /// All reports.
             pub const ALL: &'static [ReportKind] = &[$(ReportKind::$kind),+];
 
-            /// nsys's name of it.
+            /// Its name in nsys.
             pub fn name(self) -> &'static str {
                 match self {
                     $(ReportKind::$kind => $name,)+

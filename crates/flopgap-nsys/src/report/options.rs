@@ -1,4 +1,4 @@
-//! What nsys's reports can do here beyond nsys.
+//! Options of reports that nsys does not have.
 
 use super::{Report, ReportKind};
 use crate::{AttributeBy, Attribution};

@@ -71,7 +71,7 @@ impl Extent {
     }
 }
 
-/// When the work of each range ran, over kernels, copies and sets.
+/// When the work of each range ran, over kernels, copies and memsets.
 fn extents(trace: &Trace, owners: &Owners, attribution: Attribution) -> Result<Vec<Extent>, Error> {
     let mut nesting = Nesting::of(trace, owners, attribution.by)?;
     let mut by_node = vec![Extent::NONE; nesting.len()];

@@ -32,7 +32,7 @@ static COLUMNS: [Column; 14] = [
     Column::new("NameTree", Unit::Plain),
 ];
 
-/// A range of which more may still lie within it.
+/// A range that may still contain later ones.
 #[derive(Debug)]
 struct Node<T> {
     span: Span,

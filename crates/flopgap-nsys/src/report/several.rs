@@ -1,4 +1,4 @@
-//! Several reports of one trace at once.
+//! Creates several reports of one trace at once.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -48,8 +48,8 @@ impl Trace {
         let mut waiting: Vec<(usize, Report, S)> =
             reports.into_iter().enumerate().map(|(place, (report, sink))| (place, report, sink)).collect();
         let asked = waiting.len();
-        // The most expensive are taken first, from the end, so that none of them is left to one
-        // thread at last.
+        // The most expensive are started first, so that none of them is left to one thread at the
+        // end.
         waiting.sort_by_key(|(_, report, _)| cost(report.kind));
         let waiting = Mutex::new(waiting);
         let work = || {
@@ -79,7 +79,7 @@ impl Trace {
     }
 }
 
-/// Which reports take longer than which, on a trace that has everything.
+/// Reports in order of their cost, on a trace that has all tables.
 fn cost(kind: ReportKind) -> u8 {
     match kind {
         ReportKind::NvtxKernSum | ReportKind::NvtxGpuProjSum | ReportKind::NvtxGpuProjTrace => 6,

@@ -1,4 +1,4 @@
-//! What several reports of one trace have in common, made once.
+//! Intermediate results that several reports of a trace share, computed once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ pub(super) struct Operations {
 /// Ranges by name and style, with their times.
 pub(super) type Ranges = Vec<((Arc<str>, RangeStyle), Summary)>;
 
-/// Each part is made by the first report that needs it; a report on another thread waits for it.
+/// Each part is computed by the first report that needs it; reports on other threads wait for it.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) kernels: Once<Kernels>,
@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// Something that is made when it is first asked for.
+/// A value computed on first use.
 pub(super) struct Once<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Default for Once<T> {
@@ -47,8 +47,8 @@ impl<T> Default for Once<T> {
 }
 
 impl<T> Once<T> {
-    /// What was made before, or what `make` gives. An error is not kept: the next caller gets its
-    /// own.
+    /// The stored value, or the result of `make`. An error is not stored: the next caller tries
+    /// again.
     pub(super) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*kept {

@@ -1,18 +1,18 @@
-//! What a report consists of.
+//! Tables of reports.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use crate::round;
 
-/// What the numbers of a column are, which decides how they are printed.
+/// The unit of a column, which decides how its numbers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Memory,
-    /// Bytes in a second.
+    /// Bytes per second.
     Throughput,
     /// Percent.
     Percent,
@@ -46,13 +46,13 @@ impl Column {
         format!("{} ({unit})", self.title)
     }
 
-    /// Whether it holds numbers that are measured, not ids or names.
+    /// Whether it holds measured numbers, rather than ids or names.
     pub fn is_measure(&self) -> bool {
         self.unit != Unit::Plain
     }
 }
 
-/// One value of a report, in base units: nanoseconds, bytes, bytes in a second, percent.
+/// One value of a report, in base units: nanoseconds, bytes, bytes per second, percent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Not measured, or does not apply: an empty cell.
@@ -61,12 +61,12 @@ pub enum Value {
     Int(i128),
     /// A mean, a median, a deviation, a share.
     Real(f64),
-    /// Words.
+    /// Text.
     Text(Arc<str>),
 }
 
 impl Value {
-    /// Words.
+    /// Text.
     pub fn text(text: &str) -> Value {
         Value::Text(text.into())
     }
@@ -102,7 +102,7 @@ impl From<Arc<str>> for Value {
     }
 }
 
-/// In which unit times are printed.
+/// The unit in which times are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Nanoseconds: whole numbers stay whole.
@@ -190,7 +190,7 @@ impl Units {
         }
     }
 
-    /// A number in the unit of its heading, with the decimals that nsys prints; nothing for text,
+    /// A number in the unit of its heading, with the decimals that nsys prints; `None` for text,
     /// for what was not measured, and for values that are printed in their base unit.
     pub fn number(self, unit: Unit, value: &Value) -> Option<(f64, usize)> {
         let number = match value {
@@ -237,7 +237,7 @@ fn write_thousandths(bytes: i64, line: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Where the rows of a report go, one by one: a trace of millions of rows need not be held.
+/// A sink for the rows of a report, so that a trace of millions of rows need not be held.
 pub trait Sink {
     /// Called once, before the rows.
     fn columns(&mut self, columns: &'static [Column]) -> io::Result<()>;
@@ -259,7 +259,7 @@ impl ReportTable {
     /// Passes its columns and rows on.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Errors of the sink.
     pub fn replay(&self, sink: &mut dyn Sink) -> io::Result<()> {
         sink.columns(self.columns)?;
         self.rows.iter().try_for_each(|row| sink.row(row))

@@ -28,7 +28,7 @@ static UTILIZATION: [Column; 7] = [
     Column::new("Context ID", Unit::Plain),
 ];
 
-/// Start, end and CUDA context of a kernel, copy or set.
+/// Start, end and CUDA context of a kernel, copy or memset.
 type Interval = (i64, i64, i64);
 
 /// The work of one process on one GPU, in the order of starts.

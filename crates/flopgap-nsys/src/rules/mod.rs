@@ -1,4 +1,4 @@
-//! nsys's expert rules: what a trace holds that could be faster.
+//! nsys's expert rules: findings that could make a program faster.
 
 mod idle;
 mod options;
@@ -19,9 +19,9 @@ use crate::{Error, Sink, Trace};
 pub enum Rule {
     /// Asynchronous copies from or to pageable memory, which are not asynchronous.
     CudaMemcpyAsync,
-    /// Synchronous copies that hold the host up.
+    /// Synchronous copies that block the host.
     CudaMemcpySync,
-    /// Synchronous sets of pinned or managed memory.
+    /// Synchronous memsets of pinned or managed memory.
     CudaMemsetSync,
     /// Calls that wait for a whole device or stream.
     CudaApiSync,
@@ -33,7 +33,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every rule there is, in nsys's order.
+    /// All rules, in nsys's order.
     pub const ALL: [Rule; 6] = [
         Rule::CudaMemcpyAsync,
         Rule::CudaMemcpySync,
@@ -43,7 +43,7 @@ impl Rule {
         Rule::GpuTimeUtil,
     ];
 
-    /// nsys's name of it.
+    /// Its name in nsys.
     pub fn name(self) -> &'static str {
         match self {
             Rule::CudaMemcpyAsync => "cuda_memcpy_async",
@@ -55,7 +55,7 @@ impl Rule {
         }
     }
 
-    /// What its findings mean, and what helps.
+    /// An explanation of its findings, and a remedy.
     pub fn advice(self) -> &'static str {
         match self {
             Rule::CudaMemcpyAsync => {

@@ -1,4 +1,4 @@
-//! How a rule is applied.
+//! Options of rules.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use flopgap_hint::{ErrorKind, Hint};
 use super::{Rule, UnknownRule};
 use crate::{Error, Filter, Trace};
 
-/// What nsys's rules take as arguments, with nsys's defaults.
+/// The arguments of nsys's rules, with nsys's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleOptions {
     /// The most rows that are listed, worst first; nothing: all of them.
@@ -83,7 +83,7 @@ impl RuleOptions {
 pub struct AppliedRule {
     /// The rule.
     pub rule: Rule,
-    /// How it is applied.
+    /// Its options.
     pub options: RuleOptions,
 }
 
@@ -121,24 +121,24 @@ impl fmt::Display for AppliedRule {
     }
 }
 
-/// A text that is no rule with options.
+/// A text that is not a rule with options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRule {
-    /// The rule is not known.
+    /// Unknown rule.
     #[error(transparent)]
     Unknown(#[from] UnknownRule),
-    /// The rule has no such argument, or the value is none for it.
+    /// Unknown argument of the rule, or an invalid value.
     #[error("{rule}: unknown argument `{argument}`; it takes {known}")]
     Argument {
         /// The rule.
         rule: Rule,
         /// What was given.
         argument: String,
-        /// What it takes.
+        /// The valid arguments.
         known: String,
     },
-    /// A range cannot be combined with a process or thread: it has its own.
+    /// A range cannot be combined with a process or thread, since it implies both.
     #[error("{rule}: give either nvtx or process and thread")]
     RangeAndThread {
         /// The rule.
@@ -153,7 +153,7 @@ impl Hint for InvalidRule {
 }
 
 impl Rule {
-    /// The arguments that are its own, beside those that every rule takes.
+    /// The arguments specific to it, in addition to those of every rule.
     fn own_arguments(self) -> &'static [&'static str] {
         match self {
             Rule::CudaApiSync => &["process=ID", "thread=ID"],

@@ -1,4 +1,4 @@
-//! Calls that make the host wait.
+//! Calls that block the host.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -50,7 +50,7 @@ static SETS: [Column; 10] = [
 /// Up to this size a copy to the device returns before it is done.
 const SMALL: i64 = 64_000;
 
-/// What the names of calls begin with that wait for a whole device or stream.
+/// Prefixes of calls that wait for a whole device or stream.
 const WAITING: [&str; 2] = ["cudaDeviceSynchronize", "cudaStreamSynchronize"];
 
 /// The names of calls, each looked up and tested once.

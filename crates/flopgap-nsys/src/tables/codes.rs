@@ -1,4 +1,4 @@
-//! The codes of an export: those that answers depend on, and nsys's words for all of them.
+//! The numeric codes of an export, and nsys's names for them.
 
 /// Copies that are migrations of unified memory, by `copyKind`.
 pub(crate) const MIGRATED_TO_DEVICE: i64 = 11;
@@ -14,7 +14,7 @@ pub(crate) const PAGEABLE: i64 = 0;
 pub(crate) const PINNED: i64 = 1;
 pub(crate) const MANAGED: i64 = 4;
 
-/// Between what a copy of this `copyKind` moves data, as nsys spells it; nothing for an unknown
+/// Between what a copy of this `copyKind` moves data, as nsys spells it; `None` for an unknown
 /// number.
 ///
 /// The labels are built in because exports before 2022.4 have no table of them.
@@ -38,7 +38,7 @@ pub fn copy_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// The name of a kind of memory, as nsys spells it; nothing for an unknown number.
+/// The name of a kind of memory, as nsys spells it; `None` for an unknown number.
 pub fn memory_label(kind: i64) -> Option<&'static str> {
     Some(match kind {
         0 => "Pageable",
@@ -53,7 +53,7 @@ pub fn memory_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// What a synchronization waits for (`syncType`), as nsys spells it; nothing for an unknown number.
+/// What a synchronization waits for (`syncType`), as nsys spells it; `None` for an unknown number.
 pub fn sync_label(kind: i64) -> Option<&'static str> {
     Some(match kind {
         0 => "Unknown",
@@ -65,7 +65,7 @@ pub fn sync_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// How a stream was made, as nsys spells it; nothing for an unknown number.
+/// How a stream was made, as nsys spells it; `None` for an unknown number.
 pub fn stream_label(kind: i64) -> Option<&'static str> {
     Some(match kind {
         0 => "Unknown stream type",
@@ -76,7 +76,7 @@ pub fn stream_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// How a GPU touched a page that faulted, as nsys spells it; nothing for an unknown number.
+/// How a GPU touched a page that faulted, as nsys spells it; `None` for an unknown number.
 pub fn access_label(kind: i64) -> Option<&'static str> {
     Some(match kind {
         0 => "Unknown",
@@ -88,7 +88,7 @@ pub fn access_label(kind: i64) -> Option<&'static str> {
     })
 }
 
-/// Why unified memory moved; nothing for an unknown number. As nsys spells it, but for its
+/// Why unified memory moved; `None` for an unknown number. As nsys spells it, but for its
 /// "prefecth".
 pub fn migration_label(cause: i64) -> Option<&'static str> {
     Some(match cause {
@@ -102,7 +102,7 @@ pub fn migration_label(cause: i64) -> Option<&'static str> {
     })
 }
 
-/// How bad a diagnostic is, as nsys spells it; nothing for an unknown number.
+/// How bad a diagnostic is, as nsys spells it; `None` for an unknown number.
 pub fn severity_label(severity: i64) -> Option<&'static str> {
     Some(match severity {
         0 => "Unknown",

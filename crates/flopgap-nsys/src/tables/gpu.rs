@@ -53,7 +53,7 @@ pub struct MemoryCopy {
     pub destination_device: Option<i64>,
 }
 
-/// A memory set.
+/// A memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySet {
     /// When and where it ran.
@@ -177,7 +177,7 @@ pub(crate) struct MemoryOperation {
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) bytes: i64,
-    /// The kind of a copy; none for a memset.
+    /// The kind of a copy; `None` for a memset.
     pub(crate) kind: Option<i64>,
 }
 
@@ -240,7 +240,7 @@ impl NameColumns {
     }
 }
 
-/// Decodes what all GPU work has in common; none for what is left out because it ends before it
+/// Decodes what all GPU work has in common; `None` for what is left out because it ends before it
 /// starts.
 fn work(
     select: &mut Select<'_>,

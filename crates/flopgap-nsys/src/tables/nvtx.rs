@@ -68,7 +68,7 @@ pub struct NvtxEvent {
     pub payload: Option<NvtxPayload>,
 }
 
-/// An annotation while its row is held. What not everyone asks for is decoded when it is asked for.
+/// An annotation of the current row. Fields that not every caller needs are decoded on demand.
 pub(crate) struct NvtxRow<'r> {
     pub(crate) start: i64,
     pub(crate) kind: NvtxKind,
@@ -177,7 +177,7 @@ impl<T> NvtxRows<T> {
         Ok(NvtxRows { scan: select.scan()?, columns, ahead: Ahead::new() })
     }
 
-    /// The next of what `take` makes of the rows; none after the last, and after an error.
+    /// The next of what `take` makes of the rows; `None` after the last, and after an error.
     #[inline]
     pub(crate) fn next(
         &mut self,

@@ -18,9 +18,9 @@ pub enum NvtxKind {
     Category,
     /// The name of a thread.
     ThreadName,
-    /// A domain came to be: [`NvtxEvent::domain`](crate::NvtxEvent::domain) has its number.
+    /// A domain was created: [`NvtxEvent::domain`](crate::NvtxEvent::domain) has its number.
     DomainCreate,
-    /// A domain was given up.
+    /// A domain was destroyed.
     DomainDestroy,
     /// The name of a CUDA device.
     DeviceName,

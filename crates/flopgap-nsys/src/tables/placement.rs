@@ -20,7 +20,7 @@ pub struct Placement {
     pub green_context: Option<i64>,
     /// The stream.
     pub stream: i64,
-    /// Ties it to the call that asked for it, within its process.
+    /// Ties it to the call that requested it, within its process.
     pub correlation: Option<i64>,
     /// The process; absent in trimmed exports.
     pub process: Option<GlobalId>,

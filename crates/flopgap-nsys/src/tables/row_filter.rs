@@ -27,7 +27,7 @@ struct Owner {
 }
 
 impl RowFilter {
-    /// Selects the columns of `table` that a filter needs; none when the table has no times.
+    /// Selects the columns of `table` that a filter needs; `None` when the table has no times.
     pub(crate) fn of(
         filter: Filter,
         table: &TableSpec,
@@ -45,7 +45,7 @@ impl RowFilter {
         Some(RowFilter { filter, start, end, owner, kind })
     }
 
-    /// Whether a row is looked at. One whose times are no numbers is: its decoder reports it.
+    /// Whether a row is examined. One whose times are no numbers is: its decoder reports it.
     pub(crate) fn keeps(&self, row: &Row<'_>) -> bool {
         if let Some(kind) = self.kind
             && let Value::Int(kind) = row.value(kind)

@@ -30,9 +30,9 @@ pub struct Diagnostic {
     pub time: i64,
     /// Whose clock that is: 1 the target's, 2 the host's.
     pub clock: Option<i64>,
-    /// Who says so: 1 the part within the process, 2 the daemon, 3 the analysis.
+    /// The reporting component: 1 the part within the process, 2 the daemon, 3 the analysis.
     pub source: Option<i64>,
-    /// How bad it is: see [`severity_label`](crate::severity_label).
+    /// Its severity: see [`severity_label`](crate::severity_label).
     pub severity: i64,
     /// The message.
     pub text: Arc<str>,

@@ -14,7 +14,7 @@ const ID: &str = "id";
 const TEXT: &str = "value";
 
 impl Trace {
-    /// The text of a row of `StringIds`; none when there is no such row.
+    /// The text of a row of `StringIds`; `None` when there is no such row.
     pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
         let schema = self.schema();
         let Some(table) = schema.table(TABLE) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Waiting, and the events that are waited for.
+//! Synchronization, and CUDA events.
 
 use super::TableSpec;
 use super::placement::{Placement, placement};
@@ -7,7 +7,7 @@ use crate::{Error, GlobalId, RowsOf, Trace};
 const SYNC: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUDA synchronization");
 const CUDA_EVENT: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUDA events");
 
-/// The event id of what is no event.
+/// The event id that stands for "no event".
 const NO_EVENT: i64 = 0xffff_ffff;
 
 /// A wait for GPU work, as the driver saw it. The stream of a wait for a whole context means

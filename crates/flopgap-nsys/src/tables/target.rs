@@ -1,4 +1,4 @@
-//! What the recording ran on: GPUs, contexts, streams, processes, threads.
+//! The hardware, contexts, streams, processes and threads of the recording.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Public exports of other versions and GPUs, found through `FLOPGAP_CORPUS` (a folder with an
-//! `nsys` folder in it).
+//! Public exports of other versions and GPUs, found through `FLOPGAP_CORPUS` (a directory with an
+//! `nsys` directory in it).
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ fn files() -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// How many rows; none when the file does not hold what is needed.
+/// How many rows; `None` when the file does not hold what is needed.
 fn rows(path: &Path, name: &str, make: impl FnOnce(&mut ReportTable) -> Result<(), Error>) -> Option<usize> {
     let mut table = ReportTable::default();
     match make(&mut table) {

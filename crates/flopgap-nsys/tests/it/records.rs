@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::{TRACES, Unpacked};
 
-/// A database of these statements, in a folder of its own.
+/// A database of these statements, in a directory of its own.
 fn database(statements: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.sqlite");

@@ -36,7 +36,7 @@ pub(crate) fn unzstd(path: &Path) -> Vec<u8> {
     zstd::decode_all(bytes.as_slice()).unwrap()
 }
 
-/// A recorded trace in a folder of its own, which lives as long as this does.
+/// A recorded trace in a directory of its own, which lives as long as this does.
 pub(crate) struct Unpacked {
     folder: TempDir,
     name: &'static str,
@@ -59,13 +59,13 @@ impl Unpacked {
     }
 }
 
-/// A report as printed cells, its header first; nothing when the trace does not hold it.
+/// A report as printed cells, its header first; `None` when the trace does not hold it.
 pub(crate) fn printed(trace: &Trace, report: &str) -> Option<Vec<Vec<String>>> {
     let report: Report = report.parse().unwrap();
     cells_of(|table| trace.report(report, table))
 }
 
-/// The findings of a rule as printed cells, the header first; nothing when the trace does not hold
+/// The findings of a rule as printed cells, the header first; `None` when the trace does not hold
 /// what it looks at.
 pub(crate) fn found(trace: &Trace, rule: Rule) -> Option<Vec<Vec<String>>> {
     cells_of(|table| trace.rule(rule, table))
@@ -87,7 +87,7 @@ pub(crate) fn cells_of(make: impl FnOnce(&mut ReportTable) -> Result<(), Error>)
     Some(std::iter::once(header).chain(rows).collect())
 }
 
-/// What nsys printed, as cells; nothing when it printed nothing.
+/// What nsys printed, as cells; `None` when it printed nothing.
 pub(crate) fn golden(trace: &str, report: &str) -> Option<Vec<Vec<String>>> {
     let folder = fixtures().join("golden").join(trace);
     let name = report.replace(':', ".");
