@@ -1,4 +1,4 @@
-//! Attention of a forward pass: the time of its parts against their FLOPs.
+//! Attention in a forward pass: the time of its parts compared with their FLOPs.
 
 use flopgap_flops::ElementType;
 use flopgap_flops::transformer::Attention;
@@ -44,11 +44,11 @@ pub struct Options {
     pub sizes: Attention,
     /// The ranges of its parts.
     pub names: Names,
-    /// What is left out as warming up.
+    /// Warm-up instances to leave out.
     pub warm_up: WarmUp,
-    /// To which range GPU work belongs.
+    /// The rule that attributes GPU work to ranges.
     pub attribution: Attribution,
-    /// Do not tell processes and GPUs apart.
+    /// Combine all processes and GPUs.
     pub pool: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct AttentionTimes {
     pub softmax: Part,
     /// Softmax times `V`: as many FLOPs as the scores.
     pub weighted_sum: Part,
-    /// The GPU work of the trace that could belong to no range.
+    /// GPU work of the trace that belongs to no range.
     pub unlaunched: Option<Unlaunched>,
     /// How GPU work found its range, in a sentence.
     pub attribution: String,
@@ -76,7 +76,7 @@ pub struct Part {
     pub range: String,
     /// What ran in it, by kind of work.
     pub shares: Shares,
-    /// The FLOPs that the part needs by its closed form.
+    /// The FLOPs of the part by its closed form.
     pub flops: u64,
     /// All GPU work of the range.
     pub range_ns: f64,
@@ -86,18 +86,18 @@ pub struct Part {
 }
 
 impl Part {
-    /// FLOPs a second, by the time of the work that the part is named after; absent when there is
-    /// none.
+    /// FLOPs per second, over the time of the work that the part is named after; absent when there
+    /// is none.
     pub fn flops_per_second(&self) -> Option<f64> {
         self.own_ns.filter(|own| *own > 0.0).map(|own| self.flops as f64 / own * 1e9)
     }
 
-    /// FLOPs a second, by the time of everything in the range.
+    /// FLOPs per second, over the time of everything in the range.
     pub fn range_flops_per_second(&self) -> Option<f64> {
         (self.range_ns > 0.0).then(|| self.flops as f64 / self.range_ns * 1e9)
     }
 
-    /// How much of the range's time is other work than the part is named after.
+    /// The share of the range's time spent on work other than what the part is named after.
     pub fn other_share(&self) -> Option<f64> {
         (self.range_ns > 0.0).then(|| 1.0 - self.own_ns.unwrap_or_default() / self.range_ns)
     }
@@ -226,7 +226,7 @@ impl AttentionTimes {
 /// What is less than this share of a range is not worth a sentence.
 const NOTABLE: f64 = 0.02;
 
-/// FLOPs a second: `27.1 TFLOP/s`.
+/// FLOPs per second: `27.1 TFLOP/s`.
 fn rate(flops_per_second: f64) -> String {
     let (value, prefix) = match flops_per_second {
         rate if rate >= 1e12 => (rate / 1e12, "T"),

@@ -38,7 +38,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// How much larger the share is in B than in A, as a fraction: 0.05 is five points.
+    /// By how much the share is larger in B than in A, as a fraction: 0.05 is five percentage
+    /// points.
     pub fn change(&self) -> f64 {
         self.share[1] - self.share[0]
     }
@@ -184,7 +185,7 @@ impl Comparison {
     }
 }
 
-/// Half a point.
+/// Half a percentage point.
 const NOTABLE_POINTS: f64 = 0.005;
 
 /// A change of a share: `+5.2 points`.

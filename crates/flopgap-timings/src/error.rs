@@ -1,4 +1,4 @@
-//! Why a question about a trace has no answer.
+//! Errors of queries on a trace.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::unlaunched::Unlaunched;
 
-/// Why a question about a trace has no answer.
+/// Why a query on a trace has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,7 +28,7 @@ pub enum Error {
         /// The trace.
         path: PathBuf,
     },
-    /// Ranges of the name are there, but all of them are warm-up.
+    /// All ranges with this name are warm-up.
     #[error("{}: all {instances} instances of `{range}` are left out as warm-up", path.display())]
     OnlyWarmUp {
         /// The trace.
@@ -38,25 +38,25 @@ pub enum Error {
         /// How many instances it has.
         instances: u64,
     },
-    /// The ranges that were asked for launched nothing.
+    /// The requested ranges launched no work.
     #[error("{}: no GPU work was launched within {ranges}{}", path.display(), unlaunched_in_words(unlaunched))]
     NoWork {
         /// The trace.
         path: PathBuf,
         /// The ranges.
         ranges: String,
-        /// The work that could belong to no range.
+        /// The work that belongs to no range.
         unlaunched: Unlaunched,
     },
-    /// No kernel was recorded, or none launched by the ranges that were asked for.
+    /// No kernel was recorded, or the requested ranges launched none.
     #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within {range}")))]
     NoKernels {
         /// The trace.
         path: PathBuf,
-        /// The ranges, unless all of the trace was asked for.
+        /// The ranges, unless all of the trace was requested.
         within: Option<String>,
     },
-    /// The closed form of the model does not fit its integer, or its sizes are zero.
+    /// The closed form of the model overflows, or its sizes are zero.
     #[error(transparent)]
     Flops(#[from] FlopError),
 }

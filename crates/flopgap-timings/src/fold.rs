@@ -1,5 +1,4 @@
-//! Names of ranges with their numbers made one, so that instances and layers come together in one
-//! row.
+//! Folds the numbers in names of ranges, so that instances and layers share a row.
 
 use std::borrow::Cow;
 

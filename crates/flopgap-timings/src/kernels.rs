@@ -17,7 +17,7 @@ use crate::unlaunched::Unlaunched;
 /// The kernels of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernels {
-    /// What was looked at: `all`, or ranges such as `forward`.
+    /// What was examined: `all`, or ranges such as `forward`.
     pub scope: String,
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
@@ -31,8 +31,8 @@ pub struct Kernels {
     pub kernels: Vec<KernelTimes>,
     /// The time of all of them.
     pub total_ns: i128,
-    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked
-    /// for as one.
+    /// Each process on each GPU separately; empty where there is one alone, or when all were
+    /// requested as one.
     pub places: Vec<PlaceKernels>,
 }
 
@@ -112,7 +112,7 @@ fn classified(kernels: Vec<(Arc<str>, Summary)>, classifier: &Classifier) -> (Ve
 }
 
 impl Kernels {
-    /// How far the places are apart in the time of a kernel, or of all; nothing for fewer than two.
+    /// How far the places are apart in the time of a kernel, or of all; `None` for fewer than two.
     /// Places where it did not run count with nothing.
     pub fn spread(&self, name: Option<&str>) -> Option<Spread> {
         Spread::of(self.places.iter().map(|own| {

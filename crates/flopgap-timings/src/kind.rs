@@ -1,4 +1,4 @@
-//! What a range is, by its name.
+//! Recognizes the kind of a range by its name.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ const EXECUTE: &[&str] = &["execute", "execution", "run"];
 const TOKEN: &[&str] = &["token", "tokens"];
 /// A part of a step that has several.
 const PARTS: &[&str] = &["micro", "microbatch", "microstep", "ubatch", "substep", "accumulation"];
-/// Steps beside those of the program's purpose.
+/// Steps that are not the program's purpose.
 const CHECKS: &[&str] = &["validation", "validate", "val", "eval", "evaluation", "evaluate", "test"];
 
 /// The other words that the names of passes are made of: what runs, on what, how, and what is
@@ -163,7 +163,7 @@ const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "req
 pub(crate) struct Claim(u8);
 
 impl PassKind {
-    /// The kind of pass that a range of this name (without its domain) marks; nothing when it marks
+    /// The kind of pass that a range of this name (without its domain) marks; `None` when it marks
     /// none.
     ///
     /// A name marks a pass when all its words are words for passes, or for who runs them and how
@@ -214,7 +214,7 @@ impl PassKind {
         }
     }
 
-    /// How well the name of a range says that it is the step by which a trace is measured; nothing
+    /// How well the name of a range says that it is the step by which a trace is measured; `None`
     /// when it is none.
     ///
     /// An explicit step or batch comes before what may hold steps (`generate`, `inference`), a

@@ -1,4 +1,4 @@
-//! Times that were measured outside of the profiler, such as with Python's `timeit`.
+//! Times measured outside of the profiler, such as with Python's `timeit`.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// A day: what is longer was not one pass, and a list of dates or counts is caught.
+/// A day: nothing longer was one pass, and the limit rejects lists of dates or counts.
 const LONGEST: f64 = 86_400e9;
 
 /// A number of a unit, as whole nanoseconds.
@@ -81,7 +81,7 @@ fn quantity(text: &str, default: Unit) -> Option<Result<i64, String>> {
 /// The times of a list such as `14.02,13.93` or `14.02ms,0.01393s`; without a unit they are
 /// milliseconds.
 ///
-/// Nothing when the text is no such list: then it may be the name of a file.
+/// `None` when the text is no such list: then it may be the name of a file.
 ///
 /// ```
 /// use flopgap_timings::measured;
@@ -158,7 +158,7 @@ fn json(text: &str, column: Option<&str>) -> Result<Vec<i64>, String> {
     }
 }
 
-/// What `python -m timeit` or `%timeit` printed; nothing when it is neither.
+/// What `python -m timeit` or `%timeit` printed; `None` when it is neither.
 fn timeit(text: &str) -> Result<Option<Vec<i64>>, String> {
     let mut raw: Option<Vec<i64>> = None;
     for line in text.lines() {

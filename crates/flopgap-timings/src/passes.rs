@@ -1,4 +1,4 @@
-//! How long steps and passes took: on the host, on the GPU, and as measured outside.
+//! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_hint::Hint as _;
 use flopgap_nsys::{AttributeBy, Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
@@ -20,16 +20,15 @@ use crate::waits::Waits;
 pub struct Options {
     /// Ranges by name instead of those that are recognized as passes.
     pub ranges: Vec<RangePattern>,
-    /// What is left out as warming up.
+    /// What is left out as warm-up.
     pub warm_up: WarmUp,
     /// To which range GPU work belongs.
     pub attribution: Attribution,
     /// Durations measured outside of the profiler, in nanoseconds.
     pub measured: Vec<i64>,
-    /// Leave the single instances out of the answer: of all ranges of a trace there may be
-    /// millions.
+    /// Omit individual instances from the answer: a trace may have millions of ranges.
     pub no_instances: bool,
-    /// Put all processes and GPUs together: without, each has its own numbers.
+    /// Combine all processes and GPUs. By default each has its own numbers.
     pub pool: bool,
 }
 
@@ -42,24 +41,25 @@ pub struct Passes {
     pub rule: String,
     /// To which range GPU work belongs, in a sentence.
     pub attribution: String,
-    /// The GPU work of the trace that could belong to no range; absent when there are no GPU times.
+    /// GPU work of the trace that belongs to no range; absent when there are no GPU times.
     pub unlaunched: Option<Unlaunched>,
     /// Why there are no GPU times, when there are none.
     pub no_gpu: Option<String>,
     /// The times measured outside.
     pub measured: Option<Times>,
-    /// How far processes and GPUs are apart, for passes that ran in several places.
+    /// The spread over processes and GPUs, for passes that ran in several places.
     pub spreads: Vec<PassSpread>,
     /// Index of the pass whose host or projected mean is nearest to the mean measured outside.
     pub nearest: Option<usize>,
 }
 
-/// How far the places of a pass are apart.
+/// The spread of a pass over its places.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassSpread {
     /// The pass.
     pub name: String,
-    /// Of which time: `host` for the means of processes, `GPU busy` for those of each GPU of each.
+    /// The compared time: `host` for the means of processes, `GPU busy` for those of each GPU of
+    /// each.
     pub time: String,
     /// The means of the places.
     pub spread: Spread,
@@ -72,7 +72,7 @@ pub struct Pass {
     pub name: String,
     /// What it is.
     pub kind: PassKind,
-    /// The process; absent where one alone has steps and passes, and for all of them together.
+    /// The process; absent where one alone has steps and passes, and for all together.
     pub process: Option<i64>,
     /// The instances that are measured, by time; none with [`Options::no_instances`].
     pub instances: Vec<Instance>,
@@ -85,7 +85,7 @@ pub struct Pass {
     pub waiting: Option<Times>,
     /// What its work did on its GPUs together; absent when it launched none.
     pub gpu: Option<GpuTimes>,
-    /// The same on each GPU for itself; empty where it used but one, or when all were asked for as
+    /// The same on each GPU separately; empty where it used but one, or when all were requested as
     /// one.
     pub gpus: Vec<PassGpu>,
     /// How its times compare with those measured outside.
@@ -131,7 +131,7 @@ pub struct InstanceWork {
     pub overlap_ns: i64,
     /// Its kernels.
     pub kernels: u64,
-    /// Its kernels, copies and sets.
+    /// Its kernels, copies and memsets.
     pub operations: u64,
 }
 
@@ -251,7 +251,7 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
     })
 }
 
-/// The groups that were asked for, of which at least one has an instance left.
+/// The groups that were requested, of which at least one has an instance left.
 fn groups(trace: &Trace, named: &Named<'_>, options: &Options) -> Result<Vec<Group>, Error> {
     let path = || trace.path().to_owned();
     if options.ranges.is_empty() {
@@ -519,7 +519,7 @@ fn against_measured(pass: &Pass, measured: &Times) -> String {
 }
 
 impl Pass {
-    /// Where host and GPU time differ, why; nothing when the pass launched no work or they are the
+    /// Where host and GPU time differ, why; `None` when the pass launched no work or they are the
     /// same.
     fn sentence(&self) -> Option<String> {
         let gpu = self.gpu.as_ref()?;

@@ -1,4 +1,4 @@
-//! How ranges are written: one grammar for every place that takes the name of a range.
+//! Patterns for ranges: one grammar for every option that takes the name of a range.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Where work ran: which process on which GPU, and how far places are apart.
+//! Places: a process on a GPU, and the spread over several of them.
 
 use std::fmt;
 
@@ -51,14 +51,14 @@ impl Gpus {
     }
 }
 
-/// How far several places are apart in a time, and which is the slowest.
+/// The spread of a time over several places, and the slowest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// How many places.
     pub places: u64,
-    /// The least of their times.
+    /// The smallest of their times.
     pub min_ns: f64,
-    /// The middle one, or the mean of the middle two.
+    /// The median.
     pub median_ns: f64,
     /// The largest.
     pub max_ns: f64,
@@ -67,7 +67,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of the times of several places; nothing for fewer than two.
+    /// The spread of the times of several places; `None` for fewer than two.
     pub fn of(times: impl IntoIterator<Item = (Place, f64)>) -> Option<Spread> {
         let mut times: Vec<(Place, f64)> = times.into_iter().collect();
         times.sort_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
@@ -96,7 +96,7 @@ impl Spread {
 }
 
 /// What a mean is a mean of: `mean of 6`, or where places have their own, `means of 3 in each of 2
-/// places`. Nothing for whole traces.
+/// places`. `None` for whole traces.
 pub(crate) fn mean_of(whole: Option<u64>, places: impl Iterator<Item = Option<u64>>) -> Option<String> {
     let whole = whole?;
     let places: Vec<u64> = places.flatten().collect();

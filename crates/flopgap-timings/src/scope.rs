@@ -1,4 +1,4 @@
-//! What of a trace is looked at: all of it, or the work of some ranges.
+//! The part of a trace to examine: all of it, or the work of some ranges.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub enum Ranges {
     Shown(String),
 }
 
-/// What of a trace is looked at.
+/// The part of a trace to examine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// Which ranges.
@@ -44,7 +44,7 @@ pub struct Scope {
     pub warm_up: WarmUp,
     /// How GPU work finds its range.
     pub attribution: Attribution,
-    /// Put all processes and GPUs together: without, each has its own numbers.
+    /// Combine all processes and GPUs. By default each has its own numbers.
     pub pool: bool,
 }
 
@@ -60,11 +60,11 @@ pub(crate) struct Scoped {
     /// Everything, wherever it ran.
     pub(crate) whole: Part,
     /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all
-    /// were asked for as one.
+    /// were requested as one.
     pub(crate) places: Vec<(Place, Part)>,
     /// The ranges that mark optimizer passes within the scope.
     pub(crate) optimizer: Option<String>,
-    /// What could belong to no range; absent for a whole trace.
+    /// Work that belongs to no range; absent for a whole trace.
     pub(crate) unlaunched: Option<Unlaunched>,
 }
 
@@ -115,7 +115,7 @@ impl Part {
         kernels.chain(&self.copies).chain(&self.sets).map(|times| times.total).sum()
     }
 
-    /// A sum over all instances, for one of them; for a whole trace itself.
+    /// A sum over all instances, divided by their number; for a whole trace, the sum.
     pub(crate) fn each(&self, total: i128) -> f64 {
         total as f64 / self.instances.unwrap_or(1) as f64
     }
@@ -159,7 +159,7 @@ impl Scope {
         }
     }
 
-    /// The names of the ranges and how many instances of them are looked at; nothing for a whole
+    /// The names of the ranges and how many instances of them are examined; `None` for a whole
     /// trace.
     ///
     /// # Errors

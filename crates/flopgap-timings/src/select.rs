@@ -1,4 +1,4 @@
-//! Which instances of which ranges are looked at.
+//! Selects instances of ranges.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::intervals::Intervals;
 use crate::kind::{Claim, PassKind};
 use crate::pattern::RangePattern;
 
-/// What counts as warming up and is left out.
+/// What counts as warm-up and is left out.
 ///
-/// Ranges that mark warming up, by their name ([`PassKind::WarmUp`]) or because it is one of
-/// `names`, are left out with everything that lies in them. Of what is left, the first `skip`
-/// instances of each pass in each process are left out, too.
+/// Ranges that mark warm-up, by their name ([`PassKind::WarmUp`]) or because it is one of `names`,
+/// are left out with everything that lies in them. Of what is left, the first `skip` instances of
+/// each pass in each process are left out, too.
 ///
-/// Without a number, nothing more is left out of a trace that marks its warming up. Of one that
-/// does not, the first step of each process is left out, and with it the passes within it and those
+/// Without a number, nothing more is left out of a trace that marks its warm-up. Of one that does
+/// not, the first step of each process is left out, and with it the passes within it and those
 /// outside of any step; where there are no steps around a pass, its first instance in each process,
 /// unless it is the only one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// More ranges that mark warming up.
+    /// More ranges that mark warm-up.
     pub names: Vec<RangePattern>,
     /// How many first instances of each pass to leave out.
     pub skip: Option<u64>,
@@ -34,7 +34,7 @@ pub struct WarmUp {
 /// Why instances of a pass were left out, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// They lie in a range that marks warming up, or in the first step, or outside of the steps.
+    /// They lie in a range that marks warm-up, or in the first step, or outside of the steps.
     pub in_warm_up: u64,
     /// They are the first.
     pub first: u64,
@@ -51,7 +51,7 @@ impl LeftOut {
     }
 }
 
-/// The instances of one pass that are looked at.
+/// The instances of one pass that are examined.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// Folded, without the colon of the default domain: `step_*`, `model:forward`.
@@ -59,7 +59,7 @@ pub(crate) struct Group {
     pub(crate) kind: PassKind,
     /// The process, where instances of several are separated.
     pub(crate) process: Option<i64>,
-    /// How well it claims to be the step, when it does.
+    /// Its rank as a candidate for the step, if it is one.
     pub(crate) claim: Option<Claim>,
     /// Indices into [`NvtxRanges::ranges`], by time.
     pub(crate) instances: Vec<usize>,
@@ -107,8 +107,8 @@ impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
         let mut by_name: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
         for (at, range) in nvtx.ranges.iter().enumerate() {
-            // A range that ends before it starts has no duration to speak of; the trace's warnings
-            // count it.
+            // A range that ends before it starts has no usable duration; the trace's warnings count
+            // it.
             let backward = range.end.is_some_and(|end| end < range.start);
             if !range.crosses_threads && !backward {
                 by_name.entry(range.name).or_default().push(at);
@@ -136,8 +136,8 @@ impl<'a> Named<'a> {
         self.groups(warm_up, passes.map(|called| (called, called.folded())))
     }
 
-    /// All ranges except those that mark warming up; with the numbers of layers folded, or each by
-    /// its own name.
+    /// All ranges except those that mark warm-up; with the numbers of layers folded, or each by its
+    /// own name.
     pub(crate) fn all(&self, warm_up: &WarmUp, fold_layers: bool) -> Vec<Group> {
         let all = self.called.iter().filter(|called| called.kind != Some(PassKind::WarmUp));
         let name = |called: &Called<'_>| {
@@ -160,7 +160,7 @@ impl<'a> Named<'a> {
         group.instances.iter().map(|&at| length(&self.nvtx.ranges[at])).sum()
     }
 
-    /// All ranges of a kind, warming up or not, by the name of their group.
+    /// All ranges of a kind, warm-up or not, by the name of their group.
     pub(crate) fn marked_as(&self, kind: PassKind) -> Vec<(String, usize)> {
         let marked = self.called.iter().filter(|called| called.kind == Some(kind));
         marked.flat_map(|called| called.instances.iter().map(|&at| (called.folded(), at))).collect()
@@ -194,7 +194,7 @@ impl<'a> Named<'a> {
     /// The ranges that a pattern means: all of one name, or those that it matches under their
     /// folded names.
     ///
-    /// A pattern with a star means ranges that mark warming up only when it matches no others.
+    /// A pattern with a star means ranges that mark warm-up only when it matches no others.
     pub(crate) fn matching(&self, pattern: &RangePattern, warm_up: &WarmUp) -> Vec<Group> {
         let mut found: Vec<&Called<'_>> =
             self.called.iter().filter(|called| pattern.matches(called.domain, called.text)).collect();
@@ -248,7 +248,7 @@ impl<'a> Named<'a> {
             groups.entry((name, called.kind.unwrap_or(PassKind::Named))).or_default().push(called);
         }
         let groups = groups.into_iter().map(|((name, kind), called)| {
-            // What the user asks for by a name of warming up is not left out for being it.
+            // What the user asks for by a name of warm-up is not left out for being it.
             let marked = if kind == PassKind::WarmUp { &nothing } else { &marked };
             self.without_warm_up(name, kind, &called, marked, steps.as_ref(), warm_up)
         });
@@ -259,7 +259,7 @@ impl<'a> Named<'a> {
         groups
     }
 
-    /// The ranges that mark warming up.
+    /// The ranges that mark warm-up.
     fn marks(&self, warm_up: &WarmUp) -> impl Iterator<Item = &Called<'a>> {
         let all = if warm_up.keep { &[] } else { self.called.as_slice() };
         all.iter().filter(|called| {
@@ -268,7 +268,7 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// The intervals of each thread that are warming up.
+    /// The intervals of each thread that are warm-up.
     fn marked(&self, warm_up: &WarmUp) -> Intervals {
         let mut marked = Intervals::default();
         for &at in self.marks(warm_up).flat_map(|called| &called.instances) {
@@ -395,7 +395,7 @@ impl<'a> Named<'a> {
             None if marked.is_empty() && !has_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
             None => Skip::Nothing,
         };
-        // Layers are put together, but each has a first instance of its own.
+        // Layers are combined, but each has its own first instance.
         let mut apart: FxHashMap<Name, usize> = FxHashMap::default();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for called in called {
@@ -419,7 +419,7 @@ enum Skip {
     FirstOfSeveral,
 }
 
-/// The steps of a trace that does not mark its warming up.
+/// The steps of a trace that does not mark its warm-up.
 struct Steps {
     /// Of their group.
     name: String,
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!(groups[0].left_out, LeftOut { in_warm_up: 1, first: 0, nested: 1, open: 1 });
     }
 
-    /// A first step is warming up with all within it, whatever is a step of its own there.
+    /// A first step is warm-up with all within it, whatever is a step of its own there.
     #[test]
     fn parts_of_steps_and_checks_are_no_steps_of_their_own() {
         let nvtx = recorded(&[

@@ -14,7 +14,7 @@ use crate::scope::{Part, Scope, Scoped};
 use crate::times::share;
 use crate::unlaunched::Unlaunched;
 
-/// A kind of work on a GPU: kernels of one class, copies or sets.
+/// A kind of work on a GPU: kernels of one class, copies or memsets.
 ///
 /// The class `copy` holds kernels that only move data; `memcpy` and `memset` are the operations of
 /// the CUDA driver.
@@ -25,7 +25,7 @@ pub enum Work {
     Kernels(KernelClass),
     /// Memory copies.
     Memcpy,
-    /// Memory sets.
+    /// Memsets.
     Memset,
 }
 
@@ -69,7 +69,7 @@ impl TryFrom<String> for Work {
 pub struct Share {
     /// The kind.
     pub work: Work,
-    /// How many different kernels; 1 for copies and sets.
+    /// How many different kernels; 1 for copies and memsets.
     pub names: u64,
     /// How often.
     pub calls: u64,
@@ -82,9 +82,9 @@ pub struct Share {
 /// The GPU time of a scope by kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// What was looked at: `all`, or ranges such as `step_*`.
+    /// What was examined: `all`, or ranges such as `step_*`.
     pub scope: String,
-    /// Which process on which GPU; absent for all of them together.
+    /// Which process on which GPU; absent for all together.
     pub place: Option<Place>,
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
@@ -92,7 +92,7 @@ pub struct Shares {
     pub attribution: Option<String>,
     /// Which instances were left out, in a sentence; absent for a whole trace.
     pub rule: Option<String>,
-    /// The work of the trace that could belong to no range; absent for a whole trace.
+    /// Work of the trace that belongs to no range; absent for a whole trace.
     pub unlaunched: Option<Unlaunched>,
     /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when
     /// the scope marks no optimizer pass.
@@ -101,15 +101,15 @@ pub struct Shares {
     pub shares: Vec<Share>,
     /// The sum of the durations of kernels alone, as in `cuda_gpu_kern_sum`.
     pub kernel_ns: i128,
-    /// The sum of the durations of kernels, copies and sets.
+    /// The sum of the durations of kernels, copies and memsets.
     pub total_ns: i128,
-    /// The time in which at least one operation ran, each GPU and each range for itself.
+    /// The time in which at least one operation ran, each GPU and each range separately.
     pub busy_ns: i128,
-    /// From the first operation's beginning to the last one's end, each GPU and each range for
-    /// itself.
+    /// From the first operation's beginning to the last one's end, each GPU and each range
+    /// separately.
     pub extent_ns: i128,
-    /// Each process on each GPU for itself; empty where there is one alone, or when all were asked
-    /// for as one.
+    /// Each process on each GPU separately; empty where there is one alone, or when all were
+    /// requested as one.
     pub places: Vec<Shares>,
 }
 
@@ -124,19 +124,19 @@ impl Shares {
         self.shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.share)
     }
 
-    /// How far the places are apart in the durations of their operations, for one instance; nothing
+    /// How far the places are apart in the durations of their operations, for one instance; `None`
     /// for fewer than two.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.places.iter().filter_map(|own| Some((own.place?, own.each(own.total_ns)))))
     }
 
     /// What times of one instance are means of: `mean of 2`, or `means of 3 in each of 2 places`;
-    /// nothing for a whole trace.
+    /// `None` for a whole trace.
     pub fn mean_of(&self) -> Option<String> {
         mean_of(self.instances, self.places.iter().map(|own| own.instances))
     }
 
-    /// A sum over all instances, for one of them; for a whole trace itself.
+    /// A sum over all instances, divided by their number; for a whole trace, the sum.
     pub fn each(&self, total: i128) -> f64 {
         total as f64 / self.instances.unwrap_or(1) as f64
     }

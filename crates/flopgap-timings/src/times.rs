@@ -1,4 +1,4 @@
-//! Statistics and how they are written in sentences.
+//! Statistics, and their textual form.
 
 use flopgap_nsys::Summary;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// The statistics of some durations; nothing for none.
+    /// The statistics of some durations; `None` for none.
     pub fn of(durations: impl IntoIterator<Item = i64>) -> Option<Times> {
         let mut durations: Vec<i64> = durations.into_iter().collect();
         Summary::of(&mut durations).map(Times::from)
@@ -44,7 +44,7 @@ impl From<Summary> for Times {
     }
 }
 
-/// Nanoseconds in the unit in which they are read best: `13.980 ms`, `41.2 µs`.
+/// Nanoseconds in the most readable unit: `13.980 ms`, `41.2 µs`.
 pub(crate) fn in_words(ns: f64) -> String {
     let size = ns.abs();
     if size >= 1e9 {
@@ -63,12 +63,12 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// How much larger `value` is than `base`, as a fraction; nothing over zero.
+/// By how much `value` exceeds `base`, as a fraction; `None` over zero.
 pub(crate) fn change(base: f64, value: f64) -> Option<f64> {
     (base > 0.0).then(|| value / base - 1.0)
 }
 
-/// `part / whole`; nothing over zero.
+/// `part / whole`; `None` over zero.
 pub(crate) fn share(part: i128, whole: i128) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,4 +1,4 @@
-//! GPU work that no range can own, because its launch was not recorded.
+//! GPU work that belongs to no range, because its launch was not recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Unlaunched {
     pub kernels: u64,
     /// The sum of their durations.
     pub kernel_ns: i128,
-    /// How many kernels, copies, sets and whole graphs.
+    /// How many kernels, copies, memsets and whole graphs.
     pub operations: u64,
     /// The sum of their durations.
     pub total_ns: i128,
@@ -30,7 +30,7 @@ impl From<flopgap_nsys::Unlaunched> for Unlaunched {
 }
 
 impl Unlaunched {
-    /// How much it is, in words: `7 kernels (6.980 ms)`; nothing when every launch was recorded.
+    /// How much it is, as text: `7 kernels (6.980 ms)`; `None` when every launch was recorded.
     pub(crate) fn in_words(&self) -> Option<String> {
         let part = |count: u64, one: &str, several: &str, ns: i128| {
             let what = if count == 1 { one } else { several };
@@ -46,7 +46,7 @@ impl Unlaunched {
         (!parts.is_empty()).then(|| parts.join(" and "))
     }
 
-    /// That it belongs to no range, in a sentence; nothing when every launch was recorded.
+    /// That it belongs to no range, in a sentence; `None` when every launch was recorded.
     pub fn sentence(&self) -> Option<String> {
         let words = self.in_words()?;
         let (have, they, are) =

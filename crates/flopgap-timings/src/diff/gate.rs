@@ -1,4 +1,4 @@
-//! What got slower by more than was allowed.
+//! Regressions beyond an allowed fraction.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Change, Diff, Quantity};
 
-/// By which times a gate judges.
+/// The times that a gate checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
@@ -51,12 +51,12 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What got slower by more than was allowed.
+/// A regression beyond the allowed fraction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slower {
     /// The scope, or a kernel or range by name.
     pub what: String,
-    /// By which time.
+    /// The time that got slower.
     pub by: Measure,
     /// Before, in nanoseconds of one instance.
     pub before_ns: f64,
@@ -105,7 +105,7 @@ impl Diff {
         };
         for place in &self.places {
             let what = format!("{}{}", self.what(), place.in_words());
-            // How long a recording lasted depends on when it was stopped.
+            // The length of a recording depends on when it was stopped.
             if self.instances != [None, None] || by == By::Wall {
                 judge(&what, Measure::Wall, place.wall_ns);
             }
@@ -128,7 +128,7 @@ impl Diff {
             }
         }
         for range in &self.ranges {
-            // The scope itself is judged above.
+            // The scope itself is checked above.
             if self.scope.iter().all(|scope| *scope == range.name) {
                 continue;
             }

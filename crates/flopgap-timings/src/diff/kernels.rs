@@ -30,7 +30,7 @@ pub(super) fn matched(place: usize, parts: [&Part; 2], classifier: &Classifier) 
     changes.collect()
 }
 
-/// Nothing for no calls.
+/// `None` without calls.
 fn side((calls, total_ns, bytes): Sum, part: &Part) -> Option<Side> {
     (calls > 0).then(|| Side {
         calls,

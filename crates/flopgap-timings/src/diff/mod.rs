@@ -24,7 +24,7 @@ pub use work::{LikeForLike, WorkDifference};
 /// Two traces, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diff {
-    /// The ranges that were looked at, before and after: `all`, or such as `step_*`.
+    /// The ranges that were examined, before and after: `all`, or such as `step_*`.
     pub scope: [String; 2],
     /// How many instances of them; absent for whole traces.
     pub instances: [Option<u64>; 2],
@@ -32,7 +32,7 @@ pub struct Diff {
     pub attribution: String,
     /// Which instances were left out, in a sentence; absent when the trace before has no ranges.
     pub rule: Option<String>,
-    /// The work of each trace that could belong to no range; absent for whole traces.
+    /// GPU work of each trace that belongs to no range; absent for whole traces.
     pub unlaunched: [Option<Unlaunched>; 2],
     /// How many processes and GPUs worked in each trace, where their numbers differ and so no one
     /// is compared with another.
@@ -40,10 +40,10 @@ pub struct Diff {
     /// The scope as a whole; where several processes or GPUs worked, as many in both traces, each
     /// on its own, in their order.
     pub places: Vec<PlaceDiff>,
-    /// Kernels by folded name, then copies and sets: the largest change of time first.
+    /// Kernels by folded name, then copies and memsets: the largest change of time first.
     pub kernels: Vec<KernelChange>,
-    /// NVTX ranges by folded name, outside of warming up: the largest change first. Empty when a
-    /// trace has none.
+    /// NVTX ranges by folded name, outside of warm-up: the largest change first. Empty when a trace
+    /// has none.
     pub ranges: Vec<RangeChange>,
 }
 
@@ -57,7 +57,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// By how much it is larger after; nothing when either is absent.
+    /// By how much it is larger after; `None` when either is absent.
     pub fn difference(&self) -> Option<f64> {
         Some(self.after? - self.before?)
     }
@@ -68,8 +68,7 @@ impl Quantity {
     }
 }
 
-/// The scope in one place, or in all of them together. Every quantity is that of one instance of
-/// the scope.
+/// The scope in one place, or in all together. Every quantity is that of one instance of the scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlaceDiff {
     /// Which process on which GPU, before and after; absent for all together.
@@ -97,13 +96,13 @@ pub struct PlaceDiff {
     pub copies: Quantity,
     /// The bytes that they copied.
     pub copied_bytes: Quantity,
-    /// Memory sets.
+    /// Memsets.
     pub sets: Quantity,
     /// The bytes that they set.
     pub set_bytes: Quantity,
-    /// What both traces ran, for the launches and bytes of the trace after.
+    /// The work common to both traces, weighted by the launches and bytes of the trace after.
     pub like_for_like: LikeForLike,
-    /// In what the work of the traces differs; empty when both do the same.
+    /// Differences in the work of the traces; empty when both do the same work.
     pub work: Vec<WorkDifference>,
 }
 
@@ -141,12 +140,12 @@ impl Change {
         self.after.map_or(0.0, |side| side.each_ns) - self.before.map_or(0.0, |side| side.each_ns)
     }
 
-    /// By how much it is slower, as a fraction of the time before; nothing for what is new or gone.
+    /// By how much it is slower, as a fraction of the time before; `None` for what is new or gone.
     pub fn fraction(&self) -> Option<f64> {
         change(self.before?.each_ns, self.after?.each_ns)
     }
 
-    /// By how much one launch is slower, as a fraction; nothing for what is new or gone.
+    /// By how much one launch is slower, as a fraction; `None` for what is new or gone.
     pub fn per_call(&self) -> Option<f64> {
         change(self.before?.mean_ns, self.after?.mean_ns)
     }
@@ -203,14 +202,15 @@ pub struct RangeGpu {
     pub overlap: Change,
 }
 
-/// What is compared, beside the scopes.
+/// Options of a comparison, apart from the scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Give each layer a row of its own: without, `blocks.7` and `blocks.21` are `blocks.*`.
+    /// Give each layer its own row; by default, `blocks.7` and `blocks.21` are combined into
+    /// `blocks.*`.
     pub keep_layers: bool,
 }
 
-/// Compares a scope of `before` with a scope of `after`, and all ranges outside of warming up.
+/// Compares a scope of `before` with a scope of `after`, and all ranges outside of warm-up.
 ///
 /// # Errors
 /// When either has no kernels, or no range of the scope.
@@ -220,7 +220,7 @@ pub fn diff(
     options: Options,
     classifier: &Classifier,
 ) -> Result<Diff, Error> {
-    // One after the other, so that only one of them is held at a time.
+    // One after the other, so that only one is in memory at a time.
     let (before_work, before_ranges, rule) = one(before.0, before.1, options)?;
     let (after_work, after_ranges, _) = one(after.0, after.1, options)?;
     let counts = [&before_work, &after_work].map(|scoped| scoped.places.len().max(1) as u64);
@@ -310,7 +310,7 @@ fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelCha
 
 impl Diff {
     /// What is a mean of what, before and after: `mean of 2`, or `means of 3 in each of 2 places`;
-    /// nothing for whole traces.
+    /// `None` for whole traces.
     pub fn mean_of(&self) -> [Option<String>; 2] {
         [0, 1].map(|side| {
             let places = self.places.iter().filter(|place| place.place[side].is_some());

@@ -158,7 +158,7 @@ fn changed([before, after]: [Option<Side>; 2]) -> Change {
     Change { before, after }
 }
 
-/// A mean over instances; nothing for none.
+/// A mean over instances; `None` for none.
 fn mean(instances: u64, total_ns: i128) -> Option<Side> {
     (instances > 0).then(|| {
         let mean_ns = total_ns as f64 / instances as f64;

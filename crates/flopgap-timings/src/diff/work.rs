@@ -1,4 +1,4 @@
-//! Whether two traces do the same work, and how their times compare for the same work.
+//! Whether two traces do the same work, and how their times compare for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ use crate::times::change;
 /// What both traces ran, for the launches and bytes of the trace after.
 ///
 /// With `n` launches of a kernel after, of mean duration `m` before and after, `before_ns = Σ n
-/// m_before` and `after_ns = Σ n m_after` over the kernels of both. Copies and sets count by their
-/// bytes where these are known. What only one trace ran is work that differs.
+/// m_before` and `after_ns = Σ n m_after` over the kernels of both. Copies and memsets count by
+/// their bytes where these are known. What only one trace ran is work that differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LikeForLike {
     /// The time that the launches of the trace after would have taken at the speed of the trace
@@ -25,7 +25,7 @@ impl LikeForLike {
         let mut sums = LikeForLike::default();
         for kernel in kernels {
             let (Some(before), Some(after)) = (kernel.time.before, kernel.time.after) else { continue };
-            // Bytes that only one side knows are no measure.
+            // Bytes known on one side only cannot be compared.
             let bytes =
                 before.each_bytes.zip(after.each_bytes).filter(|(one, other)| *one > 0.0 && *other > 0.0);
             let (of_before, of_after) = bytes.unwrap_or((before.each_calls, after.each_calls));
@@ -35,13 +35,13 @@ impl LikeForLike {
         sums
     }
 
-    /// By how much it is slower, as a fraction; nothing when the traces have no kernel in common.
+    /// By how much it is slower, as a fraction; `None` when the traces have no kernel in common.
     pub fn fraction(&self) -> Option<f64> {
         change(self.before_ns, self.after_ns)
     }
 }
 
-/// Something of which the traces hold different amounts, in one instance of the scope.
+/// A difference in the amount of work, in one instance of the scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkDifference {
     /// What: `kernel launches`, `kernels that only one has`, `copies`, `copied bytes`, `sets`, `set
@@ -53,7 +53,7 @@ pub struct WorkDifference {
     pub after: f64,
 }
 
-/// In what the work of two traces differs, to the last launch and byte.
+/// Differences in the work of two traces, to the last launch and byte.
 pub(super) fn differences(parts: [&Part; 2], kernels: &[KernelChange]) -> Vec<WorkDifference> {
     let mut found = Vec::new();
     let mut compare = |what: &str, sums: [Option<u128>; 2]| {

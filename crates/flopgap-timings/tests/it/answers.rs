@@ -365,7 +365,7 @@ fn ranks_and_gpus_are_distinguished() {
         let expected: Vec<String> =
             processes.iter().zip(gpus).map(|([process], gpu)| format!("process {process}, {gpu}")).collect();
         assert_eq!(places, expected);
-        // The first step of each process is warming up.
+        // The first step of each process is warm-up.
         for (own, [process]) in found.places.iter().zip(&processes) {
             let steps = recorded.number(&format!(
                 "SELECT count(*) - 1 FROM range WHERE name LIKE 'step%' AND (thread >> 24) & 0xffffff = {process}"

@@ -259,7 +259,7 @@ fn processes_and_gpus_have_their_own_numbers() {
         let lengths: Vec<[i64; 1]> = recorded.rows(&format!(
             "SELECT end - start FROM range WHERE name LIKE 'step%' AND (thread >> 24) & 0xffffff = {process} ORDER BY start"
         ));
-        // The first is warming up.
+        // The first is warm-up.
         let lengths = lengths[1..].iter().map(|[length]| i128::from(*length));
         assert_eq!((pass.host.count, pass.host.total_ns), (lengths.len() as u64, lengths.sum()));
     }
