@@ -1,5 +1,5 @@
-//! Draws example surfaces into a folder: `cargo run -p flopgap-report --example surfaces --
-//! FOLDER`.
+//! Draws example surfaces into a directory: `cargo run -p flopgap-report --example surfaces --
+//! DIRECTORY`.
 //!
 //! The values come from formulas, not from a GPU: they exercise the drawing, and say nothing about
 //! any hardware.
@@ -12,9 +12,9 @@ use flopgap_report::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os().nth(1).ok_or("usage: surfaces FOLDER")?;
-    let folder = Path::new(&folder);
-    fs::create_dir_all(folder)?;
+    let directory = std::env::args_os().nth(1).ok_or("usage: surfaces DIRECTORY")?;
+    let directory = Path::new(&directory);
+    fs::create_dir_all(directory)?;
     let dense = (steps(128, 2048, 128), steps(16, 256, 16));
     let coarse = (vec![256, 512, 1024, 2048], vec![16, 64, 256]);
 
@@ -26,17 +26,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let overhead_plot =
             share("Total overhead ε, forward pass, n = 2 layers", |d, m| Some(overhead(d, m)))?;
-        write(&folder.join(format!("{name}_overhead")), &overhead_plot)?;
-        write(&folder.join(format!("{name}_holes")), &share("Total overhead ε, interrupted run", holes)?)?;
-        write(&folder.join(format!("{name}_flat")), &share("A metric without variation", |_, _| Some(0.0))?)?;
+        write(&directory.join(format!("{name}_overhead")), &overhead_plot)?;
+        write(&directory.join(format!("{name}_holes")), &share("Total overhead ε, interrupted run", holes)?)?;
+        write(&directory.join(format!("{name}_flat")), &share("A metric without variation", |_, _| Some(0.0))?)?;
         let waves = share("Difference, backward pass", |d, m| Some(difference(d, m)))?;
-        write(&folder.join(format!("{name}_difference")), &waves)?;
+        write(&directory.join(format!("{name}_difference")), &waves)?;
         let work = grid().map(|(d, m)| (d, m, Some(work(d, m))));
         let work = surface("FLOPs executed, forward pass", AxisLabel::new("executed").unit("FLOP"), work)?;
-        write(&folder.join(format!("{name}_work")), &work)?;
+        write(&directory.join(format!("{name}_work")), &work)?;
         let line = ds.iter().map(|d| (*d, 64, Some(overhead(*d, 64))));
         let line = surface("Total overhead ε, forward pass", AxisLabel::new("ε"), line)?;
-        write(&folder.join(format!("{name}_line")), &line)?;
+        write(&directory.join(format!("{name}_line")), &line)?;
     }
     Ok(())
 }
