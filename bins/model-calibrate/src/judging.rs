@@ -1,4 +1,4 @@
-//! A calibration judged by our predictor, on rows that it did not see.
+//! Judges a calibration by this program's predictor, on rows that it did not see.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ pub(crate) const FOLDS: u64 = 5;
 pub(crate) struct JudgedSeries<'a> {
     pub(crate) series: Series,
     pub(crate) rows: Vec<&'a Row>,
-    /// Those that are judged.
+    /// The judged rows.
     pub(crate) judged_rows: Vec<&'a Row>,
-    /// Beside them, their estimates.
+    /// Their estimates.
     pub(crate) judged: Vec<Judged>,
     pub(crate) accuracy: Accuracy,
     pub(crate) repeatability: Option<f64>,
@@ -50,7 +50,7 @@ pub(crate) fn judging<'a>(
                 judging.warnings.push(if there < needed {
                     format!("{series}: a fit needs at least {needed} rows; found {there}")
                 } else {
-                    format!("{series}: {there} rows are too few to judge a fit, which needs {needed} besides the part that is left out")
+                    format!("{series}: {there} rows are too few to judge a fit, which needs {needed} in addition to the part left out")
                 });
                 continue;
             }
@@ -72,7 +72,7 @@ pub(crate) fn judging<'a>(
         return Err(Failure::new(format!("{}: {reason}", path.display())).hint(hint));
     }
     if header.ceilings.is_none() {
-        let without = "the file has no measured ceilings: the fastest rows stand for them; \
+        let without = "the file has no measured ceilings, so the fastest rows replace them; \
                        `model-calibrate probe` measures them";
         judging.warnings.push(without.to_owned());
     }

@@ -1,4 +1,4 @@
-//! `model-calibrate report`: measurements beside estimates, on a page.
+//! `model-calibrate report`: a page that compares measurements with estimates.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Markdown on standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Judge only the rows of this device of a table
+    /// Judge only the rows of this device, for a table with several
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
@@ -123,7 +123,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the names of charts beside a page begin with: `report-` for `report.md`.
+/// The prefix of the names of charts next to a page: `report-` for `report.md`.
 fn charts(output: Option<&Path>) -> String {
     let stem = output.and_then(Path::file_stem).and_then(|stem| stem.to_str());
     stem.map(|stem| format!("{stem}-")).unwrap_or_default()
@@ -176,13 +176,12 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
         }
     };
     let judged = judge::of_sheet(&table);
-    let mut warnings = table.warnings.clone();
+    let mut warnings: Vec<String> = table.warnings.iter().map(ToString::to_string).collect();
     let counted = table.records.iter().any(|record| record.measured.flops.is_some());
     if !counted && judged.iter().any(|row| row.flops.is_some()) {
         warnings.push(
-            "the table counts no FLOPs: the closed form of all products and convolutions stands for the measured \
-             ones"
-            .to_owned(),
+            "the table has no counted FLOPs; the closed form of all products and convolutions replaces them"
+                .to_owned(),
         );
     }
     flopgap_cli::warn_all(PROGRAM, &warnings);

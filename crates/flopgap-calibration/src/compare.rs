@@ -9,7 +9,7 @@ use crate::row::{Row, RowKey, mode_name};
 /// A row that both calibrations have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// What was run.
+    /// The workload.
     pub label: String,
     /// Its kind: `gemm`, `mlp`, …
     pub family: String,
@@ -17,39 +17,39 @@ pub struct Change {
     pub engine: String,
     /// How it was launched.
     pub mode: &'static str,
-    /// In what arithmetic.
+    /// The precision.
     pub precision: String,
     /// Nanoseconds in the old calibration; the mean where it was measured repeatedly.
     pub old_ns: f64,
     /// Nanoseconds in the new one.
     pub new_ns: f64,
-    /// Whether the measured intervals of the two overlap: then the change may be noise.
+    /// Whether the measured intervals overlap, so that the change may be noise.
     pub overlaps: bool,
     /// Bytes in use, old and new, where both have them.
     pub memory: Option<(u64, u64)>,
 }
 
 impl Change {
-    /// New over old, less one: above 0 where it became slower.
+    /// New over old, minus one: above 0 if it became slower.
     pub fn relative(&self) -> f64 {
         self.new_ns / self.old_ns - 1.0
     }
 
-    /// New over old memory, less one.
+    /// New over old memory, minus one.
     pub fn relative_memory(&self) -> Option<f64> {
         let (old, new) = self.memory?;
         (old > 0).then(|| new as f64 / old as f64 - 1.0)
     }
 }
 
-/// What two calibrations have in common, and what not.
+/// The rows that two calibrations have in common, and those that only one has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Rows of both, the largest change first.
     pub changes: Vec<Change>,
-    /// Rows that the old one alone has.
+    /// Rows that only the old one has.
     pub only_old: Vec<String>,
-    /// Rows that the new one alone has.
+    /// Rows that only the new one has.
     pub only_new: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Comparison {
         self.changes.iter().filter(move |change| change.relative().abs() > threshold)
     }
 
-    /// The median of new over old, less one: what all points have in common.
+    /// The median of new over old, minus one: the change common to all points.
     pub fn median(&self) -> Option<f64> {
         let mut relative: Vec<f64> = self.changes.iter().map(Change::relative).collect();
         relative.sort_unstable_by(f64::total_cmp);

@@ -1,26 +1,26 @@
 //! FLOPs that the kernels of a product execute, which are more than the product needs.
 //!
-//! A kernel multiplies whole tiles: what lies beyond the edges is multiplied, too, and counted.
-//! Where the tile, the split and the kernels of a product are recorded, the count follows from
-//! them. Its form was read from the counters of an H200 (SM90) under cuBLASLt 13.1; nothing is
-//! fitted. The splits of CUTLASS are those of its `GemmUniversal`: parts of `k` in multiples of 16
-//! bytes.
+//! A kernel multiplies whole tiles, including what lies beyond the edges of the matrix, and
+//! counters count it. Where the tile, the split and the kernels of a product are recorded, the
+//! count follows from them. Its form was read from the counters of an H200 (SM90) under cuBLASLt
+//! 13.1; nothing is fitted. The splits of CUTLASS are those of its `GemmUniversal`: parts of `k` in
+//! multiples of 16 bytes.
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::{Algorithm, Op, Step};
 
-/// What the kernels do that multiplies the tiles of a product.
+/// Kernels that multiply the tiles of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// cuBLAS' own for SM90: clusters of tiles, each split as long as the others.
+    /// cuBLAS' own for SM90: clusters of tiles, with splits of equal length.
     Nvjet,
     /// CUTLASS: partial sums are scaled as they are written; the last split is shorter.
     Cutlass,
-    /// XMMA: each split is as long as the others.
+    /// XMMA: splits of equal length.
     Xmma,
 }
 
-/// What follows the kernel that multiplies.
+/// What runs after the multiplying kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
     Nothing,
@@ -149,7 +149,7 @@ fn splits(algorithm: &Algorithm, family: Family, kernel: &str, tiles: u64) -> u6
     }
 }
 
-/// `k` with what pads it, over all splits.
+/// `k` with its padding, over all splits.
 fn padded_k(k: u64, tile: u64, splits: u64, (family, precision): (Family, Precision)) -> Option<u64> {
     if family != Family::Cutlass || splits == 1 {
         return k.div_ceil(tile).div_ceil(splits).checked_mul(splits)?.checked_mul(tile);

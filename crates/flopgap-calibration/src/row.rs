@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 /// One workload, measured on one engine of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was run.
+    /// The workload.
     #[serde(flatten)]
     pub workload: Workload,
     /// What ran it: `native`, `ort`, `cuda`, `fused`, `torch-eager`, …
     pub engine: String,
     /// How it was launched.
     pub mode: Mode,
-    /// In what arithmetic.
+    /// The precision.
     pub precision: Precision,
     /// Threads of the CPU that computed; 0 on a GPU.
     pub threads: u32,
-    /// What was measured.
+    /// The measurement.
     #[serde(flatten)]
     pub measurement: Measurement,
 }
 
-/// What distinguishes rows: a sweep measures each of these once.
+/// The key of a row: a sweep measures each key once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowKey {
-    /// What was run.
+    /// The workload.
     pub workload: Workload,
-    /// What ran it.
+    /// The engine.
     pub engine: String,
     /// How it was launched.
     pub mode: Mode,
-    /// In what arithmetic.
+    /// The precision.
     pub precision: Precision,
     /// Threads of the CPU that computed; 0 on a GPU.
     pub threads: u32,
 }
 
 impl Row {
-    /// What distinguishes this row from others.
+    /// The key of this row.
     pub fn key(&self) -> RowKey {
         RowKey {
             workload: self.workload.clone(),
@@ -62,15 +62,16 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// What was measured of a workload. What was not, or cannot be here, is absent and never 0.
+/// The measurement of a workload. Values that were not measured, or cannot be on this device, are
+/// absent and never 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Time of a run.
     pub time: Timing,
-    /// Bytes that the engine's allocator held at most, parameters included.
+    /// The most bytes that the engine's allocator held, parameters included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Bytes that the device or process lost to it at most, libraries' own included.
+    /// The most bytes of the device or process in use, those of libraries included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_memory_bytes: Option<u64>,
     /// Joules of a run.
@@ -79,16 +80,16 @@ pub struct Measurement {
     /// FLOPs of a run, by hardware counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_flops: Option<u64>,
-    /// How each step was computed, in their order; empty where the engine does not tell.
+    /// How each step was computed, in their order; empty if the engine does not report it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub algorithms: Vec<Algorithm>,
-    /// How far the output was from the reference.
+    /// The deviation of the output from the reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
     /// The state of the device while it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DeviceState>,
-    /// What else the engine says: `fp16 computed as fp32`.
+    /// Remarks of the engine: `fp16 computed as fp32`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -169,7 +170,7 @@ pub struct Check {
     pub reference: String,
     /// Largest difference over the largest magnitude of the reference.
     pub error: f64,
-    /// What this precision allows.
+    /// The tolerance of this precision.
     pub bound: f64,
 }
 
@@ -182,7 +183,7 @@ pub struct DeviceState {
     pub memory_clock_mhz: Option<u32>,
     /// Degrees Celsius before the measurement.
     pub temperature_c: Option<u32>,
-    /// Why clocks were held down, by NVML's names; empty: they were not.
+    /// The reasons for reduced clocks, by NVML's names; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttle: Vec<String>,
 }

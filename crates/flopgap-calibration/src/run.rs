@@ -1,7 +1,7 @@
 //! The run directory of a sweep: its plan, which never changes, and what was measured of it.
 //!
 //! What is outstanding is the plan without the rows that are whole in the calibration file; it is
-//! computed whenever it is asked for and stored nowhere.
+//! computed whenever it is requested and stored nowhere.
 
 use std::collections::HashMap;
 use std::fs;
@@ -34,7 +34,7 @@ pub fn calibration_path(run: &Path) -> PathBuf {
     run.join(CALIBRATION)
 }
 
-/// What a sweep measures, row by row.
+/// The plan of a sweep, row by row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// Always [`PLAN_FORMAT`].
@@ -43,7 +43,7 @@ pub struct RunPlan {
     pub version: u32,
     /// When the sweep was planned (RFC 3339, UTC).
     pub created: String,
-    /// What was asked for, as options of the command line. Who resumes the run asks for the same.
+    /// The request as command-line options. A run can be resumed only with the same options.
     pub options: Vec<String>,
     /// The rows, in the order in which they are measured. One that is there twice is measured
     /// twice: what differs between the two is noise.
@@ -53,9 +53,9 @@ pub struct RunPlan {
 /// One row of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRow {
-    /// What runs it.
+    /// The engine.
     pub engine: String,
-    /// What is run.
+    /// The workload.
     #[serde(flatten)]
     pub point: Point,
     /// Whether its energy is measured.
@@ -87,7 +87,7 @@ pub enum RunError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The plan is damaged.
@@ -139,22 +139,22 @@ impl Hint for RunError {
 }
 
 impl RunPlan {
-    /// A plan made now.
+    /// A plan created now.
     pub fn new(options: Vec<String>, rows: Vec<PlannedRow>) -> Self {
         let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         RunPlan { format: PLAN_FORMAT.to_owned(), version: PLAN_VERSION, created, options, rows }
     }
 
-    /// Makes a run directory with this plan.
+    /// Creates a run directory with this plan.
     ///
     /// # Errors
-    /// [`RunError::Occupied`] when it has one; when the folder or file cannot be written.
+    /// [`RunError::Occupied`] when it has one; when the directory or file cannot be written.
     pub fn write_new(&self, run: &Path) -> Result<(), RunError> {
         flopgap_fs::create_folder(run)?;
         let path = run.join(PLAN);
         let mut json =
             serde_json::to_string(self).map_err(|source| RunError::Damaged { path: path.clone(), source })?;
-        // A line for each row: such a file can be read by eye, and compared.
+        // One line for each row, so that the file can be read and compared by eye.
         json = json.replace("{\"engine\":", "\n{\"engine\":");
         json.push('\n');
         if !flopgap_fs::write_new(&path, json.as_bytes())? {

@@ -1,4 +1,4 @@
-//! Which rows a fit may see, and which it is judged by.
+//! Decides which rows a fit may see and which judge it.
 //!
 //! A split depends on what was run alone: never on its time, on the row's place in a file, or on
 //! what else there is. All rows of a workload, in any precision and mode and from any engine, are
@@ -11,7 +11,7 @@ use flopgap_graph::{Op, Workload};
 use crate::row::Row;
 pub use crate::spread::at_most;
 
-/// What all splits are seeded with.
+/// The seed of all splits.
 pub const SEED: u64 = 14;
 
 /// The side of a split.
@@ -44,8 +44,8 @@ pub enum Split {
     /// A third of all whole networks, by the hash of their names, validates in every batch; a third
     /// of the steps, by hash, as in [`Split::Workloads`].
     Networks,
-    /// Networks for which `leaves_out` has the name validate, whatever their batch; all else is
-    /// fitted.
+    /// Networks for which `leaves_out` has the name validate, whatever their batch; everything else
+    /// is fitted.
     Models {
         /// Names as [`model_name`] gives them: `resnet50`.
         leaves_out: BTreeSet<String>,

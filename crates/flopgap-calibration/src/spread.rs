@@ -1,15 +1,15 @@
-//! Which rows a fit sees that may see only so many: those that are far from each other.
+//! Selects the rows of a limited fit so that they are far from each other.
 
 use flopgap_graph::{Mode, Op, Workload};
 
 use crate::row::{Row, mode_name};
 use crate::split::{fnv, mix, order};
 
-/// How far rows of different precisions are from each other, in octaves of a size.
+/// The distance between rows of different precisions, in octaves of a size.
 const PRECISION: f64 = 6.0;
-/// The same for ways to launch: these share the kernels, and so nearly all that there is to learn.
+/// The distance between launch modes. These share the kernels, so little is learned from both.
 const MODE: f64 = 1.0;
-/// The same for algorithms of a library.
+/// The distance between algorithms of a library.
 const ALGORITHM: f64 = 2.0;
 /// The same for rows that are aligned and rows that are not, by the step from odd to multiples of
 /// 8.

@@ -1,4 +1,4 @@
-//! Rows for the tests of this crate.
+//! Rows for this crate's tests.
 
 use flopgap_flops::Precision;
 use flopgap_graph::op::Gemm;
@@ -27,7 +27,7 @@ pub(crate) fn timing(median_ns: f64) -> Timing {
     }
 }
 
-/// What only took time.
+/// A measurement that has only a time.
 pub(crate) fn measurement(median_ns: f64) -> Measurement {
     Measurement {
         time: timing(median_ns),

@@ -27,7 +27,7 @@ fn the_seeds_own_table_is_judged_as_it_is() {
     ] {
         assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
     }
-    assert!(ended.err.contains("is what is moved, not what is in use"), "{}", ended.err);
+    assert!(ended.err.contains("is traffic, not memory in use"), "{}", ended.err);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The accuracy that is asked for, and whether it is reached on rows that no fit has seen.
+//! The required accuracy, and whether it is reached on rows that no fit has seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::judge::{FitRequest, Fitted, JudgeError, Judged, Pair};
 use crate::row::Row;
 use crate::split::{Split, at_most, model_name};
 
-/// Most rows that the fits of products may see.
+/// The most rows that fits of products may use.
 const MOST: usize = 800;
 /// Rows of a quick sweep.
 const QUICK: usize = 150;
 
-/// How many rows a fit may see.
+/// How many rows a fit may use.
 #[derive(Debug, Clone, Copy)]
 enum Most {
-    /// All that there are.
+    /// All of them.
     All,
-    /// So many.
+    /// This many.
     Together(usize),
-    /// So many of each precision.
+    /// This many of each precision.
     Each(usize),
 }
 
@@ -43,19 +43,20 @@ impl Most {
         }
     }
 }
-/// Interleaved references bring times of a CPU into this table; a GPU's are as they are.
+/// On a CPU, repeatability comes from interleaved references, so its times enter this table; a
+/// GPU's are used as measured.
 const CPU: &str = "cpu";
-/// The engine that `estimate` asks for kernels, where it is on the device.
+/// The engine that `estimate` on the device queries for kernels.
 const NAMES_KERNELS: &str = "cuda";
 
-/// What an accuracy is asked of.
+/// An accuracy requirement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// In words.
+    /// A description.
     pub what: &'static str,
     /// Largest mean of the relative errors, as a fraction.
     pub mape: f64,
-    /// Largest 90th percentile, where one is asked for.
+    /// Largest 90th percentile, if required.
     pub p90: Option<f64>,
 }
 
@@ -66,27 +67,28 @@ impl Bar {
     }
 }
 
-/// A line of the table: what is asked for beside what is reached.
+/// A line of the table: the requirement and what was reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// What is asked for.
+    /// The requirement.
     pub bar: Bar,
     /// Rows that were fitted; 0 where nothing is fitted, as for FLOPs.
     pub fitted: usize,
-    /// Errors on rows that were not, of estimates from sizes alone; `None` where there are none.
+    /// Errors on rows that were not fitted, of estimates from sizes alone; `None` without such
+    /// rows.
     pub errors: Option<Errors>,
     /// Errors of estimates that know the kernels that the library chose; `None` where none were
     /// recorded.
     pub with_kernels: Option<Errors>,
-    /// Whether `estimate` on the device knows these kernels, too: then they decide.
+    /// Whether `estimate` on the device knows these kernels too: then these errors decide.
     pub kernels_decide: bool,
-    /// How far repeated measurements of these rows differ from each other.
+    /// Repeatability: how much repeated measurements of these rows differ.
     pub repeatability: Option<f64>,
-    /// Why there are no errors, or what a reader must know of them.
+    /// The reason for missing errors, or a note on them.
     pub note: String,
 }
 
-/// What a line says that nothing was measured for.
+/// The note of a line without measurements.
 const NOT_MEASURED: &str = "not measured in this calibration";
 
 impl Verdict {
@@ -102,8 +104,8 @@ impl Verdict {
         }
     }
 
-    /// Whether the bar is met: with the recorded kernels where `estimate` on the device knows them,
-    /// else from sizes alone. `None` where nothing was measured for it.
+    /// Whether the bar is met: with the recorded kernels if `estimate` on the device knows them,
+    /// otherwise from sizes alone. `None` without measurements.
     pub fn met(&self) -> Option<bool> {
         let with_kernels = self.with_kernels.filter(|_| self.kernels_decide);
         with_kernels.or(self.errors).map(|errors| self.bar.holds(&errors))
@@ -120,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// The range that the coverage of 90 % intervals is asked to be in, in each regime.
+/// The required range of the coverage of 90 % intervals, in each regime.
 pub const COVERAGE: (f64, f64) = (0.87, 0.93);
 
 /// A table of bars with, for the coverage of intervals, the rows that they were judged by.
@@ -128,7 +130,7 @@ pub const COVERAGE: (f64, f64) = (0.87, 0.93);
 pub struct Accuracy {
     /// The lines of the table.
     pub verdicts: Vec<Verdict>,
-    /// The rows of the largest fit's validation, beside estimates.
+    /// The rows of the largest fit's validation, with their estimates.
     pub judged: Vec<Judged>,
     /// Coverage of the intervals in each regime, by name.
     pub coverage: Vec<(String, Coverage)>,
@@ -141,7 +143,7 @@ pub struct Candidates<'a> {
     pub rows: &'a [&'a Row],
     /// `cuda` or `cpu`.
     pub kind: &'a str,
-    /// How fits are made.
+    /// The settings of the fits.
     pub request: FitRequest<'a>,
 }
 
@@ -214,7 +216,7 @@ impl Table<'_> {
         self.candidates.rows.iter().copied().filter(|row| keep(row)).collect()
     }
 
-    /// A line whose rows are divided by `split`; as many are fitted as `most` says.
+    /// A line whose rows are divided by `split`; at most `most` rows are fitted.
     fn line(
         &mut self,
         bar: Bar,
@@ -416,7 +418,7 @@ fn flops_of(row: &Row) -> Result<f64> {
     Ok(flops)
 }
 
-/// Validation rows beside estimates; the reason where there are too few rows to fit.
+/// Validation rows with their estimates, or the reason why there are too few rows to fit.
 fn judge(
     fit: &[&Row],
     validation: &[&Row],

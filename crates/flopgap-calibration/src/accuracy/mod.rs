@@ -1,4 +1,4 @@
-//! How far predictions are from measurements, and how far they may be.
+//! Errors of predictions, and the errors allowed.
 
 mod bars;
 mod errors;

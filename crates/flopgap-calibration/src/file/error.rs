@@ -16,7 +16,7 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The file is empty.
@@ -30,7 +30,7 @@ pub enum FileError {
     Compressed {
         /// The file.
         path: PathBuf,
-        /// What zstd said.
+        /// The error from zstd.
         source: io::Error,
     },
     /// The decompressed file is too large to be a calibration.

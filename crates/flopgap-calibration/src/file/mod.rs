@@ -46,7 +46,7 @@ pub struct Header {
     pub created: String,
     /// The machine and the software that all rows come from.
     pub origin: Origin,
-    /// What the machine can do at most, where it was probed.
+    /// The ceilings of the machine, if probed.
     pub ceilings: Option<Ceilings>,
     /// Best time of each reference kernel in nanoseconds, where rows are normalized by such: on a
     /// CPU.

@@ -1,4 +1,4 @@
-//! Whether two origins are the same machine with the same software.
+//! Compares the machine and software of two calibrations.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -89,7 +89,7 @@ fn lock(file: &File, path: &Path) -> Result<(), FileError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(FileError::Locked { path: path.to_owned() }),
-        // A file system without locks: nothing can be said about other processes.
+        // On a file system without locks, other writers cannot be detected.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::Error(source)) => Err(FileError::Io { path: path.to_owned(), source }),
     }

@@ -1,4 +1,4 @@
-//! Convolutions as networks for images have them.
+//! Convolutions as in image networks.
 
 use flopgap_flops::Activation;
 use flopgap_graph::op::{Conv, Pool, PoolFunction};

@@ -28,7 +28,7 @@ pub(super) fn layer(random: &mut Random, batches: &[u64]) -> Step {
     Step { op: Op::Gemm(Gemm { batch: 1, m, n, k }), epilogue: epilogue(random) }
 }
 
-/// A product that is over before the device is busy.
+/// A product too small to fill the device.
 pub(super) fn tiny(random: &mut Random, batches: &[u64]) -> Step {
     let m = samples(random, batches, 5);
     let mut small = || if random.percent(50) { random.power(3, 7) } else { random.octave(3, 7) };
@@ -36,7 +36,7 @@ pub(super) fn tiny(random: &mut Random, batches: &[u64]) -> Step {
     Step { op: Op::Gemm(Gemm { batch: 1, m, n, k }), epilogue: epilogue(random) }
 }
 
-/// Many products at once, as attention has them: a head a product.
+/// A batch of products, as in attention: one for each head.
 pub(super) fn batched(random: &mut Random) -> Step {
     let batch = if random.percent(50) { random.power(1, 9) } else { random.between(2, 512) };
     let length = if random.percent(60) { random.power(4, 11) } else { random.octave(4, 11) };
@@ -47,7 +47,7 @@ pub(super) fn batched(random: &mut Random) -> Step {
     Step { op: Op::Gemm(Gemm { batch, m: queries, n, k }), epilogue: Epilogue::default() }
 }
 
-/// The same step with sizes that this precision can be computed in.
+/// The same step with sizes that this precision supports.
 pub(super) fn aligned(step: Step, precision: Precision) -> Step {
     match step.op {
         Op::Gemm(gemm) if precision == Precision::Int8 => {

@@ -1,4 +1,4 @@
-//! Steps that memory decides: functions of each element, softmax, norms, copies.
+//! Steps bound by memory: element-wise functions, softmax, norms, copies.
 
 use flopgap_flops::Activation;
 use flopgap_flops::transformer::{Attention, AttentionMask};

@@ -13,37 +13,37 @@ use super::request::{Family, Kind, Request, Size, Target};
 use super::scenario::{NoSuchLevel, Scenario, working_set};
 use super::{conv, gemm, memory, mlp};
 
-/// One thing to measure on an engine.
+/// A point to measure on an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Point {
-    /// What is run.
+    /// The workload.
     #[serde(flatten)]
     pub workload: Workload,
     /// How it is launched.
     pub mode: Mode,
-    /// In what arithmetic.
+    /// The precision.
     pub precision: Precision,
 }
 
-/// What a sweep of one engine measures.
+/// The points that a sweep of one engine measures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The points, in the order in which they are measured.
     pub points: Vec<Point>,
-    /// What the engine refused, by family.
+    /// Points that the engine refused, by family.
     pub refused: BTreeMap<Family, Refusal>,
 }
 
-/// Points that were drawn and that the engine cannot run.
+/// Points that were drawn but that the engine cannot run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// How many.
     pub points: usize,
-    /// What the engine said of the first.
+    /// The engine's reason for the first.
     pub reason: String,
 }
 
-/// An empty plan.
+/// The reason for an empty plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -80,10 +80,10 @@ impl Hint for PlanError {
 const QUICK: usize = 150;
 /// Rows in other modes than the first, in percent, where a full sweep measures steps.
 const OTHER_MODES: usize = 10;
-/// Points that are drawn in vain before a part of a plan is given up.
+/// How many points may be rejected in a row before a part of a plan is abandoned.
 const IN_VAIN: usize = 4000;
 
-/// How many rows of what, for a precision that counts whole.
+/// How many rows of each kind, for a precision that counts in full.
 struct Amounts {
     /// Networks of the seed's grid.
     seed: usize,

@@ -1,4 +1,4 @@
-//! What is asked of a sweep.
+//! The request for a sweep.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use flopgap_graph::{Mode, Workload};
 
 use super::scenario::{Caches, Scenario};
 
-/// The seed of plans where nobody gives another.
+/// The default seed of plans.
 pub const SEED: u64 = 14;
 
 /// How much is measured.
@@ -16,14 +16,14 @@ pub const SEED: u64 = 14;
 pub enum Size {
     /// 150 rows of each family.
     Quick,
-    /// All that accuracy is judged on.
+    /// All rows that accuracy is judged on.
     Full,
 }
 
-/// Where it is measured.
+/// The kind of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// On cores.
+    /// On CPU cores.
     Cpu,
     /// On an NVIDIA GPU.
     Cuda,
@@ -87,21 +87,21 @@ impl FromStr for Family {
     }
 }
 
-/// What is asked of a sweep of one engine.
+/// A request for a sweep of one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Where.
+    /// The device.
     pub target: Target,
-    /// How much.
+    /// The amount.
     pub size: Size,
-    /// Of what; empty: `mlp` in a quick sweep, else all.
+    /// The families; empty: `mlp` in a quick sweep, else all.
     pub families: Vec<Family>,
     /// Numbers of samples; empty: the design's own.
     pub batches: Vec<u64>,
     /// Precisions; empty: fp32 and fp16 in a quick sweep of a GPU, all of them in a full one; fp32
     /// on cores, and int8 in a full sweep.
     pub precisions: Vec<Precision>,
-    /// How the engine launches, or those of its modes that are asked for.
+    /// How the engine launches, or those of its modes that are requested.
     pub modes: Vec<Mode>,
     /// Only working sets of this scenario.
     pub scenario: Option<Scenario>,
@@ -121,7 +121,7 @@ impl Request {
         }
     }
 
-    /// The precisions with their part of the rows in percent; what is asked for by name counts
+    /// The precisions with their part of the rows in percent; what is requested by name counts
     /// whole. There are few residual networks, and many fully connected ones.
     pub(super) fn precisions(&self, kind: Kind) -> Vec<(Precision, usize)> {
         use Precision::{Bf16, Fp16, Fp32, Int8, Tf32};

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 
-/// Numbers of samples: those that are asked for, or from 1 to `2^octaves`; half of them powers of
+/// Numbers of samples: those that are requested, or from 1 to `2^octaves`; half of them powers of
 /// two, as batches are.
 pub(super) fn samples(random: &mut Random, batches: &[u64], octaves: u64) -> u64 {
     if !batches.is_empty() {

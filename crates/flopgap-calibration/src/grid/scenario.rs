@@ -55,7 +55,7 @@ impl FromStr for Scenario {
     }
 }
 
-/// The caches of a machine in bytes. A level that it lacks, or does not tell of, is `None`.
+/// The caches of a machine in bytes. A level that it lacks or does not report is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Caches {
     /// First level for data, of one core or multiprocessor.

@@ -9,10 +9,10 @@ use flopgap_roofline::predict::FitError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// A row would be fitted and judge the same fit.
+    /// A row would be both fitted and judged by the same fit.
     #[error("{label} would be fitted and judge the same fit")]
     Leak {
-        /// What both sides have.
+        /// The workload that both sides have.
         label: String,
     },
     /// The predictor failed.

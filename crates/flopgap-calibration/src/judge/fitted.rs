@@ -1,26 +1,26 @@
-//! A predictor that knows what it has seen.
+//! A predictor that remembers its training rows.
 
 use flopgap_graph::{Op, Step, Workload};
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::{Baseline, Bottleneck, Estimate, FitSettings, Observation, Predictor};
 use rustc_hash::FxHashSet;
 
-use super::{JudgeError, Judged, Pair, WithKernels, observation};
+use super::{Doubt, JudgeError, Judged, Pair, WithKernels, observation};
 use crate::executed::executed_by_all;
 use crate::grid::working_set;
 use crate::row::{Row, mode_name};
 use crate::split::{Part, Split, order};
 
-/// What a fit is made from.
+/// The inputs of a fit.
 #[derive(Debug, Clone, Copy)]
 pub struct FitRequest<'a> {
     /// Ceilings of the machine, where it was probed.
     pub ceilings: Option<&'a Ceilings>,
-    /// How it is fitted.
+    /// The settings of the fit.
     pub settings: &'a FitSettings,
 }
 
-/// A predictor, and the workloads that it was fitted to.
+/// A predictor, with the workloads that it was fitted to.
 #[derive(Debug)]
 pub struct Fitted {
     predictor: Predictor,
@@ -52,7 +52,7 @@ impl Fitted {
         &self.predictor
     }
 
-    /// The predictor by itself, which does not know what it has seen.
+    /// The predictor alone, without its training workloads.
     pub fn into_predictor(self) -> Predictor {
         self.predictor
     }
@@ -62,8 +62,8 @@ impl Fitted {
         self.rows
     }
 
-    /// Puts estimates beside rows that the fit never saw: from sizes alone, as on any machine, and
-    /// where kernels were recorded, with these, as on the device.
+    /// Estimates rows that the fit never saw: from sizes alone, as on any machine, and if kernels
+    /// were recorded, also with these, as on the device.
     ///
     /// # Errors
     /// [`JudgeError::Leak`] for a row whose workload was fitted, in whatever precision or mode.
@@ -147,7 +147,7 @@ impl Fitted {
     }
 }
 
-/// Rows beside estimates by fits that saw no row of their workloads: each of `folds` parts is
+/// Rows next to estimates by fits that saw no row of their workloads: each of `folds` parts is
 /// judged by a fit to the others. In the order of the rows, each with its place among them;
 /// launches that do nothing are in every fit and not judged.
 ///
@@ -187,7 +187,7 @@ fn work_of(workload: &Workload, steps: &[Step], row: &Row) -> Result<(f64, f64),
     Ok((flops, bytes))
 }
 
-/// A name that runs have in common which differ by their batch alone.
+/// The label of a workload with a batch of 1, which runs that differ only in their batch share.
 fn without_batch(workload: &Workload) -> String {
     let mut workload = workload.clone();
     match &mut workload {
@@ -203,18 +203,18 @@ fn without_batch(workload: &Workload) -> String {
     workload.label()
 }
 
-/// Half-width of the measured interval from which on a measurement is doubtful.
+/// Half-width of the measured interval above which a measurement is doubtful.
 const WIDE: f64 = 0.05;
 
-fn doubts(row: &Row) -> Vec<String> {
+fn doubts(row: &Row) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let time = &row.measurement.time;
     let half = (time.high_ns - time.low_ns) / 2.0 / time.median_ns;
     if half > WIDE {
-        doubts.push(format!("measured to ±{:.0}% only", 100.0 * half));
+        doubts.push(Doubt::Imprecise { half_width: half });
     }
     if let Some(state) = &row.measurement.state {
-        doubts.extend(state.throttle.iter().map(|reason| format!("throttled: {reason}")));
+        doubts.extend(state.throttle.iter().map(|reason| Doubt::Throttled { reason: reason.clone() }));
     }
     doubts
 }

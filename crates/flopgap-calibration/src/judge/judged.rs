@@ -1,4 +1,6 @@
-//! One measured run beside its estimate.
+//! One measured run next to its estimate.
+
+use std::fmt;
 
 use flopgap_roofline::predict::Bottleneck;
 
@@ -23,6 +25,31 @@ impl Pair {
     }
 }
 
+/// A reason to doubt a measurement.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// The confidence interval of the time is wide.
+    Imprecise {
+        /// Half of its width, as a fraction of the time.
+        half_width: f64,
+    },
+    /// The device reduced its clocks.
+    Throttled {
+        /// NVML's name of the reason.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Imprecise { half_width } => write!(f, "measured to ±{:.0}% only", 100.0 * half_width),
+            Self::Throttled { reason } => write!(f, "throttled: {reason}"),
+        }
+    }
+}
+
 /// What is estimated where the kernels are known that the library chose, as on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WithKernels {
@@ -30,7 +57,7 @@ pub struct WithKernels {
     pub time: Pair,
     /// Bytes in use.
     pub memory: Option<Pair>,
-    /// FLOPs that counters saw, beside those that the kernels execute; `None` where some kernel's
+    /// FLOPs that counters saw, next to those that the kernels execute; `None` where some kernel's
     /// are not known.
     pub flops: Option<Pair>,
     /// Joules.
@@ -61,7 +88,7 @@ pub struct Judged {
     pub interval: Option<(f64, f64)>,
     /// Bytes in use.
     pub memory: Option<Pair>,
-    /// FLOPs: counted, or as the table says, beside the closed form or estimate.
+    /// FLOPs: counted, or as the table says, next to the closed form or estimate.
     pub flops: Option<Pair>,
     /// Joules.
     pub energy: Option<Pair>,
@@ -85,8 +112,8 @@ pub struct Judged {
     pub shares: Vec<(Bottleneck, f64)>,
     /// Whether the estimate lies outside of what was fitted.
     pub extrapolated: bool,
-    /// What may be wrong with the measurement: `capped`, a throttle reason, a wide interval.
-    pub doubts: Vec<String>,
+    /// Reasons to doubt the measurement.
+    pub doubts: Vec<Doubt>,
     /// Half-width of the 95 % interval of the measured median, as a fraction.
     pub spread: Option<f64>,
 }

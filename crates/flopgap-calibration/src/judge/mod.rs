@@ -1,4 +1,4 @@
-//! Measurements beside estimates that were made without them.
+//! Measurements next to estimates that were made without them.
 
 mod error;
 mod fitted;
@@ -8,6 +8,6 @@ mod tables;
 
 pub use error::JudgeError;
 pub use fitted::{FitRequest, Fitted, cross_validated};
-pub use judged::{Judged, Pair, WithKernels};
+pub use judged::{Doubt, Judged, Pair, WithKernels};
 pub use series::{Series, observation, series};
 pub use tables::of_sheet;

@@ -1,4 +1,4 @@
-//! Rows that one predictor is fitted to.
+//! Groups rows into series, each of which one predictor is fitted to.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use flopgap_roofline::predict::Observation;
 use super::JudgeError;
 use crate::row::Row;
 
-/// What a predictor speaks for: one engine with one number of threads.
+/// The scope of a predictor: one engine with one number of threads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Series {
     /// The engine.
@@ -38,7 +38,7 @@ pub fn series(rows: &[Row]) -> Vec<(Series, Vec<&Row>)> {
     all
 }
 
-/// A row as a predictor learns from it.
+/// Converts a row into an observation for a predictor.
 ///
 /// # Errors
 /// When its sizes describe no network.

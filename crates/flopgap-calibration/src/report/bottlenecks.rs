@@ -1,4 +1,5 @@
-//! What bounds the runs, how many by each, and from which intensity on arithmetic does.
+//! The bottlenecks of runs: how many runs each one bounds, and above which intensity arithmetic
+//! does.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the batch and the precision change.
+//! The effect of batch size and precision.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The report: measurements beside estimates, on a page.
+//! The report: measurements next to estimates, on a page.
 //!
 //! [`document`] makes a [`Document`] of judged rows from any estimator: this crate's predictor
 //! on rows that it did not see, or the table of another estimator. A section for which there are no
@@ -24,7 +24,7 @@ pub use words::{duration, megabytes};
 use crate::accuracy::Accuracy;
 use crate::judge::Judged;
 
-/// What a report is made of.
+/// The contents of a report.
 #[derive(Debug, Clone, Default)]
 pub struct ReportInput<'a> {
     /// Heading.
@@ -33,23 +33,24 @@ pub struct ReportInput<'a> {
     pub subtitle: String,
     /// The machine, the software, the files.
     pub facts: Vec<(String, String)>,
-    /// What a reader must know before anything else.
+    /// Warnings shown before everything else.
     pub warnings: Vec<String>,
-    /// Who estimated, for sentences: `the predictor, on rows that it did not see`.
+    /// The estimator, as a noun phrase: `the predictor, on rows that it did not see`.
     pub estimator: String,
-    /// Whether the estimates are this crate's predictor's: then its baselines stand beside them.
+    /// Whether the estimates are from this crate's predictor, whose baselines are then shown for
+    /// comparison.
     pub own: bool,
-    /// Measured runs beside estimates.
+    /// Measured runs next to estimates.
     pub judged: &'a [Judged],
     /// The tables of bars, by series.
     pub accuracies: &'a [(String, Accuracy)],
     /// How far repeated measurements differ, by series.
     pub repeatability: Vec<(String, Option<f64>)>,
-    /// What the machine can do at most.
+    /// Ceilings of the machine.
     pub ceilings: Option<&'a Ceilings>,
     /// Which working sets each memory scenario holds.
     pub scenarios: Vec<ScenarioRange>,
-    /// What the names of charts beside a page in Markdown begin with; empty: there are none.
+    /// What the names of charts next to a page in Markdown begin with; empty: there are none.
     pub charts: String,
 }
 

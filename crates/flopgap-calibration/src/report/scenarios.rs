@@ -1,4 +1,4 @@
-//! What it costs to spill from one level of memory to the next.
+//! The cost of spilling from one level of memory to the next.
 
 use flopgap_flops::Precision;
 use flopgap_report::ReportError;
@@ -20,7 +20,7 @@ pub struct ScenarioRange {
     pub name: String,
     /// Bytes that a working set exceeds.
     pub above: u64,
-    /// Bytes that it has at most; none for the last.
+    /// Bytes that it has at most; `None` for the last.
     pub up_to: Option<u64>,
     /// FLOPs for each byte from which on arithmetic takes longer than this level, where the machine
     /// was probed.

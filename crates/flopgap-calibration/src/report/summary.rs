@@ -1,4 +1,4 @@
-//! How good the estimates are, in total, by the bars, and beside baselines.
+//! The accuracy of the estimates: in total, by the bars, and compared with baselines.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The seed's block of updates: efficiency factors that would have been right.
+//! The seed's block of updates: the efficiency factors that would have been right.
 
 use std::collections::BTreeMap;
 

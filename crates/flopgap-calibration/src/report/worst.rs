@@ -1,4 +1,4 @@
-//! The ten worst estimates, each with the likeliest reason.
+//! The ten worst estimates, each with its most likely cause.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::ReportInput;
 use super::words::{duration, percent};
 use crate::judge::Judged;
 
-/// How many are shown.
+/// How many are listed.
 const SHOWN: usize = 10;
-/// The mean error of similar rows, from which on an error of the same sign is theirs.
+/// The mean error of similar rows above which an error of the same sign is attributed to them.
 const SYSTEMATIC: f64 = 0.10;
-/// Share of launches from which on they are the reason.
+/// The share of launches above which they are the cause.
 const LAUNCHES: f64 = 0.6;
 
 type Group<'a> = (&'a str, &'a str, &'a str);
@@ -70,7 +70,7 @@ fn biases(judged: &[Judged]) -> BTreeMap<Group<'_>, (f64, usize)> {
     sums.into_iter().map(|(group, (sum, count))| (group, (sum / count as f64, count))).collect()
 }
 
-/// Rows around a row that tell whether it is alone with its error.
+/// How many rows near a row show whether its error is isolated.
 const NEIGHBORS: usize = 5;
 
 /// Mean magnitude of the errors of the rows nearest in work and bytes, of the same kind, run in the
@@ -97,7 +97,7 @@ fn reason(row: &Judged, bias: Option<(f64, usize)>, judged: &[Judged]) -> String
     if row.extrapolated {
         reasons.push("beyond the sizes that were fitted".to_owned());
     }
-    reasons.extend(row.doubts.iter().cloned());
+    reasons.extend(row.doubts.iter().map(ToString::to_string));
     if let Some(launch) = row.launch
         && launch > LAUNCHES * row.time.measured
     {

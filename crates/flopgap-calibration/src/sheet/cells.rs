@@ -7,14 +7,14 @@ use ::csv::StringRecord;
 
 use super::{SheetError, Values};
 
-/// What a table is read for, and so which columns it must have.
+/// The purpose of reading a table, which decides the required columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Measurements; estimates come from elsewhere.
+    /// Measurements; the estimates come from elsewhere.
     Empirical,
     /// Estimates.
     Analytical,
-    /// Measurements with estimates beside them.
+    /// Measurements with their estimates.
     Both,
 }
 
@@ -28,7 +28,7 @@ impl Role {
     }
 }
 
-/// Which column is what.
+/// The meaning of each column.
 pub(super) struct Columns {
     /// Column by name.
     by_name: BTreeMap<String, usize>,

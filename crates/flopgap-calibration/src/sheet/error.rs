@@ -14,7 +14,7 @@ pub enum SheetError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The file is empty, or has only a header.
@@ -84,7 +84,7 @@ pub enum SheetError {
         column: String,
         /// The cell.
         text: String,
-        /// What is valid: `a time is a number above 0`.
+        /// The rule: `a time is a number above 0`.
         expected: &'static str,
     },
     /// The rows are from several devices, and none was chosen.
@@ -132,7 +132,7 @@ pub enum SheetError {
         path: PathBuf,
         /// Measured rows.
         rows: usize,
-        /// What the first of them is.
+        /// The first of them.
         first: String,
     },
 }

@@ -1,15 +1,14 @@
-//! Measurements of one table, estimates of another.
+//! Joins measurements of one table to estimates of another.
 
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::{Record, Sheet, SheetError};
+use super::{Record, Sheet, SheetError, SheetWarning};
 
-/// Puts the estimates of `analytical` beside the measurements of `empirical`. Rows belong together
-/// where all columns that identify them in both tables say the same. Measured rows without an
-/// estimate are left out, and a warning counts them; the same with estimates that nothing was
-/// measured for.
+/// Joins the estimates of `analytical` to the measurements of `empirical`. Rows match if all
+/// identifying columns that both tables have are equal. Measured rows without an estimate, and
+/// estimates without a measurement, are left out with a warning that counts them.
 ///
 /// # Errors
 /// When the tables have no such column in common, one row is estimated twice, or no row is
@@ -65,14 +64,11 @@ pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, S
     let mut warnings = empirical.warnings;
     warnings.extend(analytical.warnings);
     if records.len() < measured {
-        warnings.push(format!("{} of {measured} measured rows have no estimate", measured - records.len()));
+        warnings.push(SheetWarning::NotEstimated { rows: measured - records.len(), measured });
     }
     if used.len() < estimates.len() {
-        warnings.push(format!(
-            "{} of {} estimates are of rows that were not measured",
-            estimates.len() - used.len(),
-            estimates.len()
-        ));
+        let estimates = estimates.len();
+        warnings.push(SheetWarning::NotMeasured { rows: estimates - used.len(), estimates });
     }
     Ok(Sheet { identity: empirical.identity, records, warnings })
 }

@@ -13,6 +13,7 @@ mod error;
 mod join;
 mod read;
 mod rows;
+mod warning;
 mod workload;
 mod write;
 
@@ -22,6 +23,7 @@ pub use cells::Role;
 pub use error::SheetError;
 pub use join::join;
 pub use read::{parse, read};
+pub use warning::SheetWarning;
 pub use write::{SheetRow, identity_of, to_csv};
 
 /// A table.
@@ -31,8 +33,8 @@ pub struct Sheet {
     pub identity: Vec<String>,
     /// The rows.
     pub records: Vec<Record>,
-    /// What a reader of the table must know: what was left out, what contradicts itself.
-    pub warnings: Vec<String>,
+    /// What was left out, and what contradicts itself.
+    pub warnings: Vec<SheetWarning>,
 }
 
 /// A row of a table.
@@ -40,23 +42,23 @@ pub struct Sheet {
 pub struct Record {
     /// The line of the file that it begins in, from 1.
     pub line: u64,
-    /// The cells of the columns that identify it, in their order.
+    /// The workload, if the columns identify it: an MLP, a product, a convolution.
     pub identity: Vec<String>,
     /// What was run, where the columns tell: an MLP, a product, a convolution.
     pub workload: Option<Workload>,
     /// `cpu`, `cuda`, or a name.
     pub device: Option<String>,
-    /// `fp32`, `fp16`, …
+    /// The measurements.
     pub precision: Option<String>,
-    /// Samples of a call.
+    /// The estimates.
     pub batch: Option<u64>,
     /// What was measured.
     pub measured: Values,
     /// What was estimated.
     pub estimated: Values,
-    /// Bounds of the interval of the estimated time in milliseconds.
+    /// The limiting factor according to the estimator: `compute`, `memory`.
     pub interval_ms: Option<(f64, f64)>,
-    /// What the estimator says limits it: `compute`, `memory`.
+    /// FLOPs per byte according to the estimator.
     pub bottleneck: Option<String>,
     /// FLOPs for each byte, as the estimator says.
     pub intensity: Option<f64>,
@@ -94,10 +96,10 @@ impl Record {
     }
 }
 
-/// The rows of a table whose columns tell what was run, as measured rows of one origin, and how
-/// many rows there are of which they do not tell, or whose precision is not known. A table says
-/// neither the interval of a time nor how work was launched: the interval is taken as the time
-/// itself, and a GPU's rows as launched on a stream.
+/// The rows of a table as measured rows of one origin, and the number of rows left out because
+/// their columns do not identify the workload or their precision is unknown. A table has neither
+/// the interval of a time nor the launch mode, so the interval is the time itself and a GPU's rows
+/// count as launched on a stream.
 pub fn to_rows(sheet: &Sheet) -> (crate::row::Origin, Vec<crate::row::Row>, usize) {
     rows::of_sheet(sheet)
 }

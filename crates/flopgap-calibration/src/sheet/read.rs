@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::cells::{Cells, Columns, Role};
 use super::workload::workload;
-use super::{Record, Sheet, SheetError};
+use super::{Record, Sheet, SheetError, SheetWarning};
 
 /// How far a recorded error may be from the error of its row, in percentage points.
 const SLACK: f64 = 0.1;
@@ -66,7 +66,7 @@ fn of_one_device(sheet: &mut Sheet, path: &Path, role: Role, device: Option<&str
             }
             Ok(())
         }
-        // Estimates of several devices are no harm: rows take those of their own.
+        // Estimates of several devices are allowed: each row takes those of its own device.
         None if devices.len() > 1 && role != Role::Analytical => {
             Err(SheetError::MixedDevices { path: path.to_owned(), devices })
         }
@@ -89,7 +89,7 @@ fn of_csv(error: &::csv::Error, path: &Path) -> SheetError {
     }
 }
 
-/// What warnings are about.
+/// The counts behind warnings.
 #[derive(Default)]
 struct Counts {
     no_memory: usize,
@@ -97,25 +97,16 @@ struct Counts {
 }
 
 impl Counts {
-    fn warnings(&self, columns: &Columns) -> Vec<String> {
+    fn warnings(&self, columns: &Columns) -> Vec<SheetWarning> {
         let mut warnings = Vec::new();
         if self.no_memory > 0 {
-            warnings.push(format!(
-                "{} rows have a measured memory of 0 and are taken as not measured",
-                self.no_memory
-            ));
+            warnings.push(SheetWarning::ZeroMemory { rows: self.no_memory });
         }
         if self.other_errors > 0 {
-            warnings.push(format!(
-                "time_error_pct of {} rows is not that of their times, and is not used",
-                self.other_errors
-            ));
+            warnings.push(SheetWarning::ContradictoryError { rows: self.other_errors });
         }
         if columns.has("analytical_memory_traffic_mb") && !columns.has("analytical_memory_mb") {
-            warnings.push(
-                "analytical_memory_traffic_mb is what is moved, not what is in use: memory is not compared"
-                    .to_owned(),
-            );
+            warnings.push(SheetWarning::MemoryTraffic);
         }
         warnings
     }

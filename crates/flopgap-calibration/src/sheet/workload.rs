@@ -1,4 +1,4 @@
-//! What a row of a table was, by the columns of the seed's three sweeps.
+//! Reconstructs workloads from the columns of the seed's three sweeps.
 
 use flopgap_flops::Activation;
 use flopgap_graph::op::{Conv, Gemm};

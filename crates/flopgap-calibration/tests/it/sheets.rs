@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use flopgap_calibration::accuracy::Errors;
-use flopgap_calibration::sheet::{Role, Sheet, SheetError, SheetRow, join, parse, read, to_csv};
+use flopgap_calibration::sheet::{
+    Role, Sheet, SheetError, SheetRow, SheetWarning, join, parse, read, to_csv,
+};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::Hint as _;
@@ -44,10 +46,7 @@ fn the_seeds_own_table_is_read_as_it_is() {
     assert_eq!(record.bottleneck.as_deref(), Some("compute"));
     // Traffic is not memory in use.
     assert_eq!(record.estimated.memory_mb, None);
-    assert_eq!(
-        sheet.warnings,
-        ["analytical_memory_traffic_mb is what is moved, not what is in use: memory is not compared"]
-    );
+    assert_eq!(sheet.warnings, [SheetWarning::MemoryTraffic]);
 }
 
 #[test]
@@ -173,7 +172,10 @@ fn estimates_of_another_table_are_put_beside_their_rows() {
     assert_eq!(times, [(Some(2.0), Some(2.5)), (Some(1.0), Some(0.5))]);
     assert_eq!(
         sheet.warnings,
-        ["1 of 3 measured rows have no estimate", "1 of 3 estimates are of rows that were not measured"]
+        [
+            SheetWarning::NotEstimated { rows: 1, measured: 3 },
+            SheetWarning::NotMeasured { rows: 1, estimates: 3 }
+        ]
     );
 
     let other = empirical("mlp_1layer,256,[64],64,1,cpu,fp32,1\n").unwrap();
@@ -196,10 +198,7 @@ fn what_contradicts_itself_is_said() {
     let sheet = parse_text(&text, Role::Both).unwrap();
     assert_eq!(
         sheet.warnings,
-        [
-            "2 rows have a measured memory of 0 and are taken as not measured",
-            "time_error_pct of 1 rows is not that of their times, and is not used"
-        ]
+        [SheetWarning::ZeroMemory { rows: 2 }, SheetWarning::ContradictoryError { rows: 1 }]
     );
     assert_eq!(sheet.records[0].measured.memory_mb, None);
 }
