@@ -1,4 +1,4 @@
-//! The memory of the classifier.
+//! The cache of the classifier.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,15 +27,14 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// A classifier that knows no name yet.
+    /// An empty classifier.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What `name` says.
+    /// Reads `name`.
     pub fn get(&self, name: &str) -> Arc<KernelInfo> {
-        // A thread that panicked while it held the lock cannot have left a wrong entry, so poison
-        // is no reason to stop.
+        // A panic while the lock is held cannot leave a wrong entry, so poisoning is ignored.
         if let Some(info) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Arc::clone(info);
         }

@@ -1,4 +1,4 @@
-//! Display names that tell the rows of one table apart.
+//! Display names that distinguish the rows of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,15 +52,15 @@ pub fn distinct_names<N: AsRef<str>, S: AsRef<str>>(kernels: &[(N, S)]) -> Vec<S
     shown
 }
 
-/// The length of what all names begin with, in bytes.
+/// The length of the common prefix of all names, in bytes.
 fn common_start(names: &BTreeSet<&str>) -> usize {
-    // Of sorted texts the first and the last differ the earliest.
+    // In sorted order, the first and the last name differ the earliest.
     let (Some(first), Some(last)) = (names.first(), names.last()) else { return 0 };
     let same = first.char_indices().zip(last.chars()).find(|((_, a), b)| a != b);
     same.map_or(first.len().min(last.len()), |((at, _), _)| at)
 }
 
-/// A name from the word on in which it differs.
+/// A name from the first differing word on.
 fn difference(name: &str, common: usize) -> String {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let before = &name[..common];

@@ -1,4 +1,4 @@
-//! From a name to everything in it.
+//! Reads a name.
 
 use std::borrow::Cow;
 
@@ -15,9 +15,9 @@ use crate::taxonomy::{KernelClass, Library, Precision, Tile};
 use crate::tile::tile_of;
 use crate::unit::Subject;
 
-/// What a kernel's name says about it.
+/// The information in a kernel's name.
 ///
-/// Only the name is read. Where it does not tell, the field is `None` (or [`KernelClass::Other`],
+/// Only the name is read. What it does not say is `None` (or [`KernelClass::Other`],
 /// [`Library::Unknown`]); nothing is guessed from what usually goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelInfo {
@@ -31,7 +31,7 @@ pub struct KernelInfo {
     /// The output tile of one thread block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Whether it multiplies on the tensor cores. `None` where the name does not say: users' own
+    /// Whether it multiplies on the tensor cores. `None` if the name does not say: users' own
     /// products, Triton's and XLA's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_cores: Option<bool>,
@@ -107,7 +107,7 @@ pub fn classify(name: &str) -> KernelInfo {
     }
 }
 
-/// What the rules see; see [`crate::rules`].
+/// The text that the rules match; see [`crate::rules`].
 fn subject(text: &str, path: &Path<'_>, operation: Option<&str>) -> String {
     if memory_operation(text).is_some() || path.parts.is_empty() {
         return text.to_ascii_lowercase();

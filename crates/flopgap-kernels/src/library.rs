@@ -1,4 +1,4 @@
-//! The library table: whose kernel a name is.
+//! The library table: which library a kernel belongs to.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! One spelling for the many in which tools print the same kernel name.
+//! Normalizes the spellings that tools use for the same kernel name.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -55,7 +55,7 @@ pub fn demangle(name: &str) -> Option<String> {
     Some(out.0)
 }
 
-/// A string that refuses to grow past [`DEMANGLE_LIMIT`].
+/// A string with a maximum length of [`DEMANGLE_LIMIT`].
 struct Bounded(String);
 
 impl Write for Bounded {
@@ -73,7 +73,7 @@ fn strip_void(name: &str) -> &str {
     while let Some(rest) = name.strip_prefix("void ") {
         name = rest.trim_start();
     }
-    // What is left of `void ` and nothing behind it.
+    // The remainder of a lone `void `.
     if name == "void" { "" } else { name }
 }
 
@@ -82,7 +82,7 @@ fn strip_anonymous(name: &str) -> Option<String> {
     let mut text: Option<String> = None;
     loop {
         let current = text.as_deref().unwrap_or(name);
-        // Removing one can join the halves of another, so look again until none is left.
+        // Removing one can join the halves of another, so repeat until none is left.
         let shorter = ANONYMOUS
             .iter()
             .find(|spelling| current.contains(**spelling))

@@ -22,8 +22,7 @@ const CARRIERS: [&str; 19] = [
 /// part in classification as text.
 const WRAPPERS: [&str; 5] = ["Kernel", "Kernel2", "kernel", "device_kernel", "_kernel_agent"];
 
-/// Identifiers that stand before the operation without being it: types, adapters, metadata. Lower
-/// case.
+/// Identifiers that precede the operation: types, adapters, metadata. Lower case.
 #[rustfmt::skip]
 const TRANSPARENT: &[&str] = &[
     // types
@@ -51,14 +50,14 @@ const TRANSPARENT: &[&str] = &[
     "lambda",
 ];
 
-/// Identifiers behind which no operation can follow: the operands of a kernel that named none.
+/// Identifiers after which no operation can follow: the operands of a kernel that named none.
 #[rustfmt::skip]
 const STOP: [&str; 7] = [
     "array", "loadwithcast", "loadwithoutcast", "offsetcalculator", "storewithcast", "storewithoutcast",
     "trivialoffsetcalculator",
 ];
 
-/// Endings that say "this is a function object", not what it does.
+/// Suffixes that mean "function object" and say nothing about the operation.
 #[rustfmt::skip]
 const ENDINGS: [&str; 14] = [
     "_kernel_cuda", "_kernel_impl", "_cuda_kernel", "_cuda_out", "_kernel", "_impl", "_cuda", "_functor",
@@ -142,7 +141,8 @@ fn is_placeholder(word: &str) -> bool {
         || word.strip_prefix("Policy").is_some_and(digits)
 }
 
-/// One spelling for one operation: `CUDAFunctor_add`, `AddFunctor` and `std::plus` are all `add`.
+/// A canonical spelling for each operation: `CUDAFunctor_add`, `AddFunctor` and `std::plus` are all
+/// `add`.
 fn canonical(word: &str) -> String {
     let mut word = word;
     for start in ["CUDAFunctorOnSelf_", "CUDAFunctor_", "launch_"] {

@@ -8,27 +8,27 @@ use std::borrow::Cow;
 
 use crate::normalize::normalize;
 
-/// A name taken apart. All parts borrow from the normalized text.
+/// A parsed name. All parts borrow from the normalized text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path<'a> {
     /// The identifiers of the path, namespaces first, without template arguments, `operator()` and
     /// lambdas.
     pub(crate) parts: Vec<&'a str>,
-    /// What stands between the angle brackets of the last identifier; the rest of the text where
-    /// they do not close.
+    /// The text between the angle brackets of the last identifier; the rest of the name if they are
+    /// unbalanced.
     pub(crate) args: Option<&'a str>,
-    /// What stands between the parentheses of the last identifier; the rest of the text where they
-    /// do not close.
+    /// The text between the parentheses of the last identifier; the rest of the name if they are
+    /// unbalanced.
     pub(crate) params: Option<&'a str>,
 }
 
 impl<'a> Path<'a> {
-    /// The last identifier, if there is any.
+    /// The last identifier, if any.
     pub(crate) fn base(&self) -> Option<&'a str> {
         self.parts.last().copied().map(strip_counter)
     }
 
-    /// Take a normalized name apart.
+    /// Parses a normalized name.
     pub(crate) fn parse(text: &'a str) -> Self {
         let mut path = Self::default();
         let mut at = 0;
@@ -38,7 +38,7 @@ impl<'a> Path<'a> {
         path
     }
 
-    /// Read one component of the path at `at`; the place of the next one, or `None` at the end of
+    /// Reads one component of the path at `at`; the start of the next one, or `None` at the end of
     /// the path.
     fn component(&mut self, text: &'a str, at: usize) -> Option<usize> {
         let bytes = text.as_bytes();

@@ -18,7 +18,7 @@ use crate::taxonomy::KernelClass::{
     Other, Random, Reduction, Softmax, SplitKReduce,
 };
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// The class that the rule gives.
@@ -36,7 +36,7 @@ const fn rule(class: KernelClass, pattern: &'static str, example: &'static str) 
 /// The table, first match wins. A name that none matches is [`KernelClass::Other`].
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    // Memory operations are not kernels, but profiles list them beside kernels.
+    // Memory operations are not kernels, but profiles list them next to kernels.
     rule(Copy, r"^\[?cuda mem(cpy|set)|^mem(cpy|set)\b", "[CUDA memcpy HtoD]"),
 
     // Inductor lists the fused ATen operations in a Triton kernel's name; its prefix says what the

@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::path::Path;
 use crate::taxonomy::{Precision, Tile};
 
-/// Base names that say nothing alone; the namespace before them does (`gemvx::kernel`).
+/// Base names that are meaningless alone, so the namespace is added (`gemvx::kernel`).
 const EMPTY: [&str; 6] = ["kernel", "Kernel", "Kernel2", "device_kernel", "globalKernel", "run"];
 
 /// `sm80_xmma_gemm`, `sm80_xmma_fprop_implicit_gemm_indexed`: what precedes the types.

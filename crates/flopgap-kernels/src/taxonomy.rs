@@ -1,11 +1,11 @@
-//! What a kernel name can tell: class, library, precision and tile.
+//! Classes, libraries, precisions and tiles of kernels.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of work a kernel does.
+/// The kind of work that a kernel does.
 ///
 /// The classes split a step the way its floating-point work is counted: a closed form exists for
 /// matrix products, attention and convolutions, and everything else is work around them. The
@@ -92,7 +92,7 @@ impl KernelClass {
     }
 }
 
-/// Who wrote the kernel, as far as the name says.
+/// The origin of the kernel, if the name shows it.
 ///
 /// cuBLAS, cuDNN and PyTorch ship kernels generated from CUTLASS; a name that says CUTLASS is
 /// reported as [`Library::Cutlass`] in any distribution, because the name does not say more.
@@ -270,7 +270,7 @@ impl fmt::Display for Tile {
     }
 }
 
-/// A name that is not one of an enum's, as `FromStr` met it.
+/// An unknown name, found by `FromStr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     kind: &'static str,

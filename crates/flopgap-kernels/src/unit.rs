@@ -1,5 +1,5 @@
-//! Which units of the GPU do a kernel's arithmetic, as far as its name says: tensor cores or shader
-//! cores, and whether its half-precision instructions are arithmetic at all.
+//! The units of the GPU that do a kernel's arithmetic, if its name shows them: tensor cores or
+//! shader cores, and whether its half-precision instructions are arithmetic at all.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ fn compiled(pattern: &str) -> Regex {
 /// Words of a product that say where it is computed, in the lower-case name with template
 /// arguments; first match wins.
 const SAID: [(bool, &str); 5] = [
-    // Launched beside a product: sums of partial results, schedules, transforms of filters and
+    // Launched along with a product: sums of partial results, schedules, transforms of filters and
     // data.
     (
         false,
@@ -62,8 +62,8 @@ static HALF: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r"(^|_)h(gemm|gemv|axpy|dot|scal)(_|\b)|nccl\w*_(sum|prod|premulsum|sumpostdiv)_b?f16")
 });
 
-/// What is decided about a kernel by its class, library, precision and lower-case name with
-/// template arguments.
+/// The inputs of the decision: class, library, precision and lower-case name with template
+/// arguments.
 pub(crate) struct Subject<'a> {
     pub(crate) class: KernelClass,
     pub(crate) library: Library,
@@ -80,7 +80,7 @@ impl Subject<'_> {
         let said = SAID_SET.matches(self.name).iter().next().map(|index| SAID[index].0);
         match self.class {
             Matmul | Attention | Convolution => {}
-            // A user's kernel may be anything; it uses tensor cores where it says so.
+            // A user's kernel may be anything; it uses tensor cores if its name says so.
             KernelClass::Other => return said.filter(|&tensor| tensor),
             _ => return Some(false),
         }
