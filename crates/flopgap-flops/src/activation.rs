@@ -1,4 +1,4 @@
-//! Activation functions and what they are counted to cost.
+//! Activation functions and their cost.
 
 use std::fmt;
 use std::str::FromStr;
@@ -106,7 +106,7 @@ pub struct ActivationCost {
     pub derivative: u64,
 }
 
-/// How activations are charged.
+/// The cost model of activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -149,7 +149,7 @@ impl ActivationCosts {
     }
 }
 
-/// What the gradient that enters the last layer is.
+/// The gradient that enters the last layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossGradient {
@@ -160,7 +160,7 @@ pub enum LossGradient {
     Tensor,
 }
 
-/// Everything about counting that mathematics leaves open.
+/// Choices in counting that mathematics leaves open.
 ///
 /// No convention is right for hardware: PyTorch's sigmoid executes about 16 counted FLOPs per
 /// element forward and 3 backward (kappa 15.0 and 0.58 at `N=10 D=1024 M=128`), and a `ReLU` none,
@@ -172,9 +172,9 @@ pub enum LossGradient {
 /// gradient is 1 per element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Convention {
-    /// How activations are charged.
+    /// The cost model of activations.
     pub activations: ActivationCosts,
-    /// What enters the backward pass.
+    /// The gradient that enters the backward pass.
     pub loss_gradient: LossGradient,
 }
 

@@ -1,4 +1,4 @@
-//! Sums and products that either are exact or name what overflowed.
+//! Checked sums and products: each is exact, or an error names what overflowed.
 
 use crate::FlopError;
 

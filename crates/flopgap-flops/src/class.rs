@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{FlopError, checked};
 
-/// FLOPs of one pass, split by what the kernel that executed them was for.
+/// FLOPs of one pass, by the class of the kernel that executed them.
 ///
 /// Serializes as an object with the keys `gemm`, `split_k`, `activation`, `other` and `total`;
 /// reading it back refuses a `total` that is not the sum of the classes.
@@ -13,11 +13,12 @@ use crate::{FlopError, checked};
 /// ```
 /// use flopgap_flops::ClassFlops;
 ///
-/// let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786, other: 0 };
+/// let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786,
+/// other: 0 };
 /// assert_eq!(counted.total()?, 2_727_606_586);
 /// assert_eq!(
 ///     serde_json::to_string(&counted).unwrap(),
-///     r#"{"gemm":2702704640,"split_k":3932160,"activation":20969786,"other":0,"total":2727606586}"#,
+/// r#"{"gemm":2702704640,"split_k":3932160,"activation":20969786,"other":0,"total":2727606586}"#,
 /// );
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
@@ -71,7 +72,7 @@ impl Serialize for ClassFlops {
     }
 }
 
-/// What is on disk, before the total is checked.
+/// The stored form, before the total is checked.
 #[derive(Deserialize)]
 #[serde(rename = "ClassFlops")]
 struct Record {

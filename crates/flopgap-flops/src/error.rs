@@ -115,7 +115,7 @@ impl FlopError {
         Self::Overflow { quantity: quantity.into() }
     }
 
-    /// Says in which place of a larger model an overflow happened.
+    /// Adds the position in a larger model to an overflow.
     pub(crate) fn within(self, place: impl std::fmt::Display) -> Self {
         match self {
             Self::Overflow { quantity } => Self::overflow(format!("{place}: {quantity}")),

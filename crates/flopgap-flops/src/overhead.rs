@@ -1,4 +1,5 @@
-//! Measured against theory: the factors epsilon, rho, kappa and omega, and the way back.
+//! Overheads of a measurement relative to theory (epsilon, rho, kappa and omega), and the
+//! reconstruction.
 
 use serde::{Deserialize, Serialize};
 
@@ -198,14 +199,15 @@ impl OverheadFactors {
     }
 }
 
-/// One pass of one network, counted and in theory, with the overheads between them: what an
-/// analysis writes.
+/// One pass of one network, counted and in theory, with the overheads between them, as an analysis
+/// writes it.
 ///
 /// ```
 /// use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 ///
 /// let model = SquareMlp::new(10, 1024, 128)?;
-/// let counted = ClassFlops { gemm: 5_120_196_608, split_k: 10_824_176, activation: 3_932_160, other: 0 };
+/// let counted = ClassFlops { gemm: 5_120_196_608, split_k: 10_824_176, activation: 3_932_160,
+/// other: 0 };
 /// let decomposition = Decomposition::of(model, Pass::Backward, counted)?;
 /// assert_eq!(decomposition.reconstructed, 5_134_952_944);
 /// assert_eq!(decomposition.difference, 0);
@@ -217,9 +219,9 @@ pub struct Decomposition {
     pub model: SquareMlp,
     /// The pass.
     pub pass: Pass,
-    /// FLOPs that the mathematics asks for.
+    /// Theoretical FLOPs.
     pub theory: ClassFlops,
-    /// FLOPs that were counted.
+    /// Counted FLOPs.
     pub measured: ClassFlops,
     /// The factors in double precision.
     pub factors: OverheadFactors,

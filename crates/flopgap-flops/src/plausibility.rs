@@ -1,4 +1,4 @@
-//! Counts that cannot be what they claim to be.
+//! Detects counts that cannot be right.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub enum Plausibility {
         counted: u64,
         /// Theoretical FLOPs of the class.
         theory: u64,
-        /// What usually explains it, most likely first.
+        /// The usual causes, most likely first.
         causes: Vec<LikelyCause>,
     },
     /// More GEMM FLOPs than [`QUESTIONABLE_GEMM_FACTOR`] times theory, or than padding every matrix
@@ -62,7 +62,7 @@ pub enum Plausibility {
         counted: u64,
         /// Theoretical GEMM FLOPs.
         theory: u64,
-        /// What usually explains it, most likely first.
+        /// The usual causes, most likely first.
         causes: Vec<LikelyCause>,
     },
 }
@@ -78,7 +78,7 @@ pub enum Bounded {
     Activation,
 }
 
-/// What usually lies behind an implausible count.
+/// The usual cause of an implausible count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -99,7 +99,7 @@ pub enum LikelyCause {
     FusedActivation,
 }
 
-/// Whether counts are whole, or were printed rounded.
+/// Whether counts are exact or rounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Exactness {
     /// Every FLOP was counted.

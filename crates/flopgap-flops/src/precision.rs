@@ -1,4 +1,4 @@
-//! In what arithmetic a product is computed.
+//! The arithmetic of products.
 
 use std::fmt;
 use std::str::FromStr;

@@ -28,7 +28,7 @@ pub fn softmax(rows: u64, columns: u64, element: ElementType) -> Result<Work, Fl
     elementwise(5, elements, elements, element)
 }
 
-/// What the statistics of a normalization are taken over.
+/// The source of a normalization's statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NormKind {
     /// They are given: a scale and a shift by channel, 2 FLOPs per element.

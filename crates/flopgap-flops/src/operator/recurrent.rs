@@ -44,7 +44,7 @@ impl Cell {
 /// A recurrent layer over whole sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Recurrent {
-    /// What is computed at each step.
+    /// The cell computed at each step.
     pub cell: Cell,
     /// Sequences.
     pub batch: u64,

@@ -24,8 +24,8 @@ pub enum AttentionMask {
 ///
 /// For batch 4, 12 heads, sequence 512 and head width 64, `Q K^T` is `2 * 4 * 12 * 512^2 * 64` =
 /// 1,610,612,736 FLOPs and the softmax, at 5 per score, 62,914,560: 25.6 times less. (A figure of
-/// 804,257,792 that circulates for this product is a slip of the pen: the formula printed beside it
-/// gives twice as much, and even half of the product would be 805,306,368.)
+/// 804,257,792 that circulates for this product is a slip of the pen: the formula printed next to
+/// it gives twice as much, and even half of the product would be 805,306,368.)
 ///
 /// ```
 /// use flopgap_flops::{ElementType, Ratio};

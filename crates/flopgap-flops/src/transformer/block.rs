@@ -158,7 +158,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What one operation costs.
+/// The cost of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OperationWork {
     /// The operation.
