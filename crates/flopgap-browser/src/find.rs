@@ -1,4 +1,4 @@
-//! Where the browser is.
+//! Finds the browser.
 
 use std::env;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ pub(crate) fn chromium() -> Result<PathBuf, Error> {
         };
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    let programs = env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    let programs = env::split_paths(&path).flat_map(|directory| NAMES.map(|name| directory.join(name)));
     programs.into_iter().find(|program| program.is_file()).ok_or_else(|| {
         Error::Missing(format!("none of {} is on the path; install chromium", NAMES.join(", ")))
     })
 }
 
-/// Whether the tests must not do without.
+/// Whether tests must fail without it.
 pub(crate) fn is_required() -> bool {
     env::var("FLOPGAP_REQUIRE").is_ok_and(|required| required.split(',').any(|one| one == "chromium"))
 }

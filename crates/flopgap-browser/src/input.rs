@@ -10,14 +10,14 @@ const CONTROL: u32 = 2;
 /// The path of a finger: its first place and its last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Swipe {
-    /// Where it is put down.
+    /// Where it touches down.
     pub from: (f64, f64),
     /// Where it is lifted.
     pub to: (f64, f64),
 }
 
 impl Swipe {
-    /// Where it is after a share of its path.
+    /// The position of a finger after a fraction of its path.
     fn at(self, share: f64) -> (f64, f64) {
         let between = |from: f64, to: f64| from + (to - from) * share;
         (between(self.from.0, self.to.0), between(self.from.1, self.to.1))

@@ -28,7 +28,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser for a test; none, with the reason on standard error, where no Chromium is
+    /// A browser for a test; `None`, with the reason on standard error, if no Chromium is
     /// installed.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Gives the page another size in pixels.
+    /// Resizes the page, in pixels.
     ///
     /// # Errors
     /// [`Error::Failed`] when the browser is gone.
@@ -95,7 +95,7 @@ impl Browser {
         self.wait_until_drawn()
     }
 
-    /// The value of an expression in the page; a promise is waited for.
+    /// The value of an expression in the page; a promise is awaited.
     ///
     /// # Errors
     /// [`Error::Failed`] with the page's exception.
@@ -113,8 +113,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     ///
-    /// # Errors
-    /// [`Error::Failed`] when it is not in two minutes.
+    /// # Errors [`Error::Failed`] when it is not within two minutes.
     pub fn wait_for(&mut self, condition: &str) -> Result<(), Error> {
         let start = Instant::now();
         while self.evaluate(condition)? != true {
@@ -144,13 +143,13 @@ impl Browser {
         self.pipe.call(method, parameters)
     }
 
-    /// What the page complained about since the last question: errors in the console, exceptions,
-    /// refusals of its content security policy, and requests for anything but files.
+    /// What the page reported since the last call: errors in the console, exceptions, violations of
+    /// its content security policy, and requests for anything but files.
     pub fn problems(&mut self) -> Vec<String> {
         self.pipe.events().into_iter().filter_map(|event| problem(&event)).collect()
     }
 
-    /// The page on paper, as a PDF; how many sheets it takes stands in [`sheets`].
+    /// The page as a PDF; [`sheets`] counts its sheets.
     ///
     /// # Errors
     /// [`Error::Failed`] when the browser cannot print.
@@ -159,18 +158,18 @@ impl Browser {
         bytes(&printed["data"])
     }
 
-    /// What is in sight, as a PNG in the folder `FLOPGAP_SHOTS`; nothing without it.
+    /// Saves the visible part as a PNG in the directory `FLOPGAP_SHOTS`, if that is set.
     ///
     /// # Errors
     /// [`Error::Failed`] when the picture cannot be taken or written.
     pub fn shot(&mut self, name: &str) -> Result<(), Error> {
-        let Some(folder) = std::env::var_os("FLOPGAP_SHOTS").map(PathBuf::from) else { return Ok(()) };
+        let Some(directory) = std::env::var_os("FLOPGAP_SHOTS").map(PathBuf::from) else { return Ok(()) };
         let shot = self.command("Page.captureScreenshot", &json!({ "format": "png" }))?;
-        std::fs::write(folder.join(format!("{name}.png")), bytes(&shot["data"])?)
+        std::fs::write(directory.join(format!("{name}.png")), bytes(&shot["data"])?)
             .map_err(|error| Error::failed(name, error))
     }
 
-    /// What axe-core finds, one line each; nothing without `FLOPGAP_AXE`.
+    /// The findings of axe-core, one line each; empty without `FLOPGAP_AXE`.
     ///
     /// # Errors
     /// [`Error::Failed`] when the script cannot be read or run.
@@ -189,7 +188,7 @@ impl Browser {
     }
 }
 
-/// What the browser sends as base64.
+/// Decodes the browser's base64.
 fn bytes(data: &Value) -> Result<Vec<u8>, Error> {
     STANDARD.decode(data.as_str().unwrap_or_default()).map_err(|error| Error::failed("base64", error))
 }
@@ -200,7 +199,7 @@ pub fn sheets(pdf: &[u8]) -> usize {
     text.matches("/Type /Page\n").count()
 }
 
-/// An event as a complaint, where it is one.
+/// An event as a problem, if it is one.
 fn problem(event: &Value) -> Option<String> {
     let parameters = &event["params"];
     match event["method"].as_str()? {

@@ -41,7 +41,7 @@ pub(crate) struct Pipe {
     session: Option<String>,
     last: u64,
     events: Vec<Value>,
-    /// The browser's own; removed when it is gone.
+    /// The browser's profile, removed with the browser.
     _profile: TempDir,
 }
 
@@ -110,7 +110,7 @@ impl Pipe {
         }
     }
 
-    /// What came unasked since the last question.
+    /// Events received since the last call.
     pub(crate) fn events(&mut self) -> Vec<Value> {
         self.events.extend(self.answers.try_iter());
         std::mem::take(&mut self.events)
@@ -119,7 +119,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // The pipe's end is what makes it go; it is killed only where it does not listen.
+        // Closing the pipe ends the browser; it is killed only if it does not react.
         if self.session.take().is_none() || self.call("Browser.close", &json!({})).is_err() {
             let _ = self.child.kill();
         }
