@@ -17,7 +17,7 @@ impl Symbol {
     /// The empty string, the same symbol in every [`Strings`].
     pub const EMPTY: Symbol = Symbol(0);
 
-    /// The position of the string in its table, for callers that keep data in arrays beside it.
+    /// The position of the string in its table, for callers that keep data in arrays next to it.
     pub fn index(self) -> usize {
         self.0 as usize
     }

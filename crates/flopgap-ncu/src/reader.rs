@@ -237,7 +237,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The launches with their strings at hand.
+    /// The launches with their strings available.
     pub fn iter(&self) -> impl Iterator<Item = LaunchView<'_>> + Clone {
         self.launches.iter().map(|launch| LaunchView { launch, strings: &self.strings })
     }

@@ -99,7 +99,7 @@ fn read_metric(
 }
 
 /// The device, which a result names only in its metrics: ncu adds them to every result, whichever
-/// were asked for.
+/// were requested.
 fn device(launch: &mut Launch, strings: &Strings, at: u64) -> Result<(), Damage> {
     let whole = |name| match launch.metric(strings.find(name)?)?.value {
         Value::U64(count) => Some(count),

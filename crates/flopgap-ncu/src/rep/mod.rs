@@ -79,7 +79,7 @@ impl Process {
             |text: Option<Message<'_>>| text.map_or(Symbol::EMPTY, |text| strings.intern(&text.text()));
         let name =
             info.name.map(|path| match path.bytes.iter().rposition(|byte| matches!(byte, b'/' | b'\\')) {
-                // ncu's tables show the executable without its folder.
+                // ncu's tables show the executable without its directory.
                 Some(separator) => Message { at: path.at, bytes: &path.bytes[separator + 1..] },
                 None => path,
             });

@@ -1,7 +1,7 @@
 //! The messages of a report that are needed, with NVIDIA's field numbers; every other field is
 //! skipped unread.
 //!
-//! NVIDIA ships the format's description in the `extras/FileFormat` folder of Nsight Compute. The
+//! NVIDIA ships the format's description in the `extras/FileFormat` directory of Nsight Compute. The
 //! numbers below hold for file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
 
 use super::FormatFault;
@@ -95,7 +95,7 @@ pub(super) fn strings(table: Message<'_>) -> impl Iterator<Item = Result<Message
 pub(super) struct ProcessInfo<'a> {
     pub(super) id: Option<u64>,
     pub(super) host: Option<Message<'a>>,
-    /// The executable, with its folder.
+    /// The executable, with its directory.
     pub(super) name: Option<Message<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! Writes reports for the tests: the kinds of result, damage and NVTX states that no recording at
-//! hand holds.
+//! Writes reports for the tests: the kinds of result, damage and NVTX states that no recording
+//! available holds.
 
 use super::MAGIC;
 

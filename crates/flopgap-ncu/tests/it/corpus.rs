@@ -1,15 +1,15 @@
-//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a folder with
-//! an `ncu` folder in it).
+//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a directory with
+//! an `ncu` directory in it).
 
 use std::path::PathBuf;
 
 use flopgap_ncu::{FlopCounter, Measurement, Precision, Report, Value};
 
 fn corpus(name: &str) -> Option<Report> {
-    let Some(folder) = std::env::var_os("FLOPGAP_CORPUS") else {
+    let Some(directory) = std::env::var_os("FLOPGAP_CORPUS") else {
         return flopgap_skip::none("corpus", format!("{name}: FLOPGAP_CORPUS is not set"));
     };
-    Some(flopgap_ncu::read(PathBuf::from(folder).join("ncu").join(name)).unwrap())
+    Some(flopgap_ncu::read(PathBuf::from(directory).join("ncu").join(name)).unwrap())
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn every_recorded_locale_gives_the_same_report() {
 
 #[test]
 fn a_point_and_six_decimals_are_decimals_in_any_locale() {
-    // The raw page prints some doubles without the locale: `242.534957` beside `622.592`, which is
+    // The raw page prints some doubles without the locale: `242.534957` next to `622.592`, which is
     // 622592.
     let text = text("nvtx_names/raw_de_DE.csv.zst");
     assert!(text.contains("\"242.534957\"") && text.contains("\"622.592\""));
@@ -73,7 +73,7 @@ fn the_kind_of_a_metric_decides_at_last() {
     assert_eq!(values(&[(counter, "inst", "117.344")]).unwrap(), [Value::U64(117_344)]);
     assert_eq!(values(&[(counter, "inst", "117,344")]).unwrap(), [Value::U64(117_344)]);
     assert_eq!(values(&[("gpu__time_duration.sum", "ns", "117.344")]).unwrap(), [Value::U64(117_344)]);
-    // One count decides for the values beside it.
+    // One count decides for the values next to it.
     let both = [("x.avg", "", "1.024"), (counter, "inst", "117.344")];
     assert_eq!(values(&both).unwrap(), [Value::U64(1024), Value::U64(117_344)]);
 }

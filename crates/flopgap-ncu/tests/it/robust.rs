@@ -65,7 +65,7 @@ fn how_much_a_read_returns_does_not_matter() {
 
 #[test]
 fn files_made_to_be_slow_are_not() {
-    // Each would take minutes if a line were looked at again for every line before it.
+    // Each would take minutes if a line were examined again for every line before it.
     let headers = [
         "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n",
         "\"ID\",\"Process ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n",
