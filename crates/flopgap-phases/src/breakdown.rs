@@ -27,7 +27,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// In words.
+    /// As text.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Products => "matrix products in theory",

@@ -64,7 +64,7 @@ impl Missing {
         self.first = self.first.min(more.first);
     }
 
-    /// The kernels in words, the most launched first: `f (20 launches), g and 3 more kernels, first
+    /// The kernels as text, the most launched first: `f (20 launches), g and 3 more kernels, first
     /// in line 7`.
     pub fn describe(&self) -> String {
         const SHOWN: usize = 2;

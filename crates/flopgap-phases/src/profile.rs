@@ -188,7 +188,7 @@ impl Profile {
         Profile::read_where(reader, path, classifier, |_| Ok(true))
     }
 
-    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is asked for every
+    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is requested every
     /// launch, in the report's order.
     ///
     /// # Errors

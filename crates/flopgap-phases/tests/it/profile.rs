@@ -51,8 +51,8 @@ fn classes_and_precisions_add_up() {
 
 #[test]
 fn what_was_not_measured_for_every_launch_is_absent() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("partial.csv");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("partial.csv");
     let text = std::fs::read_to_string(fixture("notebook/forward.csv")).unwrap();
     // The FMA counter of eight sigmoids becomes `n/a`: their total, and every total that they are
     // part of, is unknown.

@@ -28,19 +28,19 @@ fn without(text: &str, launch: u64) -> String {
     kept
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
+fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
 /// The analysis of the three recordings, changed by `change`.
 fn changed(sizes: (u64, u64, u64), change: impl Fn(&str, String) -> String) -> Result<Analysis, PhaseError> {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let stages = ["setup", "forward", "forward_backward"];
     analyze(
         sizes,
-        stages.map(|stage| write(folder.path(), &format!("{stage}.csv"), &change(stage, text(stage)))),
+        stages.map(|stage| write(directory.path(), &format!("{stage}.csv"), &change(stage, text(stage)))),
     )
 }
 
@@ -86,9 +86,9 @@ fn a_last_launch_that_is_missing_is_named() {
 fn every_launch_of_a_layer_is_missed() {
     let (setup, whole) = (text("setup"), text("forward_backward"));
     let classifier = Classifier::new();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let load =
-        |name: &str, text: &str| Recording::load(&write(folder.path(), name, text), &classifier).unwrap();
+        |name: &str, text: &str| Recording::load(&write(directory.path(), name, text), &classifier).unwrap();
     let setup = load("setup.csv", &setup);
     let network = SquareMlp::new(10, 1024, 128).unwrap();
     let (mut missed, mut accepted) = (0, Vec::new());
@@ -145,9 +145,9 @@ fn a_forward_run_that_ends_too_early_is_refused() {
 
 #[test]
 fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let once = text("forward_backward");
-    let twice = write(folder.path(), "twice.csv", &(once.clone() + &once));
+    let twice = write(directory.path(), "twice.csv", &(once.clone() + &once));
     let first = once.lines().position(|line| line.starts_with("\"0\",")).unwrap() + 1;
     let second = first + once.lines().count();
     let process = once.lines().nth(first - 1).unwrap().split('"').nth(3).unwrap().to_owned();
@@ -162,12 +162,12 @@ fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
     }
     // Appended without its header, where the reader sees one table.
     let rows: String = once.split_inclusive('\n').skip(first - 1).collect();
-    let longer = write(folder.path(), "longer.csv", &(once.clone() + &rows));
+    let longer = write(directory.path(), "longer.csv", &(once.clone() + &rows));
     let error = Profile::load(&longer, &Classifier::new()).unwrap_err();
     assert!(matches!(error, PhaseError::RepeatedLaunch { id: 0, .. }), "{error}");
     // Another process numbers its launches from 0, too.
     let other = once.replace(&format!("\"{process}\","), "\"4711\",");
-    let both = write(folder.path(), "both.csv", &(once + &other));
+    let both = write(directory.path(), "both.csv", &(once + &other));
     assert_eq!(Profile::load(&both, &Classifier::new()).unwrap().totals.launches, 162);
 }
 
