@@ -16,7 +16,7 @@ pub struct WriteError {
     pub path: PathBuf,
     /// What was attempted.
     pub action: Action,
-    /// What the system said.
+    /// The underlying I/O error.
     #[source]
     pub source: io::Error,
 }
@@ -87,7 +87,7 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
 ) -> Result<T, E> {
     let (temporary, result) = write_beside(path, true, fill)?;
     temporary.persist(path).map_err(|persist| WriteError::new(path, persist.error))?;
-    sync_folder(path);
+    sync_directory(path);
     Ok(result)
 }
 
@@ -127,14 +127,14 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
         file.write_all(bytes).map_err(|source| WriteError::new(path, source))
     })?;
     match temporary.persist_noclobber(path) {
-        Ok(_) => sync_folder(path),
+        Ok(_) => sync_directory(path),
         Err(persist) if persist.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         Err(persist) => return Err(WriteError::new(path, persist.error)),
     }
     Ok(true)
 }
 
-/// Removes the temporary files that processes which were killed while writing left in `folder`;
+/// Removes the temporary files that processes which were killed while writing left in `directory`;
 /// returns how many.
 ///
 /// A process that is writing there at this moment loses its file and reports an error, so this is
@@ -142,9 +142,9 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
 ///
 /// # Errors
 /// When the directory cannot be read or a file not removed.
-pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
-    let error = |source| WriteError { path: folder.to_owned(), action: Action::RemoveLeftovers, source };
-    let entries = match fs::read_dir(folder) {
+pub fn remove_leftovers(directory: &Path) -> Result<usize, WriteError> {
+    let error = |source| WriteError { path: directory.to_owned(), action: Action::RemoveLeftovers, source };
+    let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(source) => return Err(error(source)),
@@ -164,7 +164,7 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, WriteError> {
 /// How the names of temporary files begin.
 const PREFIX: &str = ".flopgap-";
 
-/// A temporary file beside `path` that holds what `fill` wrote, flushed to the disk if `sync` asks
+/// A temporary file next to `path` that holds what `fill` wrote, flushed to the disk if `sync` asks
 /// for it.
 fn write_beside<T, E: From<WriteError>>(
     path: &Path,
@@ -172,9 +172,9 @@ fn write_beside<T, E: From<WriteError>>(
     fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
 ) -> Result<(tempfile::NamedTempFile, T), E> {
     let error = |source| WriteError::new(path, source);
-    let folder = folder_of(path);
-    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder);
-    let temporary = temporary.map_err(|source| error(of_folder(folder, source)))?;
+    let directory = directory_of(path);
+    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory);
+    let temporary = temporary.map_err(|source| error(of_directory(directory, source)))?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
@@ -193,10 +193,10 @@ fn write_beside<T, E: From<WriteError>>(
     Ok((temporary, result))
 }
 
-/// Why nothing can be created in `folder`. Where it does not exist, the error says so of the
+/// Why nothing can be created in `directory`. Where it does not exist, the error says so of the
 /// directory, and not of the temporary file, which `tempfile` names.
-fn of_folder(folder: &Path, error: io::Error) -> io::Error {
-    match fs::metadata(folder) {
+fn of_directory(directory: &Path, error: io::Error) -> io::Error {
+    match fs::metadata(directory) {
         Err(missing) if missing.kind() == error.kind() => missing,
         _ => error,
     }
@@ -204,13 +204,13 @@ fn of_folder(folder: &Path, error: io::Error) -> io::Error {
 
 /// The new name itself is only safe once the directory is on the disk. Not every file system can
 /// sync one.
-fn sync_folder(path: &Path) {
-    if let Ok(folder) = fs::File::open(folder_of(path)) {
-        let _ = folder.sync_all();
+fn sync_directory(path: &Path) {
+    if let Ok(directory) = fs::File::open(directory_of(path)) {
+        let _ = directory.sync_all();
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -272,7 +272,7 @@ mod tests {
         for name in [".flopgap-Ab12", "n2_d8_m8.csv", ".hidden"] {
             fs::write(dir.path().join(name), "x").unwrap();
         }
-        fs::create_dir(dir.path().join(".flopgap-folder")).unwrap();
+        fs::create_dir(dir.path().join(".flopgap-directory")).unwrap();
         assert_eq!(remove_leftovers(dir.path()).unwrap(), 1);
         assert!(!dir.path().join(".flopgap-Ab12").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_failed_write_leaves_the_target_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("folder");
+        let path = dir.path().join("directory");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inside"), b"kept").unwrap();
         let error = write_atomic(&path, b"x").unwrap_err();
