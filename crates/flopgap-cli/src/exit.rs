@@ -7,13 +7,13 @@ use flopgap_hint::ErrorKind;
 /// The exit codes of every flopgap program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for is done.
+    /// What was requested is done.
     Done = 0,
     /// It could not be done.
     Failed = 1,
     /// The command line is wrong (clap's own code, too).
     Usage = 2,
-    /// What was asked for is not in the input, or not on this machine.
+    /// What was requested is not in the input, or not on this machine.
     Absent = 3,
 }
 
