@@ -28,7 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             share("Total overhead ε, forward pass, n = 2 layers", |d, m| Some(overhead(d, m)))?;
         write(&directory.join(format!("{name}_overhead")), &overhead_plot)?;
         write(&directory.join(format!("{name}_holes")), &share("Total overhead ε, interrupted run", holes)?)?;
-        write(&directory.join(format!("{name}_flat")), &share("A metric without variation", |_, _| Some(0.0))?)?;
+        write(
+            &directory.join(format!("{name}_flat")),
+            &share("A metric without variation", |_, _| Some(0.0))?,
+        )?;
         let waves = share("Difference, backward pass", |d, m| Some(difference(d, m)))?;
         write(&directory.join(format!("{name}_difference")), &waves)?;
         let work = grid().map(|(d, m)| (d, m, Some(work(d, m))));

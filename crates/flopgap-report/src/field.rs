@@ -46,7 +46,7 @@ impl Field {
         self.places.iter().filter(|place| **place == Place::Missing).count()
     }
 
-    /// How many places were asked for.
+    /// How many places were requested.
     pub(crate) fn asked(&self) -> usize {
         self.places.iter().filter(|place| **place != Place::Unasked).count()
     }

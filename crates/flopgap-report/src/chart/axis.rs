@@ -10,7 +10,7 @@ pub(super) struct Tick {
     pub(super) place: f64,
     pub(super) label: String,
     pub(super) line_class: String,
-    /// None where the label would leave the chart.
+    /// `None` where the label would leave the chart.
     pub(super) label_class: Option<String>,
 }
 

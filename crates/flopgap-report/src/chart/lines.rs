@@ -222,7 +222,7 @@ impl Places {
         Self { values, spacing }
     }
 
-    /// The places that are labeled, each with the level from which on it has room beside those
+    /// The places that are labeled, each with the level from which on it has room next to those
     /// before it: both ends first, then round numbers before others. No two labels touch, on a
     /// chart of any width.
     fn labels(&self, part: f64) -> Vec<(f64, u32)> {
@@ -249,7 +249,7 @@ impl Places {
         labels
     }
 
-    /// From 0 to 1, with room beside the outermost; a lone place is in the middle.
+    /// From 0 to 1, with room next to the outermost; a lone place is in the middle.
     fn position(&self, place: f64) -> f64 {
         let [low, high] =
             [self.values[0], self.values[self.values.len() - 1]].map(|end| self.spacing.map(end));

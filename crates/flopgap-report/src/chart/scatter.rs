@@ -61,7 +61,7 @@ pub struct Guide {
     pub points: Vec<(f64, f64)>,
     /// Whether it is dashed.
     pub dashed: bool,
-    /// Whether its name stands in the plot, beside it, and not in the legend.
+    /// Whether its name stands in the plot, next to it, and not in the legend.
     pub named: bool,
 }
 
@@ -114,7 +114,7 @@ impl ScatterChart {
         self
     }
 
-    /// The name of the file that the caller writes the chart to, beside a page in Markdown, which
+    /// The name of the file that the caller writes the chart to, next to a page in Markdown, which
     /// then shows it.
     #[must_use]
     pub fn file(mut self, file: impl Into<String>) -> Self {
@@ -162,7 +162,7 @@ impl ScatterChart {
         &self.title
     }
 
-    /// The name of the chart's file beside a page in Markdown; empty without one.
+    /// The name of the chart's file next to a page in Markdown; empty without one.
     pub fn file_name(&self) -> &str {
         &self.file
     }
@@ -380,8 +380,8 @@ fn draw_axes(drawing: &mut Drawing, across: &Scale, up: &Scale, part: f64) {
     }
 }
 
-/// The labels below the plot with their places, each with the level from which on it has room
-/// beside those before it.
+/// The labels below the plot with their places, each with the level from which on it has room next
+/// to those before it.
 fn labels(scale: &Scale, part: f64) -> Vec<(f64, &str, u32)> {
     let mut wanted: Vec<(f64, &str)> =
         scale.ticks().iter().map(|(value, label)| (scale.position(*value), label.as_str())).collect();

@@ -45,7 +45,7 @@ pub(super) fn fitted(text: &str, pixels: f64) -> String {
 }
 
 /// The class that shows something once the chart is so wide that `fraction` of it holds `pixels`;
-/// none when that would be wider than any chart. The empty class is always shown.
+/// `None` when that would be wider than any chart. The empty class is always shown.
 pub(super) fn shown_when(fraction: f64, pixels: f64) -> Option<String> {
     let level = (0..=LEVELS).find(|level| fraction * f64::from(width_of(*level)) >= pixels)?;
     Some(class_of(level))

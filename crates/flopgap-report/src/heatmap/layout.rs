@@ -29,7 +29,7 @@ pub(super) struct Layout {
     /// Width and height of a cell.
     pub(super) cell: Point,
     cells: (usize, usize),
-    /// Grids beside each other before the next line.
+    /// Grids next to each other before the next line.
     per_line: usize,
     /// Lines that a row of grids takes.
     lines: usize,
@@ -82,7 +82,7 @@ impl Layout {
         (self.left + place as f64 * (self.grid().0 + GAP), y)
     }
 
-    /// Whether a grid is the first of its line, beside which the axis stands.
+    /// Whether a grid is the first of its line, next to which the axis stands.
     pub(super) fn is_first(&self, column: usize) -> bool {
         column.is_multiple_of(self.per_line)
     }

@@ -13,7 +13,7 @@ use crate::surface::Axis;
 use crate::surface::axis::exact;
 
 const TEXT: f64 = 13.0;
-/// The least width of a plot, and the most plots beside each other.
+/// The least width of a plot, and the most plots next to each other.
 const LEAST_WIDTH: f64 = 230.0;
 const MOST_COLUMNS: f64 = 4.0;
 /// Height of a plot, of its name above and of the axis below.

@@ -45,7 +45,7 @@ impl TextBox {
         Self { center, width, height: size * 1.2 }
     }
 
-    /// The box beside a point: moved along `direction` until its border is `gap` away.
+    /// The box next to a point: moved along `direction` until its border is `gap` away.
     pub(crate) fn beside(point: Point, direction: Point, gap: f64, width: f64, size: f64) -> Self {
         let reach = gap + direction.0.abs() * width / 2.0 + direction.1.abs() * size * 0.6;
         Self::new((point.0 + direction.0 * reach, point.1 + direction.1 * reach), width, size)

@@ -15,7 +15,7 @@ use crate::picture::frame::{
 };
 use crate::scale::Scale;
 
-/// Points up to which each value is written beside its mark.
+/// Points up to which each value is written next to its mark.
 const LABELED_POINTS: usize = 8;
 
 /// Draws the values over the axis that has more than one value, or over x when neither has.

@@ -18,7 +18,7 @@ pub(crate) struct Grid {
 /// The surface between neighboring grid points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
-    /// The grid points that bound the cell, in order around it: four, or three beside a gap.
+    /// The grid points that bound the cell, in order around it: four, or three next to a gap.
     pub(crate) corners: Vec<Vec3>,
 }
 

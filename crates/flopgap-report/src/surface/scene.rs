@@ -178,8 +178,8 @@ fn base_axis<DB: DrawingBackend>(
         view.project(Vec3::new(x, y, 0.0))
     };
     let outward = direction(at(0.5, near), at(0.5, outside));
-    // Labels hang more below than beside their tick: beside the left end they would meet the value
-    // axis's labels.
+    // Labels hang more below than next to their tick: next to the left end they would meet the
+    // value axis's labels.
     let hang = direction((0.0, 0.0), (outward.0.signum() * 0.75, 1.0));
 
     let mut boxes = Vec::new();

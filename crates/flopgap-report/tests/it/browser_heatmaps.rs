@@ -11,8 +11,8 @@ use serde_json::json;
 const WIDTHS: [f64; 4] = [256.0, 512.0, 1024.0, 2048.0];
 const COLUMNS: [f64; 8] = [16.0, 32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0];
 
-/// What was asked for of so many layers: what a tile of 64 columns executes above it. Nothing was
-/// measured at width 1024, and width 2048 was asked for with one layer alone.
+/// What was requested of so many layers: what a tile of 64 columns executes above it. Nothing was
+/// measured at width 1024, and width 2048 was requested with one layer alone.
 fn places(n: u32) -> impl Iterator<Item = (f64, f64, Option<f64>)> {
     let widths = WIDTHS.into_iter().take(if n == 2 { 3 } else { 4 });
     let all = widths.enumerate().flat_map(|(index, d)| COLUMNS.into_iter().map(move |m| (index, d, m)));

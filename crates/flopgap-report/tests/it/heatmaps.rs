@@ -19,7 +19,7 @@ fn panel(column: usize, value: impl Fn(f64, f64) -> Option<f64>) -> Panel {
     Panel { row: "forward".to_owned(), column: format!("n = {column}"), points }
 }
 
-/// What a tile of 64 columns executes above what is asked for.
+/// What a tile of 64 columns executes above what is requested.
 fn above(_: f64, m: f64) -> f64 {
     (m / 64.0).ceil() * 64.0 / m - 1.0
 }
@@ -57,7 +57,7 @@ fn what_was_not_measured_is_hatched_and_counted_and_what_nobody_asked_for_is_bla
     let lines = |svg: &str| svg.matches("<polyline").count();
     assert!(lines(&svg) > lines(&whole.to_svg(WIDTH).unwrap()) + 16 * 5, "each cell has several lines");
 
-    // Another depth that was asked for at fewer widths leaves no hatching.
+    // Another depth that was requested at fewer widths leaves no hatching.
     let mut narrow = padding(4);
     narrow.points.retain(|(d, _, _)| *d <= 512.0);
     let plan = heatmaps(vec![padding(2), narrow]).unwrap();

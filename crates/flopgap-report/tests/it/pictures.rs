@@ -69,7 +69,7 @@ fn svg_names_everything_a_reader_needs() {
     ] {
         assert!(texts.contains(&wanted), "{wanted} is not in {texts:?}");
     }
-    // Once beside its axis and once above the color bar.
+    // Once next to its axis and once above the color bar.
     assert_eq!(texts.iter().filter(|text| **text == "ε (log scale)").count(), 2);
 }
 
