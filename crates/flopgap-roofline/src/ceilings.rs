@@ -1,4 +1,4 @@
-//! What the machine at hand can do at most, as measured.
+//! What the machine available can do at most, as measured.
 
 use std::collections::BTreeMap;
 

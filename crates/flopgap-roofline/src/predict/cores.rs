@@ -1,4 +1,4 @@
-//! What the time of products on a CPU depends on beside their sizes.
+//! What the time of products on a CPU depends on next to their sizes.
 //!
 //! Kernels compute whole tiles of registers, of a few rows by one to three vectors (the crate
 //! `gemm`: 48 x 8 of the transposed result; MLAS of ONNX Runtime: 12 x 32). The weights of all
@@ -38,8 +38,8 @@ const FEW_SETS: f64 = 256.0;
 /// Sums over the steps of a model.
 const SUMS: usize = 10;
 
-/// Features of a model on a CPU beside those of any model; none on a GPU. `sum` are the nanoseconds
-/// of its steps.
+/// Features of a model on a CPU next to those of any model; none on a GPU. `sum` are the
+/// nanoseconds of its steps.
 pub(super) fn features(machine: &Machine, points: &[Point<'_>], sum: f64) -> Vec<f64> {
     let Some(first) = points.first().filter(|point| point.mode == Mode::Call) else { return Vec::new() };
     let element = first.precision.element().bytes() as f64;

@@ -1,4 +1,4 @@
-//! The model of steps: a structure of times, trees beside it and trees upon it, blended by what
+//! The model of steps: a structure of times, trees next to it and trees upon it, blended by what
 //! each says of rows that it did not see.
 
 use flopgap_graph::Mode;
@@ -19,7 +19,7 @@ use super::shape::Family;
 use super::split::splits;
 use super::structure::{Structure, Terms};
 
-/// Weights before any is known: of trees beside the structure, trees upon it, the structure alone.
+/// Weights before any is known: of trees next to the structure, trees upon it, the structure alone.
 const START: Weights = [0.5, 0.5, 0.0];
 /// Fewest rows of a kind of step that it gets weights of its own from.
 const LEAST: usize = 40;
@@ -205,7 +205,7 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
     Prepared { terms: Terms::of(machine, point), product: Product::of(machine, point), sizes, more }
 }
 
-/// What the trees see that stand beside the structure.
+/// What the trees see that stand next to the structure.
 fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> (Vec<f64>, bool) {
     let more = [ln(structure / point.reference()), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
     (row.sizes.iter().copied().chain(more).collect(), is_convolution(point))

@@ -47,7 +47,7 @@ impl<'a> Point<'a> {
         Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base, work }
     }
 
-    /// What trees that stand beside the structure tell the rest of.
+    /// What trees that stand next to the structure tell the rest of.
     pub(super) fn reference(&self) -> f64 {
         match (self.shape.family, &self.work) {
             (Family::Gemm | Family::Conv, Some(work)) => work.time,

@@ -97,8 +97,8 @@ impl Predictor {
     }
 
     /// The predictor that [`Predictor::to_bytes`] gave; `None` where the bytes are none. Bytes of
-    /// another version may be taken for a predictor that predicts nonsense: keep the version beside
-    /// them, and a checksum.
+    /// another version may be taken for a predictor that predicts nonsense: keep the version next
+    /// to them, and a checksum.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match postcard::take_from_bytes(bytes) {
             Ok((predictor, [])) => Some(predictor),
@@ -114,7 +114,7 @@ impl Predictor {
     /// Predicts the steps of a model, run one after the other.
     ///
     /// A run that was measured comes back as measured, and so does each step that was. `algorithms`
-    /// are those that a library chose for each step, where a device is at hand; without them the
+    /// are those that a library chose for each step, where a device is available; without them the
     /// sizes alone are used.
     ///
     /// # Errors

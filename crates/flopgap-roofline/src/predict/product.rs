@@ -26,7 +26,7 @@ const SHARED: f64 = 3.0;
 const CROWDED: f64 = 1.3;
 /// Lanes of a multiprocessor that multiply at a time.
 const LANES: f64 = 128.0;
-/// Registers of a thread beside those that sum up.
+/// Registers of a thread next to those that sum up.
 const REGISTERS: f64 = 48.0;
 /// Registers and threads of a multiprocessor (NVIDIA, "CUDA C++ Programming Guide", compute
 /// capabilities 7.0 to 9.0).
@@ -196,7 +196,7 @@ impl Cut {
         let mut parts = algorithm.split_k.map_or(1.0, |parts| f64::from(parts.max(1)));
         let mut blocks = tiles * parts;
         let (reported, threads) = launched(algorithm, launch);
-        // CUTLASS rounds the length of a part up, and so has fewer parts than it was asked for.
+        // CUTLASS rounds the length of a part up, and so has fewer parts than it was requested.
         if matches!(class, Class::Simt | Class::Tensor) && reported > 0.0 && reported < blocks {
             (parts, blocks) = ((reported / tiles).max(1.0), reported);
         }

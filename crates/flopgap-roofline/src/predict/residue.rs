@@ -1,4 +1,4 @@
-//! What remains of measurements beside a formula: nothing, one factor, or trees, blended by what
+//! What remains of measurements next to a formula: nothing, one factor, or trees, blended by what
 //! each says of rows that it did not see.
 
 use super::FitError;

@@ -35,7 +35,7 @@ pub enum ProbeError {
     /// The threads could not be started.
     #[error("threads could not be started: {reason}")]
     Start {
-        /// What the system said.
+        /// The underlying I/O error.
         reason: String,
     },
 }

@@ -83,8 +83,8 @@ fn the_ceilings_of_this_cpu_are_in_order() {
     assert!(ceilings.details.absent.contains(&"L2: this machine does not report its size".to_owned()));
 
     // A file of it is read again.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ceilings.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ceilings.json");
     ceilings.write(&path).unwrap();
     assert_eq!(flopgap_roofline::Ceilings::read(&path).unwrap().bandwidth.len(), ceilings.bandwidth.len());
 }

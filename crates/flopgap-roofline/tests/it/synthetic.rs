@@ -89,7 +89,7 @@ pub(crate) fn network(numbers: &mut Numbers) -> Vec<Step> {
     layers.map(|(place, pair)| layer(batch, pair[1], pair[0], place as u64 + 1 == depth)).collect()
 }
 
-/// Single layers, and networks if `networks` are asked for, in two precisions and two modes.
+/// Single layers, and networks if `networks` are requested, in two precisions and two modes.
 pub(crate) fn observations(seed: u64, singles: usize, networks: usize) -> Vec<Observation> {
     let mut numbers = Numbers::new(seed);
     let mut rows = Vec::new();

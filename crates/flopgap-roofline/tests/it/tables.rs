@@ -1,5 +1,5 @@
-//! Public tables of measurements, found through `FLOPGAP_CORPUS` (a folder with a `calibration`
-//! folder in it).
+//! Public tables of measurements, found through `FLOPGAP_CORPUS` (a directory with a `calibration`
+//! directory in it).
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-// Bandwidth: every thread walks through the working set in units of 16 bytes, beside its
+// Bandwidth: every thread walks through the working set in units of 16 bytes, next to its
 // neighbors, again and again.
 //
 // `shared_*`: all threads walk through one set, past the first-level cache. `own_*`: every block
