@@ -86,7 +86,7 @@ fn opset(path: &Path, model: &ModelProto) -> Result<i64, GraphError> {
     }
 }
 
-/// Looks for the files that hold parameters beside the model.
+/// Looks for the files that hold parameters next to the model.
 fn external(path: &Path, graph: &GraphProto) -> Result<(), GraphError> {
     let mut missing: Option<(usize, String, String)> = None;
     let outside =

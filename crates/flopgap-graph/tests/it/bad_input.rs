@@ -8,13 +8,13 @@ use rten_onnx::onnx::{DataLocation, GraphProto, OperatorSetIdProto, StringString
 
 use crate::support::{file, fixture, integers, model, node, read_bytes, read_nodes, shapes, value, weights};
 
-/// An error without the folder of the file in it.
+/// An error without the directory of the file in it.
 fn message(path: &Path, error: &GraphError) -> String {
     error.to_string().replace(&format!("{}/", path.parent().unwrap().display()), "")
 }
 
 fn refused(name: &str, bytes: &[u8]) -> (String, Option<String>) {
-    let (_folder, path) = file(name, bytes);
+    let (_directory, path) = file(name, bytes);
     let error = read(&path, &Shapes::default()).unwrap_err();
     (message(&path, &error), error.hint().map(Into::into))
 }
@@ -38,8 +38,8 @@ fn what_is_not_a_model_is_refused_by_its_content() {
     let missing = read(Path::new("no/such/model.onnx"), &Shapes::default()).unwrap_err();
     assert!(missing.is_absence());
     assert_eq!(missing.to_string(), "no/such/model.onnx: cannot be read");
-    let folder = read(&fixture(""), &Shapes::default()).unwrap_err();
-    assert!(matches!(folder, GraphError::Read { .. }) && !folder.is_absence(), "{folder}");
+    let directory = read(&fixture(""), &Shapes::default()).unwrap_err();
+    assert!(matches!(directory, GraphError::Read { .. }) && !directory.is_absence(), "{directory}");
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn parameters_outside_the_file_must_be_there() {
         output: vec![],
         value_info: vec![],
     };
-    let (folder, path) = file("model.onnx", &model(graph).write_buf().unwrap());
+    let (directory, path) = file("model.onnx", &model(graph).write_buf().unwrap());
     let error = read(&path, &Shapes::default()).unwrap_err();
     assert_eq!(message(&path, &error), "model.onnx: `model.onnx.data` with 2 tensors (first `w`) is missing");
     assert_eq!(error.hint().as_deref(), Some("copy `model.onnx.data` to the directory of the model"));
     assert!(error.is_absence());
-    let data = folder.path().join("model.onnx.data");
+    let data = directory.path().join("model.onnx.data");
     std::fs::write(&data, [0; 63]).unwrap();
     let error = read(&path, &Shapes::default()).unwrap_err();
     assert_eq!(
@@ -228,7 +228,7 @@ fn graphs_that_contradict_themselves_are_refused() {
     };
     assert_eq!(one("Relu gone -> r"), "node `the Relu`: nothing before it writes `gone`");
     assert_eq!(one("Relu x -> s"), "output `r`: no node writes it");
-    // What does not fit has no shape, and then it is asked for.
+    // What does not fit has no shape, and then it is requested.
     assert_eq!(one("Reshape x c -> r"), "the file leaves the sizes of `r` open");
     let graph = GraphProto {
         node: vec![node("Relu x -> r", vec![])],

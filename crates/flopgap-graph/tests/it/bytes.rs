@@ -7,7 +7,7 @@ use crate::support::{file, fixture};
 
 /// Reads, and plans what can be read. Both must end, with a graph or an error.
 fn survives(bytes: &[u8]) {
-    let (_folder, path) = file("model", bytes);
+    let (_directory, path) = file("model", bytes);
     let stated: Shapes = ["batch=2".parse().unwrap()].into_iter().collect();
     for shapes in [Shapes::default(), stated] {
         if let Ok(graph) = read(&path, &shapes) {

@@ -32,17 +32,17 @@ pub(crate) fn products(graph: &Graph) -> u64 {
     ops.filter(|op| matches!(op, Op::Gemm(_) | Op::Conv(_))).map(|op| op.multiply_adds().unwrap()).sum()
 }
 
-/// A file with these bytes, in a folder that goes with it.
+/// A file with these bytes, in a directory that goes with it.
 pub(crate) fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join(name);
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join(name);
     std::fs::File::create(&path).unwrap().write_all(bytes).unwrap();
-    (folder, path)
+    (directory, path)
 }
 
 /// Reads these bytes as a model.
 pub(crate) fn read_bytes(name: &str, bytes: &[u8], stated: &[&str]) -> Result<Graph, GraphError> {
-    let (_folder, path) = file(name, bytes);
+    let (_directory, path) = file(name, bytes);
     read(&path, &shapes(stated))
 }
 

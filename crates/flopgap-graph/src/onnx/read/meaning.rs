@@ -140,7 +140,7 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
                 window.kernel = node.sizes("kernel_shape")?;
                 let image = x.get(2..)?;
                 window.padding = padding(node, image, output.get(2..)?, &window.kernel.clone(), &window)?;
-                // Without strides the windows stand one beside the other: by 1.
+                // Without strides the windows stand one next to the other: by 1.
                 if window.stride.is_empty() {
                     window.stride = vec![1; image.len()];
                 }
@@ -386,7 +386,7 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
             ElementwiseFunction::Activation(Activation::GeluTanh)
         }
         // Two products and a sum, as `flopgap_flops::transformer` counts it; the tables of sines
-        // are read beside it.
+        // are read next to it.
         "RotaryEmbedding" => ElementwiseFunction::Several(3),
         // The largest of a row is found by comparisons, and each element compared with it.
         "Hardmax" => ElementwiseFunction::Several(2),
