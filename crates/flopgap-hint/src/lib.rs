@@ -15,7 +15,7 @@ pub enum ErrorKind {
     Failed,
     /// The request is wrong: a size, an option or a name that nothing can be done with.
     Usage,
-    /// What was asked for is not in the input or not on this machine.
+    /// What was requested is not in the input or not on this machine.
     Absent,
 }
 
@@ -31,7 +31,7 @@ pub trait Hint: Error {
         ErrorKind::Failed
     }
 
-    /// Whether what was asked for is not in the input or not on this machine.
+    /// Whether what was requested is not in the input or not on this machine.
     fn is_absence(&self) -> bool {
         self.kind() == ErrorKind::Absent
     }
