@@ -14,7 +14,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The reason that the system gave.
+        /// The underlying I/O error.
         #[source]
         source: io::Error,
     },

@@ -36,7 +36,7 @@ impl PageCache {
 }
 
 impl Database {
-    /// What `take` makes of one column of the row of this id; none when there is no such row.
+    /// What `take` makes of one column of the row of this id; `None` when there is no such row.
     ///
     /// A cache serves one database.
     ///

@@ -131,7 +131,7 @@ pub(crate) struct Layout {
 struct Known {
     /// The header up to the last needed column.
     header: Vec<u8>,
-    /// The values of the columns that are asked for.
+    /// The values of the columns that are requested.
     fields: Vec<Field>,
     /// Where the last needed column ends.
     end: usize,

@@ -9,7 +9,7 @@ use crate::record::{Layout, Record, Slot};
 use crate::visited::Visited;
 use crate::walk::Walk;
 
-/// The rows of a table in the order of row ids, read as they are asked for.
+/// The rows of a table in the order of row ids, read on demand.
 ///
 /// Not an [`Iterator`]: a [`Record`] lies in the page that is held, until the next row.
 pub struct Rows {
@@ -33,7 +33,7 @@ impl Database {
     /// The rows of the table whose b-tree begins on page `root` (`rootpage` in `sqlite_schema`), in
     /// the order of row ids.
     ///
-    /// `columns` says where each column lies that is asked for; [`Record::value`] counts columns as
+    /// `columns` says where each column lies that is requested; [`Record::value`] counts columns as
     /// they do.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl fmt::Debug for Rows {
 }
 
 impl Rows {
-    /// The next row; none after the last.
+    /// The next row; `None` after the last.
     ///
     /// # Errors
     /// [`Error::Damaged`] when a page does not follow the file format. Rows may follow an error,

@@ -1,6 +1,6 @@
 //! `SQLite`'s numbers of one to nine bytes.
 
-/// The number at the beginning of `bytes` and how many of them it takes; nothing when they end
+/// The number at the beginning of `bytes` and how many of them it takes; `None` when they end
 /// before it does.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {

@@ -38,7 +38,7 @@ impl Walk {
         Walk { database, path, block: Vec::new(), held: (0, 0), leaf: (0, 0) }
     }
 
-    /// Goes to the next leaf and gives its number; nothing after the last.
+    /// Goes to the next leaf and gives its number; `None` after the last.
     pub(crate) fn next_leaf(&mut self, visited: &mut Visited) -> Result<Option<u32>, Fault> {
         loop {
             let Some(children) = self.path.last_mut() else { return Ok(None) };
