@@ -14,7 +14,7 @@ use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_me
 use crate::plots::{self, Measured};
 use crate::{PROGRAM, configurations, failure, page, tables};
 
-/// More rows than this are not listed in a terminal; the summary and the files have them all.
+/// Longer tables are not printed to a terminal; the summary and the files have all rows.
 const LISTED: usize = 200;
 
 #[derive(clap::Args)]
@@ -28,20 +28,20 @@ pub(crate) struct Arguments {
     /// counts are below theory
     #[arg(long)]
     force: bool,
-    /// How to print the metrics
+    /// Output format of the metrics
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-    /// Write processed/, plots/ and report.html here instead of into the run directory
+    /// Write processed/, plots/ and report.html to this directory instead of the run directory
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Configurations whose problems have been printed while they were measured.
+    /// Configurations whose problems were already printed while they were measured.
     #[arg(skip)]
     named: BTreeSet<Config>,
 }
 
 impl Arguments {
     /// The arguments of `analyze RUN` without options, or with `--no-plots`; the problems of
-    /// `named` configurations have been printed already.
+    /// `named` configurations have already been printed.
     pub(crate) fn of_run(run: &Path, no_plots: bool, named: BTreeSet<Config>) -> Arguments {
         let run = run.to_owned();
         Arguments { run, no_plots, force: false, format: FormatArg::default(), output: None, named }
@@ -119,7 +119,7 @@ fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(),
     flopgap_cli::print(&text)
 }
 
-/// Says on standard error what was written.
+/// Prints to standard error what was written.
 fn note(message: std::fmt::Arguments<'_>) {
     flopgap_cli::note(PROGRAM, message);
 }

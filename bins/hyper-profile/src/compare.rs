@@ -16,9 +16,9 @@ const PRINTED: usize = 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run directory that `new` filled
+    /// Run directory that `new` filled
     a: PathBuf,
-    /// Another one, for example with another backend, library or driver
+    /// Another run directory, for example with another backend, library or driver
     b: PathBuf,
 }
 

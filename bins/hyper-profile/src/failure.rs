@@ -1,4 +1,4 @@
-//! What this program adds to the errors of the libraries: its own commands and options.
+//! Adds this program's commands and options to the errors of the libraries.
 
 use std::io::ErrorKind;
 
@@ -6,14 +6,14 @@ use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemGroup, ProblemKind, RunError};
 
-/// Where nothing can be counted, a recorded run shows what the program does.
+/// Shown if nothing can be counted: a recorded run demonstrates the program.
 pub(crate) const RECORDED_RUN: &str =
     "`hyper-profile analyze fixtures/runs/h200-default` analyzes a run that was recorded on an H200";
 
-/// How an error of a run directory ends the program.
+/// Converts an error of a run directory.
 pub(crate) fn of_run(error: &RunError) -> Failure {
     let own = match error {
-        // What happened is on the device: its number is the one that was asked for.
+        // The cause is the device, whose number was requested.
         RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => return of_meter(meter),
         RunError::NothingComplete { .. } => "each problem is listed above",
         RunError::Occupied { .. } => "`hyper-profile resume DIR` resumes a run",
@@ -32,7 +32,7 @@ pub(crate) fn of_run(error: &RunError) -> Failure {
     Failure::of(error).hint(own)
 }
 
-/// How an error of what counts ends the program before anything was counted.
+/// Converts an error of a meter that occurred before anything was counted.
 pub(crate) fn of_meter(error: &MeterError) -> Failure {
     let failure = Failure::of(error);
     if error.is_absence() { failure.hint(RECORDED_RUN) } else { failure }

@@ -18,10 +18,10 @@ use crate::ncu::Ncu;
 use crate::processes::Processes;
 use crate::{PROGRAM, analyze, configurations, failure};
 
-/// What counts.
+/// The backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BackendArg {
-    /// CUPTI within this process (one process a device if there are several): one pass, no replay
+    /// CUPTI in this process (one process per device if there are several): one pass, no replay
     Cupti,
     /// Nsight Compute with a process for each configuration, for cross-checks
     Ncu,
@@ -64,7 +64,7 @@ impl SizeArguments {
         [&self.n, &self.d, &self.m].iter().any(|sizes| !sizes.is_empty())
     }
 
-    /// The grid that is asked for; `default` for the axes that are not.
+    /// The requested grid, with `default` for the other axes.
     fn grid(&self, default: &Grid) -> Result<Grid, Failure> {
         let axis = |axis, written: &[Sizes], default: &[u64]| match written {
             [] => Ok(default.to_vec()),
@@ -128,12 +128,12 @@ impl WorkerArguments {
 pub(crate) struct NewArguments {
     #[command(flatten)]
     sizes: SizeArguments,
-    /// What counts the FLOPs
+    /// Backend that counts the FLOPs
     #[arg(long, value_enum, default_value_t = BackendArg::Cupti)]
     backend: BackendArg,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// The run directory to create [default: named after the time and the sizes, in the current
+    /// Run directory to create [default: named after the time and the sizes, in the current
     /// directory]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -147,7 +147,7 @@ pub(crate) struct ResumeArguments {
     sizes: SizeArguments,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// Resume under another driver than the one that the run was started with
+    /// Resume with a driver other than the one that started the run
     #[arg(long)]
     accept_driver: bool,
 }
@@ -159,7 +159,7 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
         let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
-    // What counts is opened first: where nothing does, no directory is created.
+    // The backend is opened first: if it fails, no directory is created.
     let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
@@ -192,8 +192,8 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     fill(session, &*backend, &plan, arguments.worker.no_plots)
 }
 
-/// Measures what is missing of `plan`, then analyzes the run unless other workers still have
-/// something to measure.
+/// Measures the missing part of `plan`, then analyzes the run unless other workers still have work
+/// to do.
 fn fill(
     mut session: Session,
     backend: &dyn Backend,
@@ -242,10 +242,10 @@ fn fill(
     }
 }
 
-/// Why filling a run stopped.
+/// The reason why filling a run stopped.
 struct Stopped {
     failure: Failure,
-    /// Whether there was nothing to count with from the beginning.
+    /// Whether counting was impossible from the beginning.
     before_the_first: bool,
 }
 

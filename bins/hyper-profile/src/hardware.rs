@@ -1,8 +1,8 @@
-//! The seam to the GPU: what `new`, `resume` and `run-one` ask of it.
+//! The interface to the GPU for `new`, `resume` and `run-one`.
 
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
 
-/// What the GPU side can do for this program. [`Gpu`](crate::gpu::Gpu) does it, and a fake in the
+/// The GPU side of this program, implemented by [`Gpu`](crate::gpu::Gpu) and by a fake in the
 /// tests.
 pub trait Hardware: Sync {
     /// A device and the libraries that a network runs with on it. Starts nothing.
@@ -35,9 +35,9 @@ pub struct Device {
     pub compute_capability: (u32, u32),
     /// The driver's version.
     pub driver: String,
-    /// What runs the network, with the versions of its libraries.
+    /// The library that runs the network, with versions.
     pub framework: String,
-    /// What counts in this process, with its version.
+    /// The counters in this process, with their version.
     pub counters: String,
 }
 

@@ -23,7 +23,7 @@ use hardware::Hardware;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "hyper-profile";
 
-/// MLP profiling runs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a
+/// Profile MLPs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a
 /// report
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
@@ -39,7 +39,7 @@ enum Command {
     New(fill::NewArguments),
     /// Measure what is missing in an interrupted run, or other sizes, then analyze it
     Resume(fill::ResumeArguments),
-    /// Turn the raw counters of a run into metrics.csv, 3D surfaces and report.html
+    /// Analyze the raw counters of a run: metrics.csv, 3D surfaces and report.html
     Analyze(analyze::Arguments),
     /// Compare two runs launch by launch: kernel, grid, block and counts
     Compare(compare::Arguments),
@@ -51,13 +51,13 @@ enum Command {
     RunOne(run_one::Arguments),
 }
 
-/// So many in words: `1 configuration`, `1,280 configurations`.
+/// A count with its noun: `1 configuration`, `1,280 configurations`.
 fn configurations(count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} configuration{plural}", flopgap_report::numbers::group_thousands(count as u64))
 }
 
-/// The whole program: reads the command line, runs on `hardware`, says how it ended.
+/// The whole program: parses the command line, runs on `hardware`, and returns the exit code.
 pub fn main(hardware: &dyn Hardware) -> ExitCode {
     let arguments = Arguments::parse();
     flopgap_cli::run(PROGRAM, || match arguments.command {

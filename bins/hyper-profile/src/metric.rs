@@ -1,10 +1,10 @@
-//! The four overheads that a run is about.
+//! The four overheads of a run.
 
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::scale::Scale;
 use flopgap_sweep::MetricsRow;
 
-/// One overhead: its column, its name for people, and what it says.
+/// One overhead: its column, its name, and its meaning.
 pub(crate) struct Metric {
     pub(crate) key: &'static str,
     pub(crate) title: &'static str,
@@ -15,8 +15,8 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// The scale of all values of the run, which every picture of the metric has. `None` where no
-    /// axis holds them.
+    /// The scale of all values of the run, shared by every picture of the metric. `None` if no axis
+    /// can hold them.
     pub(crate) fn scale(&self, rows: &[MetricsRow]) -> Option<Scale> {
         Scale::of(rows.iter().map(self.of), ValueFormat::Number)
     }

@@ -14,7 +14,7 @@ use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record
 use crate::hardware::{Hardware, mark};
 use crate::run_one;
 
-/// Where `ncu` is looked for besides the search path.
+/// Where `ncu` is searched for in addition to the search path.
 const USUAL_PLACES: [&str; 2] = ["/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute"];
 
 /// Nsight Compute on this machine, and the program that it profiles: this one, which must have the
@@ -27,10 +27,10 @@ pub struct Ncu<'a> {
 }
 
 impl<'a> Ncu<'a> {
-    /// Finds `ncu` and asks for its version.
+    /// Finds `ncu` and queries its version.
     ///
     /// # Errors
-    /// [`MeterError::Unavailable`] when it is nowhere or does not run.
+    /// [`MeterError::Unavailable`] when it is missing or does not run.
     pub fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
         let unavailable = |what, hint: &str| MeterError::Unavailable { what, hint: Some(hint.to_owned()) };
         let ncu = in_path(std::env::var_os("PATH").as_deref()).or_else(usual).ok_or_else(|| {
@@ -48,12 +48,12 @@ impl<'a> Ncu<'a> {
     }
 }
 
-/// The program in a search path.
+/// The program, searched for in a path.
 fn in_path(path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|folder| folder.join("ncu")).find(|ncu| ncu.is_file())
 }
 
-/// The program in the places of NVIDIA's installers; the newest where there are several.
+/// The program in the places of NVIDIA's installers; the newest if there are several.
 fn usual() -> Option<PathBuf> {
     let [cuda, versions] = USUAL_PLACES.map(Path::new);
     if cuda.is_file() {

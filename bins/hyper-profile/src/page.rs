@@ -16,7 +16,7 @@ use crate::metric::METRICS;
 use crate::plots::{Measured, TILES};
 use crate::{failure, tables};
 
-/// Where the numbers come from, in one line; empty when the run does not say.
+/// The origin of the numbers, in one line; empty if the run does not record it.
 pub(crate) fn origin_line(analysis: &RunAnalysis) -> String {
     let Some(manifest) = &analysis.manifest else { return String::new() };
     let origin = &manifest.origin;
@@ -24,7 +24,7 @@ pub(crate) fn origin_line(analysis: &RunAnalysis) -> String {
     parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
-/// A point for each pass of each configuration that was asked for, measured or not.
+/// A point for each pass of each requested configuration, measured or not.
 fn points(analysis: &RunAnalysis, measured: &Measured<'_>) -> Result<Vec<Point>, Failure> {
     let mut points = Vec::new();
     for n in measured.layers() {
@@ -48,7 +48,7 @@ fn points(analysis: &RunAnalysis, measured: &Measured<'_>) -> Result<Vec<Point>,
     Ok(points)
 }
 
-/// What the counted FLOPs of a pass are made of.
+/// The parts of the counted FLOPs of a pass.
 fn steps(part: &PassAnalysis) -> Result<Vec<Step>, FlopError> {
     let step = |step: flopgap_phases::Step| Step {
         cause: step.cause.name().to_owned(),
@@ -115,7 +115,7 @@ fn page(
     })
 }
 
-/// What the manifest says, and how much of the run is there.
+/// The manifest, and how much of the run is complete.
 fn facts(analysis: &RunAnalysis) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: Option<&str>| {

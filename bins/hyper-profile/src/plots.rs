@@ -16,11 +16,10 @@ use rayon::prelude::*;
 
 use crate::metric::{METRICS, Metric};
 
-/// Columns behind which tiles of products end: a network of one column more needs another tile.
+/// Columns after which a tile ends: one more column needs another tile.
 pub(crate) const TILES: [f64; 3] = [32.0, 64.0, 128.0];
 
-/// What pictures are made of: every configuration that was asked for, with its two rows where it
-/// was measured.
+/// The data behind pictures: every requested configuration, with its two rows if it was measured.
 pub(crate) struct Measured<'a> {
     rows: BTreeMap<(Config, Pass), &'a MetricsRow>,
     asked_for: BTreeSet<Config>,
@@ -33,19 +32,19 @@ impl<'a> Measured<'a> {
         Measured { rows: by_config, asked_for, all: rows }
     }
 
-    /// Layers that were asked for.
+    /// The requested layers.
     pub(crate) fn layers(&self) -> Vec<u64> {
         let layers: BTreeSet<u64> = self.asked_for.iter().map(|config| config.n).collect();
         layers.into_iter().collect()
     }
 
-    /// Every configuration of a depth, with what was measured of it.
+    /// Every configuration of a depth, with its rows if measured.
     pub(crate) fn of(&self, n: u64, pass: Pass) -> impl Iterator<Item = (Config, Option<&'a MetricsRow>)> {
         let configs = self.asked_for.iter().filter(move |config| config.n == n);
         configs.map(move |config| (*config, self.rows.get(&(*config, pass)).copied()))
     }
 
-    /// The points of a picture: width, columns, and the value where it was measured.
+    /// The points of a picture: width, columns, and the value if measured.
     fn points(&self, metric: &Metric, pass: Pass, n: u64) -> Vec<(f64, f64, Option<f64>)> {
         let value = |row: Option<&MetricsRow>| row.map(metric.of);
         self.of(n, pass).map(|(config, row)| (config.d as f64, config.m as f64, value(row))).collect()
@@ -57,9 +56,9 @@ enum Picture<'m> {
     Surface(&'m Metric, Pass, u64),
 }
 
-/// Draws every picture of a run into `folder`, as SVG and as PNG; how many files were written.
-pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Result<usize, Failure> {
-    create_folder(folder)?;
+/// Draws every picture of a run into `directory`, as SVG and PNG, and returns the number of files.
+pub(crate) fn write(measured: &Measured<'_>, origin: &str, directory: &Path) -> Result<usize, Failure> {
+    create_folder(directory)?;
     let layers = measured.layers();
     let mut pictures: Vec<Picture<'_>> = METRICS.iter().map(Picture::Heatmaps).collect();
     for metric in &METRICS {
@@ -72,7 +71,7 @@ pub(crate) fn write(measured: &Measured<'_>, origin: &str, folder: &Path) -> Res
     pictures.par_iter().try_for_each(|picture| {
         let (name, svg, png) = draw(measured, origin, picture)?;
         for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png)] {
-            write_atomic(&folder.join(format!("{name}.{ending}")), bytes)?;
+            write_atomic(&directory.join(format!("{name}.{ending}")), bytes)?;
         }
         progress.advance(1);
         Ok::<(), Failure>(())

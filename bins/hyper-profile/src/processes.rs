@@ -1,6 +1,6 @@
 //! Several GPUs: a process for each, since CUPTI counts on one GPU a process.
 //!
-//! The process that fills the run hands each a configuration when it is free, and writes all files
+//! The process that fills the run gives each free process a configuration, and writes all files
 //! itself. Replies are lines of JSON.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Hardware, InProcess};
 
-/// What a process that counts says.
+/// A message of a process that counts.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Reply {
@@ -21,7 +21,7 @@ enum Reply {
     Ready,
     /// A record as JSON.
     Record(String),
-    /// What went wrong, with the device or with a configuration.
+    /// An error of the device or of a configuration.
     Error(MeterError),
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Arguments {
     /// The device.
     #[arg(long)]
     device: u32,
-    /// The process that asks. This one ends with it, at whatever it is.
+    /// The parent process. This one is killed when the parent ends.
     #[arg(long)]
     parent: Option<u32>,
 }
 
-/// Counts the configurations whose names come in on standard input, until it ends.
+/// Counts the configurations whose names arrive on standard input, until it ends.
 pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     if let Some(parent) = arguments.parent {
         end_with(parent)?;
@@ -66,7 +66,7 @@ fn end_with(parent: u32) -> Result<(), Failure> {
 
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Failure::new(format!("this process cannot be tied to its parent: {error}")))?;
-    // It may have ended just before.
+    // The parent may have ended just before.
     let is_parent = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
     if is_parent { Ok(()) } else { Err(Failure::new("the parent process has ended")) }
 }
@@ -100,7 +100,7 @@ impl Backend for Processes<'_> {
 
 /// A process that counts on one device. It ends when its input does, which is when this is dropped,
 /// and is killed when the thread that started it ends (on Linux; elsewhere it ends after the
-/// configuration at hand).
+/// configuration available).
 struct Counter {
     child: Child,
     input: Option<ChildStdin>,
@@ -135,7 +135,7 @@ impl Counter {
         }
     }
 
-    /// Nothing more can be asked of the process.
+    /// The process is lost.
     fn lost(&mut self, what: &str) -> MeterError {
         self.input = None;
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());

@@ -1,4 +1,5 @@
-//! `run-one`: the program that `ncu` profiles, a hidden command of every program that has it do so.
+//! `run-one`: the program that `ncu` profiles, a hidden command of every program that counts with
+//! `ncu`.
 
 use flopgap_cli::Failure;
 use flopgap_sweep::{Config, MeterError};
@@ -40,11 +41,11 @@ pub(crate) fn arguments(device: u32, config: Config) -> [String; 9] {
     ]
 }
 
-/// Runs the network; what goes wrong is a line of JSON on standard output, for the process that
-/// counts.
+/// Runs the network. An error is also printed as a line of JSON on standard output, for the process
+/// that counts.
 ///
 /// # Errors
-/// What went wrong, once more.
+/// The same error.
 pub fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
     let Arguments { n, d, m, device } = *arguments;
     let Err(error) = hardware.run(device, Config { n, d, m }) else { return Ok(()) };
@@ -53,7 +54,7 @@ pub fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure
     Err(error.into())
 }
 
-/// What [`run`] said went wrong, among whatever else is on its standard output.
+/// The error that [`run`] printed, found among other output.
 pub(crate) fn error_in(stdout: &str) -> Option<MeterError> {
     stdout.lines().rev().find_map(|line| serde_json::from_str(line.trim()).ok())
 }

@@ -60,7 +60,7 @@ fn with_counts(rows: &[MetricsRow], overheads_first: bool) -> Result<Table, Repo
     Ok(table)
 }
 
-/// The overheads alone, which fit a terminal.
+/// Only the overheads, which fit a terminal.
 pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     let columns = ["n", "d", "m"]
         .map(|key| Column::number(key, key))
@@ -81,7 +81,7 @@ pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
 }
 
 /// Least, median and largest value of each overhead over the run, with the configurations where
-/// they occur, and over how many of the configurations that were asked for.
+/// they occur, and over how many of the configurations that were requested.
 pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Overheads over the run",

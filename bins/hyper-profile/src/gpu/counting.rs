@@ -1,4 +1,4 @@
-//! A network run once under counters, as a record.
+//! Runs a network once under counters and returns a record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ pub(super) fn count(
         })
     };
     let rows = match counted(room) {
-        // cuBLAS took more kernels than were thought of.
+        // cuBLAS launched more kernels than expected.
         Err(CounterError::TooMany { found, .. }) if found > room => counted(found),
         rows => rows,
     };
     record(config, quantities, &rows.map_err(fault::of_counters)?)
 }
 
-/// The rows as a record, cut by the regions that the phases are.
+/// Converts the rows to a record, split by the regions of the phases.
 fn record(config: Config, quantities: &[Quantity], rows: &[LaunchCounts]) -> Result<Record, MeterError> {
     let failed = |message| Err(MeterError::Failed { message });
     let mut record = Record::new(config, quantities);

@@ -1,4 +1,4 @@
-//! Errors of the GPU as what they mean for a run.
+//! Converts errors of the GPU to errors of a run.
 
 use std::error::Error;
 
@@ -55,7 +55,7 @@ pub(super) fn of_network(error: &SquareError) -> MeterError {
 pub(super) fn of_counters(error: CounterError) -> MeterError {
     match error {
         CounterError::Gpu(error) => of_gpu(&error),
-        // Who else counts must end first: nothing can be measured until then.
+        // The other program that counts must end first.
         error if error.is_absence() || matches!(error, CounterError::Busy { .. }) => {
             unavailable(&error, error.hint())
         }

@@ -14,7 +14,7 @@ use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 use crate::hardware::{Device, Hardware, mark};
 use counting::{count, room};
 
-/// What the weights and the input are made from. Counts of instructions do not depend on it.
+/// The seed of weights and input. Counts of instructions do not depend on it.
 const SEED: u64 = 0;
 
 /// The driver allocates from blocks of 2 MiB, and cuBLAS and CUPTI take memory when they first need
@@ -80,7 +80,7 @@ fn open(index: u32) -> Result<Engine, MeterError> {
 /// The network of a configuration, without weights, if there is memory for it.
 fn network(engine: &Engine, config: Config) -> Result<Network<'_>, MeterError> {
     let shape = Shape::new(config.n, config.d, config.m).map_err(|error| fault::of_network(&error))?;
-    // The memory of the network before is given back when the stream comes to it.
+    // The memory of the previous network is freed when the stream reaches that point.
     engine.stream().synchronize().map_err(|error| fault::of_gpu(&error))?;
     let memory = engine.context().memory().map_err(|error| fault::of_gpu(&error))?;
     let needed = bytes_needed(shape).saturating_add(SPARE_BYTES);
@@ -101,7 +101,7 @@ fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), flopgap_square::Sq
 
 /// Counters in this process, on one GPU.
 struct Counters {
-    // Dropped in this order: the session must end before the context may.
+    // Fields are dropped in this order: the session must end before the context.
     session: CounterSession,
     engine: Engine,
     quantities: &'static [Quantity],
@@ -114,7 +114,7 @@ impl Meter for Counters {
             count(&mut self.session, config, self.quantities, room(config), &mut phase)
         });
         result.map_err(|error| match error {
-            // An error of a kernel stays with the context: whatever comes next fails, too.
+            // An error of a kernel is sticky: everything after it in this context fails, too.
             MeterError::Failed { message } if self.engine.context().synchronize().is_err() => {
                 MeterError::Lost { message }
             }

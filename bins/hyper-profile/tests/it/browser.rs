@@ -16,7 +16,7 @@ fn the_report_of_a_run_opens_filters_and_survives_a_resize() {
     assert_eq!(browser.problems(), Vec::<String>::new());
     assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
 
-    // The rows of d = 2,048, however they are asked for, are those of the file.
+    // The rows of d = 2,048, however they are requested, are those of the file.
     let expected = metrics.lines().filter(|line| line.split(',').nth(1) == Some("2048")).count();
     assert!(expected > 0);
     for words in ["d=2048", "2048 d=2,048"] {

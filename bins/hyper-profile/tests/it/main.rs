@@ -113,7 +113,7 @@ fn plots_and_report_are_written_for_every_metric_pass_and_n() {
     );
 }
 
-/// The grid is what was asked for, not what is there: a width of which nothing was measured keeps
+/// The grid is what was requested, not what is there: a width of which nothing was measured keeps
 /// its place.
 #[test]
 fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use flopgap_sweep::{Config, Entry, read_journal};
 
-/// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds beside
-/// this program.
+/// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds next
+/// to this program.
 pub(crate) fn fake_program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let path = this.parent().and_then(Path::parent).unwrap().join("examples/fake_counters");
